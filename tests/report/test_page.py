@@ -13,7 +13,7 @@ from scipy.stats import t as student_t
 import abstain
 from abstain.formats import read_predictions
 from abstain.report import gather, page
-from abstain.report.content import Partition, _breakdown, embedded, short_names
+from abstain.report.content import Partition, _make_breakdown, embedded, short_names
 from abstain.report.page import about_ties, decimals, ranking, safe_json, summary
 
 
@@ -49,7 +49,7 @@ def test_losses_that_are_not_errors(read):
     assert data["zero_one"] is False
     steps = data["models"][0]["steps"]
     last = steps["high"][-1]
-    loss = content.models[0].read.loss
+    loss = content.models[0].predictions.loss
     assert steps["low"][-1] < loss.mean() < last
     assert "mean loss" in summary(content)[-1]
     page(content)
@@ -121,7 +121,7 @@ def test_many_classes_are_listed_worst_first_and_the_rest_added_up(tmp_path):
     labels = rng.integers(0, 60, 500)
     logits = rng.normal(size=(500, 60))
     np.savez(tmp_path / "m.npz", logits=logits, labels=labels)
-    steps = gather([read_predictions(tmp_path / "m.npz")]).models[0].steps
+    steps = gather([read_predictions(tmp_path / "m.npz")]).models[0].slider
     [part] = steps.parts
     assert part.groups == 60
     assert {len(places) for places in part.listed} == {24}
@@ -151,7 +151,7 @@ def test_limits_of_groups_follow_the_samples(kind):
     weight = rng.integers(1, 4, 90).astype(float)
     codes = np.repeat(np.arange(3), 30)
     partition = Partition(codes, ["a", "b", "c"], "group")
-    part = _breakdown(partition, np.arange(90), loss, weight, np.array([90]), 0.9)
+    part = _make_breakdown(partition, np.arange(90), loss, weight, np.array([90]), 0.9)
     for place, low, high, risk in zip(part.listed[0], part.low[0], part.high[0], part.risk[0]):
         w, l = weight[codes == place], loss[codes == place]
         mean = np.average(l, weights=w)
@@ -173,7 +173,7 @@ def test_limits_of_groups_follow_the_samples(kind):
 def test_two_equal_losses_are_no_proof_of_a_bad_group():
     loss = np.array([5.0, 5.0, *np.linspace(0.5, 4, 40)])
     partition = Partition(np.array([0, 0] + [1] * 40), ["pair", "many"], "group")
-    part = _breakdown(partition, np.arange(42), loss, np.ones(42), np.array([1, 42]), 0.95)
+    part = _make_breakdown(partition, np.arange(42), loss, np.ones(42), np.array([1, 42]), 0.95)
     assert [part.names[i] for i in part.listed[-1]] == ["many", "pair"]
     assert part.low[-1][1] is None
 
@@ -202,7 +202,7 @@ def test_one_hot_labels_and_overflow(tmp_path, read):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 90)
     np.savez(tmp_path / "h.npz", logits=rng.normal(size=(90, 3)), labels=np.eye(3)[labels])
-    steps = gather([read_predictions(tmp_path / "h.npz")]).models[0].steps
+    steps = gather([read_predictions(tmp_path / "h.npz")]).models[0].slider
     assert steps.parts[0].totals == np.bincount(labels).tolist()
     text = "loss,confidence\n" + "\n".join(f"{1e300 * k},{k}" for k in range(30))
     with np.errstate(over="ignore"):
@@ -230,7 +230,7 @@ def test_estimators_are_those_of_the_library(read):
     model = content.models[0]
     for name, found in model.estimators:
         assert found.estimate == pytest.approx(
-            abstain.aurc(model.read.loss, model.read.confidence, estimator=name)
+            abstain.aurc(model.predictions.loss, model.predictions.confidence, estimator=name)
         )
     assert [name for name, _ in model.estimators] == ["harmonic", "log", "loo", "sele"]
 

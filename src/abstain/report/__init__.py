@@ -1,4 +1,4 @@
-"""The interactive pages. They show what the library computed and compute nothing themselves."""
+"""Interactive HTML pages of results that the library has computed."""
 
 from abstain.report.board import board, board_content, save_board
 from abstain.report.content import Content, gather, versions

@@ -1,7 +1,7 @@
-"""The page of a leaderboard: many models ranked by one metric, readable with a hundred of them.
+"""The page of a leaderboard: up to hundreds of models ranked by one metric.
 
-One self-contained HTML page like the report: a table to search and sort, intervals, and one model picked out against
-the rest.
+One self-contained HTML page like the report, with a table to search and sort, intervals, and one model compared with
+all others.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from abstain._tables import count_noun
 from abstain.display import CurveLine, thinned
 from abstain.errors import AbstainError, InputError
 from abstain.evaluation import Comparison
@@ -21,10 +22,10 @@ from abstain.metrics import risk_coverage_curve
 from abstain.metrics.definitions import by_name
 from abstain.metrics.metric import Metric
 from abstain.report.content import risk_where, short_names
-from abstain.report.page import first_place, framed, items, text
+from abstain.report.page import describe_first_place, framed, list_items, text
 
 _LINKS = {"table": "Table", "picked-section": "One model", "intervals": "Intervals"}
-_POINTS = 60  # of a curve
+_CURVE_POINTS = 60
 
 
 def board(
@@ -38,23 +39,23 @@ def board(
     command: str = "",
     made: str = "",
 ) -> str:
-    """The whole page as text.
+    """Make the page of a leaderboard.
 
     Parameters
     ----------
     comparison : Comparison
-        The ranking, as `abstain.compare` gives it.
+        The ranking, from `abstain.compare`.
     curves : dict of CurveLine, optional
         Risk-coverage curves by contestant; `abstain.display.thinned` makes them small.
     columns : dict of dict, optional
-        More numbers by column and contestant: {"accuracy": {"a": 0.8, ...}, ...}; None where there is none. A column
+        More numbers by column and contestant: {"accuracy": {"a": 0.8, ...}, ...}; None for missing ones. A column
         whose name ends in "%" holds shares and is shown in percent.
     groups : dict of dict, optional
         The metric by group and contestant: {"law": {"a": 0.2, ...}, ...}.
     notes : sequence of str
         Sentences above the table.
     title, command, made : str
-        Its headline, the command that makes it again, the day it was made.
+        The headline, the command that makes the page again, the date.
 
     Returns
     -------
@@ -64,52 +65,87 @@ def board(
     Examples
     --------
     >>> import abstain
-    >>> loss, sure = [0, 0, 1, 0, 1, 0, 0, 1], [8, 7, 3, 6, 2, 5, 4, 1]
-    >>> found = abstain.compare({"good": (loss, sure), "bad": (loss, sure[::-1])})
-    >>> "<title>Two models</title>" in board(found, title="Two models")
+    >>> loss = [0, 0, 1, 0, 1, 0, 0, 1]
+    >>> confidence = [8, 7, 3, 6, 2, 5, 4, 1]
+    >>> comparison = abstain.compare({"good": (loss, confidence), "bad": (loss, confidence[::-1])})
+    >>> "<title>Two models</title>" in board(comparison, title="Two models")
     True
     """
-    curves, columns, groups = curves or {}, columns or {}, groups or {}
-    for what, given in {"curves": {"": curves}, "columns": columns, "groups": groups}.items():
-        for name in {name for values in given.values() for name in values} - set(comparison.names):
-            raise InputError(f"board: `{what}` has {name!r}, which is not in the comparison.")
+    curves = curves or {}
+    columns = columns or {}
+    groups = groups or {}
+    for argument, values_by_name in {"curves": {"": curves}, "columns": columns, "groups": groups}.items():
+        for values in values_by_name.values():
+            _check_contestants(argument, values, comparison)
+    short = short_names(comparison.names)
+    tiny = short_names(comparison.names, 20)  # for the figure on a phone
     models = []
-    shortened = short_names(comparison.names)
-    tiny = short_names(comparison.names, 20)  # beside the figure on a phone
-    for c in comparison.contestants:
-        more, by_group = ([values.get(c.name) for values in x.values()] for x in (columns, groups))
-        own = {name: getattr(c, name) for name in ("name", "estimate", "low", "high")}
-        own["short"] = shortened[c.name]
-        own["tiny"] = tiny[c.name]
-        own |= {"letters": c.group, "rank": [c.rank_low, c.rank_high], "curve": _line(curves.get(c.name))}
-        models.append(own | {"more": more, "groups": by_group})
-    level, lower = f"{comparison.level:.0%}", comparison.lower_is_better
-    data = {"label": comparison.label, "level": level, "lower": lower, "models": models}
-    data |= {"columns": list(columns), "groups": list(groups), "equal": _equals(comparison)}
-    way = "lower" if lower else "higher"
-    filled = {
-        "notes": items([_summary(comparison), *chance_warnings(comparison.notes), *notes]),
+    for contestant in comparison.contestants:
+        name = contestant.name
+        models.append(
+            {
+                "name": name,
+                "short": short[name],
+                "tiny": tiny[name],
+                "estimate": contestant.estimate,
+                "low": contestant.low,
+                "high": contestant.high,
+                "letters": contestant.group,
+                "rank": [contestant.rank_low, contestant.rank_high],
+                "curve": _curve_data(curves.get(name)),
+                "more": [values.get(name) for values in columns.values()],
+                "groups": [values.get(name) for values in groups.values()],
+            }
+        )
+    level = f"{comparison.level:.0%}"
+    data = {
+        "label": comparison.label,
+        "level": level,
+        "lower": comparison.lower_is_better,
+        "models": models,
+        "columns": list(columns),
+        "groups": list(groups),
+        "equal": _find_equals(comparison),
+    }
+    direction = "lower" if comparison.lower_is_better else "higher"
+    fields = {
+        "notes": list_items([_summary(comparison), *chance_warnings(comparison.notes), *notes]),
         "label": text(comparison.label),
         "level": level,
-        "way": way,
+        "way": direction,
         "again": f"<h2>Make this page again</h2><pre>{text(command)}</pre>" if command else "",
     }
-    return framed("board", title, _subtitle(comparison, way), made, _LINKS, data, **filled)
+    return framed(
+        "board",
+        title=title,
+        subtitle=_subtitle(comparison, direction),
+        made=made,
+        links=_LINKS,
+        data=data,
+        fields=fields,
+    )
+
+
+def _check_contestants(argument: str, values: Mapping[str, Any], comparison: Comparison) -> None:
+    """Raise InputError if values by name have a name that is not in the comparison."""
+    unknown = [name for name in values if name not in comparison.names]
+    if unknown:
+        raise InputError(f"board: `{argument}` has {unknown[0]!r}, which is not in the comparison.")
 
 
 def board_content(
     comparison: Comparison, models: Mapping[str, tuple[Predictions, str]], loss: str = "zero_one"
 ) -> dict[str, Any]:
-    """What `board` shows beside a ranking, from the files that were compared.
+    """Compute what `board` shows in addition to a ranking, from the files that were compared.
 
     Parameters
     ----------
     comparison : Comparison
         The ranking.
     models : dict of (Predictions, score)
-        By the names of the ranking: what was read, and the score it is ranked by.
+        By the names of the ranking: the predictions, and the score they are ranked by.
     loss : str
-        Computed from class scores, where there are any.
+        Computed from class scores, for files that have them.
 
     Returns
     -------
@@ -121,57 +157,77 @@ def board_content(
     >>> import numpy as np
     >>> import abstain
     >>> from abstain.formats import Predictions
-    >>> files = {name: Predictions(name, "t.csv", "csv", 4, loss=np.array([0.0, 1.0, 0.0, 0.0]), confidence=sure)
-    ...          for name, sure in (("a", np.array([4.0, 1, 3, 2])), ("b", np.array([1.0, 4, 3, 2])))}
-    >>> found = abstain.compare({name: (read.loss, read.confidence) for name, read in files.items()})
-    >>> board_content(found, {name: (read, "confidence") for name, read in files.items()})["columns"]
-    {'risk %': {'a': 0.25, 'b': 0.25}, 'risk of the surest 80%': {'a': 0.25, 'b': 0.25}}
+    >>> loss = np.array([0.0, 1.0, 0.0, 0.0])
+    >>> good = Predictions("good", "t.csv", "csv", 4, loss=loss, confidence=np.array([4.0, 1, 3, 2]))
+    >>> bad = Predictions("bad", "t.csv", "csv", 4, loss=loss, confidence=np.array([1.0, 4, 3, 2]))
+    >>> comparison = abstain.compare({"good": (loss, good.confidence), "bad": (loss, bad.confidence)})
+    >>> models = {"good": (good, "confidence"), "bad": (bad, "confidence")}
+    >>> board_content(comparison, models)["columns"]
+    {'risk %': {'good': 0.25, 'bad': 0.25}, 'risk of the most confident 80%': {'good': 0.25, 'bad': 0.25}}
     """
     metric = by_name(comparison.metric)
     curves: dict[str, CurveLine] = {}
     columns: dict[str, dict[str, float | None]] = {}
     groups: dict[str, dict[str, float | None]] = {}
-    for name, (read, score) in models.items():
-        losses, confidence = read.samples(score, loss)
-        own: Any = {"sample_weight": read.sample_weight, "abstained": read.abstained}
-        curve = risk_coverage_curve(losses, confidence, **own)
-        curves[name] = thinned(name, curve.coverage, curve.risk, _POINTS)
-        told = {"risk %": float(curve.risk[-1]), "risk of the surest 80%": risk_where(curve, 0.8)}
-        if read.log is not None:
-            told["unanswered %"] = read.log.unanswered
-            told[f"{comparison.label}, answered only"] = _other_view(read, metric)
-        for column, value in told.items():
-            columns.setdefault(column, {})[name] = value
-        labels = read.group_labels()
+    for name, (predictions, score) in models.items():
+        losses, confidence = predictions.samples(score, loss)
+        weight = predictions.sample_weight
+        abstained = predictions.abstained
+        curve = risk_coverage_curve(losses, confidence, sample_weight=weight, abstained=abstained)
+        curves[name] = thinned(name, curve.coverage, curve.risk, _CURVE_POINTS)
+        numbers = {"risk %": float(curve.risk[-1]), "risk of the most confident 80%": risk_where(curve, 0.8)}
+        if predictions.log is not None:
+            numbers["unanswered %"] = predictions.log.unanswered
+            numbers[f"{comparison.label}, answered only"] = _answered_only(predictions, metric)
+        for column, number in numbers.items():
+            columns.setdefault(column, {})[name] = number
+        labels = predictions.group_labels()
         for group in () if labels is None else np.unique(labels):
-            here = labels == group
-            mine = {k: None if v is None else v[here] for k, v in own.items()}
-            groups.setdefault(str(group), {})[name] = _value(metric, losses[here], confidence[here], mine)
+            in_group = labels == group
+            groups.setdefault(str(group), {})[name] = _metric_value(
+                metric,
+                losses[in_group],
+                confidence[in_group],
+                sample_weight=None if weight is None else weight[in_group],
+                abstained=None if abstained is None else abstained[in_group],
+            )
     return {"curves": curves, "columns": columns, "groups": groups}
 
 
-def _other_view(read: Predictions, metric: Metric) -> float | None:
-    """The metric over answers alone: an unanswered question is an abstention, one without a confidence is left out."""
-    if read.log is None or not read.log.signals:
+def _answered_only(predictions: Predictions, metric: Metric) -> float | None:
+    """The metric of a log over its answers only.
+
+    Unanswered questions are abstentions, and answers without a confidence are left out. None if nothing was answered.
+    """
+    if predictions.log is None or not predictions.log.signals:
         return None
     try:
-        fields = read.log.fields(Rules())
+        fields = predictions.log.fields(Rules())
     except AbstainError:  # nothing was answered
         return None
-    signal = next(iter(read.signals), "")
-    own = {"sample_weight": fields.get("sample_weight"), "abstained": fields.get("abstained")}
-    return _value(metric, fields["loss"], fields["signals"].get(signal, fields["confidence"]), own)
+    signal = next(iter(predictions.signals), "")
+    confidence = fields["signals"].get(signal, fields["confidence"])
+    return _metric_value(
+        metric,
+        fields["loss"],
+        confidence,
+        sample_weight=fields.get("sample_weight"),
+        abstained=fields.get("abstained"),
+    )
 
 
-def _value(metric: Metric, losses: np.ndarray, confidence: np.ndarray, own: dict[str, Any]) -> float | None:
+def _metric_value(
+    metric: Metric, losses: np.ndarray, confidence: np.ndarray, **columns: np.ndarray | None
+) -> float | None:
+    """The value of a metric; None if it is undefined, e.g. if all are right. `columns`: weights and abstentions."""
     try:
-        return float(metric(losses, confidence, **own))
-    except AbstainError:  # undefined there: all right, all refused
+        return float(metric(losses, confidence, **columns))
+    except AbstainError:
         return None
 
 
 def save_board(comparison: Comparison, path: str | Path, **options: Any) -> None:
-    """Write the page, whole or not at all.
+    """Write the page to a file, completely or not at all.
 
     Parameters
     ----------
@@ -186,40 +242,50 @@ def save_board(comparison: Comparison, path: str | Path, **options: Any) -> None
     --------
     >>> import tempfile
     >>> import abstain
-    >>> loss, sure = [0, 0, 1, 0, 1, 0, 0, 1], [8, 7, 3, 6, 2, 5, 4, 1]
-    >>> found = abstain.compare({"good": (loss, sure), "bad": (loss, sure[::-1])})
+    >>> loss = [0, 0, 1, 0, 1, 0, 0, 1]
+    >>> confidence = [8, 7, 3, 6, 2, 5, 4, 1]
+    >>> comparison = abstain.compare({"good": (loss, confidence), "bad": (loss, confidence[::-1])})
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_board(found, f"{folder}/board.html", title="Two models")
+    ...     save_board(comparison, f"{folder}/board.html", title="Two models")
     """
     written = board(comparison, **options).encode("utf-8")
     with replacing(path) as stream:
         stream.write(written)
 
 
-def _line(curve: CurveLine | None) -> dict[str, list[float]] | None:
+def _curve_data(curve: CurveLine | None) -> dict[str, list[float]] | None:
+    """A curve for the page's script, rounded to four digits; None if there is none."""
     if curve is None:
         return None
-    risk = [float(f"{v:.4g}") for v in curve.risk]
-    return {"coverage": [round(v, 4) for v in curve.coverage], "risk": risk}
+    return {
+        "coverage": [round(coverage, 4) for coverage in curve.coverage],
+        "risk": [float(f"{risk:.4g}") for risk in curve.risk],
+    }
 
 
-def _equals(comparison: Comparison) -> list[list[int]]:
-    """For each contestant the places of those it cannot be told apart from."""
-    place = {name: k for k, name in enumerate(comparison.names)}
-    found: list[list[int]] = [[] for _ in place]
+def _find_equals(comparison: Comparison) -> list[list[int]]:
+    """For each contestant, the places in the ranking of those it cannot be told apart from."""
+    place = {name: index for index, name in enumerate(comparison.names)}
+    equals: list[list[int]] = [[] for _ in place]
     for pair in comparison.pairs:
         if not pair.different:
-            found[place[pair.a]].append(place[pair.b])
-            found[place[pair.b]].append(place[pair.a])
-    return [sorted(members) for members in found]
+            equals[place[pair.a]].append(place[pair.b])
+            equals[place[pair.b]].append(place[pair.a])
+    return [sorted(places) for places in equals]
 
 
 def _summary(comparison: Comparison) -> str:
-    others = len(comparison.winners) - 1
-    told = f"{others} more cannot be" if others else "every other model can be"
-    return f"{first_place(comparison)}; {told} told apart from it."
+    """Which model leads, and how many others the tests cannot tell apart from it."""
+    rival_count = len(comparison.winners) - 1
+    verdict = "every other model can be told apart from it"
+    if rival_count:
+        verdict = f"{count_noun(rival_count, 'other model')} cannot be told apart from it"
+    return f"{describe_first_place(comparison)}; {verdict}."
 
 
-def _subtitle(comparison: Comparison, way: str) -> str:
-    kind = f"the same {comparison.n:,} samples" if comparison.paired else "different test sets"
-    return f"{len(comparison.names)} models by {comparison.label} ({way} is better) on {kind}"
+def _subtitle(comparison: Comparison, direction: str) -> str:
+    models = count_noun(len(comparison.names), "model")
+    data = "different test sets"
+    if comparison.paired:
+        data = f"the same {count_noun(comparison.n, 'sample')}"
+    return f"{models} by {comparison.label} ({direction} is better) on {data}"

@@ -1,4 +1,4 @@
-"""Everything the page shows, gathered from the library's own functions, and the same as JSON that is safe in a page."""
+"""The numbers of a report: gathered from the library's functions, and prepared as JSON for the page's scripts."""
 
 from __future__ import annotations
 
@@ -36,14 +36,28 @@ ESTIMATORS: dict[Estimator, str] = {
     "loo": "leave-one-out: the least biased; intervals are centred here",
     "sele": "rank/n: this is the empirical AUGRC, a different area, shown for comparison",
 }
-_SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")  # the last reads logits only
-_WORK = 5e6  # samples times replicates that a band may cost
-_STEPS = 400  # of the slider; all models together have four times as many at most
-_POINTS = 600  # of a curve
-_LOOKS = 4e7  # samples looked at for the limits of a loss that is not 0/1
+_SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")  # the last one needs logits
+_BAND_WORK = 5e6  # samples times bootstrap replicates that a band may take
+_SLIDER_STEPS = 400  # for one model; all models together have at most four times as many
+_CURVE_POINTS = 600
+_MAX_LOOKS = 4e7  # samples read for the limits of a loss that is not 0/1, and for paired tests of scores
 Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences
-_PACKAGES = ["numpy", "scipy", "array-api-compat", "click", "rich", "pyarrow", "torch", "jax", "scikit-learn"]
-_PACKAGES += ["pandas", "polars", "matplotlib", "distributed", "pyspark"]
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "array-api-compat",
+    "click",
+    "rich",
+    "pyarrow",
+    "torch",
+    "jax",
+    "scikit-learn",
+    "pandas",
+    "polars",
+    "matplotlib",
+    "distributed",
+    "pyspark",
+)
 
 
 def versions(*names: str) -> dict[str, str]:
@@ -52,7 +66,7 @@ def versions(*names: str) -> dict[str, str]:
     Parameters
     ----------
     *names : str
-        Packages; by default all that abstain can use, "not installed" among them.
+        Packages; by default all that abstain can use, with "not installed" for those that are missing.
 
     Returns
     -------
@@ -64,23 +78,40 @@ def versions(*names: str) -> dict[str, str]:
     >>> list(versions("numpy"))
     ['abstain', 'python', 'numpy']
     """
-    found = {"abstain": abstain.__version__, "python": platform.python_version()}
+    version_by_package = {"abstain": abstain.__version__, "python": platform.python_version()}
     for name in names or _PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            version_by_package[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             if not names:
-                found[name] = "not installed"
-    return found
+                version_by_package[name] = "not installed"
+    return version_by_package
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Slider:
-    """What the threshold slider shows: one entry per step, from the strictest threshold to the one that accepts
-    every answered sample."""
+    """What the threshold slider shows: one entry per step, from the strictest threshold to the most lenient.
+
+    Attributes
+    ----------
+    threshold : list of float
+        On the confidence; a sample is accepted if its confidence is at least this.
+    threshold_text : list of str
+        The threshold as people know it.
+    coverage, risk : list of float
+        Share of accepted samples, and their mean loss.
+    low, high : list of float or None
+        Limits of the risk.
+    accepted : list of int
+        How many samples are accepted.
+    loss : list of float
+        Their total loss.
+    parts : list of Breakdown
+        The same by group and by class.
+    """
 
     threshold: list[float]
-    shown: list[str]
+    threshold_text: list[str]
     coverage: list[float]
     risk: list[float]
     low: list[float | None]
@@ -90,12 +121,24 @@ class Slider:
     parts: list[Breakdown]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Breakdown:
-    """Who is answered: at each step the classes (or groups) of the largest error rates, and the others together.
+    """At each step of the slider, the groups (or classes) with the largest error rates, and all others as one row.
 
-    `listed` holds places in `names`, the worst first by the lower limit of the error rate. The fields below it stand
-    in the same order; `unlisted` adds up what is not listed at that step: samples, accepted, loss, error rate.
+    Attributes
+    ----------
+    by : str
+        "group" or "true class".
+    groups : int
+        How many groups there are.
+    names, totals : list
+        Names and sample counts of the groups that are listed at some step.
+    listed : list of list of int
+        At each step, indices into `names`, worst first by the lower limit of the error rate.
+    accepted, loss, risk, low, high : list of list
+        At each step, the numbers of the listed groups, in the same order.
+    unlisted : list of tuple
+        At each step, the sum over all groups that are not listed: samples, accepted, loss, error rate.
     """
 
     by: str
@@ -111,21 +154,45 @@ class Breakdown:
     unlisted: list[tuple[int, int, float, float | None]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelContent:
-    """One model."""
+    """All that a page shows about one model.
 
-    read: Predictions
+    Attributes
+    ----------
+    predictions : Predictions
+        What was read from its file.
+    score, loss : str
+        Names of the confidence and the loss of the curve.
+    zero_one : bool
+        True if all losses are 0 or 1.
+    curve : RiskCoverageCurve
+        The risk-coverage curve.
+    band : CurveBand or None
+        Its simultaneous band; None for fewer than 20 samples or negative losses.
+    slider : Slider
+        The steps of the threshold slider.
+    evaluation : Evaluation
+        The table of metrics.
+    estimators : tuple of (name, Interval)
+        AURC by each estimator.
+    clinical : ClinicalTable or None
+        For a model of two classes, with the second as the positive class.
+    best : dict
+        By (loss, metric), the score that a paired test finds better than all other scores.
+    """
+
+    predictions: Predictions
     score: str
     loss: str
     zero_one: bool
     curve: RiskCoverageCurve
     band: CurveBand | None
-    steps: Slider
+    slider: Slider
     evaluation: Evaluation
     estimators: tuple[tuple[str, Interval], ...]
-    clinical: ClinicalTable | None  # of two classes, the second looked for
-    best: dict[tuple[str, str], str]  # by loss and metric, the score that a test tells apart from all others
+    clinical: ClinicalTable | None
+    best: dict[tuple[str, str], str]
 
 
 @dataclass(frozen=True)
@@ -137,15 +204,15 @@ class Content:
     models : tuple of ModelContent
         Curve, band, slider and tables of each model.
     comparison : Comparison or None
-        Of the models, or of the scores of a single one; None where there is nothing to compare.
+        Of the models, or of the scores of a single model; None if there is nothing to compare.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     rng : int
         Seed of the bands' bootstrap.
     replicates : int
-        Of the curves' bands.
+        Bootstrap replicates of the bands.
     notes : tuple of str
-        How the files were read: what refusals count as, which models are not ranked.
+        How the files were read: how refusals count, which models are not ranked.
 
     Examples
     --------
@@ -170,20 +237,20 @@ def gather(
     rng: int = 0,
     progress: Callable[[str], None] = lambda what: None,
 ) -> Content:
-    """Curves with bands, tables, the slider's steps and the ranking of some models.
+    """Compute all that a report shows: curves with bands, tables, the steps of the slider, and the ranking.
 
     Parameters
     ----------
     models : sequence of Predictions
-        What `abstain.formats.read_predictions` gave, one per model.
+        From `abstain.formats.read_predictions`, one per model.
     score, loss : str
-        The confidence and the loss of the curves, where there are class scores.
+        The confidence and the loss of the curves, for files with class scores.
     level : float
-        Of intervals and bands.
+        Confidence level of intervals and bands.
     rng : int
         Seed of the bands' bootstrap.
     progress : callable
-        Called with the name of each model before work on it begins, and once before the comparison.
+        Called with the name of each model before it is evaluated, and once before the comparison.
 
     Returns
     -------
@@ -192,146 +259,185 @@ def gather(
     Examples
     --------
     >>> from abstain.formats import Predictions
-    >>> read = Predictions("mine", "t.csv", "csv", 4, loss=np.array([0.0, 1.0, 0.0, 0.0]),
-    ...                    confidence=np.array([0.9, 0.5, 0.7, 0.6]), loss_name="zero_one")
-    >>> model = gather([read]).models[0]
-    >>> model.steps.coverage, model.steps.risk[-1]
+    >>> predictions = Predictions("mine", "t.csv", "csv", 4, loss=np.array([0.0, 1.0, 0.0, 0.0]),
+    ...                           confidence=np.array([0.9, 0.5, 0.7, 0.6]), loss_name="zero_one")
+    >>> model = gather([predictions]).models[0]
+    >>> model.slider.coverage, model.slider.risk[-1]
     ([0.25, 0.5, 0.75, 1.0], 0.25)
     """
     if not models:
         raise InputError("report: needs at least one model.")
-    replicates = int(np.clip(_WORK / max(m.n for m in models), 100, 1000))
+    replicates = int(np.clip(_BAND_WORK / max(model.n for model in models), 100, 1000))
+    slider_steps = min(_SLIDER_STEPS, 4 * _SLIDER_STEPS // len(models))
     models, paired = in_one_order(models)
-    found = []
-    for read in models:
-        progress(read.name)
-        with naming_file(read.path):
-            steps = min(_STEPS, 4 * _STEPS // len(models))
-            found.append(_model(read, score, loss, level, rng, replicates, steps))
+    contents = []
+    for predictions in models:
+        progress(predictions.name)
+        with naming_file(predictions.path):
+            contents.append(
+                _gather_model(
+                    predictions, score, loss, level, rng=rng, replicates=replicates, slider_steps=slider_steps
+                )
+            )
     progress("comparing")
-    ranked = _compared(models, found, score, loss, level, paired=paired)
-    notes = tuple(
-        f"{m.read.name}: {note}" if len(found) > 1 else note
-        for m in found
-        for note in chance_warnings(m.evaluation.notes)
+    comparison = _compare_models(models, contents, score, loss, level, paired=paired)
+    notes = []
+    for content in contents:
+        prefix = f"{content.predictions.name}: " if len(contents) > 1 else ""
+        notes += [prefix + warning for warning in chance_warnings(content.evaluation.notes)]
+    return Content(
+        models=tuple(contents),
+        comparison=comparison,
+        level=level,
+        rng=rng,
+        replicates=replicates,
+        notes=tuple(notes),
     )
-    return Content(tuple(found), ranked, level, rng, replicates, notes=notes)
 
 
-def _model(
-    read: Predictions, score: str, loss: str, level: float, rng: int, replicates: int, steps: int
+def _gather_model(
+    predictions: Predictions,
+    score: str,
+    loss: str,
+    level: float,
+    *,
+    rng: int,
+    replicates: int,
+    slider_steps: int,
 ) -> ModelContent:
-    losses, confidence = read.samples(score, loss)
-    own: Any = {"sample_weight": read.sample_weight, "abstained": read.abstained}
-    curve = risk_coverage_curve(losses, confidence, **own)
-    own["clusters"] = read.clusters
+    """Compute all that a report shows about one model; arguments are those of `gather`.
+
+    A file with confidences keeps its own confidence and loss instead of `score` and `loss`.
+    """
+    losses, confidence = predictions.samples(score, loss)
+    columns: Any = {"sample_weight": predictions.sample_weight, "abstained": predictions.abstained}
+    curve = risk_coverage_curve(losses, confidence, **columns)
+    columns["clusters"] = predictions.clusters
     band = None
-    if read.n >= 20 and not bool((losses < 0).any()):
-        how: Any = {"level": level, "replicates": replicates, "rng": rng, "progress": False}
-        band = curve_band(losses, confidence, **how, **own)
-    given = {name: value for name, value in read.arguments().items() if name != "groups"}
-    if read.kind == "confidence":
-        score, loss = next(iter(read.signals), "confidence"), read.loss_name
+    if predictions.n >= 20 and not bool((losses < 0).any()):
+        band = curve_band(
+            losses, confidence, level=level, replicates=replicates, rng=rng, progress=False, **columns
+        )
+    arguments = {name: value for name, value in predictions.arguments().items() if name != "groups"}
+    if predictions.kind == "confidence":
+        score = next(iter(predictions.signals), "confidence")
+        loss = predictions.loss_name
     else:
-        usual = _SCORES if read.kind == "logits" else _SCORES[:-1]
-        given["scores"] = list(dict.fromkeys([score, *usual]))
+        usual_scores = _SCORES if predictions.kind == "logits" else _SCORES[:-1]
+        arguments["scores"] = list(dict.fromkeys([score, *usual_scores]))
     estimators = []
     for name in ESTIMATORS:
         try:
-            found = interval("aurc", losses, confidence, level=level, estimator=name, **own)
-        except InputError:  # weights that are no repetitions have one estimator only
+            estimate = interval("aurc", losses, confidence, level=level, estimator=name, **columns)
+        except InputError:  # with relative weights there is one estimator only
             continue
-        estimators.append((name, found))
-    evaluation = abstain.evaluate(**given, level=level, progress=False)
+        estimators.append((name, estimate))
+    evaluation = abstain.evaluate(**arguments, level=level, progress=False)
+    samples = (losses.astype(np.float64), confidence)
     return ModelContent(
-        read=read,
+        predictions=predictions,
         score=score,
         loss=loss,
         zero_one=is_zero_one(losses),
         curve=curve,
         band=band,
-        steps=_slider(read, curve, (losses.astype(np.float64), confidence), score, level, steps),
+        slider=_make_slider(predictions, curve, samples, score, level, slider_steps),
         evaluation=evaluation,
         estimators=tuple(estimators),
-        clinical=_clinical(read, score, level),
-        best=_told_apart(read, evaluation, level),
+        clinical=_two_class_table(predictions, score, level),
+        best=_find_best_scores(predictions, evaluation, level),
     )
 
 
-def _clinical(read: Predictions, score: str, level: float) -> ClinicalTable | None:
-    """None for more than two classes, where answers are not known, and where samples have weights."""
+def _two_class_table(predictions: Predictions, score: str, level: float) -> ClinicalTable | None:
+    """Sensitivity and so on of the second of two classes; None for more classes, unknown answers, and weights."""
     try:
-        labels = read.answered().answers()[0]
+        labels = predictions.answered().answers()[0]
     except DataError:
         return None
-    classes = read.classes or np.unique(labels).tolist()
-    if len(classes) != 2 or labels.ndim > 1 or read.sample_weight is not None:
+    classes = predictions.classes or np.unique(labels).tolist()
+    if len(classes) != 2 or labels.ndim > 1 or predictions.sample_weight is not None:
         return None
-    return clinical_of(read, score, classes[1], level)
+    return clinical_of(predictions, score, classes[1], level)
 
 
-def clinical_of(read: Predictions, score: str, positive: Any, level: float) -> ClinicalTable:
-    """Among the accepted, at coverages of the answered; a refused case is never accepted and kept in every share."""
-    labels = read.answers()[0]
-    known = labels == labels if labels.dtype.kind == "f" else labels != ""  # a refused case may have no label
-    read = read if known.all() else read.rows(np.flatnonzero(known))
-    labels, said = read.answers()
-    confidence = read.samples(score, "zero_one")[1].astype(np.float64)
-    at = None
-    if read.abstained is not None and read.abstained.any():
-        some = ~read.abstained
-        given = (x[some] for x in (labels, said, confidence))
-        at = clinical_table(*given, positive=positive, level=level).threshold
-        confidence = np.where(some, confidence, np.nextafter(confidence[some].min(), -np.inf))
-    found = clinical_table(labels, said, confidence, positive=positive, thresholds=at, level=level)
-    if read.kind == "confidence":
-        return found
-    return replace(found, threshold=np.asarray(scores.display(score, found.threshold)))  # which people know
+def clinical_of(predictions: Predictions, score: str, positive: Any, level: float) -> ClinicalTable:
+    """Sensitivity, specificity and predictive values among the accepted, at shares of the answered.
+
+    A refused case is never accepted but counts in every share: it gets a confidence below all others.
+    """
+    labels = predictions.answers()[0]
+    has_label = labels == labels if labels.dtype.kind == "f" else labels != ""  # a refused case may have none
+    if not has_label.all():
+        predictions = predictions.rows(np.flatnonzero(has_label))
+    labels, predicted = predictions.answers()
+    confidence = predictions.samples(score, "zero_one")[1].astype(np.float64)
+    thresholds = None
+    if predictions.abstained is not None and predictions.abstained.any():
+        answered = ~predictions.abstained
+        answered_table = clinical_table(
+            labels[answered], predicted[answered], confidence[answered], positive=positive, level=level
+        )
+        thresholds = answered_table.threshold
+        confidence = np.where(answered, confidence, np.nextafter(confidence[answered].min(), -np.inf))
+    table = clinical_table(
+        labels, predicted, confidence, positive=positive, thresholds=thresholds, level=level
+    )
+    if predictions.kind == "confidence":
+        return table
+    plain_threshold = np.asarray(scores.display(score, table.threshold))  # people do not know the rank key
+    return replace(table, threshold=plain_threshold)
 
 
-def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tuple[str, str], str]:
-    """Where one score is better than every other of the same model, by a paired test."""
-    smooth = [name for name in found.metrics if by_name(name).is_smooth]
+def _find_best_scores(
+    predictions: Predictions, evaluation: Evaluation, level: float
+) -> dict[tuple[str, str], str]:
+    """By (loss, metric), the score that a paired test finds better than every other score of the same model.
+
+    Empty if there is one score, or if the tests would take too long.
+    """
+    metrics = [name for name in evaluation.metrics if by_name(name).is_smooth]
+    test_count = len(evaluation.scores) * len(metrics) * len(evaluation.losses)
     best: dict[tuple[str, str], str] = {}
-    if len(found.scores) < 2 or read.n * len(found.scores) * len(smooth) * len(found.losses) > _LOOKS:
+    if len(evaluation.scores) < 2 or predictions.n * test_count > _MAX_LOOKS:
         return best
-    more = comparison_arguments([replace(read, name=score) for score in found.scores])
-    for loss in found.losses:
-        entries = {score: read.samples(score, loss) for score in found.scores}
-        for metric in smooth:
+    columns = comparison_arguments([replace(predictions, name=score) for score in evaluation.scores])
+    for loss in evaluation.losses:
+        entries = {score: predictions.samples(score, loss) for score in evaluation.scores}
+        for metric in metrics:
             try:
-                ranked = abstain.compare(entries, metric=metric, level=level, **more)
-            except AbstainError:  # undefined for this loss, or where all are right
+                comparison = abstain.compare(entries, metric=metric, level=level, **columns)
+            except AbstainError:  # undefined for this loss, or because all answers are right
                 continue
-            if len(ranked.winners) == 1:
-                best[loss, metric] = ranked.winners[0]
+            if len(comparison.winners) == 1:
+                best[loss, metric] = comparison.winners[0]
     return best
 
 
-def _compared(
+def _compare_models(
     models: Sequence[Predictions],
-    found: list[ModelContent],
+    contents: list[ModelContent],
     score: str,
     loss: str,
     level: float,
     *,
     paired: bool,
 ) -> Comparison | None:
-    """Models with each other where there are several, the scores of one model otherwise."""
-    by = [(model, score) for model in models]
+    """Compare the models, or the scores of a single model; None if there is nothing to compare."""
+    contestants = [(model, score) for model in models]
     if len(models) == 1:
-        by = [(replace(models[0], name=name), name) for name in found[0].evaluation.scores]
-    if len(by) < 2:
+        contestants = [(replace(models[0], name=name), name) for name in contents[0].evaluation.scores]
+    if len(contestants) < 2:
         return None
-    entries = {model.name: model.samples(score, loss) for model, score in by}
-    rivals = [model for model, _ in by]
-    return abstain.compare(entries, level=level, paired=paired, **comparison_arguments(rivals))
+    entries = {model.name: model.samples(model_score, loss) for model, model_score in contestants}
+    columns = comparison_arguments([model for model, _ in contestants])
+    return abstain.compare(entries, level=level, paired=paired, **columns)
 
 
 def in_one_order(models: Sequence[Predictions]) -> tuple[Sequence[Predictions], bool]:
-    """The models in one order, and True; as they are, and False, where their files hold different samples.
+    """Return the models with their rows in one order, and True; unchanged, and False, if they hold different samples.
 
-    Files that share only some of their ids are neither: that is an error.
+    Raises DataError for files that share only some of their ids.
     """
     try:
         return align_models(models), True
@@ -343,38 +449,64 @@ def in_one_order(models: Sequence[Predictions]) -> tuple[Sequence[Predictions], 
 
 
 def risk_where(curve: RiskCoverageCurve, coverage: float) -> float | None:
-    """The risk of the smallest set of that coverage; None where too many abstain for one."""
-    at = int(np.searchsorted(curve.coverage, coverage - 1e-12))
-    return float(curve.risk[at]) if at < len(curve.coverage) else None
+    """The risk of the smallest accepted set that has at least this coverage; None if no threshold reaches it."""
+    index = int(np.searchsorted(curve.coverage, coverage - 1e-12))
+    return float(curve.risk[index]) if index < len(curve.coverage) else None
 
 
-def _spaced(curve: RiskCoverageCurve, low: float, points: int) -> np.ndarray:
-    """Places on a curve about evenly apart in coverage, each the first that reaches its share."""
+def _spread_points(curve: RiskCoverageCurve, low: float, points: int) -> np.ndarray:
+    """Indices of points of a curve, about evenly spaced in coverage from `low` on."""
     grid = np.linspace(low, curve.coverage[-1], points)
     return np.unique(np.minimum(np.searchsorted(curve.coverage, grid - 1e-12), len(curve.coverage) - 1))
 
 
-def _slider(
-    read: Predictions, curve: RiskCoverageCurve, samples: Samples, score: str, level: float, steps: int
+def _make_slider(
+    predictions: Predictions,
+    curve: RiskCoverageCurve,
+    samples: Samples,
+    score: str,
+    level: float,
+    max_steps: int,
 ) -> Slider:
-    """At every distinct confidence, or at about so many of them evenly in coverage."""
+    """Make the steps of the slider, at all distinct confidences or at about `max_steps` of them."""
     loss, confidence = samples
-    places = _spaced(curve, curve.coverage[-1] / steps, steps)
-    answered = np.flatnonzero(np.ones(len(loss), dtype=bool) if read.abstained is None else ~read.abstained)
-    order = answered[np.argsort(-confidence[answered], kind="stable")]
-    count, threshold = curve.count[places], curve.threshold[places].astype(np.float64)
-    lost = np.append(0.0, np.cumsum(loss[order]))[count]
-    limits = _limits(read, (loss[order], confidence[order]), count, lost, level)
-    columns = {"threshold": threshold, "coverage": curve.coverage[places], "risk": curve.risk[places]}
-    columns |= {"low": limits[0], "high": limits[1], "accepted": count, "loss": lost}
-    shown = [f"{t:.6g}" if read.kind == "confidence" else _shown(score, t) for t in threshold]
-    weight = np.ones(len(loss)) if read.sample_weight is None else read.sample_weight.astype(np.float64)
-    parts = [_breakdown(p, order, loss, weight, count, level) for p in _partitions(read)]
-    return Slider(**{name: x.tolist() for name, x in columns.items()}, shown=shown, parts=parts)
+    points = _spread_points(curve, curve.coverage[-1] / max_steps, max_steps)
+    is_answered = np.ones(len(loss), dtype=bool) if predictions.abstained is None else ~predictions.abstained
+    answered = np.flatnonzero(is_answered)
+    most_confident_first = answered[np.argsort(-confidence[answered], kind="stable")]
+    accepted_count = curve.count[points]
+    threshold = curve.threshold[points].astype(np.float64)
+    accepted_loss = np.append(0.0, np.cumsum(loss[most_confident_first]))[accepted_count]
+    sorted_samples = (loss[most_confident_first], confidence[most_confident_first])
+    low, high = _risk_limits(predictions, sorted_samples, accepted_count, accepted_loss, level)
+    weight = np.ones(len(loss))
+    if predictions.sample_weight is not None:
+        weight = predictions.sample_weight.astype(np.float64)
+    if predictions.kind == "confidence":
+        threshold_text = [f"{value:.6g}" for value in threshold]
+    else:
+        threshold_text = [_format_threshold(score, key) for key in threshold]
+    return Slider(
+        threshold=threshold.tolist(),
+        threshold_text=threshold_text,
+        coverage=curve.coverage[points].tolist(),
+        risk=curve.risk[points].tolist(),
+        low=low.tolist(),
+        high=high.tolist(),
+        accepted=accepted_count.tolist(),
+        loss=accepted_loss.tolist(),
+        parts=[
+            _make_breakdown(partition, most_confident_first, loss, weight, accepted_count, level)
+            for partition in _partitions(predictions)
+        ],
+    )
 
 
-def _shown(score: str, key: float) -> str:
-    """The number people know; where that would round to the end of its scale, its distance to it."""
+def _format_threshold(score: str, key: float) -> str:
+    """Format a threshold on a rank key as the score's plain value; close to the end of its scale, as a distance.
+
+    E.g. "1 − 3e-09" for a probability that would round to 1.
+    """
     if not scores.by_name(score).saturates:
         return f"{key:.6g}"
     value = float(scores.display(score, key))
@@ -383,41 +515,65 @@ def _shown(score: str, key: float) -> str:
     return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"
 
 
-def _limits(
-    read: Predictions, samples: Samples, count: np.ndarray, lost: np.ndarray, level: float
+def _risk_limits(
+    predictions: Predictions,
+    sorted_samples: Samples,
+    accepted_count: np.ndarray,
+    accepted_loss: np.ndarray,
+    level: float,
 ) -> np.ndarray:
-    """Clopper-Pearson for 0/1 losses; the interval of a mean otherwise, as far as that stays quick; else None."""
-    loss, confidence = samples
-    if read.sample_weight is None and is_zero_one(loss):
-        return np.asarray(clopper_pearson(lost, count, level))
-    found = np.full((2, len(count)), None)
-    if read.sample_weight is None and float(count.sum()) <= _LOOKS:
-        for j in np.flatnonzero(count >= 10):
-            own = interval("risk", loss[: count[j]], confidence[: count[j]], level=level)
-            found[:, j] = own.low, own.high
-    return found
+    """Lower and upper limits of the risk at each step, shape (2, steps); None where there are none.
+
+    Clopper-Pearson limits for 0/1 losses, otherwise the interval of a mean if that is quick. `sorted_samples` are
+    losses and confidences of the answered samples, most confident first.
+    """
+    loss, confidence = sorted_samples
+    if predictions.sample_weight is None and is_zero_one(loss):
+        return np.asarray(clopper_pearson(accepted_loss, accepted_count, level))
+    limits = np.full((2, len(accepted_count)), None)
+    if predictions.sample_weight is None and float(accepted_count.sum()) <= _MAX_LOOKS:
+        for step in np.flatnonzero(accepted_count >= 10):
+            count = accepted_count[step]
+            risk = interval("risk", loss[:count], confidence[:count], level=level)
+            limits[:, step] = risk.low, risk.high
+    return limits
 
 
 class Partition(NamedTuple):
-    """A class or group of each sample: its code, the name of each code, and what they are."""
+    """A class or a group for each sample: its code, the name of each code, and what they are ("group", "class")."""
 
     codes: np.ndarray
     names: list[str]
     by: str
 
 
-def _breakdown(
+def _make_breakdown(
     partition: Partition,
-    order: np.ndarray,
+    most_confident_first: np.ndarray,
     loss: np.ndarray,
     weight: np.ndarray,
-    count: np.ndarray,
+    accepted_count: np.ndarray,
     level: float,
 ) -> Breakdown:
-    """At each step the worst classes (or groups) by the lower limit of their error rate."""
-    groups = len(partition.names)
+    """At each step of the slider, list the worst groups by the lower limit of their error rate.
+
+    Parameters
+    ----------
+    partition : Partition
+        The group of each sample.
+    most_confident_first : array of int
+        Indices of the answered samples in this order.
+    loss, weight : array, shape (samples,)
+        Of all samples.
+    accepted_count : array of int
+        How many samples are accepted at each step, ascending.
+    level : float
+        Confidence level of the limits.
+    """
+    group_count = len(partition.names)
     codes = partition.codes
-    columns = (
+    # sums over the accepted samples of each group; `_group_risks` reads them in this order
+    summands = (
         np.ones(len(loss)),
         loss,
         weight,
@@ -426,21 +582,19 @@ def _breakdown(
         (weight**2) * loss,
         (weight * loss) ** 2,
     )
-    sums = np.zeros((len(columns), groups))
-    cost = (
-        float(loss.max()) if is_zero_one(loss / (loss.max() or 1.0)) else None
-    )  # of an error, where all cost the same
+    sums = np.zeros((len(summands), group_count))
+    error_cost = _error_cost(loss)
     scale = Scale("normal" if bool((loss < 0).any()) else "log")
-    sizes = np.bincount(codes, minlength=groups)
+    group_sizes = np.bincount(codes, minlength=group_count)
     listed: list[np.ndarray] = []
     numbers: dict[str, list[Any]] = {
         name: [] for name in ("accepted", "loss", "risk", "low", "high", "unlisted")
     }
-    for start, end in pairwise([0, *count]):
-        accepted = order[start:end]
-        for total, values in zip(sums, columns):
-            total += np.bincount(codes[accepted], values[accepted], groups)
-        risk, low, high = _group_risks(sums, cost, scale, level)
+    for start, end in pairwise([0, *accepted_count]):
+        newly_accepted = most_confident_first[start:end]
+        for total, values in zip(sums, summands):
+            total += np.bincount(codes[newly_accepted], values[newly_accepted], group_count)
+        risk, low, high = _group_risks(sums, error_cost, scale, level)
         worst = worst_first(risk, low, high, lower_is_better=True)
         worst_listed = worst[:GROUPS_SHOWN]
         unlisted = worst[GROUPS_SHOWN:]
@@ -448,13 +602,13 @@ def _breakdown(
         unlisted_risk = float(sums[3, unlisted].sum()) / unlisted_mass if unlisted_mass else None
         listed.append(worst_listed)
         numbers["accepted"].append(sums[0, worst_listed].astype(int).tolist())
-        numbers["loss"].append(_short(sums[1, worst_listed]))
-        numbers["risk"].append(_known(risk[worst_listed]))
-        numbers["low"].append(_known(low[worst_listed]))
-        numbers["high"].append(_known(high[worst_listed]))
+        numbers["loss"].append(_round_six(sums[1, worst_listed]))
+        numbers["risk"].append(_round_four(risk[worst_listed]))
+        numbers["low"].append(_round_four(low[worst_listed]))
+        numbers["high"].append(_round_four(high[worst_listed]))
         numbers["unlisted"].append(
             (
-                int(sizes[unlisted].sum()),
+                int(group_sizes[unlisted].sum()),
                 int(sums[0, unlisted].sum()),
                 float(sums[1, unlisted].sum()),
                 unlisted_risk,
@@ -463,85 +617,98 @@ def _breakdown(
     ever_listed = np.unique(listed)
     return Breakdown(
         by=partition.by,
-        groups=groups,
-        names=[partition.names[i] for i in ever_listed],
-        totals=sizes[ever_listed].tolist(),
+        groups=group_count,
+        names=[partition.names[code] for code in ever_listed],
+        totals=group_sizes[ever_listed].tolist(),
         listed=[np.searchsorted(ever_listed, worst_listed).tolist() for worst_listed in listed],
         **numbers,
     )
 
 
 def _error_cost(loss: np.ndarray) -> float | None:
-    """What an error costs, where all cost the same; None for any other loss."""
+    """The loss of an error if all errors have the same; None for any other loss. 0 if there are no errors."""
     largest = float(loss.max())
-    if largest == 0:
-        largest = 1.0
-    return largest if largest > 0 and is_zero_one(loss / largest) else None
+    return largest if is_zero_one(loss / (largest or 1.0)) else None
 
 
 def _group_risks(
-    sums: np.ndarray, cost: float | None, scale: Scale, level: float
+    sums: np.ndarray, error_cost: float | None, scale: Scale, level: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean loss of each group with its limits, each on its own; nan where nobody is accepted.
+    """Return the mean loss of each group with its lower and upper limit; nan for groups without accepted samples.
 
-    Errors of one cost have the exact limits of a proportion (weights by as many equal draws). Other losses have
-    Student's, and none where they do not vary: two equal losses are no proof of a bad group.
+    Errors of one cost have the exact limits of a proportion (with weights, of the effective number of draws). Other
+    losses have Student's limits, and none if they do not vary: two equal losses do not prove that a group is bad.
+
+    Parameters
+    ----------
+    sums : array, shape (7, groups)
+        Sums over the accepted samples of each group, as `_make_breakdown` makes them: count, loss, weight w, w loss,
+        w^2, w^2 loss, w^2 loss^2.
+    error_cost : float or None
+        See `_error_cost`.
+    scale : Scale
+        On which the limits of other losses are symmetric.
+    level : float
+        Confidence level.
     """
-    mass, lost, square = sums[2:5]
-    accepted_any = mass > 0
+    mass, weighted_loss, squared_weight = sums[2:5]
+    has_accepted = mass > 0
     risk, low, high = np.full((3, len(mass)), np.nan)
-    mean = lost[accepted_any] / mass[accepted_any]
-    draws = mass[accepted_any] ** 2 / square[accepted_any]
-    risk[accepted_any] = mean
-    if cost is not None:
-        share = mean / cost if cost else mean
-        (errors, trials), place = np.unique([share * draws, draws], axis=1, return_inverse=True)
-        limits = (cost or 1.0) * np.asarray(
-            clopper_pearson(errors, trials, level)
-        )  # many groups share theirs
-        low[accepted_any], high[accepted_any] = limits[:, place.reshape(-1)]
+    mean = weighted_loss[has_accepted] / mass[has_accepted]
+    draws = mass[has_accepted] ** 2 / squared_weight[has_accepted]
+    risk[has_accepted] = mean
+    if error_cost is not None:
+        error_share = mean / error_cost if error_cost else mean
+        # many groups have the same counts, and the limits are computed once for each pair of counts
+        counts, pair_index = np.unique([error_share * draws, draws], axis=1, return_inverse=True)
+        errors, trials = counts
+        limits = np.asarray(clopper_pearson(errors, trials, level)) * (error_cost if error_cost else 1.0)
+        low[has_accepted], high[has_accepted] = limits[:, pair_index.reshape(-1)]
         return risk, low, high
-    in_group = sums[2:, accepted_any]
-    spread = in_group[4] - 2 * mean * in_group[3] + mean**2 * in_group[2]
-    varies = spread > 1e-12 * in_group[4]  # more than rounding
+    mass_sum, _, square_sum, square_loss_sum, square_loss2_sum = sums[2:, has_accepted]
+    spread = square_loss2_sum - 2 * mean * square_loss_sum + mean**2 * square_sum
+    varies = spread > 1e-12 * square_loss2_sum  # more than rounding error
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        variance = np.where(varies, spread, np.nan) / in_group[0] ** 2 * draws / (draws - 1)
-        step = student_quantile(draws - 1, level) * np.sqrt(variance) * scale.rate(mean)
-        low[accepted_any], high[accepted_any] = scale.shifted(mean, np.stack([-step, step]))
+        variance = np.where(varies, spread, np.nan) / mass_sum**2 * draws / (draws - 1)
+        half_width = student_quantile(draws - 1, level) * np.sqrt(variance) * scale.rate(mean)
+        low[has_accepted], high[has_accepted] = scale.shifted(mean, np.stack([-half_width, half_width]))
     return risk, low, high
 
 
-def _partitions(read: Predictions) -> list[Partition]:
-    """Codes and names: the groups where there are any, and the true class where it is known."""
-    labels = read.labels
+def _partitions(predictions: Predictions) -> list[Partition]:
+    """The partitions of the samples: by group if there are groups, by true class if it is known."""
+    labels = predictions.labels
     if labels is not None and labels.ndim > 1:
         labels = labels.argmax(axis=1)  # one-hot rows
-    found = []
-    classes = labels if labels is not None else read.label_words
-    for values, by in ((read.groups, "group"), (classes, "true class")):
+    true_classes = labels if labels is not None else predictions.label_words
+    partitions = []
+    for values, by in ((predictions.groups, "group"), (true_classes, "true class")):
         if values is None:
             continue
-        used, codes = np.unique(values.codes if isinstance(values, Words) else values, return_inverse=True)
+        distinct, codes = np.unique(
+            values.codes if isinstance(values, Words) else values, return_inverse=True
+        )
+        class_names = predictions.classes
         if isinstance(values, Words):
-            names = [values.values[int(k)] for k in used]
-        elif by == "group":
-            names = list(map(_title, used.tolist()))
+            names = [values.values[int(code)] for code in distinct]
+        elif by == "true class" and class_names and distinct[0] >= 0 and distinct[-1] < len(class_names):
+            names = [class_names[int(code)] for code in distinct.tolist()]
         else:
-            inside = bool(read.classes) and used[0] >= 0 and used[-1] < len(read.classes)
-            names = [read.classes[int(k)] if inside else _title(k) for k in used.tolist()]
-        found.append(Partition(codes.reshape(-1), names, by))
-    return found
+            names = list(map(_format_label, distinct.tolist()))
+        partitions.append(Partition(codes.reshape(-1), names, by))
+    return partitions
 
 
-def _title(value: Any) -> str:
-    """A number as people write it: every digit, since 1234567 and 1234568 are two sites."""
+def _format_label(value: Any) -> str:
+    """Format a numeric label with all digits, since 1234567 and 1234568 are different; nan is "none"."""
     return "none" if value != value else str(value).removesuffix(".0")
 
 
 def short_names(names: Iterable[str], longest: int = 40) -> dict[str, str]:
-    """Names cut to so many letters that still differ: the end is kept too, and a number added where that is the same.
+    """Shorten names to at most `longest` characters so that they still differ.
 
-    The same set of names is cut in the same way whatever its order.
+    The start and the end of a name are kept, and a number is added if that is not enough. The result for a set of
+    names does not depend on their order.
 
     >>> list(short_names(["a-long-name-for-one", "a-long-name-for-two", "b"], 12).values())
     ['a-long…r-one', 'a-long…r-two', 'b']
@@ -570,67 +737,93 @@ def short_names(names: Iterable[str], longest: int = 40) -> dict[str, str]:
 
 
 def embedded(content: Content) -> dict[str, Any]:
-    """Plain values for the page's scripts."""
-    zero_one = all(m.zero_one for m in content.models)
-    noun = "error rate" if zero_one else "mean loss"
-    names = [m.read.name for m in content.models]
-    ranked = content.comparison.names if content.comparison is not None and len(names) > 1 else names
-    whole = round(content.level, 2) == content.level
+    """The data that the page's scripts read (`assets/page.js`): dicts, lists, text and numbers."""
+    zero_one = all(model.zero_one for model in content.models)
+    risk_noun = "error rate" if zero_one else "mean loss"
+    loss_noun = "errors" if zero_one else "loss"
+    names = [model.predictions.name for model in content.models]
+    ranked = names
+    if content.comparison is not None and len(names) > 1:
+        ranked = list(content.comparison.names)
+    short = short_names(names)
+    is_whole_percent = round(content.level, 2) == content.level
     return {
-        "level": f"{content.level:.0%}" if whole else f"{content.level:.1%}",
+        "level": f"{content.level:.0%}" if is_whole_percent else f"{content.level:.1%}",
         "zero_one": zero_one,
         "words": {
-            "risk": f"selective risk: {noun} of the answered",
-            "generalised": f"generalised risk: {'errors' if zero_one else 'loss'} answered, per sample of all",
+            "risk": f"selective risk: {risk_noun} of the answered",
+            "generalised": f"generalised risk: {loss_noun} of the answered, per sample of all",
         },
-        "best": names.index(ranked[0]),  # the model the slider starts with
-        "models": [_model_data(m, short_names(names)[m.read.name]) for m in content.models],
-        "forest": _forest(content),
+        "best": names.index(ranked[0]),  # the model that the slider starts with
+        "models": [_model_data(model, short[model.predictions.name]) for model in content.models],
+        "forest": _forest_data(content),
     }
 
 
-def _model_data(model: ModelContent, short: str) -> dict[str, Any]:
-    curve, steps = model.curve, asdict(model.steps)
-    places = _spaced(curve, curve.coverage[0], _POINTS)
-    start = int(np.searchsorted(steps["coverage"], 0.8 * steps["coverage"][-1] - 1e-12))
-    data = {"name": model.read.name, "short": short, "n": model.read.n, "steps": steps}
-    data["start"] = min(start, len(steps["coverage"]) - 1)
+def _model_data(model: ModelContent, short_name: str) -> dict[str, Any]:
+    """The curves and the slider of one model."""
+    curve = model.curve
+    slider = asdict(model.slider)
+    points = _spread_points(curve, curve.coverage[0], _CURVE_POINTS)
+    start = int(np.searchsorted(slider["coverage"], 0.8 * slider["coverage"][-1] - 1e-12))
+    data = {
+        "name": model.predictions.name,
+        "short": short_name,
+        "n": model.predictions.n,
+        "steps": slider,
+        "start": min(start, len(slider["coverage"]) - 1),
+    }
     for view, values in (("risk", curve.risk), ("generalised", curve.generalised_risk)):
-        line = {"coverage": _short(curve.coverage[places]), "value": _short(values[places])}
-        data[view] = line | {"band": _band(model, view)}
+        data[view] = {
+            "coverage": _round_six(curve.coverage[points]),
+            "value": _round_six(values[points]),
+            "band": _band_data(model, view),
+        }
     return data
 
 
-def _band(model: ModelContent, view: str) -> dict[str, Any] | None:
-    """Generalised risk is risk times coverage, and so is its band at a fixed coverage."""
+def _band_data(model: ModelContent, view: str) -> dict[str, Any] | None:
+    """The band of a curve; for view "generalised" times coverage, as generalised risk is risk times coverage."""
     band = model.band
     if band is None:
         return None
-    scale = band.coverage if view == "generalised" else np.ones_like(band.coverage)
-    some = band.coverage >= model.curve.coverage[0] - 1e-12  # below it no threshold accepts anybody
-    values = {"coverage": band.coverage, "low": band.low * scale, "high": band.high * scale}
-    return {name: _short(v[some]) for name, v in values.items()}
+    factor = band.coverage if view == "generalised" else np.ones_like(band.coverage)
+    is_reached = band.coverage >= model.curve.coverage[0] - 1e-12  # no threshold accepts fewer samples
+    return {
+        "coverage": _round_six(band.coverage[is_reached]),
+        "low": _round_six((band.low * factor)[is_reached]),
+        "high": _round_six((band.high * factor)[is_reached]),
+    }
 
 
-def _known(values: np.ndarray) -> list[float | None]:
-    """Four digits, None for nan: JSON has none."""
-    return [float(f"{v:.4g}") if np.isfinite(v) else None for v in values.tolist()]
+def _round_four(values: np.ndarray) -> list[float | None]:
+    """Round to four digits; nan becomes None, since JSON has no nan."""
+    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _short(values: np.ndarray) -> list[float]:
-    """Six digits are more than a screen shows."""
-    return [float(f"{v:.6g}") for v in values.tolist()]
+def _round_six(values: np.ndarray) -> list[float]:
+    """Round to six digits, more than a screen shows."""
+    return [float(f"{value:.6g}") for value in values.tolist()]
 
 
-def _forest(content: Content) -> list[dict[str, Any]]:
-    """AURC of every model by each of its scores."""
+def _forest_data(content: Content) -> list[dict[str, Any]]:
+    """AURC with its interval, for each model by each of its scores."""
     rows = []
-    for k, model in enumerate(content.models):
+    for index, model in enumerate(content.models):
         table = model.evaluation
         for score in table.scores:
             entry = table[score, table.losses[0], "aurc"]
             if entry.estimate is None:
                 continue
-            row = {"model": model.read.name, "score": score, "colour": k, "first": score == model.score}
-            rows.append(row | {end: getattr(entry, end) for end in ("estimate", "low", "high")})
+            rows.append(
+                {
+                    "model": model.predictions.name,
+                    "score": score,
+                    "colour": index,
+                    "first": score == model.score,
+                    "estimate": entry.estimate,
+                    "low": entry.low,
+                    "high": entry.high,
+                }
+            )
     return rows

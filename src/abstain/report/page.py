@@ -1,6 +1,7 @@
-"""Self-contained HTML pages, framed by `assets/frame.html`: offline, by keyboard, in print, light and dark; the report.
+"""Self-contained HTML pages and the report.
 
-Every string of the user's is escaped.
+All pages share `assets/frame.html`. They work offline, by keyboard and in print, in a light and a dark theme. All text
+from the user is escaped.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from string import Template
 from typing import Any, NamedTuple
 
 from abstain import __version__
-from abstain._tables import escape_controls, escape_html, format_fixed
+from abstain._tables import count_noun, escape_controls, escape_html, format_fixed
 from abstain.evaluation import Comparison
 from abstain.evaluation.chance import chance_warnings
 from abstain.formats import replacing
@@ -32,7 +33,7 @@ from abstain.report.content import (
     versions,
 )
 
-# nothing may be fetched from anywhere; scripts and styles are the page's own
+# the browser may fetch nothing; scripts and styles are inside the page
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _LINKS = {
     "decision": "Findings",
@@ -45,14 +46,14 @@ _LINKS = {
     "ties": "Ties",
     "method": "Method",
 }
-_BRACKETS = re.compile(r"(\S+) \[(\S+), (\S+)\]")
-_USED = ("numpy", "scipy", "pyarrow", "torch")
-_GRID = tuple(k / 10 for k in range(1, 11))  # coverages of the curves' table
-_JUMPS = (0.5, 0.7, 0.8, 0.9, 0.95, 1)  # of the slider, in coverage
+_VALUE_WITH_LIMITS = re.compile(r"(\S+) \[(\S+), (\S+)\]")
+_REPORTED_PACKAGES = ("numpy", "scipy", "pyarrow", "torch")
+_TABLE_COVERAGES = tuple(k / 10 for k in range(1, 11))  # columns of the curves' table
+_JUMPS = (0.5, 0.7, 0.8, 0.9, 0.95, 1)  # coverages to which the slider has a button
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """A share for people; small ones keep two significant digits.
+    """Format a share as a percentage; small ones keep two significant digits.
 
     >>> percent(0.8512), percent(0.00123), percent(0.0)
     ('85.1%', '0.12%', '0.0%')
@@ -66,166 +67,199 @@ def summary(content: Content) -> list[str]:
     """The findings in a few sentences."""
     if len(content.models) == 1:
         model = content.models[0]
-        first = model.evaluation[model.score, model.evaluation.losses[0], "aurc"]
-        bar = "" if first.low is None else f", {_interval(first, content.level)}"
-        told = f"{model.read.name} has AURC {first.estimate:.3g}{bar} (lower is better)."
-        return [told, _gain(model)]
+        entry = model.evaluation[model.score, model.evaluation.losses[0], "aurc"]
+        limits = "" if entry.low is None else f", {_describe_interval(entry, content.level)}"
+        name = model.predictions.name
+        return [f"{name} has AURC {entry.estimate:.3g}{limits} (lower is better).", _describe_gain(model)]
     comparison = content.comparison
     assert comparison is not None
     best = comparison.names[0]
     rivals = [name for name in comparison.winners if name != best]
-    told = "It is better than every other model here, as far as the tests can tell."
+    verdict = "It is better than every other model here, as far as the tests can tell."
     if rivals:
         listed = " and ".join(filter(None, (", ".join(rivals[:-1]), rivals[-1])))
-        told = f"With these data it cannot be told apart from {listed}."
-    gain = _gain(next(m for m in content.models if m.read.name == best))
-    return [f"{first_place(comparison)}; lower is better.", told, gain]
+        verdict = f"With these data it cannot be told apart from {listed}."
+    best_model = next(model for model in content.models if model.predictions.name == best)
+    direction = "lower" if comparison.lower_is_better else "higher"
+    return [
+        f"{describe_first_place(comparison)}; {direction} is better.",
+        verdict,
+        _describe_gain(best_model),
+    ]
 
 
-def first_place(comparison: Comparison) -> str:
-    """Who leads, and by which number."""
+def describe_first_place(comparison: Comparison) -> str:
+    """Which model leads the ranking, and its number with its interval; without a full stop."""
     best = comparison.contestants[0]
-    bar = "" if best.low is None else f" ({_interval(best, comparison.level)})"
-    return f"{best.name} ranks first with {comparison.label} {best.estimate:.3g}{bar}"
+    limits = "" if best.low is None else f" ({_describe_interval(best, comparison.level)})"
+    return f"{best.name} ranks first with {comparison.label} {best.estimate:.3g}{limits}"
 
 
-def _interval(found: Any, level: float) -> str:
-    return f"{level:.0%} interval {found.low:.3g} to {found.high:.3g}"
+def _describe_interval(interval: Any, level: float) -> str:
+    return f"{level:.0%} interval {interval.low:.3g} to {interval.high:.3g}"
 
 
 def verdicts(content: Content) -> str:
-    """The first model against each other: difference, interval, p and what they mean; nothing for a single model."""
-    found = content.comparison
-    if found is None or len(content.models) < 2:
+    """A table of the first model against each other one: difference, interval, p, and what they mean.
+
+    Empty for a single model.
+    """
+    comparison = content.comparison
+    if comparison is None or len(content.models) < 2:
         return ""
-    first = found.names[0]
-    names = name_cells(found.names)
+    first = comparison.names[0]
+    name_cell = name_cells(comparison.names)
+    pairs = [comparison.pair(name, first) for name in comparison.names[1:]]
+    ends = []
+    for pair in pairs:
+        ends += [pair.difference, pair.low, pair.high]
+    places = decimals(ends)
     rows: list[list[str | Cell]] = []
-    from_first = [found.pair(name, first) for name in found.names[1:]]
-    places = decimals([x for p in from_first for x in (p.difference, p.low, p.high)])
-    for p in from_first:
-        if p.note:
-            meaning = f"no verdict: it {p.note}"
-        elif p.different:
-            meaning = f"{first} is better"
-        else:
-            about = int(float(f"{p.samples_needed or 0:.2g}"))  # more digits than such a guess holds
-            need = f"; about {about:,} samples would be needed" if about else ""
-            meaning = f"cannot be told apart{need}"
-        difference, low, high = (format_fixed(x, places, sign=True) for x in (p.difference, p.low, p.high))
-        chance = "< 0.001" if p.p_adjusted < 0.001 else f"{p.p_adjusted:.3f}"
-        said = f'<span class="said">{text(meaning)}</span>'
+    for pair in pairs:
+        difference = format_fixed(pair.difference, places, sign=True)
+        low = format_fixed(pair.low, places, sign=True)
+        high = format_fixed(pair.high, places, sign=True)
+        p_value = "< 0.001" if pair.p_adjusted < 0.001 else f"{pair.p_adjusted:.3f}"
         rows.append(
             [
-                names[p.a],
-                Cell(difference, (plain(p.difference),)),
-                Cell(f"{low} to {high}", (plain(p.low), plain(p.high))),
-                Cell(text(chance), (plain(p.p_adjusted),)),
-                said,
+                name_cell[pair.a],
+                Cell(difference, (csv_number(pair.difference),)),
+                Cell(f"{low} to {high}", (csv_number(pair.low), csv_number(pair.high))),
+                Cell(text(p_value), (csv_number(pair.p_adjusted),)),
+                f'<span class="said">{text(_describe_pair(pair, first))}</span>',
             ]
         )
-    pairs = len(found.pairs)
-    corrected = f"; interval and p corrected for all {pairs} pairs" if pairs > 1 else ""
-    caption = f"{text(found.label)} minus that of {names[first].html}{corrected}"
-    head = ["model", "difference", f"{found.level:.0%} interval", "p", "in words"]
-    return f'<div class="card">{table(head, rows, caption, (1, 2, 3))}</div>'
+    pair_count = len(comparison.pairs)
+    correction = f"; interval and p corrected for all {pair_count} pairs" if pair_count > 1 else ""
+    caption = f"{text(comparison.label)} minus that of {name_cell[first].html}{correction}"
+    head = ["model", "difference", f"{comparison.level:.0%} interval", "p", "in words"]
+    return f'<div class="card">{html_table(head, rows, caption, (1, 2, 3))}</div>'
+
+
+def _describe_pair(pair: Any, first: str) -> str:
+    """What the comparison of a model with the first one means, in words."""
+    if pair.note:
+        return f"no verdict: it {pair.note}"
+    if pair.different:
+        return f"{first} is better"
+    samples_needed = int(float(f"{pair.samples_needed or 0:.2g}"))  # an estimate this rough has two digits
+    if samples_needed:
+        return f"cannot be told apart; about {samples_needed:,} samples would be needed"
+    return "cannot be told apart"
 
 
 def decimals(values: Sequence[float]) -> int:
-    """So many that the typical number of a column shows three digits, and all have the same.
+    """How many decimals a column needs so that its median number shows three digits.
 
     >>> decimals([0.0123, 0.1]), decimals([12.5]), decimals([])
     (4, 1, 0)
     """
-    sizes = sorted(abs(v) for v in values if v)
+    sizes = sorted(abs(value) for value in values if value)
     if not sizes:
         return 0
     return max(0, min(6, 2 - math.floor(math.log10(sizes[(len(sizes) - 1) // 2]))))
 
 
 class Cell(NamedTuple):
-    """A cell of a table: HTML, and what its CSV holds, which may be several columns (a value and its limits)."""
+    """A cell of a table: its HTML, and its values in the CSV file, which may be several (a value and its limits)."""
 
     html: str
     csv: tuple[str, ...]
 
 
-def plain(value: float | None) -> str:
-    """A number for a CSV file: six digits, no sign at zero, nothing where there is none."""
+def csv_number(value: float | None) -> str:
+    """Format a number for a CSV file with six digits; -0 becomes 0, None becomes empty."""
     return "" if value is None else f"{value + 0.0:.6g}"
 
 
 def name_cells(names: Iterable[str]) -> dict[str, Cell]:
-    """Names cut to what fits a cell, and still different; the whole of each in its tooltip and in the CSV."""
+    """Cells with shortened, distinct names; the tooltip and the CSV file have the full name."""
     cells = {}
     for name, short in short_names(names).items():
-        whole = text(name) if short == name else f'<span title="{text(name)}">{text(short)}</span>'
-        cells[name] = Cell(whole, (name,))
+        html_name = text(name) if short == name else f'<span title="{text(name)}">{text(short)}</span>'
+        cells[name] = Cell(html_name, (name,))
     return cells
 
 
-def _gain(model: ModelContent) -> str:
+def _describe_gain(model: ModelContent) -> str:
+    """A sentence with the risk of all answers and that of the most confident 80%."""
     curve = model.curve
-    at = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - 0.8 * curve.coverage[-1])))
-    name = "error rate" if model.zero_one else "mean loss"
-    whole, less = (_risk(model, curve.risk[k]) for k in (-1, at))
-    surest = percent(float(curve.coverage[at]), 0)
-    return f"Answering everything, its {name} is {whole}; answering the surest {surest}, {less}."
+    target = 0.8 * curve.coverage[-1]
+    index = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - target)))
+    noun = "error rate" if model.zero_one else "mean loss"
+    full_risk = _format_risk(model, curve.risk[-1])
+    reduced_risk = _format_risk(model, curve.risk[index])
+    share = percent(float(curve.coverage[index]), 0)
+    return (
+        f"Its {noun} is {full_risk} if it answers everything, and {reduced_risk} if it answers the most confident "
+        f"{share}."
+    )
 
 
-def _risk(model: ModelContent, risk: float) -> str:
+def _format_risk(model: ModelContent, risk: float) -> str:
     return percent(float(risk)) if model.zero_one else f"{risk:.4g}"
 
 
 def about_ties(model: ModelContent) -> list[str]:
-    """What equal confidences mean for this model."""
-    curve, distinct = model.curve, len(model.curve.threshold)
-    n, top = curve.n, int(curve.count[0])
-    told = [f"{n:,} samples share {distinct:,} different confidences ({model.score})."]
-    if distinct == n:
-        told = [f"All {n:,} samples have different confidences ({model.score}): nothing ties."]
-    if top > 1:
-        told.append(
-            f"{top:,} of them ({percent(top / n)}) tie at the very top, {model.steps.shown[0]}. No threshold can "
-            f"separate them, so coverage starts at {percent(float(curve.coverage[0]))}, and the risk there, "
-            f"{_risk(model, curve.risk[0])}, is that of the smallest set that can be accepted. A program that sorts "
-            f"and cumulates would give a number that depends on the order of the rows."
+    """Sentences about what equal confidences mean for this model."""
+    curve = model.curve
+    distinct_count = len(curve.threshold)
+    top_count = int(curve.count[0])  # samples that share the highest confidence
+    sentences = [f"{curve.n:,} samples share {distinct_count:,} different confidences ({model.score})."]
+    if distinct_count == curve.n:
+        sentences = [
+            f"All {curve.n:,} samples have different confidences ({model.score}): there are no ties."
+        ]
+    if top_count > 1:
+        sentences.append(
+            f"{top_count:,} of them ({percent(top_count / curve.n)}) tie at the very top, "
+            f"{model.slider.threshold_text[0]}. No threshold can separate them, so coverage starts at "
+            f"{percent(float(curve.coverage[0]))}, and the risk there, {_format_risk(model, curve.risk[0])}, is that "
+            f"of the smallest set that can be accepted. A program that sorts and cumulates would give a number that "
+            f"depends on the order of the rows."
         )
-    said = chance_warnings(model.evaluation.notes)  # at the top of the page
-    told += [note for note in model.evaluation.notes if "tie at the top of" not in note and note not in said]
-    return told
+    shown_above = chance_warnings(model.evaluation.notes)  # these are at the top of the page
+    for note in model.evaluation.notes:
+        if "tie at the top of" not in note and note not in shown_above:
+            sentences.append(note)
+    return sentences
 
 
 def text(value: object) -> str:
-    """A string that stays text in HTML, in attributes too; see `abstain._tables.escaped`."""
+    """Escape text for HTML; see `abstain._tables.escape_html`."""
     return escape_html(value)
 
 
 def with_code(value: str) -> str:
-    """The same, with what stands between backticks set as code."""
+    """Escape text for HTML and set what stands between backticks as code."""
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", text(value))
 
 
-def items(lines: Sequence[str]) -> str:
+def list_items(lines: Sequence[str]) -> str:
+    """The lines as items of an HTML list."""
     return "".join(f"<li>{text(line)}</li>" for line in lines)
 
 
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[str | Cell]], caption: str, numbers: Sequence[int]
+def html_table(
+    head: Sequence[str], rows: Sequence[Sequence[str | Cell]], caption: str, number_columns: Sequence[int]
 ) -> str:
-    """Cells are HTML already; `numbers` are columns set to the right."""
-    side = [' class="num"' if k in numbers else "" for k in range(len(head))]
-    widths = [max((len(c.csv) for c in column if isinstance(c, Cell)), default=1) for column in zip(*rows)]
-    titles = [_csv_attribute(_csv_titles(name, width)) for name, width in zip(head, widths)]
-    top = "".join(f'<th scope="col"{kind}{csv}>{cell}</th>' for kind, cell, csv in zip(side, head, titles))
-    lines = ["".join(f"<td{kind}{_csv_of(cell)}</td>" for kind, cell in zip(side, row)) for row in rows]
+    """Make a table. Titles, cells and caption are HTML; columns in `number_columns` are aligned to the right."""
+    classes = [' class="num"' if index in number_columns else "" for index in range(len(head))]
+    csv_widths = [
+        max((len(cell.csv) for cell in column if isinstance(cell, Cell)), default=1) for column in zip(*rows)
+    ]
+    csv_titles = [_csv_attribute(_csv_titles(name, width)) for name, width in zip(head, csv_widths)]
+    header = "".join(
+        f'<th scope="col"{kind}{csv}>{cell}</th>' for kind, cell, csv in zip(classes, head, csv_titles)
+    )
+    lines = ["".join(f"<td{kind}{_cell_tail(cell)}</td>" for kind, cell in zip(classes, row)) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    title = f"<caption><span>{caption}</span></caption><thead><tr>{top}</tr></thead>"
-    return f'<div class="scroll"><table>{title}<tbody>{body}</tbody></table></div>'
+    top = f"<caption><span>{caption}</span></caption><thead><tr>{header}</tr></thead>"
+    return f'<div class="scroll"><table>{top}<tbody>{body}</tbody></table></div>'
 
 
-def _csv_of(cell: str | Cell) -> str:
-    """The rest of a cell's tag, and its content."""
+def _cell_tail(cell: str | Cell) -> str:
+    """What follows the class in a cell's tag: its CSV values, the end of the tag, and its content."""
     return f"{_csv_attribute(cell.csv)}>{cell.html}" if isinstance(cell, Cell) else f">{cell}"
 
 
@@ -234,168 +268,197 @@ def _csv_attribute(columns: Sequence[str]) -> str:
 
 
 def _csv_titles(name: str, width: int) -> list[str]:
-    """Names of the CSV columns that one column of the page becomes: a value with limits, or limits alone."""
+    """Titles of the CSV columns of one column of the page: one value, two limits, or a value with two limits."""
     name = html.unescape(name)
-    ends = [f"{name} low", f"{name} high"]
-    return {1: [name], 2: ends, 3: [name, *ends]}[width]
+    limits = [f"{name} low", f"{name} high"]
+    return {1: [name], 2: limits, 3: [name, *limits]}[width]
 
 
-def number(found: Any, places: int, best: bool = False) -> Cell:
-    """An estimate with its interval below."""
-    if found is None or found.estimate is None:
+def estimate_cell(entry: Any, places: int, best: bool = False) -> Cell:
+    """A cell with an estimate and its interval below; `best` makes it bold.
+
+    `entry` has `estimate`, `low` and `high`, each of which may be None; or it is None.
+    """
+    if entry is None or entry.estimate is None:
         return Cell("–", ("", "", ""))
     mark = ' class="best"' if best else ""
-    shown = f"<span{mark}>{format_fixed(found.estimate, places)}</span>"
-    if found.low is not None and found.high is not None:
-        shown += below(format_fixed(found.low, places), format_fixed(found.high, places))
-    return Cell(shown, (plain(found.estimate), plain(found.low), plain(found.high)))
+    content = f"<span{mark}>{format_fixed(entry.estimate, places)}</span>"
+    if entry.low is not None and entry.high is not None:
+        content += second_line(format_fixed(entry.low, places), format_fixed(entry.high, places))
+    return Cell(content, (csv_number(entry.estimate), csv_number(entry.low), csv_number(entry.high)))
 
 
-def below(low: str, high: str) -> str:
-    """Limits as a second line of a cell."""
+def second_line(low: str, high: str) -> str:
+    """Limits as the second line of a cell."""
     return f'<br><span class="span">{low} to {high}</span>'
 
 
 def with_limits(value: str) -> str | Cell:
-    """ "0.5 [0.4, 0.6]" as a cell with its limits below; any other text as it is."""
-    found = _BRACKETS.fullmatch(value)
-    if found is None:
+    """Make a cell with limits below from "0.5 [0.4, 0.6]"; any other text stays as it is."""
+    match = _VALUE_WITH_LIMITS.fullmatch(value)
+    if match is None:
         return text(value)
-    return Cell(found[1] + below(found[2], found[3]), found.groups())
+    estimate, low, high = match.groups()
+    return Cell(estimate + second_line(low, high), (estimate, low, high))
 
 
-def _places(found: Sequence[Any]) -> int:
-    return decimals([e.estimate for e in found if e is not None and e.estimate is not None])
+def _estimate_decimals(entries: Sequence[Any]) -> int:
+    """Decimals for the estimates of a column; entries may be None, or have none."""
+    return decimals([entry.estimate for entry in entries if entry is not None and entry.estimate is not None])
 
 
 def scores_table(model: ModelContent, loss: str) -> str:
-    """Metrics down, scores across."""
+    """A table with a row for each metric and a column for each score."""
     evaluation = model.evaluation
     rows: list[list[str | Cell]] = []
     for entries in evaluation.rows(loss):
-        way = "lower" if entries[0].lower_is_better else "higher"
-        title = f'{text(entries[0].label)}<br><span class="span">{way} is better</span>'
+        direction = "lower" if entries[0].lower_is_better else "higher"
+        title = f'{text(entries[0].label)}<br><span class="span">{direction} is better</span>'
         best = model.best.get((loss, entries[0].metric))
-        places = _places(entries)
-        cells = [number(e, places, e.score == best) for e in entries]
+        places = _estimate_decimals(entries)
+        cells = [estimate_cell(entry, places, entry.score == best) for entry in entries]
         rows.append([Cell(title, (entries[0].label,)), *cells])
-    caption = f"{text(model.read.name)}: {text(loss_words(loss))}"
+    caption = f"{text(model.predictions.name)}: {text(loss_words(loss))}"
     head = ["metric", *map(text, evaluation.scores)]
-    return table(head, rows, caption, range(1, len(head)))
+    return html_table(head, rows, caption, range(1, len(head)))
 
 
-def not_computed(model: ModelContent) -> str:
-    """Numbers that these data do not define, with the reasons."""
+def undefined_list(model: ModelContent) -> str:
+    """The metrics that are not defined for these data, with the reasons."""
     lines = model.evaluation.undefined()
     if not lines:
         return ""
-    return f"<p>Not defined for these data:</p><ul>{items(lines)}</ul>"
+    return f"<p>Not defined for these data:</p><ul>{list_items(lines)}</ul>"
 
 
 def model_cells(content: Content) -> dict[str, Cell]:
     """The names of the models as cells."""
-    return name_cells(m.read.name for m in content.models)
+    return name_cells(model.predictions.name for model in content.models)
 
 
-def words(content: Content) -> str:
-    """What the metrics on the page are."""
-    seen = dict.fromkeys(name for m in content.models for name in m.evaluation.metrics)
-    told = "".join(f"<li>{text(by_name(m).full_label)}: {text(by_name(m).summary)}.</li>" for m in seen)
-    return f"<details><summary>What these numbers are</summary><ul class='soft'>{told}</ul></details>"
+def glossary(content: Content) -> str:
+    """What the metrics on the page are, folded."""
+    names = dict.fromkeys(name for model in content.models for name in model.evaluation.metrics)
+    entries = ""
+    for name in names:
+        metric = by_name(name)
+        entries += f"<li>{text(metric.full_label)}: {text(metric.summary)}.</li>"
+    return f"<details><summary>What these numbers are</summary><ul class='soft'>{entries}</ul></details>"
 
 
 def curves_table(content: Content) -> str:
     """Selective risk at every tenth of coverage: the text alternative of the curves."""
-    names = model_cells(content)
+    name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
-    for m in content.models:
-        show = (lambda risk: percent(risk, 2)) if m.zero_one else "{:.3g}".format
-        risks = [risk_where(m.curve, wanted) for wanted in _GRID]
-        cells = [Cell("–" if risk is None else show(risk), (plain(risk),)) for risk in risks]
-        rows.append([names[m.read.name], *cells])
-    head = ["model", *(f"{c:.0%}" for c in _GRID)]
-    return table(head, rows, "Selective risk when at least so much is answered", range(1, 11))
+    for model in content.models:
+        cells: list[str | Cell] = [name_cell[model.predictions.name]]
+        for coverage in _TABLE_COVERAGES:
+            risk = risk_where(model.curve, coverage)
+            if risk is None:
+                shown_risk = "–"
+            elif model.zero_one:
+                shown_risk = percent(risk, 2)
+            else:
+                shown_risk = f"{risk:.3g}"
+            cells.append(Cell(shown_risk, (csv_number(risk),)))
+        rows.append(cells)
+    head = ["model", *(f"{coverage:.0%}" for coverage in _TABLE_COVERAGES)]
+    return html_table(head, rows, "Selective risk when at least this share is answered", range(1, 11))
 
 
 def parts(content: Content) -> str:
-    """Tables of who is answered, filled as the slider moves."""
-    most = max(len(m.steps.parts) for m in content.models)
-    if not most:
+    """A section with tables of accepted samples by group and class, which the script fills as the slider moves."""
+    table_count = max(len(model.slider.parts) for model in content.models)
+    if not table_count:
         return ""
-    zero_one = all(m.zero_one for m in content.models)
-    risk, wrong = ("error rate", "wrong") if zero_one else ("mean loss", "loss")
-    cards = "".join(fill("part.html", k=k, risk=risk, wrong=wrong) for k in range(most))
+    zero_one = all(model.zero_one for model in content.models)
+    risk = "error rate" if zero_one else "mean loss"
+    wrong = "wrong" if zero_one else "loss"
+    cards = "".join(fill("part.html", k=index, risk=risk, wrong=wrong) for index in range(table_count))
     return f"""<section id="parts"><h2>Who is answered, and how often wrongly</h2>
-<p>At the threshold chosen above, each row with its own limits. A promise for all samples is no promise for each
+<p>At the threshold chosen above, each row with its own limits. A guarantee for all samples is not a guarantee for each
 group: look at the first rows.</p>
 {cards}</section>"""
 
 
 def clinical(content: Content) -> str:
-    """What a clinic reads, for models of two classes."""
+    """A section with sensitivity, specificity and predictive values of models of two classes; empty without any."""
     cards = ""
-    for m in content.models:
-        if m.clinical is not None:
-            grid = m.clinical.grid()
-            name = model_cells(content)[m.read.name].html
-            caption = f"{name}, positive: {text(m.clinical.positive)}, {content.level:.0%} intervals"
+    for model in content.models:
+        if model.clinical is not None:
+            grid = model.clinical.grid()
+            name = model_cells(content)[model.predictions.name].html
+            caption = f"{name}, positive: {text(model.clinical.positive)}, {content.level:.0%} intervals"
             rows = [[with_limits(cell) for cell in row] for row in zip(*grid.values())]
-            cards += f'<div class="card">{table(list(grid), rows, caption, range(7))}</div>'
-    told = "Of the accepted only, each interval on its own. What is left to somebody else is neither found nor missed."
-    head = f"<h2>Sensitivity and predictive values</h2><p>{told}</p>"
-    return f'<section id="clinical">{head}{cards}</section>' if cards else ""
+            cards += f'<div class="card">{html_table(list(grid), rows, caption, range(7))}</div>'
+    if not cards:
+        return ""
+    explanation = "Of accepted samples only, each interval on its own. A rejected sample counts neither as found nor as missed."
+    return f'<section id="clinical"><h2>Sensitivity and predictive values</h2><p>{explanation}</p>{cards}</section>'
 
 
 def estimators_table(content: Content) -> str:
-    """Estimators of AURC across, models down."""
-    names = [name for name in ESTIMATORS if any(name in dict(m.estimators) for m in content.models)]
-    places = _places([found for m in content.models for _, found in m.estimators])
-    titles = model_cells(content)
-    rows = [
-        [titles[m.read.name], *(number(dict(m.estimators).get(name), places) for name in names)]
-        for m in content.models
-    ]
-    told = "".join(f"<li><code>{n}</code>: {text(ESTIMATORS[n])}</li>" for n in names)
-    made = table(["model", *names], rows, "AURC by estimator", range(1, 1 + len(names)))
-    return f"{made}<ul class='soft'>{told}</ul>"
+    """A table of AURC with a column for each estimator and a row for each model, and what the estimators are."""
+    names = [name for name in ESTIMATORS if any(name in dict(model.estimators) for model in content.models)]
+    intervals = [interval for model in content.models for _, interval in model.estimators]
+    places = _estimate_decimals(intervals)
+    name_cell = model_cells(content)
+    rows = []
+    for model in content.models:
+        interval_by_estimator = dict(model.estimators)
+        cells = [estimate_cell(interval_by_estimator.get(name), places) for name in names]
+        rows.append([name_cell[model.predictions.name], *cells])
+    table = html_table(["model", *names], rows, "AURC by estimator", range(1, 1 + len(names)))
+    explanations = "".join(f"<li><code>{name}</code>: {text(ESTIMATORS[name])}</li>" for name in names)
+    return f"{table}<ul class='soft'>{explanations}</ul>"
 
 
-def ranking_table(found: Comparison) -> str:
-    """Best first; those that share a letter cannot be told apart."""
-    names = name_cells(found.names)
-    places = _places(found.contestants)
+def ranking_table(comparison: Comparison) -> str:
+    """A table of the ranking, best first; models that share a letter cannot be told apart."""
+    name_cell = name_cells(comparison.names)
+    places = _estimate_decimals(comparison.contestants)
     rows: list[list[str | Cell]] = []
-    for c in found.contestants:
-        rank = str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low} to {c.rank_high}"
-        rows.append([rank, names[c.name], number(c, places), text(c.group)])
-    return table(["rank", "name", text(found.label), "letters"], rows, "Ranking, best first", (2,))
+    for contestant in comparison.contestants:
+        rank = str(contestant.rank_low)
+        if contestant.rank_low != contestant.rank_high:
+            rank = f"{contestant.rank_low} to {contestant.rank_high}"
+        estimate = estimate_cell(contestant, places)
+        rows.append([rank, name_cell[contestant.name], estimate, text(contestant.group)])
+    head = ["rank", "name", text(comparison.label), "letters"]
+    return html_table(head, rows, "Ranking, best first", (2,))
 
 
 def files_table(content: Content) -> str:
-    """Where the numbers come from."""
-    names = model_cells(content)
+    """A table of the files: format, samples, and which column was read as what."""
+    name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
-    for read in (m.read for m in content.models):
-        used = "<br>".join(f"{text(role)}: <code>{text(name)}</code>" for role, name in read.used.items())
-        kind = f"{text(read.kind)} ({text(read.format)})"
-        count = Cell(f"{read.n:,}", (str(read.n),))
-        rows.append([names[read.name], f"<code>{text(Path(read.path).name)}</code>", count, kind, used])
+    for model in content.models:
+        predictions = model.predictions
+        columns = "<br>".join(
+            f"{text(role)}: <code>{text(column)}</code>" for role, column in predictions.used.items()
+        )
+        file_name = f"<code>{text(Path(predictions.path).name)}</code>"
+        sample_count = Cell(f"{predictions.n:,}", (str(predictions.n),))
+        kind = f"{text(predictions.kind)} ({text(predictions.format)})"
+        rows.append([name_cell[predictions.name], file_name, sample_count, kind, columns])
     head = ["model", "file", "samples", "read as", "columns"]
-    return table(head, rows, "Where the numbers come from", (2,))
+    return html_table(head, rows, "Where the numbers come from", (2,))
 
 
 def ranking(content: Content) -> str:
-    """The ranking with its groups of equals; nothing when there is nothing to compare."""
-    found = content.comparison
-    if found is None:
+    """A section with the ranking; empty if there is nothing to compare."""
+    comparison = content.comparison
+    if comparison is None:
         return ""
-    kind = "scores of one model" if len(content.models) == 1 else "models"
-    same, other = f"on the same {found.n:,} samples (paired tests)", "on different test sets (Welch's test)"
+    contestants = "scores of one model" if len(content.models) == 1 else "models"
+    data = "on different test sets (Welch's test)"
+    if comparison.paired:
+        data = f"on the same {count_noun(comparison.n, 'sample')} (paired tests)"
     return f"""
 <section id="ranking"><h2>Ranking</h2>
-<p>The {kind} compared by {text(found.label)} {same if found.paired else other}, corrected after Holm at
-{found.level:.0%}. Those that share a letter cannot be told apart with these data.</p>
-<div class="card">{ranking_table(found)}<ul>{items(found.sentences())}</ul></div></section>
+<p>The {contestants} compared by {text(comparison.label)} {data}, corrected after Holm at
+{comparison.level:.0%}. Those that share a letter cannot be told apart with these data.</p>
+<div class="card">{ranking_table(comparison)}<ul>{list_items(comparison.sentences())}</ul></div></section>
 """
 
 
@@ -407,20 +470,20 @@ def page(
     made: str = "",
     more: str = "",
 ) -> str:
-    """The whole page as text.
+    """Make the page of a report.
 
     Parameters
     ----------
     content : Content
-        What `gather` gave.
+        From `gather`.
     title : str
-        Its headline.
+        The headline.
     command : str
-        The command that makes it again; left out when empty.
+        The command that makes the page again; omitted if empty.
     made : str
-        The day it was made; left out when empty.
+        The date; omitted if empty.
     more : str
-        Sections of one's own, as HTML, after those by group (`CostRiskCurve.to_html` makes one).
+        Additional sections, as HTML, after those by group (`CostRiskCurve.to_html` makes one).
 
     Returns
     -------
@@ -432,79 +495,136 @@ def page(
     >>> import numpy as np
     >>> from abstain.formats import Predictions
     >>> from abstain.report import gather
-    >>> read = Predictions("mine", "t.csv", "csv", 2, loss=np.array([0.0, 1.0]), confidence=np.array([0.9, 0.5]))
-    >>> "<title>Mine</title>" in page(gather([read]), title="Mine")
+    >>> predictions = Predictions(
+    ...     "mine", "t.csv", "csv", 2, loss=np.array([0.0, 1.0]), confidence=np.array([0.9, 0.5])
+    ... )
+    >>> "<title>Mine</title>" in page(gather([predictions]), title="Mine")
     True
     """
-    several = len(content.models) > 1
-    dots = [
-        f'<svg class="key" data-k="{k}" width="26" height="10" aria-hidden="true"></svg>'
-        for k in range(len(content.models))
+    model_count = len(content.models)
+    line_keys = [
+        f'<svg class="key" data-k="{index}" width="26" height="10" aria-hidden="true"></svg>'
+        for index in range(model_count)
     ]
-    names = [model_cells(content)[m.read.name].html for m in content.models]
-    shown = short_names(m.read.name for m in content.models)
-    options = "".join(
-        f'<option value="{k}">{text(shown[m.read.name])}</option>' for k, m in enumerate(content.models)
-    )
-
-    def choice(label: str, place: str) -> str:
-        inner = f'{label} <select data-choose id="{place}">{options}</select>'
-        return f"<label>{inner}</label>" if several else ""
-
-    tables = [
-        "".join(scores_table(m, loss) for loss in m.evaluation.losses) + not_computed(m)
-        for m in content.models
-    ]
-    ties = ["".join(f"<p>{with_code(line)}</p>" for line in about_ties(m)) for m in content.models]
-    if several:
-        heads = [f"{dot} {name}" for dot, name in zip(dots, names)]
-        tables = [f"<details><summary>{h}</summary>{inner}</details>" for h, inner in zip(heads, tables)]
-        tables[0] = tables[0].replace("<details>", "<details open>", 1)
-        ties = [f"<h3>{head}</h3>{told}" for head, told in zip(heads, ties)]
+    name_cell = model_cells(content)
+    html_names = [name_cell[model.predictions.name].html for model in content.models]
     sections = {"ranking": ranking(content), "parts": parts(content), "clinical": clinical(content)}
-    links = {place: name for place, name in _LINKS.items() if sections.get(place, True)}
-    filled = {
+    links = {section: title for section, title in _LINKS.items() if sections.get(section, True)}
+    sentences = (*summary(content), *content.notes)
+    fields = {
         **sections,
         "clinical": sections["clinical"] + more,
-        "summary": "".join(f'<p class="lead">{text(s)}</p>' for s in (*summary(content), *content.notes)),
+        "summary": "".join(f'<p class="lead">{text(sentence)}</p>' for sentence in sentences),
         "verdicts": verdicts(content),
-        "crowd": " (of the model picked out, where there are many)" if len(content.models) > 3 else "",
+        "crowd": " (for the selected model if there are many)" if model_count > 3 else "",
         "points": curves_table(content),
-        "words": words(content),
-        "picked": choice("Pick out", "picked"),
+        "words": glossary(content),
+        "picked": _model_menu(content, "Select", "picked"),
         "level": f"{content.level:.0%}",
         "chips": "".join(
-            f'<button type="button" class="chip" data-model="{k}" aria-pressed="true">{dot}{name}</button>'
-            for k, (dot, name) in enumerate(zip(dots, names))
+            f'<button type="button" class="chip" data-model="{index}" aria-pressed="true">{key}{name}</button>'
+            for index, (key, name) in enumerate(zip(line_keys, html_names))
         ),
-        "choice": choice("Model", "model"),
-        "jumps": "".join(f'<button type="button" data-jump="{c}">{c:.0%}</button>' for c in _JUMPS),
-        "scores": "".join(tables),
+        "choice": _model_menu(content, "Model", "model"),
+        "jumps": "".join(
+            f'<button type="button" data-jump="{coverage}">{coverage:.0%}</button>' for coverage in _JUMPS
+        ),
+        "scores": _scores_by_model(content, line_keys, html_names),
         "estimators": estimators_table(content),
-        "ties": "".join(f"<div>{told}</div>" for told in ties),
+        "ties": _ties_by_model(content, line_keys, html_names),
         "files": files_table(content),
         "replicates": content.replicates,
         "rng": content.rng,
         "again": f"<h3>Make this page again</h3><pre>{text(command)}</pre>" if command else "",
-        "versions": ", ".join(f"{text(k)} {text(v)}" for k, v in versions(*_USED).items()),
+        "versions": ", ".join(
+            f"{text(name)} {text(number)}" for name, number in versions(*_REPORTED_PACKAGES).items()
+        ),
     }
-    return framed("page", title, _subtitle(content), made, links, embedded(content), **filled)
+    return framed(
+        "page",
+        title=title,
+        subtitle=_subtitle(content),
+        made=made,
+        links=links,
+        data=embedded(content),
+        fields=fields,
+    )
+
+
+def _model_menu(content: Content, label: str, element_id: str) -> str:
+    """A menu of the models; empty for a single model."""
+    if len(content.models) == 1:
+        return ""
+    short = short_names(model.predictions.name for model in content.models)
+    options = "".join(
+        f'<option value="{index}">{text(short[model.predictions.name])}</option>'
+        for index, model in enumerate(content.models)
+    )
+    return f'<label>{label} <select data-choose id="{element_id}">{options}</select></label>'
+
+
+def _scores_by_model(content: Content, line_keys: Sequence[str], html_names: Sequence[str]) -> str:
+    """The tables of scores, folded by model if there are several; `line_keys` are samples of their curves' lines."""
+    blocks = []
+    for index, model in enumerate(content.models):
+        tables = "".join(scores_table(model, loss) for loss in model.evaluation.losses)
+        block = tables + undefined_list(model)
+        if len(content.models) > 1:
+            is_open = " open" if index == 0 else ""
+            heading = f"{line_keys[index]} {html_names[index]}"
+            block = f"<details{is_open}><summary>{heading}</summary>{block}</details>"
+        blocks.append(block)
+    return "".join(blocks)
+
+
+def _ties_by_model(content: Content, line_keys: Sequence[str], html_names: Sequence[str]) -> str:
+    """Sentences about ties, with a heading for each model if there are several."""
+    blocks = []
+    for index, model in enumerate(content.models):
+        block = "".join(f"<p>{with_code(sentence)}</p>" for sentence in about_ties(model))
+        if len(content.models) > 1:
+            block = f"<h3>{line_keys[index]} {html_names[index]}</h3>{block}"
+        blocks.append(f"<div>{block}</div>")
+    return "".join(blocks)
 
 
 def framed(
-    name: str, title: str, told: str, made: str, links: Mapping[str, str], data: Any, **fields: Any
+    name: str,
+    *,
+    title: str,
+    subtitle: str,
+    made: str,
+    links: Mapping[str, str],
+    data: Any,
+    fields: Mapping[str, Any],
 ) -> str:
-    """`assets/NAME.html` filled with HTML, in the frame that all pages have, with NAME.js and the data it draws."""
-    first = next(iter(links))
+    """Make a page: `assets/NAME.html` in the frame of all pages, with `assets/NAME.js` and its data.
+
+    Parameters
+    ----------
+    name : str
+        "page" or "board".
+    title, subtitle : str
+        Text for the head of the page.
+    made : str
+        The date; omitted if empty.
+    links : mapping
+        Titles of the links to sections, by their ids, in order.
+    data
+        What the script reads, as JSON.
+    fields : mapping
+        HTML for the fields of `assets/NAME.html`.
+    """
+    first_section = next(iter(links))
     return fill(
         "frame.html",
         policy=POLICY,
         version=__version__,
         title=text(title),
-        subtitle=text(f"{told}, made {made}" if made else told),
-        first=first,
-        where=links[first].lower(),
-        links="".join(f'<a href="#{place}">{link}</a>' for place, link in links.items()),
+        subtitle=text(f"{subtitle}, made {made}" if made else subtitle),
+        first=first_section,
+        where=links[first_section].lower(),
+        links="".join(f'<a href="#{section}">{link}</a>' for section, link in links.items()),
         body=fill(f"{name}.html", **fields),
         style=asset("page.css"),
         data=safe_json(data),
@@ -513,45 +633,45 @@ def framed(
 
 
 def safe_json(data: Any) -> str:
-    """JSON that cannot end the script element it stands in, whatever strings it holds.
+    """Write JSON that cannot end the script element it is in, whatever text it holds.
 
     >>> safe_json({"name": "</script><script>"})
     '{"name": "\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
     """
-    text = json.dumps(_plain(data), allow_nan=False)
+    json_text = json.dumps(_to_plain(data), allow_nan=False)
     for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+        json_text = json_text.replace(character, f"\\u{ord(character):04x}")
+    return json_text
 
 
-def _plain(data: Any) -> Any:
-    """Data that JSON can hold and a page may show: no infinities, no text that steers."""
+def _to_plain(data: Any) -> Any:
+    """Convert data to what JSON can hold and a page may show: infinities become None, control characters escaped."""
     if isinstance(data, dict):
-        return {_plain(key): _plain(value) for key, value in data.items()}
+        return {_to_plain(key): _to_plain(value) for key, value in data.items()}
     if isinstance(data, list):
-        return [_plain(value) for value in data]
+        return [_to_plain(value) for value in data]
     if isinstance(data, str):
         return escape_controls(data, keep="\n")
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def fill(name: str, /, **fields: Any) -> str:
-    """An asset with its fields filled in."""
+    """Fill in the fields of an asset."""
     return Template(asset(name)).substitute(fields)
 
 
 def asset(name: str) -> str:
-    """The text of a file that pages are made of."""
+    """Read a file of `assets`."""
     return (resources.files("abstain.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def save_page(content: Content, path: str | Path, **options: str) -> None:
-    """Write the page, whole or not at all.
+    """Write the page to a file, completely or not at all.
 
     Parameters
     ----------
     content : Content
-        What `gather` gave.
+        From `gather`.
     path : str or Path
         The HTML file.
     **options : str
@@ -563,9 +683,11 @@ def save_page(content: Content, path: str | Path, **options: str) -> None:
     >>> import numpy as np
     >>> from abstain.formats import Predictions
     >>> from abstain.report import gather
-    >>> read = Predictions("mine", "t.csv", "csv", 2, loss=np.array([0.0, 1.0]), confidence=np.array([0.9, 0.5]))
+    >>> predictions = Predictions(
+    ...     "mine", "t.csv", "csv", 2, loss=np.array([0.0, 1.0]), confidence=np.array([0.9, 0.5])
+    ... )
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_page(gather([read]), f"{folder}/report.html", title="Mine")
+    ...     save_page(gather([predictions]), f"{folder}/report.html", title="Mine")
     """
     written = page(content, **options).encode("utf-8")
     with replacing(path) as stream:
@@ -573,9 +695,11 @@ def save_page(content: Content, path: str | Path, **options: str) -> None:
 
 
 def _subtitle(content: Content) -> str:
-    count = len(content.models)
-    sizes = sorted({m.read.n for m in content.models})
-    samples = " to ".join(f"{n:,}" for n in dict.fromkeys([sizes[0], sizes[-1]]))
-    one = content.models[0]
-    what = f"{count} model{'s' if count > 1 else ''}, {samples} samples"
-    return f"{what}, confidence by {one.score}, {loss_words(one.loss)}"
+    """How many models and samples there are, and which confidence and loss is shown."""
+    models = count_noun(len(content.models), "model")
+    sizes = sorted({model.predictions.n for model in content.models})
+    samples = count_noun(sizes[-1], "sample")
+    if len(sizes) > 1:
+        samples = f"{sizes[0]:,} to {samples}"
+    first = content.models[0]
+    return f"{models}, {samples}, confidence by {first.score}, {loss_words(first.loss)}"

@@ -87,7 +87,7 @@ let announcing = 0;
 function showStep() {
   const model = DATA.models[STATE.model], steps = model.steps, at = STATE.step[STATE.model];
   const accepted = steps.accepted[at], n = model.n;
-  tell("threshold", steps.threshold[at], steps.shown[at]);
+  tell("threshold", steps.threshold[at], steps.threshold_text[at]);
   tell("coverage", steps.coverage[at], asShare(steps.coverage[at]));
   tell("risk", steps.risk[at], asRisk(steps.risk[at]));
   const low = steps.low[at], high = steps.high[at];
@@ -98,7 +98,7 @@ function showStep() {
   tell("rejected", n - accepted, asCount(n - accepted));
   byId("wrong").textContent = DATA.zero_one ? `${asCount(Math.round(steps.loss[at]))} of them wrong` : "";
   byId("wrong").dataset.value = String(steps.loss[at]);
-  const told = `threshold ${steps.shown[at]}, coverage ${asShare(steps.coverage[at])}, risk ${asRisk(steps.risk[at])}`;
+  const told = `threshold ${steps.threshold_text[at]}, coverage ${asShare(steps.coverage[at])}, risk ${asRisk(steps.risk[at])}`;
   byId("slider").setAttribute("aria-valuetext", told);
   clearTimeout(announcing);
   announcing = setTimeout(() => { byId("announced").textContent = `${model.name}: ${told}`; }, 400);
