@@ -110,7 +110,12 @@ def test_the_page(files, tmp_path):
     html = page.read_text()
     data = json.loads(html.split('<script type="application/json" id="data">')[1].split("</script>")[0])
     assert "<title>Two</title>" in html
-    assert data["columns"] == ["risk %", "risk of the most confident 80%", "unanswered %", "AURC, answered only"]
+    assert data["columns"] == [
+        "risk %",
+        "risk of the most confident 80%",
+        "unanswered %",
+        "AURC, answered only",
+    ]
     careful = next(m for m in data["models"] if m["name"] == "careful-4.1 / stated")
     rows = files[0][1]
     refused = np.array([row[2] == "" for row in rows])

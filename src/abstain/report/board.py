@@ -217,11 +217,16 @@ def _answered_only(predictions: Predictions, metric: Metric) -> float | None:
 
 
 def _metric_value(
-    metric: Metric, losses: np.ndarray, confidence: np.ndarray, **columns: np.ndarray | None
+    metric: Metric,
+    losses: np.ndarray,
+    confidence: np.ndarray,
+    *,
+    sample_weight: np.ndarray | None,
+    abstained: np.ndarray | None,
 ) -> float | None:
-    """The value of a metric; None if it is undefined, e.g. if all are right. `columns`: weights and abstentions."""
+    """The value of a metric; None if it is undefined, e.g. if all answers are right."""
     try:
-        return float(metric(losses, confidence, **columns))
+        return float(metric(losses, confidence, sample_weight=sample_weight, abstained=abstained))
     except AbstainError:
         return None
 

@@ -393,7 +393,10 @@ def clinical(content: Content) -> str:
             cards += f'<div class="card">{html_table(list(grid), rows, caption, range(7))}</div>'
     if not cards:
         return ""
-    explanation = "Of accepted samples only, each interval on its own. A rejected sample counts neither as found nor as missed."
+    explanation = (
+        "Of accepted samples only, each interval on its own. "
+        "A rejected sample counts neither as found nor as missed."
+    )
     return f'<section id="clinical"><h2>Sensitivity and predictive values</h2><p>{explanation}</p>{cards}</section>'
 
 
