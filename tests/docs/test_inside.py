@@ -34,7 +34,7 @@ def files_crossed(call) -> set[str]:
 def test_aurc_crosses_the_files_of_the_page_and_no_more():
     aurc, rng = abstain.aurc, np.random.default_rng(0)
     crossed = files_crossed(lambda: aurc(rng.random(1000) < 0.1, rng.random(1000)))
-    table = PAGE.split("From `abstain.aurc` to a number")[1].split("## The roads")[0]
+    table = PAGE.split("From `abstain.aurc` to a number")[1].split("## Three ways to sort")[0]
     named = set(re.findall(r"`([\w/]+\.py)`", table)) - {"abstain/__init__.py"}
     assert crossed == named
 
@@ -48,10 +48,29 @@ def test_the_layers_are_those_that_are_checked():
 
 
 def test_every_file_the_page_names_exists():
-    named = re.findall(r"`((?:core|metrics|scores|engines|formats|cli|thresholds|inference)/\w+\.py)`", PAGE)
+    named = re.findall(
+        r"`((?:core|metrics|scores|engines|formats|cli|thresholds|inference|torch)/\w+\.py)`", PAGE
+    )
     named += re.findall(r"`(tests/[\w/]+\.py)`", PAGE)
     assert len(named) > 20
     missing = [
         f for f in named if not (ROOT / (f if f.startswith("tests/") else f"src/abstain/{f}")).exists()
     ]
     assert not missing
+
+
+def test_every_class_of_the_table_is_in_its_file():
+    rows = re.findall(r"^\| `(\w+)` \| `([\w/]+\.py)` \|", PAGE, re.M)
+    assert len(rows) > 5
+    missing = [
+        f"{name} in {file}"
+        for name, file in rows
+        if f"\nclass {name}" not in (ROOT / "src/abstain" / file).read_text()
+    ]
+    assert not missing
+
+
+def test_file_names_are_unique():
+    """The page says so: a search for a file name finds one file."""
+    names = [path.name for path in (ROOT / "src/abstain").rglob("*.py") if path.name != "__init__.py"]
+    assert sorted(names) == sorted(set(names))
