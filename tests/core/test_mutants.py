@@ -341,8 +341,8 @@ INTERVALS = {
     ),
     "no local risk at the cut": (
         "inference/point_limits.py",
-        "const, slope = away - local / cut.N, 1 / cut.N",
-        "const, slope = away - cut.S / cut.N / cut.N, 1 / cut.N",
+        "const = rejected - local_risk / cut.accepted_mass",
+        "const = rejected - cut.risk / cut.accepted_mass",
         "tests/inference/test_points.py",
     ),
     "a share without its half": (

@@ -292,9 +292,9 @@ def _merge_readings(parts: Sequence[PartSummary], totals: Totals, request: Reque
         row_mass, accepted_mass, accepted_loss, *powers = columns.reshape(11, *masses.shape)
         merged.append(
             Readings(
-                m=row_mass,
-                N=accepted_mass,
-                S=accepted_loss,
+                row_mass=row_mass,
+                accepted_mass=accepted_mass,
+                accepted_loss=accepted_loss,
                 squares=np.stack(powers[:3]),
                 fourths=np.stack(powers[3:]),
             )
@@ -445,7 +445,7 @@ def _limits_at_tpr(
     error_sums = (totals.S, totals.squares[1], totals.fourths[1])
     answered = answered_set(totals)._replace(zero_one=True, negative=False)
     limits_of_share = point_limits.fpr_limits(readings, tpr, answered, error_sums, level, design_effect)
-    return float(readings.S[0, 0] / totals.S), limits_of_share
+    return float(readings.accepted_loss[0, 0] / totals.S), limits_of_share
 
 
 def _limits_at_coverage(
@@ -461,7 +461,7 @@ def _limits_at_coverage(
             f"accepted. Ask for at most the share that was answered."
         )
     low, high, _ = point_limits.risk_limits(readings, np.asarray([coverage]), whole, level, design_effect)
-    return float(readings.S[0, 0] / readings.N[0, 0]), (float(low[0]), float(high[0]))
+    return float(readings.accepted_loss[0, 0] / readings.accepted_mass[0, 0]), (float(low[0]), float(high[0]))
 
 
 def _limits_at_risk(

@@ -1,17 +1,18 @@
 r"""Closed-form limits of single points of the curve: risk at a coverage, coverage at a risk, FPR at a TPR.
 
-A point depends on the ranking through the place of its cut, so its influence holds the local risk m there. For
-the selective risk R at coverage c, with 1(i) saying that sample i is accepted,
+The *cut* is the threshold of such a point. A point depends on the ranking through the place of its cut, so its
+influence contains the local risk m there. For the selective risk R at coverage c, with 1(i) saying that sample i is
+accepted,
 
 .. math:: \mathrm{IF}_i = 1(i)\,(l_i - m)/c + m - R.
 
-m is read in a window on either side of the cut, and the two squares are averaged: at a cliff either may be right.
-Limits of a 0/1 loss are those of a proportion (Jeffreys) from as many draws as have this variance; of other
-losses, Student's on the log scale. Where a block of equals is wider than the error of the cut, the threshold is
-the block's, whatever the quantile does: then the limits at the blocks that the cut may fall into are joined.
+m is the mean loss in a window on either side of the cut, and the two squares are averaged: where the risk jumps, either
+may be right. Limits of a 0/1 loss are those of a proportion (Jeffreys) from as many draws as have this variance; of
+other losses, Student's on the log scale. Where many samples tie at the cut, more than the error of the cut, the
+threshold stays at their confidence; then the limits at all rows that the cut may fall into are joined.
 
-What an engine carries: `Readings` at positions that depend on the totals alone (`positions`), that is, the sums
-over all samples down to the first row that reaches each position, that row included.
+An engine supplies `Readings` at positions that depend on the totals alone (`positions`): the sums over all samples from
+the top down to the first row that reaches each position, that row included.
 """
 
 from __future__ import annotations
@@ -22,40 +23,65 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain.core.rounding import SUM_ROUNDING
 from abstain.inference.limits import degrees_of_freedom, student_quantile
 from abstain.metrics import few_draws as few
 from abstain.metrics.summaries import Scale, unseen
 
-CUTS = 512
-_Z = 1.959963984540054
-FEW_BEYOND = (
-    2.5  # right samples beyond the cut of an FPR, up to which its limits are those of order statistics
-)
+CUTS = 512  # coverages at which the limits of a coverage at a risk are computed
+_Z = 1.959963984540054  # normal quantile of a 95% interval
+FEW_BEYOND = 2.5  # with up to so many right samples beyond its cut, an FPR has limits from order statistics
 
 
 class Readings(NamedTuple):
-    """Sums from the top down to a row, that row included, for each position; `m` is the mass of the row itself.
+    """Sums over all samples from the top down to a row, that row included, for each of several positions.
 
-    `squares` holds w^2 l^j (j <= 2), `fourths` w^4 l^j (j <= 4), each as (j, position).
+    Attributes
+    ----------
+    row_mass : ndarray
+        Mass of the row itself, which is large where many samples tie.
+    accepted_mass, accepted_loss : ndarray
+        Mass and loss from the top down to the row.
+    squares : ndarray, shape (3, ...)
+        Sums of w^2 l^j, j = 0, 1, 2.
+    fourths : ndarray, shape (5, ...)
+        Sums of w^4 l^j, j = 0 ... 4.
     """
 
-    m: np.ndarray
-    N: np.ndarray
-    S: np.ndarray
+    row_mass: np.ndarray
+    accepted_mass: np.ndarray
+    accepted_loss: np.ndarray
     squares: np.ndarray
     fourths: np.ndarray
 
+    @property
+    def risk(self) -> np.ndarray:
+        """Selective risk at each position."""
+        return self.accepted_loss / self.accepted_mass
+
     def at(self, index: Any) -> Readings:
-        """Some of the positions."""
-        return Readings(*(x[..., index] for x in self))
+        """The readings at some of the positions."""
+        return Readings(*(column[..., index] for column in self))
 
     def each(self) -> list[Readings]:
-        """The five readings of `positions`: at the cut, at its windows, at the limits of its error."""
-        return [Readings(*(x[..., i, :] for x in self)) for i in range(5)]
+        """The five readings of `positions`: cut, window above, window below, first and last place of the cut."""
+        return [Readings(*(column[..., place, :] for column in self)) for place in range(5)]
 
 
 class Whole(NamedTuple):
-    """The data set: its mass, abstained included, and the sums over all of w^2 and w^4; number of units."""
+    """Sums over the whole data set.
+
+    Attributes
+    ----------
+    mass : float
+        Sum of all weights, abstained samples included.
+    w2, w4 : float
+        Sums of the squares and of the fourth powers of the weights.
+    units : int
+        Number of independent units (samples or clusters).
+    zero_one, negative : bool
+        Are all losses 0 or 1? Is any loss negative?
+    """
 
     mass: float
     w2: float
@@ -66,123 +92,153 @@ class Whole(NamedTuple):
 
 
 def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
-    """Where to read for the cut at each share of a mass, from the top: the cut, its windows, its error; (5, shares).
+    """Positions (accepted masses) to read for a cut at each share of `mass`, shape (5, shares).
 
-    Windows are as wide as the standard error of the mass above a quantile, and of five samples at least.
+    They are the cut itself, the ends of a window above and of a window below it, and the first and last place where
+    the cut may be, by its standard error. A window is as wide as the standard error of the mass above a quantile, and
+    at least as wide as five samples.
     """
-    cut, sd = share * mass, np.sqrt(share * (1 - share) * w2)
-    h = np.maximum(sd, 5 * mass / units)
-    return np.stack([cut, cut - h, cut + h, cut - _Z * sd, cut + _Z * sd])
+    cut = share * mass
+    cut_error = np.sqrt(share * (1 - share) * w2)
+    window = np.maximum(cut_error, 5 * mass / units)
+    return np.stack([cut, cut - window, cut + window, cut - _Z * cut_error, cut + _Z * cut_error])
 
 
 def positions_along_right(tpr: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
-    """`positions` along the right samples; with few of them beyond the cut, its error is that of order statistics.
+    """`positions` along the right samples alone; with few of them beyond the cut, its error is by order statistics.
 
-    How many of m right samples lie above the true cut is binomial. With few, the first and last place where that cut
-    may stand are the binomial's quantiles; beyond the last right sample the limit is open, and all errors count.
+    How many of the right samples lie above the true cut is binomial. With few, the first and last place where that cut
+    may be are the binomial's quantiles; beyond the last right sample the limit is open, and all errors count.
     """
     from scipy.special import bdtrik
 
-    at = positions(tpr, mass, w2, units)
-    if not at.size or w2 <= 0:
-        return at
+    places = positions(tpr, mass, w2, units)
+    if not places.size or w2 <= 0:
+        return places
     draws = mass**2 / w2
-    few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
-    fewest, most = (np.ceil(bdtrik(tail, draws, tpr)) for tail in (0.025, 0.975))
-    at[3] = np.where(few_beyond, fewest / draws * mass, at[3])
-    at[4] = np.where(few_beyond, (most + 1) / draws * mass, at[4])
-    return at
+    has_few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
+    smallest_count = np.ceil(bdtrik(0.025, draws, tpr))
+    largest_count = np.ceil(bdtrik(0.975, draws, tpr))
+    places[3] = np.where(has_few_beyond, smallest_count / draws * mass, places[3])
+    places[4] = np.where(has_few_beyond, (largest_count + 1) / draws * mass, places[4])
+    return places
 
 
 def coverages() -> np.ndarray:
-    """The cuts, as shares of the answered samples, on which a coverage at a risk is looked for."""
+    """The cuts, as shares of the answered samples, at which the limits of a coverage at a risk are computed."""
     return np.arange(1, CUTS + 1) / CUTS
 
 
 def risk_limits(
-    found: Readings, share: np.ndarray, whole: Whole, level: float, more: float = 1.0, hull: bool = True
+    readings: Readings,
+    share: np.ndarray,
+    whole: Whole,
+    level: float,
+    design_effect: float = 1.0,
+    join_rows: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Limits of the selective risk at each cut, and whether the cut is a heavy block; `found` at `positions`.
+    """Lower and upper limits of the selective risk at each cut, and whether many samples tie at the cut.
 
-    `more` multiplies the variance: what clusters add to it. `hull`: a cut into a heavy block may fall into its
-    neighbours; a threshold, which is the block's, does not.
+    `readings` are taken at the `positions` of the shares `share`. `design_effect` multiplies the variance, for
+    clusters. With `join_rows`, the limits at a large tie include those at the neighbouring rows that the cut may fall
+    into; without, the threshold is fixed at the tie.
     """
-    cut, above, below, first, last = found.each()
-    low, high = _limits(cut, (_local(cut, above), _local(cut, below)), whole, level, more)
-    tied = cut.m > np.maximum(np.sqrt(share * (1 - share) * whole.w2), 1.5 * whole.mass / whole.units)
-    if tied.any():
-        blocks = (cut, first, last) if hull else (cut,)
-        ends = [_limits(block, (block.S / block.N,), whole, level, more) for block in blocks]
-        low = np.where(tied, np.min([e[0] for e in ends], axis=0), low)
-        high = np.where(tied, np.max([e[1] for e in ends], axis=0), high)
-    return low, high, tied
+    cut, above, below, first, last = readings.each()
+    local_risks = (_local_risk(cut, above), _local_risk(cut, below))
+    low, high = _limits_at_cut(cut, local_risks, whole, level, design_effect)
+    cut_error = np.sqrt(share * (1 - share) * whole.w2)
+    is_tied = cut.row_mass > np.maximum(cut_error, 1.5 * whole.mass / whole.units)
+    if is_tied.any():
+        rows = (cut, first, last) if join_rows else (cut,)
+        limits = [_limits_at_cut(row, (row.risk,), whole, level, design_effect) for row in rows]
+        low = np.where(is_tied, np.min([row_low for row_low, _ in limits], axis=0), low)
+        high = np.where(is_tied, np.max([row_high for _, row_high in limits], axis=0), high)
+    return low, high, is_tied
 
 
-def _local(cut: Readings, near: Readings) -> np.ndarray:
-    """Mean loss between two readings."""
-    gap = cut.N - near.N
-    return np.where(gap == 0, cut.S / cut.N, (cut.S - near.S) / np.where(gap == 0, 1.0, gap))
+def _local_risk(cut: Readings, window_end: Readings) -> np.ndarray:
+    """Mean loss between the cut and the end of a window; the selective risk if no mass lies between them."""
+    mass = cut.accepted_mass - window_end.accepted_mass
+    is_empty = mass == 0
+    mean_loss = (cut.accepted_loss - window_end.accepted_loss) / np.where(is_empty, 1.0, mass)
+    return np.where(is_empty, cut.risk, mean_loss)
 
 
-def _power(p: int, cut: Readings, local: np.ndarray, whole: Whole) -> np.ndarray:
-    """Sum of v^p over all samples, v = w (1(accepted) (l - m) / N + (m - R) / W)."""
-    sums, total = (cut.squares, whole.w2) if p == 2 else (cut.fourths, whole.w4)
-    away = (local - cut.S / cut.N) / whole.mass
-    const, slope = away - local / cut.N, 1 / cut.N
-    inside = sum(math.comb(p, j) * const ** (p - j) * slope**j * sums[j] for j in range(p + 1))
-    return np.maximum(inside + away**p * (total - sums[0]), 0.0)
+def _influence_power(p: int, cut: Readings, local_risk: np.ndarray, whole: Whole) -> np.ndarray:
+    """Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the risk R at the cut.
+
+    With local risk m, accepted mass N and total mass W: v = w (1(accepted) (l - m) / N + (m - R) / W).
+    """
+    sums = cut.squares if p == 2 else cut.fourths
+    total = whole.w2 if p == 2 else whole.w4
+    rejected = (local_risk - cut.risk) / whole.mass  # influence of a rejected sample
+    const = rejected - local_risk / cut.accepted_mass  # of an accepted one: const + slope * l
+    slope = 1 / cut.accepted_mass
+    accepted_sum = sum(math.comb(p, j) * const ** (p - j) * slope**j * sums[j] for j in range(p + 1))
+    return np.maximum(accepted_sum + rejected**p * (total - sums[0]), 0.0)
 
 
-def _limits(
-    cut: Readings, local: Sequence[np.ndarray], whole: Whole, level: float, more: float
+def _limits_at_cut(
+    cut: Readings, local_risks: Sequence[np.ndarray], whole: Whole, level: float, design_effect: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Limits of the risk above a cut, the powers of its influences averaged over what its local risk may be."""
-    risk = cut.S / cut.N
-    second, fourth = (
-        more ** (p // 2) * np.mean([_power(p, cut, m, whole) for m in local], axis=0) for p in (2, 4)
-    )
+    """Limits of the selective risk at a cut, with the powers of its influences averaged over the local risks."""
+    risk = cut.risk
+    second = design_effect * np.mean([_influence_power(2, cut, m, whole) for m in local_risks], axis=0)
+    fourth = design_effect**2 * np.mean([_influence_power(4, cut, m, whole) for m in local_risks], axis=0)
     if whole.zero_one:
-        size = _draws(risk, second, fourth, whole, level)
-        return proportion(risk, size, cut.N**2 / cut.squares[0], level)
-    scale = Scale("log") if not whole.negative else Scale("normal")
-    step = student_quantile(_freedom(second, fourth, whole), level) * np.sqrt(second)
-    some = scale.holds(risk)  # a risk of 0 has no logarithm
-    steps = step * scale.rate(np.where(some, risk, 1.0))
-    low, high = (np.where(some, scale.shifted(risk, sign * steps), risk + sign * step) for sign in (-1, 1))
-    return (low if whole.negative else np.maximum(low, 0.0)), high
+        size = _equivalent_draws(risk, second, fourth, whole, level)
+        return proportion(risk, size, cut.accepted_mass**2 / cut.squares[0], level)
+    scale = Scale("normal") if whole.negative else Scale("log")
+    half_width = student_quantile(_degrees_of_freedom(second, fourth, whole), level) * np.sqrt(second)
+    on_scale = scale.holds(risk)  # a risk of 0 has no logarithm
+    half_width_on_scale = half_width * scale.rate(np.where(on_scale, risk, 1.0))
+    low = np.where(on_scale, scale.shifted(risk, -half_width_on_scale), risk - half_width)
+    high = np.where(on_scale, scale.shifted(risk, half_width_on_scale), risk + half_width)
+    if not whole.negative:
+        low = np.maximum(low, 0.0)
+    return low, high
 
 
 def proportion(
     share: np.ndarray, size: np.ndarray, draws: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Jeffreys limits of a proportion seen in `size` draws; exact one-sided ones where it is 0 or 1 of `draws`."""
+    """Jeffreys limits of a proportion seen in `size` draws; where it is 0 or 1, exact one-sided limits of `draws`.
+
+    `size` and `draws` differ where weights make the variance uncertain; both need not be whole numbers.
+    """
     tail = (1 - level) / 2
-    share = np.where(np.abs(share - 0.5) > 0.5 - 1e-12, np.round(share), share)  # 0 or 1, but for rounding
-    within = few.beta_limits(share, size, level, pseudo=0.5)
-    far = unseen(draws, 1 - tail)
-    none, every = share < 1e-12, share > 1 - 1e-12  # sums of weights round
-    low = np.where(none, 0.0, np.where(every, 1 - far, within[0]))
-    high = np.where(every, 1.0, np.where(none, far, within[1]))
+    is_extreme = np.abs(share - 0.5) > 0.5 - SUM_ROUNDING
+    share = np.where(is_extreme, np.round(share), share)
+    beta_low, beta_high = few.beta_limits(share, size, level, pseudo=0.5)
+    largest_unseen = unseen(draws, 1 - tail)  # a share this large may still be seen in no draw
+    is_zero = share < SUM_ROUNDING
+    is_one = share > 1 - SUM_ROUNDING
+    low = np.where(is_zero, 0.0, np.where(is_one, 1 - largest_unseen, beta_low))
+    high = np.where(is_one, 1.0, np.where(is_zero, largest_unseen, beta_high))
     return np.clip(np.minimum(low, share), 0.0, 1.0), np.clip(np.maximum(high, share), 0.0, 1.0)
 
 
 def pointwise_level(level: float, span: float, cuts: int) -> float:
-    r"""Level of pointwise limits that hold at all of so many cuts together with probability `level`.
+    r"""Level of pointwise limits that hold at all of `cuts` cuts simultaneously with probability `level`.
 
     The mean loss of the first N samples, standardised, is Brownian motion over the root of its time: stationary in
     ln N. Its largest absolute value on a span L = ln(N_last / N_first) exceeds q with probability
 
     .. math:: 2\,\Phi(-q) + L\,q\,\varphi(q)
 
-    up to smaller terms. Few cuts are better served by Bonferroni's bound.
+    up to smaller terms. `span` is L. For few cuts Bonferroni's bound is better, and is taken.
     """
     from scipy.special import ndtr
 
-    low, high = 0.0, 40.0
-    for _ in range(60):
+    low = 0.0
+    high = 40.0
+    for _ in range(60):  # bisection
         q = (low + high) / 2
-        exceeds = 2 * ndtr(-q) + span * q * math.exp(-q * q / 2) / math.sqrt(2 * math.pi)
-        low, high = (q, high) if exceeds > 1 - level else (low, q)
+        exceedance = 2 * ndtr(-q) + span * q * math.exp(-q * q / 2) / math.sqrt(2 * math.pi)
+        if exceedance > 1 - level:
+            low = q
+        else:
+            high = q
     return 1 - max((1 - level) / cuts, 2 * float(ndtr(-high)))
 
 
@@ -195,40 +251,45 @@ def coverage_limits(
     whose upper limit of the risk is within `risk`, the upper limit the largest one whose lower limit is.
     `design_effect` multiplies the variance, for clusters. `whole` describes the answered samples alone.
     """
-    risk_low, risk_high, tied = risk_limits(readings, coverages(), whole, level, design_effect, hull=False)
-    reached = readings.N[0] / whole.mass
-    reached = np.where(reached > 1 - 1e-12, 1.0, reached)  # sums of weights round
+    risk_low, risk_high, is_tied = risk_limits(
+        readings, coverages(), whole, level, design_effect, join_rows=False
+    )
+    coverage = readings.accepted_mass[0] / whole.mass
+    coverage = np.where(coverage > 1 - SUM_ROUNDING, 1.0, coverage)
     size = np.asarray(whole.mass**2 / whole.w2 / design_effect)
     return (
-        _largest_coverage(risk_high, risk, reached, tied, size, level, upper=False),
-        _largest_coverage(risk_low, risk, reached, tied, size, level, upper=True),
+        _largest_coverage(risk_high, risk, coverage, is_tied, size, level, upper=False),
+        _largest_coverage(risk_low, risk, coverage, is_tied, size, level, upper=True),
     )
 
 
 def _largest_coverage(
     risk_limit: np.ndarray,
     risk: float,
-    reached: np.ndarray,
-    tied: np.ndarray,
+    coverage: np.ndarray,
+    is_tied: np.ndarray,
     size: np.ndarray,
     level: float,
     upper: bool,
 ) -> float:
-    """The last cut whose limit is within the risk, refined between cuts; `reached` is the coverage at each cut.
+    """The largest coverage at which a limit of the selective risk is within `risk`, interpolated between cuts.
 
-    The mass above a tied block is a proportion of `size` draws, so its own limit is taken.
+    `risk_limit`, `coverage` and `is_tied` have one entry per cut: a limit of the risk there, the coverage reached, and
+    whether many samples tie there. The mass above a large tie is a proportion of `size` draws, so the lower (or with
+    `upper` the upper) limit of that proportion is returned.
     """
     within = np.flatnonzero(risk_limit <= risk)
-    if not len(within):  # what lies above all that was seen may still be within the risk
+    if not len(within):  # confidences above the largest one seen may still be within the risk
         return float(unseen(size, (1 + level) / 2)) if upper else 0.0
-    k = int(within[-1])
-    end = float(reached[k])
-    if tied[k] and end < 1:
-        return float(proportion(np.asarray(end), size, size, level)[upper])
-    if k + 1 < len(risk_limit) and not tied[k + 1]:
-        part = (risk - risk_limit[k]) / (risk_limit[k + 1] - risk_limit[k])
-        end += part * float(reached[k + 1] - reached[k])
-    return min(end, 1.0)
+    last = int(within[-1])
+    last_coverage = float(coverage[last])
+    if is_tied[last] and last_coverage < 1:
+        low, high = proportion(np.asarray(last_coverage), size, size, level)
+        return float(high if upper else low)
+    if last + 1 < len(risk_limit) and not is_tied[last + 1]:
+        fraction = (risk - risk_limit[last]) / (risk_limit[last + 1] - risk_limit[last])
+        last_coverage += fraction * float(coverage[last + 1] - coverage[last])
+    return min(last_coverage, 1.0)
 
 
 def scaled_by_answered_share(
@@ -247,65 +308,107 @@ def scaled_by_answered_share(
     return answered * value - distances[0], answered * value + distances[1]
 
 
+class _Kind(NamedTuple):
+    """Sums over the errors, or over the right samples: mass, and sums of w^2 and w^4."""
+
+    mass: float
+    w2: float
+    w4: float
+
+
 def fpr_limits(
-    found: Readings, tpr: float, whole: Whole, errors: Sequence[float], level: float, more: float = 1.0
+    readings: Readings,
+    tpr: float,
+    whole: Whole,
+    error_sums: Sequence[float],
+    level: float,
+    design_effect: float = 1.0,
 ) -> tuple[float, float]:
-    r"""Limits of the share F of errors accepted where a share `tpr` of the right ones is.
+    """Limits of the share of errors that are accepted where a share `tpr` of the right samples is accepted.
 
-    .. math:: v_i = w_i (1(i) - F)/E \text{ for errors}, \qquad -\rho\, w_i (1(i) - A)/H \text{ for the rest},
-
-    with E and H the masses of the two kinds, A the share of the right ones accepted and rho the errors per right
-    sample at the cut, in shares of either kind. `found`: at `positions` of the right; `errors`: sums of w, w^2, w^4.
+    `readings` are taken at `positions_along_right`; `error_sums` are the sums of w, w^2 and w^4 over the errors.
+    `design_effect` multiplies the variance, for clusters.
     """
-    cut, above, below, first, last = found.each()
-    E, E2, E4 = errors
-    H, H2, H4 = whole.mass - E, whole.w2 - E2, whole.w4 - E4
-    tied = cut.m[0] > max(math.sqrt(tpr * (1 - tpr) * H2), 1.5 * whole.mass / whole.units)
-
-    def rho(near: Readings) -> np.ndarray:
-        right = (cut.N - cut.S) - (near.N - near.S)
-        none = np.abs(right) <= 1e-12 * H  # sums of weights round
-        return np.where(none, 0.0, (cut.S - near.S) / E * H / np.where(none, 1.0, right))
-
-    def power(p: int, at: Readings) -> Any:
-        """Sum of v^p; a threshold that is a block's does not move, and the rest do nothing."""
-        sums, wrong, right = (at.squares, E2, H2) if p == 2 else (at.fourths, E4, H4)
-        F, A = at.S / E, (at.N - at.S) / H
-        own = (1 - F) ** p * sums[1] + F**p * (wrong - sums[1])
-        rest = (1 - A) ** p * (sums[0] - sums[1]) + A**p * (right - sums[0] + sums[1])
-        moved = 0.0 if tied else (rho(above) ** p + rho(below) ** p) / 2
-        return more ** (p // 2) * (own / E**p + moved * rest / H**p)
-
-    error_draws = np.asarray(E**2 / E2 / more)
+    cut, above, below, first, last = readings.each()
+    errors = _Kind(*error_sums)
+    right = _Kind(
+        mass=whole.mass - errors.mass,
+        w2=whole.w2 - errors.w2,
+        w4=whole.w4 - errors.w4,
+    )
+    cut_error = math.sqrt(tpr * (1 - tpr) * right.w2)
+    is_tied = cut.row_mass[0] > max(cut_error, 1.5 * whole.mass / whole.units)
+    # a threshold at a large tie does not move with the right samples
+    rates = [] if is_tied else [_errors_per_right(cut, window, errors, right) for window in (above, below)]
+    error_draws = np.asarray(errors.mass**2 / errors.w2 / design_effect)
     limits = []
-    for at in (cut, first, last) if tied else (cut,):
-        size = _draws(at.S / E, power(2, at), power(4, at), whole, level)
-        limits.append(proportion(at.S / E, size, error_draws, level))
-    low = float(min(x[0][0] for x in limits))
-    high = float(max(x[1][0] for x in limits))
-    beyond = H**2 / H2 * min(tpr, 1 - tpr)
-    share = min(1.0, max(0.0, 2 - beyond / FEW_BEYOND))
+    for row in (cut, first, last) if is_tied else (cut,):
+        second = design_effect * _fpr_influence_power(2, row, rates, errors, right)
+        fourth = design_effect**2 * _fpr_influence_power(4, row, rates, errors, right)
+        fpr = row.accepted_loss / errors.mass
+        size = _equivalent_draws(fpr, second, fourth, whole, level)
+        limits.append(proportion(fpr, size, error_draws, level))
+    low = float(min(row_low[0] for row_low, _ in limits))
+    high = float(max(row_high[0] for _, row_high in limits))
+    right_beyond = right.mass**2 / right.w2 * min(tpr, 1 - tpr)
+    share = min(1.0, max(0.0, 2 - right_beyond / FEW_BEYOND))
     if share > 0:
-        # the cut stands between two right samples, at each of which the errors above are a plain proportion
-        few_low = float(proportion(first.S / E, error_draws, error_draws, level)[0][0])
-        few_high = float(proportion(last.S / E, error_draws, error_draws, level)[1][0])
-        low = few.mixed(min(few_low, low), low, share)
-        high = few.mixed(max(few_high, high), high, share)
+        # the cut lies between two right samples, at each of which the errors above are a plain proportion
+        few_low, _ = proportion(first.accepted_loss / errors.mass, error_draws, error_draws, level)
+        _, few_high = proportion(last.accepted_loss / errors.mass, error_draws, error_draws, level)
+        low = few.mixed(min(float(few_low[0]), low), low, share)
+        high = few.mixed(max(float(few_high[0]), high), high, share)
     return low, high
 
 
-def _draws(
+def _errors_per_right(cut: Readings, window_end: Readings, errors: _Kind, right: _Kind) -> np.ndarray:
+    """Errors per right sample between the cut and the end of a window, each as a share of its kind; 0 if none."""
+    right_mass = (cut.accepted_mass - cut.accepted_loss) - (
+        window_end.accepted_mass - window_end.accepted_loss
+    )
+    is_empty = np.abs(right_mass) <= SUM_ROUNDING * right.mass
+    error_share = (cut.accepted_loss - window_end.accepted_loss) / errors.mass
+    return np.where(is_empty, 0.0, error_share * right.mass / np.where(is_empty, 1.0, right_mass))
+
+
+def _fpr_influence_power(
+    p: int, row: Readings, rates: Sequence[np.ndarray], errors: _Kind, right: _Kind
+) -> Any:
+    r"""Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the FPR F at a row.
+
+    .. math:: v_i = w_i (1(i) - F)/E \text{ for errors}, \qquad -\rho\, w_i (1(i) - A)/H \text{ for right samples},
+
+    with E and H the masses of the two kinds, A the share of the right samples accepted, and rho the errors per right
+    sample at the cut. The power of rho is averaged over `rates`; without any, the right samples have no influence.
+    """
+    sums = row.squares if p == 2 else row.fourths
+    all_errors = errors.w2 if p == 2 else errors.w4
+    all_right = right.w2 if p == 2 else right.w4
+    accepted_errors = sums[1]
+    accepted_right = sums[0] - sums[1]
+    F = row.accepted_loss / errors.mass
+    A = (row.accepted_mass - row.accepted_loss) / right.mass
+    from_errors = (1 - F) ** p * accepted_errors + F**p * (all_errors - accepted_errors)
+    from_right = (1 - A) ** p * accepted_right + A**p * (all_right - sums[0] + sums[1])
+    rate_power = (rates[0] ** p + rates[1] ** p) / 2 if rates else 0.0
+    return from_errors / errors.mass**p + rate_power * from_right / right.mass**p
+
+
+def _equivalent_draws(
     share: np.ndarray, second: np.ndarray, fourth: np.ndarray, whole: Whole, level: float
 ) -> np.ndarray:
-    """Draws of a proportion with this variance; fewer where weights make the variance itself uncertain."""
+    """How many draws would give a proportion this variance; fewer if weights make the variance itself uncertain.
+
+    `second` and `fourth` are the sums of the second and fourth powers of the influences.
+    """
     size = share * (1 - share) / np.where(second > 0, second, 1.0)
-    if whole.w2 == whole.mass:
+    is_unweighted = whole.w2 == whole.mass
+    if is_unweighted:
         return size
-    return (
-        size
-        * (student_quantile(math.inf, level) / student_quantile(_freedom(second, fourth, whole), level)) ** 2
-    )
+    normal_quantile = student_quantile(math.inf, level)
+    return size * (normal_quantile / student_quantile(_degrees_of_freedom(second, fourth, whole), level)) ** 2
 
 
-def _freedom(second: np.ndarray, fourth: np.ndarray, whole: Whole) -> Any:
+def _degrees_of_freedom(second: np.ndarray, fourth: np.ndarray, whole: Whole) -> Any:
+    """Degrees of freedom of a variance that is the sum `second` of squares, with fourth powers `fourth`."""
     return degrees_of_freedom(second, fourth - second**2 / whole.units, whole.units)
