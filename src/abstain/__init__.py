@@ -45,7 +45,33 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
         expected_aurc,
         three_way,
     )
-    from abstain.metrics import *
+    from abstain.metrics import (
+        Grouped,
+        Metric,
+        RejectionPoint,
+        RiskCoverageCurve,
+        augrc,
+        aupr_error,
+        aupr_success,
+        aurc,
+        aurc_given_cdf,
+        auroc,
+        balanced_weights,
+        best_rejection,
+        coverage_at_risk,
+        e_aurc,
+        fpr_at_tpr,
+        naurc,
+        oracle_aurc,
+        prediction_rejection_ratio,
+        rank_weights,
+        register_metric,
+        rejection_cost,
+        risk,
+        risk_at_coverage,
+        risk_coverage_curve,
+        weights,
+    )
     from abstain.thresholds import (
         Check,
         ClinicalTable,
@@ -63,16 +89,73 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
 
 __version__ = "0.1.0"
 
-__all__ = ["Cascade", "Check", "ClinicalTable", "Comparison", "CostCurve", "CostRiskCurve", "Evaluation"]
-__all__ += ["ExpectedAURC", "GroupChecks", "GroupThresholds", "Grouped", "RejectionPoint"]
-__all__ += ["RiskCoverageCurve", "RiskCoverageDisplay", "ThreeWay", "Threshold", "augrc", "aupr_error"]
-__all__ += ["aupr_success", "aurc", "aurc_given_cdf", "auroc", "balanced_weights", "best_rejection"]
-__all__ += ["cascade", "cascades", "class_costs", "clinical_table", "compare", "compat", "core", "cost_curve"]
-__all__ += ["cost_risk_curve", "coverage_at_risk", "decision_record", "display", "e_aurc", "engines"]
-__all__ += ["errors", "evaluate", "evaluation", "expected_aurc", "formats", "fpr_at_tpr", "inference"]
-__all__ += ["load_rule", "losses", "metrics", "naurc", "oracle_aurc", "prediction_rejection_ratio"]
-__all__ += ["rank_weights", "rejection_cost", "report", "risk", "risk_at_coverage", "risk_coverage_curve"]
-__all__ += ["scores", "select_threshold", "theory", "three_way", "thresholds", "weights"]
+__all__ = [
+    "Cascade",
+    "Check",
+    "ClinicalTable",
+    "Comparison",
+    "CostCurve",
+    "CostRiskCurve",
+    "Evaluation",
+    "ExpectedAURC",
+    "GroupChecks",
+    "GroupThresholds",
+    "Grouped",
+    "Metric",
+    "RejectionPoint",
+    "RiskCoverageCurve",
+    "RiskCoverageDisplay",
+    "ThreeWay",
+    "Threshold",
+    "augrc",
+    "aupr_error",
+    "aupr_success",
+    "aurc",
+    "aurc_given_cdf",
+    "auroc",
+    "balanced_weights",
+    "best_rejection",
+    "cascade",
+    "cascades",
+    "class_costs",
+    "clinical_table",
+    "compare",
+    "compat",
+    "core",
+    "cost_curve",
+    "cost_risk_curve",
+    "coverage_at_risk",
+    "decision_record",
+    "display",
+    "e_aurc",
+    "engines",
+    "errors",
+    "evaluate",
+    "evaluation",
+    "expected_aurc",
+    "formats",
+    "fpr_at_tpr",
+    "inference",
+    "load_rule",
+    "losses",
+    "metrics",
+    "naurc",
+    "oracle_aurc",
+    "prediction_rejection_ratio",
+    "rank_weights",
+    "register_metric",
+    "rejection_cost",
+    "report",
+    "risk",
+    "risk_at_coverage",
+    "risk_coverage_curve",
+    "scores",
+    "select_threshold",
+    "theory",
+    "three_way",
+    "thresholds",
+    "weights",
+]
 _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
 # of functions and classes, cheapest first
 _HOMES = ("metrics", "thresholds", "display", "evaluation", "cascades")

@@ -47,7 +47,9 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
     Units that hold only samples that abstained come last; without them the value is the estimate. Raises InputError
     where all this would take very long.
     """
-    ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
+    ranked = units.ranked
+    if ranked is None:
+        ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
     row_mass = ranked.rows.mass
     row_loss = ranked.rows.loss
     row_count = len(row_mass)

@@ -1,4 +1,4 @@
-"""The public metrics: check, delegate to `core`, return."""
+"""Metrics: the public functions, and the definitions (`Metric`) that everything else reads."""
 
 from abstain.core.influence import RowInfluence
 from abstain.metrics._sample import CurveTable, Grouped, balanced_weights
@@ -30,9 +30,36 @@ from abstain.metrics.points import (
     risk_coverage_curve,
 )
 
-__all__ = ["augrc", "aurc", "aurc_given_cdf", "e_aurc", "naurc", "oracle_aurc", "rank_weights", "weights"]
-__all__ += ["aupr_error", "aupr_success", "auroc", "fpr_at_tpr", "prediction_rejection_ratio"]
-__all__ += ["Grouped", "balanced_weights"]
-__all__ += ["METRICS", "CurveTable", "Metric", "Option", "RowInfluence", "by_name", "load", "register_metric"]
-__all__ += ["RejectionPoint", "RiskCoverageCurve", "best_rejection", "coverage_at_risk", "rejection_cost"]
-__all__ += ["risk", "risk_at_coverage", "risk_coverage_curve"]
+__all__ = [
+    "METRICS",
+    "CurveTable",
+    "Grouped",
+    "Metric",
+    "Option",
+    "RejectionPoint",
+    "RiskCoverageCurve",
+    "RowInfluence",
+    "augrc",
+    "aupr_error",
+    "aupr_success",
+    "aurc",
+    "aurc_given_cdf",
+    "auroc",
+    "balanced_weights",
+    "best_rejection",
+    "by_name",
+    "coverage_at_risk",
+    "e_aurc",
+    "fpr_at_tpr",
+    "load",
+    "naurc",
+    "oracle_aurc",
+    "prediction_rejection_ratio",
+    "rank_weights",
+    "register_metric",
+    "rejection_cost",
+    "risk",
+    "risk_at_coverage",
+    "risk_coverage_curve",
+    "weights",
+]

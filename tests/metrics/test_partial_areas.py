@@ -1,0 +1,196 @@
+"""AURC between two coverages, and the rejection ratio up to a share rejected, against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.errors import InputError
+from abstain.inference import influence, interval, paired_difference
+from abstain.metrics import by_name
+from abstain.metrics.summaries import best_partial_area, worst_partial_area
+
+RANGES = [(0.7, 1.0), (0.0, 0.3), (0.25, 0.8), (0.5, 0.5001), (0.0, 1.0)]
+REJECTIONS = [0.3, 0.5, 0.9, 1.0]
+
+
+def accepted(loss, confidence, weight, mass):
+    """Accepted loss when samples of mass `mass` are accepted: rows of equal confidence come in evenly."""
+    total = 0.0
+    for value in np.unique(confidence)[::-1]:
+        row = confidence == value
+        row_mass = weight[row].sum()
+        share = min(1.0, mass / row_mass) if row_mass > 0 else 0.0
+        total += share * (weight * loss)[row].sum()
+        mass -= share * row_mass
+        if mass <= 0:
+            break
+    return total
+
+
+def partial_area(loss, confidence, weight, low, high):
+    """The integral of the selective risk at the first threshold that reaches each coverage."""
+    total, value = weight.sum(), 0.0
+    for threshold in np.unique(confidence):
+        inside = confidence >= threshold
+        start, stop = weight[confidence > threshold].sum() / total, weight[inside].sum() / total
+        width = min(stop, high) - max(start, low)
+        if width > 0:
+            value += width * (weight * loss)[inside].sum() / weight[inside].sum()
+    return value / (high - low)
+
+
+def rejection_ratio(loss, confidence, weight, max_rejection):
+    """(random - actual) / (random - best), areas by exact integration of piecewise linear curves."""
+    first, total = 1 - max_rejection, weight.sum()
+
+    def area(order):
+        ends = np.unique([first, 1.0, *(weight[order >= g].sum() / total for g in np.unique(order))])
+        ends = ends[(ends >= first) & (ends <= 1)]
+        heights = [accepted(loss, order, weight, c * total) / total for c in ends]
+        return np.trapezoid(heights, ends)
+
+    random = np.average(loss, weights=weight) * (1 - first**2) / 2
+    return (random - area(confidence)) / (random - area(-loss))
+
+
+def derivative(value, weight):
+    step = 1e-6
+    found = np.empty(len(weight))
+    for i in range(len(weight)):
+        up, down = weight.copy(), weight.copy()
+        up[i] += step
+        down[i] -= step
+        found[i] = weight.sum() * (value(up) - value(down)) / (2 * step)
+    return found - np.average(found, weights=weight)
+
+
+def draw(seed, zero_one, tied):
+    rng = np.random.default_rng(seed)
+    confidence = rng.integers(0, 8, 37) / 8 if tied else rng.random(37)
+    loss = (rng.random(37) < 0.8 * (1 - confidence)).astype(float) if zero_one else rng.exponential(1, 37)
+    return loss, confidence, rng.random(37) + 0.3
+
+
+@pytest.mark.parametrize("coverage", RANGES)
+@pytest.mark.parametrize("zero_one", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_partial_aurc(coverage, zero_one, tied, weighted):
+    loss, confidence, w = draw(1, zero_one, tied)
+    given = {"sample_weight": w} if weighted else {}
+    w = w if weighted else np.ones(37)
+    expected = partial_area(loss, confidence, w, *coverage)
+    assert abstain.aurc(loss, confidence, coverage=coverage, **given) == pytest.approx(expected, abs=1e-12)
+    assert interval("aurc", loss, confidence, coverage=coverage, **given).estimate == pytest.approx(
+        expected, abs=1e-12
+    )
+    found = influence("aurc", loss, confidence, coverage=coverage, **given)
+    numerical = derivative(lambda v: partial_area(loss, confidence, v, *coverage), w)
+    if coverage[1] - coverage[0] > 0.01:  # narrower than a step of the derivative can see
+        np.testing.assert_allclose(found.values, numerical, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("max_rejection", REJECTIONS)
+@pytest.mark.parametrize("zero_one", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_truncated_rejection_ratio(max_rejection, zero_one, tied, weighted):
+    loss, confidence, w = draw(2, zero_one, tied)
+    given = {"sample_weight": w} if weighted else {}
+    w = w if weighted else np.ones(37)
+    expected = rejection_ratio(loss, confidence, w, max_rejection)
+    options = {"max_rejection": max_rejection, **given}
+    found = influence("prediction_rejection_ratio", loss, confidence, **options)
+    assert abstain.prediction_rejection_ratio(loss, confidence, **options) == pytest.approx(
+        expected, rel=1e-11
+    )
+    assert found.estimate == pytest.approx(expected, rel=1e-11)
+    numerical = derivative(lambda v: rejection_ratio(loss, confidence, v, max_rejection), w)
+    np.testing.assert_allclose(found.values, numerical, atol=2e-6, rtol=2e-6)
+
+
+def test_the_whole_range_is_the_whole_area():
+    loss, confidence, w = draw(3, True, True)
+    whole = interval("aurc", loss, confidence, sample_weight=w)
+    partial = interval("aurc", loss, confidence, sample_weight=w, coverage=(0, 1))
+    assert [partial.estimate, partial.low, partial.high] == pytest.approx(
+        [whole.estimate, whole.low, whole.high]
+    )
+    assert abstain.prediction_rejection_ratio(loss, confidence, max_rejection=1.0) == pytest.approx(
+        abstain.prediction_rejection_ratio(loss, confidence)
+    )
+
+
+def test_groups_batches_pairs_and_tables():
+    loss, confidence, _ = draw(4, True, True)
+    other = np.random.default_rng(0).random(37)
+    ones, groups = np.ones(37), np.arange(37) % 2
+    expected = [
+        partial_area(loss[groups == k], confidence[groups == k], ones[groups == k], 0.6, 1) for k in (0, 1)
+    ]
+    assert abstain.aurc(loss, confidence, coverage=(0.6, 1), groups=groups).values == pytest.approx(
+        dict(enumerate(expected))
+    )
+    batch = abstain.aurc(np.stack([loss, loss]), np.stack([confidence, other]), coverage=(0.6, 1))
+    values = [partial_area(loss, g, ones, 0.6, 1) for g in (confidence, other)]
+    assert batch == pytest.approx(np.asarray(values))
+    pair = paired_difference(loss, confidence, loss, other, metric="aurc@0.6-1")
+    assert pair.difference == pytest.approx(values[0] - values[1])
+    table = abstain.evaluate(loss=loss, confidence=confidence, metrics=["aurc", "aurc@0.6-1"])
+    entry = table["confidence", "loss", "aurc@0.6-1"]
+    assert entry.label == "AURC 0.6-1"
+    assert entry.estimate == pytest.approx(values[0])
+    assert entry.low < entry.estimate < entry.high
+    comparison = abstain.compare({"a": (loss, confidence), "b": (loss, other)}, metric="aurc@0.6-1")
+    assert sorted(c.estimate for c in comparison.contestants) == pytest.approx(sorted(values))
+
+
+def test_abstained_samples_are_left_out():
+    loss, confidence, _ = draw(5, True, False)
+    out = np.arange(37) % 5 == 0
+    assert abstain.aurc(loss, confidence, coverage=(0.5, 1), abstained=out) == pytest.approx(
+        abstain.aurc(loss[~out], confidence[~out], coverage=(0.5, 1))
+    )
+
+
+@pytest.mark.parametrize("coverage", RANGES)
+@pytest.mark.parametrize("risk", [0.0, 0.02, 0.3, 0.75, 1.0])
+def test_largest_and_smallest_areas(coverage, risk):
+    n = 20_000
+    loss = (np.arange(n) < risk * n).astype(float)
+    first = np.arange(n, 0.0, -1)  # errors on top
+    worst = abstain.aurc(loss, first, coverage=coverage)
+    best = abstain.aurc(loss, -first, coverage=coverage)
+    tolerance = 2e-3 if coverage[1] - coverage[0] > 0.01 else 0.1
+    assert worst_partial_area(risk, *coverage) == pytest.approx(worst, abs=tolerance)
+    assert best_partial_area(risk, *coverage) == pytest.approx(best, abs=tolerance)
+
+
+def test_no_errors_and_all_errors():
+    confidence = np.arange(100.0)
+    none = interval("aurc@0.7-1", np.zeros(100), confidence)
+    assert (none.estimate, none.low, none.centre) == (0.0, 0.0, "bound")
+    assert 0 < none.high < interval("aurc", np.zeros(100), confidence).high
+    every = interval("aurc@0.7-1", np.ones(100), confidence)
+    assert every.low < 0.99
+    assert [every.estimate, every.high] == pytest.approx([1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"coverage": (0.8, 0.2)}, "0 <= low < high <= 1"),
+        ({"coverage": 0.8}, "two coverages"),
+        ({"coverage": (0.5, 1), "estimator": "loo"}, "needs estimator"),
+        ({"coverage": (0.5, 1), "ties": "expected"}, "needs estimator"),
+    ],
+)
+def test_refusals(options, message):
+    with pytest.raises(InputError, match=message):
+        abstain.aurc([0, 1, 0], [3, 2, 1], **options)
+    with pytest.raises(InputError, match="max_rejection"):
+        abstain.prediction_rejection_ratio([0, 1, 0], [3, 2, 1], max_rejection=0)
+    with pytest.raises(InputError, match="a number must stand"):
+        by_name("aurc@0.7")
