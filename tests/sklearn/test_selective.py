@@ -1,5 +1,7 @@
 """What a user does with the selective classifier and regressor."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,6 +20,8 @@ from sklearn.svm import LinearSVC
 
 import abstain
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
+from abstain.metrics.definitions import METRICS
+from abstain.metrics.metric import Metric
 from abstain.sklearn import (
     RiskCoverageDisplay,
     SelectiveClassifier,
@@ -25,6 +29,7 @@ from abstain.sklearn import (
     augrc_scorer,
     aurc_scorer,
     coverage_at_risk_scorer,
+    metric_scorer,
     risk_at_coverage_scorer,
 )
 
@@ -559,3 +564,36 @@ def test_a_function_of_the_users_own_is_no_named_score(data):
     clf = SelectiveClassifier(score=max_softmax, coverage=0.5, cv=0.3, random_state=0).fit(X, y)
     np.testing.assert_allclose(clf.confidence(X), clf.predict_proba(X)[:, 0])
     np.testing.assert_array_equal(clf.accepts(X), clf.confidence(X) >= clf.threshold_.value)
+
+
+def mean_rank_of_errors(rows, options):
+    """Mean share of the samples that are at least as confident as an error; larger is better."""
+    return float((rows.loss * rows.accepted_mass).sum() / (rows.loss.sum() * rows.total_mass[0]))
+
+
+OWN = Metric(
+    name="mean_rank_of_errors",
+    label="mean rank of errors",
+    summary="the mean rank of errors, as a share",
+    lower_is_better=False,
+    value=mean_rank_of_errors,
+)
+
+
+@pytest.mark.parametrize("metric", [*METRICS.values(), OWN])
+def test_a_scorer_of_any_metric_has_its_direction(data, metric):
+    X, y = data
+    model = LogisticRegression().fit(X, y)
+    value = metric(model.predict(X) != y, abstain.scores.max_softmax(probs=model.predict_proba(X)))
+    sign = -1 if metric.lower_is_better else 1
+    assert metric_scorer(metric)(model, X, y) == pytest.approx(sign * float(value), rel=1e-12)
+    again = pickle.loads(pickle.dumps(metric_scorer(metric)))
+    assert again(model, X, y) == metric_scorer(metric)(model, X, y)
+
+
+def test_a_scorer_of_a_users_own_metric_goes_into_a_search(data):
+    X, y = data
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=metric_scorer(OWN), cv=3)
+    assert np.isfinite(search.fit(X, y).best_score_)
+    with pytest.raises(InputError, match="unknown metric"):
+        metric_scorer("no such metric")

@@ -12,7 +12,18 @@ from sklearn.metrics import roc_auc_score
 
 import abstain
 from abstain.errors import AbstainWarning, DtypeError, InfeasibleError, InputError, ShapeError
-from abstain.torch import AUGRC, AURC, AUROC, EAURC, NAURC, CoverageAtRisk, RiskAtCoverage
+from abstain.metrics.definitions import METRICS
+from abstain.metrics.metric import Metric
+from abstain.torch import (
+    AUGRC,
+    AURC,
+    AUROC,
+    EAURC,
+    NAURC,
+    CoverageAtRisk,
+    RiskAtCoverage,
+    SelectiveMetric,
+)
 
 NAMES = tuple(metrics())
 
@@ -159,7 +170,7 @@ def test_other_losses(loss, cls):
     metric = cls(loss=loss)
     metric.update(logits, target)
     values = getattr(abstain.losses, loss)(logits.numpy(), target.numpy())
-    expected = getattr(abstain, cls.function)(values, abstain.scores.max_softmax(logits.numpy()))
+    expected = getattr(abstain, cls.metric_name)(values, abstain.scores.max_softmax(logits.numpy()))
     assert metric.compute().item() == pytest.approx(expected, rel=1e-10)
 
 
@@ -251,3 +262,69 @@ def test_a_confidence_that_is_no_number_is_refused(thresholds):
             metric.update(torch.tensor([0, 1]), torch.tensor([0, 1]), confidence=confidence)
         metric.update(torch.tensor([0, 1]), torch.tensor([0, -1]), confidence=confidence)
         assert metric.compute() == 0
+
+
+def log_weighted_risk(rows, options):
+    """Mean loss in which the samples at the top of the ranking count more, by -log of the coverage."""
+    weight = -np.log(rows.accepted_mass / (rows.total_mass[0] + 1))
+    return float((weight * rows.loss).sum() / rows.total_mass[0])
+
+
+OWN = Metric(
+    name="log_weighted_risk",
+    label="log-weighted risk",
+    summary="the mean loss, in which confident samples count more",
+    lower_is_better=True,
+    value=log_weighted_risk,
+)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_works_by_its_name(name):
+    logits, target = draw(200)
+    metric = SelectiveMetric(name)
+    metric.update(logits[:150], target[:150])
+    metric.update(logits[150:], target[150:])
+    loss = (logits.argmax(1) != target).numpy()
+    expected = METRICS[name](loss, abstain.scores.max_softmax(logits.numpy()))
+    assert metric.compute().item() == pytest.approx(float(expected), rel=1e-12)
+    assert metric.higher_is_better is not METRICS[name].lower_is_better
+
+
+def test_a_metric_of_the_users_own_works_with_its_interval():
+    logits, target = draw(80)
+    metric = SelectiveMetric(OWN)
+    metric.update(logits, target)
+    loss = (logits.argmax(1) != target).numpy()
+    confidence = abstain.scores.max_softmax(logits.numpy())
+    value = metric.compute()
+    assert isinstance(value, torch.Tensor)
+    assert value.item() == pytest.approx(float(OWN(loss, confidence)), rel=1e-12)
+    expected = abstain.inference.interval(OWN, loss, confidence, level=0.9)
+    assert metric.compute_with_interval(level=0.9) == expected
+    again = pickle.loads(pickle.dumps(metric))
+    assert again.compute() == value
+
+
+def test_options_are_written_in_the_name_and_the_named_classes_agree():
+    logits, target = draw(100)
+    for by_name, named in (
+        (SelectiveMetric("aurc:loo"), AURC(estimator="loo")),
+        (
+            SelectiveMetric("risk_at_coverage@0.7", thresholds=500),
+            RiskAtCoverage(coverage=0.7, thresholds=500),
+        ),
+        (SelectiveMetric("naurc", thresholds=500), NAURC(thresholds=500)),
+    ):
+        by_name.update(logits, target)
+        named.update(logits, target)
+        assert torch.equal(by_name.compute(), named.compute())
+        assert by_name.compute_bounds() == named.compute_bounds()
+
+
+@pytest.mark.parametrize("metric", [OWN, "aupr_error", "aurc@0.5-1", "aurc:loo", "aurc:expected"])
+def test_bins_refuse_what_they_cannot_certify(metric):
+    with pytest.raises(InputError, match="Use thresholds=None"):
+        SelectiveMetric(metric, thresholds=500)
+    with pytest.raises(InputError, match="unknown metric"):
+        SelectiveMetric("no such metric")

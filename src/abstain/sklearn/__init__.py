@@ -13,6 +13,7 @@ from abstain.sklearn.scorers import (
     augrc_scorer,
     aurc_scorer,
     coverage_at_risk_scorer,
+    metric_scorer,
     risk_at_coverage_scorer,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "augrc_scorer",
     "aurc_scorer",
     "coverage_at_risk_scorer",
+    "metric_scorer",
     "risk_at_coverage_scorer",
 ]

@@ -1,6 +1,7 @@
-"""Scorers for `scoring=`, and the risk-coverage display, scikit-learn fashion.
+"""Scorers for the `scoring=` argument of scikit-learn, and the risk-coverage display of fitted classifiers.
 
-Higher is always better, as scikit-learn wants.
+`metric_scorer` makes a scorer from any metric; `aurc_scorer` and the others make one from a fixed metric. Higher is
+better for every scorer, as scikit-learn requires: if lower is better, the metric is negated.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ import numpy as np
 from sklearn.metrics._scorer import _BaseScorer
 from sklearn.pipeline import Pipeline
 
-from abstain import display, metrics
+from abstain import display
 from abstain._arrays import Array
+from abstain.metrics.definitions import by_name
+from abstain.metrics.metric import Metric
 from abstain.sklearn.estimators import Score, classifier_confidence
 
 
-def predictions(estimator: Any, X: Array, score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions without abstaining, and confidences; a selective estimator is asked for its own, piped or not."""
+def predict_with_confidence(estimator: Any, X: Array, score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """Return a prediction for every sample, without abstaining, and its confidence.
+
+    A selective estimator, alone or at the end of a pipeline, has its own confidence; for others `score` is computed.
+    """
     if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "confidence"):
         X = estimator[:-1].transform(X) if len(estimator) > 1 else X
         estimator = estimator[-1]
@@ -28,25 +34,59 @@ def predictions(estimator: Any, X: Array, score: Score) -> tuple[np.ndarray, np.
 
 
 class SelectiveScorer(_BaseScorer):  # type: ignore[misc]
-    """A metric of (loss, confidence) as a scorer of (estimator, X, y).
+    """A `Metric` of (loss, confidence) as a scorer of (estimator, X, y).
 
-    It reads any classifier with probabilities or decision values, wrapped or not, and takes `sample_weight` (by
-    metadata routing inside searches).
+    It takes any classifier with probabilities or decision values, selective or not, and `sample_weight` (by metadata
+    routing inside searches).
     """
 
     def _score(self, method_caller: Any, estimator: Any, X: Array, y_true: Array, **kwargs: Any) -> float:
+        """Compute the metric of the 0/1 loss, negated if lower is better; `kwargs` are passed to the metric."""
         options = {**self._kwargs, **kwargs}
-        prediction, confidence = predictions(estimator, X, options.pop("score"))
-        wrong = prediction != np.asarray(y_true)
-        return float(self._sign * self._score_func(wrong, confidence, **options))
+        prediction, confidence = predict_with_confidence(estimator, X, options.pop("score"))
+        is_wrong = prediction != np.asarray(y_true)
+        return float(self._sign * self._score_func(is_wrong, confidence, **options))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v!r}" for k, v in self._kwargs.items())
-        return f"{'-' if self._sign < 0 else ''}{self._score_func.__name__} scorer ({shown})"
+        sign = "-" if self._sign < 0 else ""
+        return f"{sign}{self._score_func.key} scorer (score={self._kwargs['score']!r})"
 
 
-def _make(metric: Callable[..., Any], sign: int, **options: Any) -> SelectiveScorer:
-    return SelectiveScorer(metric, sign, options, response_method="predict")
+def metric_scorer(
+    metric: str | Metric | Callable[..., Any], *, score: Score = "max_softmax", **options: Any
+) -> SelectiveScorer:
+    """Make a scorer from any metric: the metric of the 0/1 loss, negated if lower is better.
+
+    Parameters
+    ----------
+    metric : str, Metric or function
+        A name such as "aupr_error" or "risk_at_coverage@0.9", a function such as `abstain.aurc`, or your own `Metric`.
+    score : str or callable
+        The confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if there are
+        no probabilities).
+    **options
+        Options of the metric, e.g. `coverage=0.9` for "risk_at_coverage".
+
+    Returns
+    -------
+    scorer
+        For `scoring=`; higher is better.
+
+    Raises
+    ------
+    InputError
+        If the metric or an option is unknown.
+
+    Examples
+    --------
+    >>> metric_scorer("auroc")
+    auroc scorer (score='max_softmax')
+    >>> metric_scorer("risk_at_coverage", coverage=0.9)
+    -risk_at_coverage@0.9 scorer (score='max_softmax')
+    """
+    definition = by_name(metric, "metric_scorer").with_checked_options("metric_scorer", options)
+    sign = -1 if definition.lower_is_better else 1
+    return SelectiveScorer(definition, sign, {"score": score}, response_method="predict")
 
 
 def aurc_scorer(*, score: Score = "max_softmax") -> SelectiveScorer:
@@ -57,7 +97,8 @@ def aurc_scorer(*, score: Score = "max_softmax") -> SelectiveScorer:
     Parameters
     ----------
     score : str or callable
-        A confidence of `abstain.scores` by name, or a function of the probabilities (else decision values).
+        The confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if there are
+        no probabilities).
 
     Returns
     -------
@@ -72,7 +113,7 @@ def aurc_scorer(*, score: Score = "max_softmax") -> SelectiveScorer:
     >>> -0.05 < aurc_scorer()(LogisticRegression(max_iter=500).fit(X, y), X, y) <= 0
     True
     """
-    return _make(metrics.aurc, -1, score=score)
+    return metric_scorer("aurc", score=score)
 
 
 def augrc_scorer(*, score: Score = "max_softmax") -> SelectiveScorer:
@@ -83,7 +124,8 @@ def augrc_scorer(*, score: Score = "max_softmax") -> SelectiveScorer:
     Parameters
     ----------
     score : str or callable
-        A confidence of `abstain.scores` by name, or a function of the probabilities (else decision values).
+        The confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if there are
+        no probabilities).
 
     Returns
     -------
@@ -95,7 +137,7 @@ def augrc_scorer(*, score: Score = "max_softmax") -> SelectiveScorer:
     >>> augrc_scorer()
     -augrc scorer (score='max_softmax')
     """
-    return _make(metrics.augrc, -1, score=score)
+    return metric_scorer("augrc", score=score)
 
 
 def risk_at_coverage_scorer(coverage: float, *, score: Score = "max_softmax") -> SelectiveScorer:
@@ -106,9 +148,10 @@ def risk_at_coverage_scorer(coverage: float, *, score: Score = "max_softmax") ->
     Parameters
     ----------
     coverage : float
-        The share to accept at least.
+        The smallest share of samples to accept.
     score : str or callable
-        A confidence of `abstain.scores` by name, or a function of the probabilities (else decision values).
+        The confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if there are
+        no probabilities).
 
     Returns
     -------
@@ -118,9 +161,9 @@ def risk_at_coverage_scorer(coverage: float, *, score: Score = "max_softmax") ->
     Examples
     --------
     >>> risk_at_coverage_scorer(0.8)
-    -risk_at_coverage scorer (coverage=0.8, score='max_softmax')
+    -risk_at_coverage@0.8 scorer (score='max_softmax')
     """
-    return _make(metrics.risk_at_coverage, -1, coverage=coverage, score=score)
+    return metric_scorer("risk_at_coverage", score=score, coverage=coverage)
 
 
 def coverage_at_risk_scorer(risk: float, *, score: Score = "max_softmax") -> SelectiveScorer:
@@ -131,9 +174,10 @@ def coverage_at_risk_scorer(risk: float, *, score: Score = "max_softmax") -> Sel
     Parameters
     ----------
     risk : float
-        The error rate of the accepted to stay within; no promise about new data.
+        The largest error rate of accepted samples; no promise about new data.
     score : str or callable
-        A confidence of `abstain.scores` by name, or a function of the probabilities (else decision values).
+        The confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if there are
+        no probabilities).
 
     Returns
     -------
@@ -143,13 +187,13 @@ def coverage_at_risk_scorer(risk: float, *, score: Score = "max_softmax") -> Sel
     Examples
     --------
     >>> coverage_at_risk_scorer(0.05)
-    coverage_at_risk scorer (risk=0.05, score='max_softmax')
+    coverage_at_risk@0.05 scorer (score='max_softmax')
     """
-    return _make(metrics.coverage_at_risk, 1, risk=risk, score=score)
+    return metric_scorer("coverage_at_risk", score=score, risk=risk)
 
 
 class EstimatorDisplay(display.RiskCoverageDisplay):
-    """Curves of fitted classifiers, under the name `RiskCoverageDisplay` of `abstain.sklearn`.
+    """Risk-coverage curves of fitted classifiers; `abstain.sklearn` exports it as `RiskCoverageDisplay`.
 
     The selective risk of the 0/1 loss against coverage, equal confidences accepted together. `from_predictions` takes
     labels and probabilities, `from_losses` losses and confidences.
@@ -161,7 +205,7 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
     label : str
         Of the axis of risks.
     bands : tuple of (name, CurveBand)
-        Around some of the curves, by their names.
+        Confidence bands around some of the curves, by the names of the curves.
 
     Examples
     --------
@@ -180,15 +224,19 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
         name: str | None = None,
         sample_weight: Array | None = None,
     ) -> display.RiskCoverageDisplay:
-        """The curve of the 0/1 loss of a fitted classifier; call `plot()` to draw it.
+        """Compute the curve of the 0/1 loss of a fitted classifier; call `plot()` to draw it.
+
+        `score` is the confidence, as in `metric_scorer`; `name` labels the curve, by default with the class of the
+        estimator.
 
         >>> from sklearn.datasets import load_iris
         >>> from sklearn.linear_model import LogisticRegression
         >>> X, y = load_iris(return_X_y=True)
-        >>> shown = EstimatorDisplay.from_estimator(LogisticRegression(max_iter=500).fit(X, y), X, y)
-        >>> shown.lines[0].name, shown.lines[0].coverage[-1]
+        >>> curves = EstimatorDisplay.from_estimator(LogisticRegression(max_iter=500).fit(X, y), X, y)
+        >>> curves.lines[0].name, curves.lines[0].coverage[-1]
         ('LogisticRegression', 1.0)
         """
-        prediction, confidence = predictions(estimator, X, score)
-        wrong, shown = prediction != np.asarray(y), name or type(estimator).__name__
-        return cls.from_losses(wrong, confidence, name=shown, sample_weight=sample_weight)
+        prediction, confidence = predict_with_confidence(estimator, X, score)
+        is_wrong = prediction != np.asarray(y)
+        curve_name = name or type(estimator).__name__
+        return cls.from_losses(is_wrong, confidence, name=curve_name, sample_weight=sample_weight)

@@ -20,7 +20,16 @@ import_optional("torch", "abstain.torch", "torch")
 # For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.
 if TYPE_CHECKING:
     from abstain.torch.loss import AURCLoss, LinearWarmup, aurc_loss, smooth_zero_one
-    from abstain.torch.metrics import AUGRC, AURC, AUROC, EAURC, NAURC, CoverageAtRisk, RiskAtCoverage
+    from abstain.torch.metrics import (
+        AUGRC,
+        AURC,
+        AUROC,
+        EAURC,
+        NAURC,
+        CoverageAtRisk,
+        RiskAtCoverage,
+        SelectiveMetric,
+    )
     from abstain.torch.tuning import Tuned, fine_tune
 
 __all__ = [
@@ -33,6 +42,7 @@ __all__ = [
     "CoverageAtRisk",
     "LinearWarmup",
     "RiskAtCoverage",
+    "SelectiveMetric",
     "Tuned",
     "aurc_loss",
     "fine_tune",

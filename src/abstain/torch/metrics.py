@@ -1,7 +1,8 @@
-"""torchmetrics metrics for selective classification: AURC and its relatives, exact or in constant memory.
+"""torchmetrics metrics for selective classification: AURC and others, exact or in constant memory.
 
-Each metric keeps either every sample (exact) or bins (constant memory); its value is that of the function in
-`abstain`, its interval that of `abstain.inference.interval`.
+`SelectiveMetric` makes a torchmetrics metric from any metric of the package, or from your own. It keeps either every
+sample (exact) or bins (constant memory). Its value is that of the function in `abstain`, its interval that of
+`abstain.inference.interval`. `AURC` and the other classes are `SelectiveMetric`s with a fixed metric.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import array_api_compat.torch as xp
 import torch
 
-import abstain.metrics as functional
 from abstain import losses, scores
 from abstain._arrays import Array
-from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
+from abstain._check import check_choice, check_risk
 from abstain.core import confidence_bins
-from abstain.core.area_estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
+from abstain.core.area_estimators import area, zero_one_oracle_rows
 from abstain.core.confidence_bins import BinMap, Bins, Bracket
 from abstain.core.curve_points import exceeds
 from abstain.errors import (
@@ -31,75 +32,108 @@ from abstain.errors import (
     import_optional,
 )
 from abstain.inference import Interval, interval
+from abstain.metrics.definitions import ESTIMATOR, METRICS, TIE_RULE, by_name
+from abstain.metrics.metric import Metric, Options
 from abstain.torch import bin_state
 
-Metric = import_optional("torchmetrics", "abstain.torch metrics", "torch").Metric
+TorchMetric = import_optional("torchmetrics", "abstain.torch metrics", "torch").Metric
 
-_AT_ONCE = 1 << 25  # class scores worked on at a time: bounds the scratch memory of large images
-_UNIT_SCORES = ("max_softmax", "softmax_margin", "probability_norm", "vote_share")
-_DTYPES = (torch.uint8, torch.float32, torch.float64)
+_LOGITS_PER_CHUNK = 1 << 25  # class scores handled at a time: this bounds the scratch memory of large images
+_UNIT_SCORES = ("max_softmax", "softmax_margin", "probability_norm", "vote_share")  # displayed within [0, 1]
+_STORED_DTYPES = (torch.uint8, torch.float32, torch.float64)  # of stored samples, from narrow to wide
 
 
-class Reader:
-    """How one metric turns `(preds, target, confidence)` into losses and confidences."""
+class BatchReader:
+    """Turns the `(preds, target, confidence)` of a batch into losses and confidences.
 
-    def __init__(self, name: str, loss: Any, score: Any, input: str, ignore_index: int | None) -> None:  # noqa: A002
-        check_choice(name, "input", input, ("logits", "probs"))
-        self.name, self.input, self.ignore_index = name, input, ignore_index
+    Parameters
+    ----------
+    name : str
+        The metric class to name in error messages.
+    loss, score : str, object or callable
+        See `abstain.losses.by_name` and `abstain.scores.by_name`.
+    input_kind : {"logits", "probs"}
+        What floating-point `preds` are.
+    ignore_index : int or None
+        Samples with this target are dropped.
+    """
+
+    def __init__(self, name: str, loss: Any, score: Any, input_kind: str, ignore_index: int | None) -> None:
+        check_choice(name, "input", input_kind, ("logits", "probs"))
+        self.name = name
+        self.input_kind = input_kind
+        self.ignore_index = ignore_index
         self.loss = losses.by_name(loss)
         self.score = scores.by_name(score)
-        if input not in self.score.takes:
+        if input_kind not in self.score.takes:
             raise InputError(
-                f'{name}: score="{self.score.name}" needs {self.score.takes[0]}, got input="{input}". '
+                f'{name}: score="{self.score.name}" needs {self.score.takes[0]}, got input="{input_kind}". '
                 f'Pass the model\'s logits, or use score="max_softmax".'
             )
 
     @property
-    def zero_one(self) -> bool:
-        """Are the losses 0 or 1?"""
+    def is_zero_one(self) -> bool:
+        """True if all losses are 0 or 1."""
         return self.loss.name in ("zero_one", "top_k")
 
-    def pieces(self, preds: Array, target: Array, confidence: Array | None) -> Iterator[tuple[Array, Array]]:
-        """Losses and confidences of a batch, a bounded number of samples at a time; ignored targets left out."""
-        self._check(preds, target, confidence)
-        by_class = preds.is_floating_point()
-        preds = preds.detach().movedim(1, -1).flatten(0, -2) if by_class else preds.reshape(-1)
-        target = target.reshape(-1)
-        ranked = () if confidence is None else (confidence.detach().reshape(-1),)
-        step = max(1, _AT_ONCE // (preds.shape[1] if by_class else 1))
-        for a in range(0, target.shape[0], step):
-            yield self._read(*(x[a : a + step] for x in (preds, target, *ranked)))
+    def read(self, preds: Array, target: Array, confidence: Array | None) -> Iterator[tuple[Array, Array]]:
+        """Yield losses and confidences of a batch, as vectors over a bounded number of samples at a time.
 
-    def _read(self, preds: Array, target: Array, confidence: Array = None) -> tuple[Array, Array]:
+        Arguments as in `SelectiveMetric.update`. Raises ShapeError or DtypeError if they do not fit together.
+        """
+        self._check(preds, target, confidence)
+        has_class_axis = preds.is_floating_point()
+        if has_class_axis:
+            rows = preds.detach().movedim(1, -1).flatten(0, -2)  # (samples, classes)
+        else:
+            rows = preds.reshape(-1)
+        flat_target = target.reshape(-1)
+        flat_confidence = None if confidence is None else confidence.detach().reshape(-1)
+        chunk_size = max(1, _LOGITS_PER_CHUNK // (rows.shape[1] if has_class_axis else 1))
+        for start in range(0, flat_target.shape[0], chunk_size):
+            chunk = slice(start, start + chunk_size)
+            chunk_confidence = None if flat_confidence is None else flat_confidence[chunk]
+            yield self._read_chunk(rows[chunk], flat_target[chunk], chunk_confidence)
+
+    def _read_chunk(self, preds: Array, target: Array, confidence: Array | None) -> tuple[Array, Array]:
+        """Return losses (uint8 for 0/1 losses) and confidences of some samples, without the ignored ones.
+
+        `preds` are (samples, classes), or class numbers (samples,). Raises InputError for a confidence on the CPU that
+        is not finite.
+        """
         if self.ignore_index is not None:
-            counted = target != self.ignore_index
-            preds, target = preds[counted], target[counted]
-            confidence = None if confidence is None else confidence[counted]
+            is_counted = target != self.ignore_index
+            preds = preds[is_counted]
+            target = target[is_counted]
+            confidence = None if confidence is None else confidence[is_counted]
         if target.shape[0] == 0:
-            dtype = torch.uint8 if self.zero_one else torch.float64
-            return target.new_zeros(0, dtype=dtype), target.new_zeros(0, dtype=torch.float64)
+            loss_dtype = torch.uint8 if self.is_zero_one else torch.float64
+            return target.new_zeros(0, dtype=loss_dtype), target.new_zeros(0, dtype=torch.float64)
         if confidence is not None and confidence.device.type == "cpu" and not confidence.isfinite().all():
             raise InputError(f"{self.name}: `confidence` must be finite, got NaN or an infinity.")
         if not preds.is_floating_point():
-            return (preds != target).to(torch.uint8), _rankable(confidence)
-        loss = self.loss(labels=target, **{self.input: preds})
+            return (preds != target).to(torch.uint8), _as_stored_dtype(confidence)
+        loss = self.loss(labels=target, **{self.input_kind: preds})
         loss = loss.to(torch.uint8) if loss.dtype is torch.bool else loss.detach()
         if confidence is not None:
-            return loss, _rankable(confidence)
-        return loss, self.score(preds) if self.input == "logits" else self.score(probs=preds)
+            return loss, _as_stored_dtype(confidence)
+        if self.input_kind == "logits":
+            return loss, self.score(preds)
+        return loss, self.score(probs=preds)
 
     def _check(self, preds: Array, target: Array, confidence: Array | None) -> None:
+        """Check that shapes and dtypes fit together, see `SelectiveMetric.update`."""
         if preds.is_floating_point():
-            expected = preds.shape[:1] + preds.shape[2:]
-            if preds.ndim < 2 or target.shape != expected:
+            expected_shape = preds.shape[:1] + preds.shape[2:]
+            if preds.ndim < 2 or target.shape != expected_shape:
                 raise ShapeError(
                     f"{self.name}: `preds` must have shape (N, C, ...) and `target` (N, ...), got "
                     f"{tuple(preds.shape)} and {tuple(target.shape)}. Classes are axis 1."
                 )
-        elif confidence is None or not self.zero_one:
+        elif confidence is None or not self.is_zero_one:
             raise DtypeError(
                 f"{self.name}: `preds` of class numbers ({preds.dtype}) carry no confidence: pass `confidence=` "
-                f'with loss="zero_one", or pass {self.input} of shape (N, C, ...).'
+                f'with loss="zero_one", or pass {self.input_kind} of shape (N, C, ...).'
             )
         elif preds.shape != target.shape:
             raise ShapeError(
@@ -113,8 +147,8 @@ class Reader:
             )
 
 
-def _rankable(confidence: Array) -> Array:
-    """A given confidence as it is; half precision as float32, which holds it exactly; whole numbers as float64."""
+def _as_stored_dtype(confidence: Array) -> Array:
+    """Convert half precision to float32 and whole numbers to float64; neither changes the order of confidences."""
     if confidence.dtype in (torch.float32, torch.float64):
         return confidence
     return confidence.float() if confidence.is_floating_point() else confidence.double()
@@ -122,41 +156,57 @@ def _rankable(confidence: Array) -> Array:
 
 @functools.lru_cache(maxsize=16)
 def bin_map(thresholds: int, domain: str) -> BinMap:
-    """One map per size and domain, shared by all metrics."""
+    """Return the map from confidences to bins; metrics of the same size and domain share one."""
     return BinMap(thresholds, domain)
 
 
-class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
-    """Shared by all metrics: reading predictions, holding state, syncing, intervals and certified bounds.
+class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
+    """Any metric of this package, or your own, as a torchmetrics metric.
 
-    `update(preds, target)` keeps the names of torchmetrics, by which a `MetricCollection` hands arguments on.
+    `update(preds, target)` uses the argument names of torchmetrics, by which a `MetricCollection` passes them on.
 
     Parameters
     ----------
+    metric : str, Metric or function
+        A name such as "aupr_error" or "risk_at_coverage@0.9", a function such as `abstain.aurc`, or a `Metric` object.
     loss : str or callable
         Per-sample loss: "zero_one" (default), "cross_entropy", "brier", or a function of (preds, target) rows.
     score : str
-        Confidence computed from `preds`; see `abstain.scores`. Overridden by `update(..., confidence=...)`.
+        The confidence computed from `preds`; see `abstain.scores`. Not used with `update(..., confidence=...)`.
     input : {"logits", "probs"}
-        What `preds` are. Stated, never guessed.
+        What `preds` are.
     thresholds : int, optional
         None: every sample is kept and the value is exact. A number: that many bins, constant memory, and
-        `compute_bounds()` certifies the value for losses with a largest value (0/1, Brier).
+        `compute_bounds()` certifies the value for losses with a largest value (0/1, Brier). Bins are available for the
+        metrics that have a class here.
     ignore_index : int, optional
-        Targets to leave out.
+        Samples with this target are left out.
     **kwargs
         Of `torchmetrics.Metric`.
+
+    Raises
+    ------
+    InputError
+        If the metric or an option is unknown, if the metric needs 0/1 losses and `loss` is another, or if bins cannot
+        certify the metric.
+
+    Examples
+    --------
+    >>> import torch
+    >>> metric = SelectiveMetric("aupr_error")
+    >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> metric.compute()  # the error has the lowest confidence
+    tensor(1., dtype=torch.float64)
     """
 
     is_differentiable = False
-    higher_is_better = False
     full_state_update = False
-    plot_lower_bound = 0.0
-    function = ""  # the metric's name in `abstain`
-    option_names: tuple[str, ...] = ()  # attributes that are arguments of that function
+    plot_lower_bound: float | None = None
+    plot_upper_bound: float | None = None
 
     def __init__(
         self,
+        metric: str | Metric | Callable[..., Any],
         *,
         loss: Any = "zero_one",
         score: Any = "max_softmax",
@@ -166,146 +216,302 @@ class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.reader = Reader(type(self).__name__, loss, score, input, ignore_index)
+        name = type(self).__name__
+        self.metric = by_name(metric, name)
+        self.reader = BatchReader(name, loss, score, input, ignore_index)
         self.thresholds = thresholds
+        self._check_loss()
         if thresholds is None:
             self.add_state("confidence", default=[], dist_reduce_fx="cat")
             self.add_state("loss", default=[], dist_reduce_fx="cat")
             return
         if int(thresholds) != thresholds or thresholds < 100:
             raise InputError(
-                f"{type(self).__name__}: `thresholds` must be None (exact) or a whole number of bins, at least 100, "
-                f"got {thresholds!r}. Some thousands give three digits."
+                f"{name}: `thresholds` must be None (exact) or a whole number of bins, at least 100, "
+                f"got {thresholds!r}. A few thousand give three digits."
             )
+        _check_bins_certify(name, self.metric)
         self.domain = "unit" if self.reader.score.name in _UNIT_SCORES else "real"
         empty = bin_state.empty_state(bin_map(thresholds, self.domain).size)
-        for name, value, merge in zip(empty._fields, empty, ("sum", "sum", "min", "max")):
-            self.add_state(f"bin_{name}", default=value, dist_reduce_fx=merge)
+        self.add_state("bin_count", default=empty.count, dist_reduce_fx="sum")
+        self.add_state("bin_loss_sum", default=empty.loss_sum, dist_reduce_fx="sum")
+        self.add_state("bin_low", default=empty.low, dist_reduce_fx="min")
+        self.add_state("bin_high", default=empty.high, dist_reduce_fx="max")
+
+    def _check_loss(self) -> None:
+        """Raise InputError if the loss does not suit the metric, or a risk is larger than the largest loss."""
+        name = type(self).__name__
+        if self.metric.needs.zero_one and not self.reader.is_zero_one:
+            raise InputError(
+                f'{name}: `loss` must be 0/1, got "{self.reader.loss.name}". Use loss="zero_one".'
+            )
+        largest_loss = self.reader.loss.upper
+        if self.metric.needs.risk_within_losses and largest_loss is not None:
+            check_risk(name, self.metric.option_values["risk"], high=largest_loss)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """The direction of the metric."""
+        return not self.metric.lower_is_better
 
     def update(self, preds: Array, target: Array, confidence: Array | None = None) -> None:
         """Add a batch.
 
-        `preds` (N, C, ...) are what `input` states, or class numbers (N, ...) with `confidence=`; `target` is (N, ...).
-        `confidence` (higher = surer), where given, ranks the samples instead of the score.
+        `preds` (N, C, ...) are logits or probabilities, as `input` says, or class numbers (N, ...) with `confidence=`;
+        `target` is (N, ...). `confidence` (higher = surer), of the shape of `target`, is used instead of the score.
         """
-        for loss, key in self.reader.pieces(preds, target, confidence):
+        for loss, key in self.reader.read(preds, target, confidence):
             if self.thresholds is None:
                 self.loss.append(loss)
                 self.confidence.append(key)
             else:
-                place = None if confidence is not None else self.reader.score.to_display(xp, key)
-                bin_state.add(self._bin_state(), bin_map(self.thresholds, self.domain), loss, key, place)
+                # bins are spaced by the familiar number, such as a probability, not by the score's rank key
+                binned_value = None if confidence is not None else self.reader.score.to_display(xp, key)
+                binmap = bin_map(self.thresholds, self.domain)
+                bin_state.add(self._bin_state(), binmap, loss, key, binned_value)
 
     def compute(self) -> Array:
-        """The metric of everything seen so far (in all processes)."""
+        """Return the metric of all samples so far (in all processes).
+
+        A metric that needs right and wrong samples is NaN, with a warning, while there is only one kind.
+        """
         if self.thresholds is None:
-            return self._exact(*self._samples())
-        return self._binned(self._table()).estimate
+            return self._compute_exact(*self._stored_samples())
+        return self._compute_bracket(self._bins()).estimate
 
     def compute_bounds(self) -> Bracket:
-        """Estimate with certified lower and upper bounds; of an exact metric all three are the same."""
+        """Return the estimate with certified lower and upper bounds; without bins all three are equal."""
         if self.thresholds is None:
             value = self.compute()
-            return Bracket(value, value, value)
-        return self._synced(lambda: self._binned(self._table()))
+            return Bracket(estimate=value, low=value, high=value)
+        return self._while_synced(lambda: self._compute_bracket(self._bins()))
 
     def compute_with_interval(self, level: float = 0.95, **options: Any) -> Interval:
-        """The metric with a confidence interval and its standard error: see `abstain.inference.interval`."""
-        return interval(self.function, *self.samples(), level=level, **self._options, **options)
+        """Return the metric with a confidence interval; see `abstain.inference.interval` for the options."""
+        return interval(self.metric, *self.samples(), level=level, **options)
 
     def samples(self) -> tuple[Array, Array]:
-        """Losses and confidences of everything seen so far (in all processes), in the order it came."""
+        """Return losses and confidences of all samples so far (in all processes), in the order they came.
+
+        Raises InfeasibleError if the metric keeps bins.
+        """
         if self.thresholds is not None:
             raise InfeasibleError(
-                f"{type(self).__name__}: an interval needs the samples, which bins have not kept. "
-                f"Use thresholds=None, or `compute_bounds()` for what the bins prove."
+                f"{type(self).__name__}: an interval needs the samples, which bins do not keep. "
+                f"Use thresholds=None, or `compute_bounds()` for certified bounds."
             )
-        return self._synced(self._samples)
+        return self._while_synced(self._stored_samples)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot a value, or several over time, as all torchmetrics do; without `val`, of `compute()`."""
+        """Plot a value, or a list of values over time, as all torchmetrics do; by default the current value."""
         return self._plot(val, ax)
 
     def set_dtype(self, dst_type: Any) -> SelectiveMetric:
-        """Confidences and counts keep their type: in half precision they would lose order and whole numbers."""
+        """Do nothing: in half precision, confidences would lose their order and counts would lose whole numbers."""
         return self
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.option_names}
+    def _compute_exact(self, loss: Array, confidence: Array) -> Array:
+        """Compute the metric of one loss and one confidence per sample, as a scalar tensor."""
+        if self.metric.needs.both_kinds and (bool(loss.all()) or not bool(loss.any())):
+            return self._undefined_value(confidence)
+        value = self.metric(loss, confidence)
+        if isinstance(value, torch.Tensor):
+            return value
+        return torch.as_tensor(value, dtype=torch.float64, device=confidence.device)
 
-    def _exact(self, loss: Array, confidence: Array) -> Array:
-        return getattr(functional, self.function)(loss, confidence, **self._options)
+    def _compute_bracket(self, bins: Bins) -> Bracket:
+        """Compute the metric of binned samples with its bounds; these are None for losses without a largest value."""
+        total_mass, total_loss = confidence_bins.total(bins)
+        if self.metric.needs.both_kinds and not 0 < float(total_loss) < float(total_mass):
+            undefined = self._undefined_value(total_mass)
+            return Bracket(estimate=undefined, low=undefined, high=undefined)
+        if self.metric.needs.order_by_loss and not self.reader.is_zero_one:
+            raise InfeasibleError(
+                f"{type(self).__name__}: bins give the best ordering of 0/1 losses only. Use thresholds=None."
+            )
+        compute = _BRACKETS[self.metric.name]
+        return compute(bins, self.metric.option_values, self.reader.loss.upper)
 
-    def _binned(self, table: Bins) -> Bracket:
-        """The metric of binned samples, with its bounds; these need a largest possible loss."""
-        finish = getattr(confidence_bins, self.function)
-        return finish(table, *self._options.values(), self.reader.loss.upper)
+    def _undefined_value(self, like: Array) -> Array:
+        """Warn that only right or only wrong samples have been seen, and return NaN on the device of `like`."""
+        warnings.warn(
+            f"{type(self).__name__}: only one kind of sample (right or wrong) has been seen; nan. `AURC` is defined "
+            f"for either.",
+            AbstainWarning,
+            stacklevel=3,
+        )
+        return like.new_full((), float("nan")).double()
 
-    def _synced(self, work: Callable[[], Any]) -> Any:
+    def _while_synced(self, compute: Callable[[], Any]) -> Any:
+        """Call `compute` while the state holds the samples of all processes."""
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync, should_unsync=self._should_unsync
         ):
-            return work()
+            return compute()
 
-    def _samples(self) -> tuple[Array, Array]:
-        loss, confidence = (
-            torch.cat(x) if isinstance(x, list) and x else x for x in (self.loss, self.confidence)
-        )
-        self._check_some(len(loss) > 0)
+    def _stored_samples(self) -> tuple[Array, Array]:
+        """Return stored losses (as booleans if they are 0/1) and confidences; raise InputError if there are none."""
+        loss = _concatenate(self.loss)
+        confidence = _concatenate(self.confidence)
+        self._check_not_empty(has_samples=len(loss) > 0)
         return (loss.bool() if loss.dtype is torch.uint8 else loss), confidence
 
     def _bin_state(self) -> bin_state.BinState:
-        return bin_state.BinState(self.bin_count, self.bin_loss_sum, self.bin_low, self.bin_high)
+        return bin_state.BinState(
+            count=self.bin_count, loss_sum=self.bin_loss_sum, low=self.bin_low, high=self.bin_high
+        )
 
-    def _table(self) -> Bins:
+    def _bins(self) -> Bins:
+        """Return the bins; raise InputError if there are no samples, or if a confidence was NaN."""
         state = self._bin_state()
-        self._check_some(bool(state.count.any()))
-        if bool(
-            (state.low.isnan() | state.high.isnan()).any()
-        ):  # seen late, so that no update waits for a GPU
+        self._check_not_empty(has_samples=bool(state.count.any()))
+        # checked here and not in `update`, which would have to wait for the GPU
+        has_nan = bool((state.low.isnan() | state.high.isnan()).any())
+        if has_nan:
             raise InputError(f"{type(self).__name__}: `confidence` must be finite, got NaN.")
         return bin_state.to_bins(state)
 
-    def _check_some(self, seen: bool) -> None:
-        if not seen:
+    def _check_not_empty(self, *, has_samples: bool) -> None:
+        if not has_samples:
             raise InputError(
                 f"{type(self).__name__}: needs at least one sample, got none. Call `update` first."
             )
 
     def _sync_dist(self, dist_sync_fn: Any, process_group: Any = None) -> None:
-        """Before samples travel: processes must agree on their types, those without samples included."""
-        for name in ("loss", "confidence") if self.thresholds is None else ():
-            parts = getattr(self, name)
-            joined = torch.cat(parts) if parts else torch.zeros(0, device=self.device)
-            code = torch.tensor(_DTYPES.index(joined.dtype) if parts else 0, device=self.device)
-            codes = dist_sync_fn(code, group=process_group or self.process_group)
-            setattr(self, name, [joined.to(_DTYPES[int(torch.stack(list(codes)).max())])])
+        """Exchange the states of all processes, after they have agreed on the dtype of stored samples.
+
+        Each converts to the widest dtype among them; a process without samples has none of its own.
+        """
+        if self.thresholds is None:
+            for name in ("loss", "confidence"):
+                parts = getattr(self, name)
+                joined = torch.cat(parts) if parts else torch.zeros(0, device=self.device)
+                dtype_index = torch.tensor(
+                    _STORED_DTYPES.index(joined.dtype) if parts else 0, device=self.device
+                )
+                all_indices = dist_sync_fn(dtype_index, group=process_group or self.process_group)
+                widest_dtype = _STORED_DTYPES[int(torch.stack(list(all_indices)).max())]
+                setattr(self, name, [joined.to(widest_dtype)])
         super()._sync_dist(dist_sync_fn, process_group)
 
 
-class _Area(SelectiveMetric):
-    """Metrics built on AURC with an estimator and a tie rule."""
+def _concatenate(state: Any) -> Array:
+    """Join the parts of a list state; after a sync it is one tensor already."""
+    return torch.cat(state) if isinstance(state, list) and state else state
 
-    option_names = ("estimator", "ties")
 
-    def __init__(self, *, estimator: str = "harmonic", ties: str = "threshold", **kwargs: Any) -> None:
-        name = type(self).__name__
-        check_choice(name, "estimator", estimator, ESTIMATORS)
-        check_choice(name, "ties", ties, TIES)
-        super().__init__(**kwargs)
-        if self.thresholds is not None and (estimator != "harmonic" or ties != "threshold"):
+# Metrics of binned samples ------------------------------------------------------------------------------------
+
+
+def _bracket_of_aurc(bins: Bins, options: Options, largest_loss: float | None) -> Bracket:
+    return confidence_bins.aurc(bins, largest_loss)
+
+
+def _bracket_of_augrc(bins: Bins, options: Options, largest_loss: float | None) -> Bracket:
+    return confidence_bins.augrc(bins, largest_loss)
+
+
+def _bracket_of_auroc(bins: Bins, options: Options, largest_loss: float | None) -> Bracket:
+    return confidence_bins.auroc(bins)
+
+
+def _bracket_of_risk_at_coverage(bins: Bins, options: Options, largest_loss: float | None) -> Bracket:
+    return confidence_bins.risk_at_coverage(bins, options["coverage"], largest_loss)
+
+
+def _bracket_of_coverage_at_risk(bins: Bins, options: Options, largest_loss: float | None) -> Bracket:
+    return confidence_bins.coverage_at_risk(bins, options["risk"], largest_loss)
+
+
+def _bracket_of_e_aurc(bins: Bins, options: Options, largest_loss: float | None) -> Bracket:
+    """AURC minus that of the best ordering; 0/1 losses only."""
+    best_aurc, _ = _best_aurc_and_risk(bins)
+    return _map_bracket(confidence_bins.aurc(bins, 1.0), lambda aurc: aurc - best_aurc)
+
+
+def _bracket_of_naurc(bins: Bins, options: Options, largest_loss: float | None) -> Bracket:
+    """Excess AURC as a share of that of a random ordering; 0/1 losses only.
+
+    It is 0 if all samples are right or all are wrong, since then all orderings are equally good.
+    """
+    best_aurc, risk = _best_aurc_and_risk(bins)
+    excess = _bracket_of_e_aurc(bins, options, largest_loss)
+    if not exceeds(risk, best_aurc):
+        return _map_bracket(excess, lambda value: 0 * value)
+    return _map_bracket(excess, lambda value: value / (risk - best_aurc))
+
+
+def _best_aurc_and_risk(bins: Bins) -> tuple[float, float]:
+    """Return the AURC of the best ordering, which for 0/1 losses depends on the counts alone, and the risk."""
+    total_mass, error_count = (float(total) for total in confidence_bins.total(bins))
+    best_aurc = float(area(zero_one_oracle_rows(error_count, total_mass), "harmonic", "expected"))
+    return best_aurc, error_count / total_mass
+
+
+def _map_bracket(bracket: Bracket, increasing: Callable[[Array], Array]) -> Bracket:
+    """Apply an increasing function to an estimate and its bounds, which may be None."""
+    return Bracket(
+        estimate=increasing(bracket.estimate),
+        low=None if bracket.low is None else increasing(bracket.low),
+        high=None if bracket.high is None else increasing(bracket.high),
+    )
+
+
+# the metrics that bins can certify
+_BRACKETS: dict[str, Callable[[Bins, Options, float | None], Bracket]] = {
+    "aurc": _bracket_of_aurc,
+    "augrc": _bracket_of_augrc,
+    "e_aurc": _bracket_of_e_aurc,
+    "naurc": _bracket_of_naurc,
+    "auroc": _bracket_of_auroc,
+    "risk_at_coverage": _bracket_of_risk_at_coverage,
+    "coverage_at_risk": _bracket_of_coverage_at_risk,
+}
+
+
+def _check_bins_certify(name: str, metric: Metric) -> None:
+    """Raise InputError unless bins can certify the metric, with default options where these are optional."""
+    is_built_in = replace(metric, settings=()) == METRICS.get(metric.name)
+    if metric.name not in _BRACKETS or not is_built_in:
+        raise InputError(
+            f"{name}: bins certify {', '.join(_BRACKETS)} only, got {metric.key}. Use thresholds=None."
+        )
+    for option in metric.options:
+        value = metric.option_values[option.name]
+        if not option.is_required and value != option.default:
             raise InputError(
-                f'{name}: bins certify estimator="harmonic" with ties="threshold" only, got "{estimator}" and '
-                f'"{ties}". Use thresholds=None.'
+                f"{name}: bins certify {option.name}={option.default!r} only, got {value!r}. Use thresholds=None."
             )
-        self.estimator, self.ties = estimator, ties
-
-    def _binned(self, table: Bins) -> Bracket:
-        return confidence_bins.aurc(table, self.reader.loss.upper)
 
 
-class AURC(_Area):
+# Classes with a fixed metric ----------------------------------------------------------------------------------
+
+
+class _FixedMetric(SelectiveMetric):
+    """Base of the classes that are named after their metric."""
+
+    metric_name: ClassVar[str]
+    higher_is_better: ClassVar[bool]
+    plot_lower_bound = 0.0
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Take the direction of the class from the metric's definition."""
+        super().__init_subclass__(**kwargs)
+        cls.higher_is_better = not METRICS[cls.metric_name].lower_is_better
+
+    def __init__(self, *, metric_options: Options | None = None, **kwargs: Any) -> None:
+        definition = METRICS[self.metric_name]
+        defaults = {option.name: option.default for option in definition.options if not option.is_required}
+        changed_options = {
+            name: value
+            for name, value in (metric_options or {}).items()
+            if name not in defaults or value != defaults[name]
+        }
+        metric = definition.with_checked_options(type(self).__name__, changed_options)
+        super().__init__(metric, **kwargs)
+
+
+class AURC(_FixedMetric):
     r"""Area under the risk-coverage curve; lower is better. See `abstain.aurc`.
 
     .. math:: \frac{1}{n}\sum_i \hat\alpha_i\,\ell_i
@@ -324,14 +530,21 @@ class AURC(_Area):
     >>> import torch
     >>> metric = AURC()
     >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
-    >>> metric.compute()  # the least sure of three is wrong: risks 0, 0, 1/3
+    >>> metric.compute()  # the least confident of three is wrong: risks 0, 0, 1/3
     tensor(0.1111, dtype=torch.float64)
     """
 
-    function = "aurc"
+    metric_name = "aurc"
+
+    def __init__(
+        self, *, estimator: str = ESTIMATOR.default, ties: str = TIE_RULE.default, **kwargs: Any
+    ) -> None:
+        super().__init__(metric_options={"estimator": estimator, "ties": ties}, **kwargs)
+        self.estimator = estimator
+        self.ties = ties
 
 
-class EAURC(_Area):
+class EAURC(_FixedMetric):
     r"""Excess AURC over the best ordering of the same losses; lower is better. See `abstain.e_aurc`.
 
     .. math:: \mathrm{AURC} - \mathrm{AURC}^*
@@ -349,24 +562,18 @@ class EAURC(_Area):
     >>> import torch
     >>> metric = EAURC()
     >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
-    >>> metric.compute()  # the error ranks last, and no order is better
+    >>> metric.compute()  # the error has the lowest confidence, and no order is better
     tensor(0., dtype=torch.float64)
     """
 
-    function = "e_aurc"
+    metric_name = "e_aurc"
 
-    def _binned(self, table: Bins) -> Bracket:
-        best, _ = self._best_and_risk(table)
-        return _each(confidence_bins.aurc(table, 1.0), lambda x: x - best)
-
-    def _best_and_risk(self, table: Bins) -> tuple[float, float]:
-        """AURC of the best ordering, which for a 0/1 loss needs the counts alone, and the risk."""
-        if not self.reader.zero_one:
-            raise InfeasibleError(
-                f"{type(self).__name__}: bins know the best ordering of 0/1 losses only. Use thresholds=None."
-            )
-        mass, errors = (float(x) for x in confidence_bins.total(table))
-        return float(area(zero_one_oracle_rows(errors, mass), "harmonic", "expected")), errors / mass
+    def __init__(
+        self, *, estimator: str = ESTIMATOR.default, ties: str = TIE_RULE.default, **kwargs: Any
+    ) -> None:
+        super().__init__(metric_options={"estimator": estimator, "ties": ties}, **kwargs)
+        self.estimator = estimator
+        self.ties = ties
 
 
 class NAURC(EAURC):
@@ -390,21 +597,15 @@ class NAURC(EAURC):
     tensor(0., dtype=torch.float64)
     """
 
-    function = "naurc"
-
-    def _binned(self, table: Bins) -> Bracket:
-        best, risk = self._best_and_risk(table)
-        room = risk - best
-        some = exceeds(risk, best)  # else all right or all wrong: no ordering is better than another
-        return _each(super()._binned(table), lambda x: x / room if some else 0 * x)
+    metric_name = "naurc"
 
 
-class AUGRC(SelectiveMetric):
+class AUGRC(_FixedMetric):
     r"""Area under the generalised risk-coverage curve; lower is better. See `abstain.augrc`.
 
     .. math:: \frac{1}{n}\sum_i \frac{r_i}{n}\,\ell_i
 
-    with r the rank, 1 for the least confident; equal confidences share the largest of theirs.
+    with r the rank, 1 for the least confident; equal confidences share the largest of their ranks.
 
     Parameters
     ----------
@@ -422,10 +623,10 @@ class AUGRC(SelectiveMetric):
     tensor(0.1111, dtype=torch.float64)
     """
 
-    function = "augrc"
+    metric_name = "augrc"
 
 
-class RiskAtCoverage(SelectiveMetric):
+class RiskAtCoverage(_FixedMetric):
     """Selective risk at a coverage; lower is better. See `abstain.risk_at_coverage`.
 
     The mean loss of the most confident samples, at least the share `coverage` of all; equal confidences are accepted
@@ -434,7 +635,7 @@ class RiskAtCoverage(SelectiveMetric):
     Parameters
     ----------
     coverage : float
-        The share of samples to accept at least.
+        The smallest share of samples to accept.
     **kwargs
         As in `SelectiveMetric`.
 
@@ -447,15 +648,14 @@ class RiskAtCoverage(SelectiveMetric):
     tensor(0.3333, dtype=torch.float64)
     """
 
-    function = "risk_at_coverage"
-    option_names = ("coverage",)
+    metric_name = "risk_at_coverage"
 
     def __init__(self, *, coverage: float, **kwargs: Any) -> None:
-        self.coverage = check_fraction("RiskAtCoverage", "coverage", coverage)
-        super().__init__(**kwargs)
+        super().__init__(metric_options={"coverage": coverage}, **kwargs)
+        self.coverage = coverage
 
 
-class CoverageAtRisk(SelectiveMetric):
+class CoverageAtRisk(_FixedMetric):
     """Largest coverage within a risk; higher is better. See `abstain.coverage_at_risk`.
 
     The largest share of most confident samples whose mean loss is at most `risk`; equal confidences are accepted
@@ -464,7 +664,7 @@ class CoverageAtRisk(SelectiveMetric):
     Parameters
     ----------
     risk : float
-        The selective risk to stay within, on the samples seen: no promise about new data.
+        The largest selective risk allowed, on the samples seen: no promise about new data.
     **kwargs
         As in `SelectiveMetric`.
 
@@ -477,24 +677,18 @@ class CoverageAtRisk(SelectiveMetric):
     tensor(0.6667, dtype=torch.float64)
     """
 
-    function = "coverage_at_risk"
-    option_names = ("risk",)
-    higher_is_better = True
+    metric_name = "coverage_at_risk"
     plot_upper_bound = 1.0
 
     def __init__(self, *, risk: float, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        most = self.reader.loss.upper
-        if most is None:
-            self.risk = check_nonnegative("CoverageAtRisk", "risk", risk)
-        else:
-            self.risk = check_risk("CoverageAtRisk", risk, high=most)
+        super().__init__(metric_options={"risk": risk}, **kwargs)
+        self.risk = risk
 
 
-class AUROC(SelectiveMetric):
-    """Chance that a right sample is surer than a wrong one; higher is better. See `abstain.auroc`.
+class AUROC(_FixedMetric):
+    """Chance that a right sample is more confident than a wrong one; higher is better. See `abstain.auroc`.
 
-    Equal confidences count half. While only right or only wrong samples have been seen it is undefined: nan, with a
+    Equal confidences count half. While only right or only wrong samples have been seen it is undefined: NaN, with a
     warning, so that a batch without errors does not end a run.
 
     Parameters
@@ -511,39 +705,5 @@ class AUROC(SelectiveMetric):
     tensor(1., dtype=torch.float64)
     """
 
-    function = "auroc"
-    higher_is_better = True
+    metric_name = "auroc"
     plot_upper_bound = 1.0
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        if not self.reader.zero_one:
-            raise InputError(
-                f'AUROC: `loss` must be 0/1, got "{self.reader.loss.name}". Use loss="zero_one".'
-            )
-
-    def _exact(self, loss: Array, confidence: Array) -> Array:
-        if bool(loss.all()) or not bool(loss.any()):
-            return _undefined(confidence)
-        return functional.auroc(loss, confidence)
-
-    def _binned(self, table: Bins) -> Bracket:
-        mass, errors = confidence_bins.total(table)
-        if not 0 < float(errors) < float(mass):
-            value = _undefined(mass)
-            return Bracket(value, value, value)
-        return confidence_bins.auroc(table)
-
-
-def _each(value: Bracket, work: Callable[[Array], Array]) -> Bracket:
-    """An increasing function of a certified number."""
-    return Bracket(*(None if x is None else work(x) for x in value))
-
-
-def _undefined(like: Array) -> Array:
-    warnings.warn(
-        "AUROC: only one kind of sample (right or wrong) has been seen; nan. `AURC` is defined for either.",
-        AbstainWarning,
-        stacklevel=3,
-    )
-    return like.new_full((), float("nan")).double()
