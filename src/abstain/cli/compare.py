@@ -35,7 +35,7 @@ _BOARD_HELP = "Also write the ranking as an interactive page, for up to hundreds
 
 @click.command("compare", cls=opt.DocumentedCommand)
 @click.argument("files", nargs=-1, required=True, type=opt.InputFile(folders=True))
-@opt.name_option("metrics", "Metric of the ranking.", default="aurc")
+@opt.name_option("metrics", "Metric of the ranking; listed below.", default="aurc")
 @opt.name_option("scores", _SCORES_HELP, several=True, default=["max_softmax"])
 @opt.shared_options("loss", "names", "level")
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE_HELP)

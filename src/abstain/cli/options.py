@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import re
 import shlex
 import sys
 import warnings
@@ -79,7 +80,8 @@ _FORM_HELP = {
 class DocumentedCommand(click.Command):
     """A command whose docstring is its help. Lines from "Examples:" on are printed after the options.
 
-    Before the command runs, its outputs are checked: none may replace an input or another output.
+    If it takes metrics, its help lists them. Before it runs, its outputs are checked: none may replace an input or
+    another output.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -88,6 +90,17 @@ class DocumentedCommand(click.Command):
         settings["help"] = text
         settings["epilog"] = f"\b\nExamples:\n{examples}" if separator else None
         super().__init__(*args, **settings)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the options, then all metrics if there is an option for them."""
+        super().format_options(ctx, formatter)
+        if any(isinstance(parameter, MetricOption) for parameter in self.params):
+            lines = []
+            for metric in abstain.metrics.METRICS.values():
+                direction = "lower" if metric.lower_is_better else "higher"
+                lines.append((metric.key, f"{metric.summary}; {direction} is better"))
+            with formatter.section("Metrics"):
+                formatter.write_dl(lines)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Check the outputs, then run the command."""
@@ -198,11 +211,18 @@ class LazyHelpOption(click.Option):
         return super().get_help_record(ctx)
 
 
+class MetricOption(click.Option):
+    """An option that takes names of metrics; the command's help lists them."""
+
+
 def _make_option(*flags: str, help: Help, **settings: Any) -> Callable[[Command], Command]:  # noqa: A002
     """Make the decorator of an option whose help is a text, or a function that makes it when it is printed."""
     if callable(help):
         return click.option(*flags, cls=LazyHelpOption, make_help=help, **settings)
     return click.option(*flags, help=help, **settings)
+
+
+_OWN_METRIC_HELP = "MODULE:OBJECT or FILE.py:OBJECT takes an abstain.Metric of your own."
 
 
 def say(text: object) -> None:
@@ -312,14 +332,15 @@ def split_commas(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 def name_option(
     registry: str,
-    help: Help,  # noqa: A002
+    help: str,  # noqa: A002
     *,
     several: bool = False,
     **settings: Any,
 ) -> Callable[[Command], Command]:
     """Make an option that takes names of "metrics", "scores" or "losses", checked before any file is read.
 
-    With `several` it takes names separated by commas, may be repeated, and accepts "all".
+    With `several` it takes names separated by commas, may be repeated, and accepts "all". The command gets names; a
+    user's own metric, "module:object", is imported, registered, and replaced by its name.
     """
     flag = "--loss" if registry == "losses" else f"--{registry[:-1]}"
 
@@ -329,25 +350,41 @@ def name_option(
         names = list(split_commas(ctx, param, ",".join(value))) if several else [value]
         if several and names == ["all"]:
             return "all"
-        find_by_name = _find_by_name(registry)
         try:
-            for name in names:
-                find_by_name(name)
+            names = [_check_name(registry, name) for name in names]
         except AbstainError as error:
             raise click.BadParameter(str(error).split(": ", 1)[-1]) from None
         if not names:
             raise click.BadParameter("needs at least one name.")
-        return names if several else value
+        return names if several else names[0]
 
     flags = (flag, f"--{registry}", registry) if several else (flag,)
     metavar = "A,B,..." if several else "NAME"
-    return _make_option(*flags, multiple=several, callback=check, metavar=metavar, help=help, **settings)
+    if registry == "metrics":
+        settings["cls"] = MetricOption
+        help = f"{help} {_OWN_METRIC_HELP}"  # noqa: A001
+    return click.option(*flags, multiple=several, callback=check, metavar=metavar, help=help, **settings)
 
 
-def _find_by_name(registry: str) -> Callable[[str], Any]:
-    """Return the function that finds a metric, score or loss by name and raises for an unknown one."""
-    by_name: Callable[[str], Any] = importlib.import_module(f"abstain.{registry}").by_name
-    return by_name
+def _check_name(registry: str, name: str) -> str:
+    """Return the name under which a metric, score or loss is registered; raise InputError for an unknown one."""
+    if registry == "metrics":
+        name = _register_own_metric(name)
+    importlib.import_module(f"abstain.{registry}").by_name(name)
+    return name
+
+
+def _register_own_metric(name: str) -> str:
+    """Import and register the metric of "module:object", and return its name; other names are returned unchanged.
+
+    Options may follow as in any name: "module:object@0.9" becomes "its_name@0.9".
+    """
+    module, colon, remainder = name.partition(":")
+    if not colon or module.partition("@")[0] in abstain.metrics.METRICS:  # such as aurc:loo
+        return name
+    object_name = re.split("[@:]", remainder, maxsplit=1)[0]
+    metric = abstain.metrics.load(f"{module}:{object_name}")
+    return metric.name + remainder.removeprefix(object_name)
 
 
 def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:

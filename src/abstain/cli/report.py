@@ -24,6 +24,8 @@ from abstain.formats import Predictions, read_predictions
 from abstain.formats.predictions import reading_notes
 from abstain.report import gather, save_page
 
+_METRICS_HELP = "Metrics in the tables of scores, in addition to aurc. By default those of `evaluate`."
+
 
 @click.command("report", cls=opt.DocumentedCommand)
 @click.argument("files", nargs=-1, required=True, type=opt.InputFile())
@@ -31,6 +33,7 @@ from abstain.report import gather, save_page
     "-o", "--output", "target", kind="page", default="abstain-report.html", help="The HTML file to write."
 )
 @click.option("--title", default="Selective prediction report", help="Title of the page.")
+@opt.name_option("metrics", _METRICS_HELP, several=True)
 @opt.shared_options("names", "score", "loss", "level", "rng", "open")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @opt.with_read_options

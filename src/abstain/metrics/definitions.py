@@ -8,7 +8,10 @@ objects; no other file names a metric.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -614,12 +617,12 @@ def register_metric(metric: Metric) -> Metric:
 
 
 def load(path: str) -> Metric:
-    """Import a metric from "package.module:object" and register it.
+    """Import a metric from "package.module:object" or "folder/file.py:object" and register it.
 
     Parameters
     ----------
     path : str
-        The module and the name of the `Metric` in it, with a colon between.
+        The module, or a file whose name ends in .py, and the name of the `Metric` in it, with a colon between.
 
     Returns
     -------
@@ -631,14 +634,28 @@ def load(path: str) -> Metric:
     InputError
         If the module cannot be imported, or holds no `Metric` of that name.
     """
-    module_name, _, object_name = path.partition(":")
+    module_name, _, object_name = path.rpartition(":")
     try:
-        metric = getattr(importlib.import_module(module_name), object_name)
+        if module_name.endswith(".py"):
+            module = _import_file(module_name)
+        else:
+            module = importlib.import_module(module_name)
+        metric = getattr(module, object_name)
     except (ImportError, AttributeError, ValueError) as problem:
         raise InputError(f"metrics.load: cannot import {path!r}: {problem}.") from None
     if not isinstance(metric, Metric):
         raise InputError(f"metrics.load: {path!r} must be an abstain.Metric, got {type(metric).__name__}.")
     return register_metric(metric)
+
+
+def _import_file(path: str) -> ModuleType:
+    """Run a Python file as a module; raise ImportError if there is no such file."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise ImportError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def by_name(metric: str | Metric | Callable[..., Any], function: str = "metrics.by_name") -> Metric:

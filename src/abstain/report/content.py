@@ -233,6 +233,7 @@ def gather(
     *,
     score: str = "max_softmax",
     loss: str = "zero_one",
+    metrics: Sequence[str] | str | None = None,
     level: float = 0.95,
     rng: int = 0,
     progress: Callable[[str], None] = lambda what: None,
@@ -245,6 +246,8 @@ def gather(
         From `abstain.formats.read_predictions`, one per model.
     score, loss : str
         The confidence and the loss of the curves, for files with class scores.
+    metrics : sequence of str, "all", or None
+        Names of metrics for the tables of scores, in addition to "aurc"; by default those of `evaluate`.
     level : float
         Confidence level of intervals and bands.
     rng : int
@@ -276,7 +279,14 @@ def gather(
         with naming_file(predictions.path):
             contents.append(
                 _gather_model(
-                    predictions, score, loss, level, rng=rng, replicates=replicates, slider_steps=slider_steps
+                    predictions,
+                    score,
+                    loss,
+                    level,
+                    metrics=metrics,
+                    rng=rng,
+                    replicates=replicates,
+                    slider_steps=slider_steps,
                 )
             )
     progress("comparing")
@@ -301,6 +311,7 @@ def _gather_model(
     loss: str,
     level: float,
     *,
+    metrics: Sequence[str] | str | None,
     rng: int,
     replicates: int,
     slider_steps: int,
@@ -332,7 +343,9 @@ def _gather_model(
         except InputError:  # with relative weights there is one estimator only
             continue
         estimators.append((name, estimate))
-    evaluation = abstain.evaluate(**arguments, level=level, progress=False)
+    if metrics is not None and metrics != "all":
+        metrics = list(dict.fromkeys(["aurc", *metrics]))  # the page's summary and figures need AURC
+    evaluation = abstain.evaluate(**arguments, metrics=metrics, level=level, progress=False)
     samples = (losses.astype(np.float64), confidence)
     return ModelContent(
         predictions=predictions,
