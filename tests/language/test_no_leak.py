@@ -28,7 +28,7 @@ from written import (
 )
 
 from abstain.errors import AbstainError, DataError
-from abstain.formats import Limits, Rules, read_log, read_predictions
+from abstain.formats import Limits, read_log, read_predictions
 from abstain.formats.inspect_log import _read_member
 
 LM_EVAL_INPUTS = {"doc_id", "filter", "metrics", "resps", "filtered_resps", "arguments"}
@@ -157,18 +157,6 @@ def test_two_numbers_that_a_model_wrote_are_no_likelihood(tmp_path):
     assert list(log.signals) == ["agreement"]
 
 
-def test_of_a_helm_run_that_scores_given_texts_the_likelihood_is_no_signal(tmp_path):
-    folder = helm_run(tmp_path / "run")
-    path = folder / "per_instance_stats.json"
-    content = json.loads(path.read_text())
-    for k, entry in enumerate(content):
-        entry["stats"].append({"name": {"name": "logprob", "split": "test"}, "count": 1, "mean": -1.0 - k})
-    path.write_text(json.dumps(content))
-    for method, signals in (("generation", ["max_prob", "logprob"]), ("language_modeling", ["max_prob"])):
-        (folder / "run_spec.json").write_text(json.dumps({"adapter_spec": {"method": method}}))
-        assert list(read_log(folder).signals) == signals
-
-
 def raw_content(path: Path) -> Any:
     """A raw log as JSON, an archive of Inspect included."""
     if path.suffix == ".eval":
@@ -206,27 +194,3 @@ def test_permuted_labels_change_no_signal_of_a_real_log(data_dir, tmp_path):
     print(seen)
     assert set(seen) == {"lm-evaluation-harness", "Inspect", "HELM", "promptfoo"}
     assert sum(seen.values()) >= 20
-
-
-@pytest.mark.parametrize("grades", ["yes no", "A B C"])
-def test_a_scorer_that_grades_by_words(tmp_path, grades):
-    """SimpleQA's C means not attempted: beside other words it is no grade of Inspect."""
-    words = grades.split()
-    content = inspect_json()
-    for k, sample in enumerate(content["samples"]):
-        sample["scores"] = {"judge": {"value": words[k % len(words)], "answer": f"a{k}"}}
-    path = written_to(tmp_path / "log.json", content)
-    with pytest.raises(AbstainError, match=r"`judge` grades by words \(.*\)\. Say what each means.*--grades"):
-        read_log(path)
-    meaning = dict(zip(words, ("right", "wrong", "unanswered")))
-    log = read_log(path, columns={"correct": "judge"}, rules=Rules(grades=meaning))
-    expected = [meaning[words[k % len(words)]] for k in range(6)]
-    assert log.answered.tolist() == [grade != "unanswered" for grade in expected]
-    assert log.accuracy == pytest.approx(np.mean([grade == "right" for grade in expected]))
-
-
-def test_results_that_succeed_are_not_always_promptfoo(tmp_path):
-    rows = [{"success": bool(k % 3), "confidence": k / 9, "name": f"t{k}"} for k in range(9)]
-    path = written_to(tmp_path / "t.json", {"results": rows})
-    read = read_predictions(path, columns={"correct": "success"})
-    assert (read.log, read.n) == (None, 9)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import shlex
 import sys
@@ -16,8 +15,6 @@ from scipy.stats import multinomial
 
 import abstain
 from abstain.cli import cli
-from abstain.errors import DataError, InputError
-from abstain.formats import Rules, read_log, read_predictions
 
 sys.path.insert(0, str(Path(__file__).parent))
 from written import lines, option_record
@@ -26,7 +23,6 @@ ROWS = [  # question, truth, answer, stated, tokens
     (1, "A", "A", "90", "0.8"), (1, "A", "B", "60", "0.4"), (1, "A", "A", "90", "0.7"),
     (2, "B", "B", "0.95", "0.9"), (2, "B", "", "50", "0.2"), (3, "C", "C", "", "0.6"), (3, "C", "A", "75", ""),
 ]  # fmt: skip
-COLUMNS = {"labels": "truth", "prediction": "answer", "question": "q"}
 
 
 @pytest.fixture
@@ -35,121 +31,6 @@ def table(tmp_path) -> Path:
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("q", "truth", "answer", "stated", "tokens"), *ROWS])
     return path
-
-
-def mean_of_means(loss: list[float], confidence: list[float]) -> float:
-    """The definition of AURC, tied rows accepted together."""
-    accepted = [[l for l, c in zip(loss, confidence) if c >= at] for at in confidence]
-    return float(np.mean([np.mean(a) for a in accepted]))
-
-
-def test_a_name_keeps_its_dots(table):
-    assert read_predictions(table, columns=COLUMNS | {"confidence": "stated"}).name == "gpt-4.1-mini"
-
-
-def test_an_unanswered_question_is_an_abstention_or_wrong(table):
-    columns = COLUMNS | {"confidence": "stated"}
-    read = read_predictions(table, columns=columns)
-    assert read.abstained.tolist() == [
-        False,
-        False,
-        False,
-        False,
-        True,
-        False,
-    ]  # one answer has no confidence
-    area = abstain.aurc(read.loss, read.confidence, abstained=read.abstained)
-    assert area == pytest.approx(mean_of_means([0, 1, 0, 0, 1], [90, 60, 90, 0.95, 75]))
-    wrong = read_predictions(table, columns=columns, rules=Rules(unanswered="wrong"))
-    assert wrong.abstained is None
-    area = abstain.aurc(wrong.loss, wrong.confidence)
-    assert area == pytest.approx(mean_of_means([0, 1, 0, 0, 1, 1], [90, 60, 90, 0.95, -1, 75]))
-
-
-def test_missing_confidences_are_left_out_or_last(table):
-    columns = COLUMNS | {"confidence": "stated"}
-    last = read_predictions(table, columns=columns, rules=Rules(unanswered="wrong", missing="last"))
-    assert last.n == 7
-    area = abstain.aurc(last.loss, last.confidence)
-    assert area == pytest.approx(mean_of_means([0, 1, 0, 0, 1, 0, 1], [90, 60, 90, 0.95, -1, -1, 75]))
-    assert any(
-        "1 answer has no `stated` and is left out" in n for n in read_log(table, columns=columns).notes
-    )
-
-
-def test_signals_are_compared_on_common_rows(table):
-    read = read_predictions(table, columns=COLUMNS | {"confidence": "stated,tokens"})
-    assert list(read.signals) == ["stated", "tokens"]
-    assert read.n == 5  # four answers with both, and the refusal
-    found = abstain.evaluate(**read.arguments(), metrics="aurc")
-    assert found["tokens", "zero_one", "aurc"].estimate == pytest.approx(
-        mean_of_means([0, 1, 0, 0], [0.8, 0.4, 0.7, 0.9])
-    )
-
-
-def test_scales_are_stated_and_never_guessed(table):
-    columns = COLUMNS | {"confidence": "stated"}
-
-    def stated(scale: str, **more: str) -> list[float]:
-        return (
-            read_log(table, columns=columns, rules=Rules(scale={"": scale}, **more))
-            .signals["stated"]
-            .tolist()
-        )
-
-    assert stated("percent")[:4] == pytest.approx([0.9, 0.6, 0.9, 0.0095])
-    assert stated("mixed")[:4] == pytest.approx([0.9, 0.6, 0.9, 0.95])
-    with pytest.raises(
-        DataError, match=r"5 of 6 values of `stated` lie outside 0 to 1 \(such as 90\).*--outside missing"
-    ):
-        stated("fraction")
-    assert np.isnan(stated("fraction", outside="missing")).sum() == 6
-    raw = read_log(table, columns=columns).signals["stated"]
-    assert raw[0] == 90  # only ranked
-    with pytest.raises(InputError, match="`scale` must be one of"):
-        Rules(scale={"": "per mille"})
-
-
-def test_agreement_over_repeats(table):
-    log = read_log(table, columns=COLUMNS | {"confidence": "agreement"})
-    assert log.signals["agreement"][[0, 1, 2, 3, 5, 6]].tolist() == pytest.approx(
-        [2 / 3, 1 / 3, 2 / 3, 1 / 2, 1 / 2, 1 / 2]
-    )
-    assert np.isnan(log.signals["agreement"][4])
-
-
-def test_agreement_says_what_it_needs_and_knows_long_numbers(tmp_path):
-    path = tmp_path / "long.csv"
-    path.write_text("q,correct,answer\n1234567,1,a\n1234568,0,b\n1234567,1,a\n1234568,1,c\n")
-    with pytest.raises(DataError, match="-c question=NAME and -c prediction=NAME"):
-        read_predictions(path, columns={"confidence": "agreement"})
-    log = read_log(path, columns={"confidence": "agreement", "question": "q", "prediction": "answer"})
-    assert log.signals["agreement"].tolist() == [1, 0.5, 1, 0.5]
-
-
-def test_repeats_are_clusters_and_so_are_tasks_and_questions(table, tmp_path):
-    read = read_predictions(table, columns=COLUMNS | {"confidence": "tokens"})
-    assert len(np.unique(read.clusters)) == 3
-    path = tmp_path / "tasks.csv"
-    rows = [
-        f"{t},{q},1,0.{q}{k}" for (t, q), k in itertools.product(itertools.product("ab", range(3)), range(2))
-    ]
-    path.write_text("\n".join(["task,question_id,correct,confidence", *rows]))
-    both = read_predictions(path)
-    assert len(np.unique(both.clusters)) == 6
-    assert set(both.group_labels()) == {"a", "b"}
-    path.write_text("\n".join(["question_id,correct,confidence", *(f"{k},1,0.{k}" for k in range(5))]))
-    assert read_predictions(path).clusters is None  # nothing is asked twice
-
-
-def test_grades(tmp_path):
-    path = tmp_path / "graded.csv"
-    path.write_text("grade,conf\nA,0.9\nC,0.5\nB,0.2\nA,0.7\n")
-    rules = Rules(grades={"A": "right", "B": "wrong", "C": "unanswered"})
-    log = read_log(path, columns={"correct": "grade", "confidence": "conf"}, rules=rules)
-    assert (log.loss[[0, 2, 3]].tolist(), log.answered.tolist()) == ([0, 1, 0], [True, False, True, True])
-    with pytest.raises(DataError, match="the grade 'C' is not among those stated"):
-        read_log(path, columns={"correct": "grade"}, rules=Rules(grades={"A": "right", "B": "wrong"}))
 
 
 @pytest.mark.parametrize("price", [0.0, 1.0, 4.0])

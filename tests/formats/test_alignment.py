@@ -1,0 +1,171 @@
+"""Files are put in one order by their ids, or refused."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from abstain.cli import cli
+from abstain.errors import AbstainWarning, DataError
+from abstain.formats import read_predictions
+from abstain.formats.alignment import align_models
+
+
+def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4", "3,1,0.7", "4,0,0.2")):
+    """One model; another that is sure of the same samples, its file in another order."""
+    a, b = folder / "a.csv", folder / "b.csv"
+    a.write_text("\n".join([header, *rows]))
+    b.write_text("\n".join([header, *rows[::-1]]))
+    return a, b
+
+
+@pytest.mark.parametrize("more", ["", ",prediction"])
+def test_tables_in_another_order_are_put_in_one_by_their_ids(tmp_path, more):
+    rows = [
+        f"{k + 1},{right}{',' + 'ab'[k % 2] if more else ''}"
+        for k, right in enumerate(("1,0.9", "0,0.4", "1,0.7", "0,0.2"))
+    ]
+    a, b = (read_predictions(path) for path in two_tables(tmp_path, f"id,correct,confidence{more}", rows))
+    with pytest.warns(AbstainWarning, match="put in the order of a by its ids"):
+        one, other = align_models([a, b])
+    assert other.confidence.tolist() == one.confidence.tolist()
+    assert other.loss.tolist() == one.loss.tolist()
+
+
+def test_other_ids_are_other_samples(tmp_path):
+    a, b = two_tables(tmp_path)
+    b.write_text(a.read_text().replace("4,0,0.2", "5,0,0.2"))
+    with pytest.raises(DataError, match=r"a has id '4' and b has not.*--unpaired"):
+        align_models([read_predictions(a), read_predictions(b)])
+
+
+IDS = {  # ids of one file, ids of the other, the message
+    "repeated": ("q0 q1 q2 q1 q4", "q0 q1 q2 q3 q4", r"id 'q1' is in 2 rows.*-c epoch=NAME"),
+    "missing there": ("q0 q1 q2 q3 q4", "q0 q1 q2 q3 q5", r"has id 'q4' and .* has not"),
+    "fewer": ("q0 q1 q2 q3 q4", "q0 q1 q2 q3", r"has id 'q4' and .* has not"),
+    "empty": ("q0 q1 q2 q3 q4", "q0 q1 q2 q3 -", r"row 5 has no id"),
+    "in one file only": ("q0 q1 q2 q3 q4", "", r"has no ids and .* has"),
+}
+
+
+def with_ids(path, ids: str, seed: int, column: str, losses: str = "correct"):
+    """Forty rows whose ids are these, each eight times with another ending, in a random order."""
+    rng = np.random.default_rng(seed)
+    names = [f"{name}-{k}" if name != "-" else "" for k in range(8) for name in ids.split()]
+    names = [name.replace("-0", "") for name in names]
+    header = f"{losses},confidence" + (f",{column}" if ids else "")
+    rows = [f"{rng.random() < 0.7:d},{rng.random():.6f}" for _ in range(len(names) or 40)]
+    path.write_text(
+        "\n".join([header, *(f"{row},{name}" if ids else row for row, name in zip(rows, names or rows))])
+    )
+    return str(path)
+
+
+COMMANDS = {
+    "compare": ["compare"],
+    "leaderboard": ["compare", "--html", "board.html"],
+    "report": ["report", "-q", "-o", "page.html"],
+    "cascade": ["cascade", "--cost", "1,2", "--person-cost", "9", "--person-error", "0", "--risk", "0.4"],
+    "files": ["compare", "--engine", "files"],
+}
+
+
+@pytest.mark.parametrize("column", ["id", "question_id"])
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("case", IDS)
+def test_ids_match_rows_or_stop_with_the_id_named(tmp_path, monkeypatch, case, command, column):
+    monkeypatch.chdir(tmp_path)
+    first, second, message = IDS[case]
+    kind = "loss" if command == "files" else "correct"
+    files = [with_ids(tmp_path / f"{k}.csv", ids, k, column, kind) for k, ids in enumerate((first, second))]
+    if command == "files":
+        if column == "question_id":
+            message = "engines do not read a column of question"
+        elif case in ("repeated", "missing there", "empty"):
+            message = r"row \d+ has id .* in .* and .*Sort both by id"
+        elif case == "fewer":
+            message = r"row 5 has id 'q4' in"
+    done = CliRunner().invoke(cli, [*COMMANDS[command][:1], *files, *COMMANDS[command][1:]])
+    assert done.exit_code in (2, 3), done.output
+    assert re.search(message, done.output), done.output
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_repeated_id_does_not_pair_rows_by_position(tmp_path):
+    """The same model twice, the second file shuffled: with every id unique there is no difference at all."""
+    rng = np.random.default_rng(5)
+    right = rng.random(300) < 0.8
+    sure = np.where(right, 0.6, 0.3) + 0.3 * rng.random(300)
+    rows = [f"q{k},{right[k]:d},{sure[k]:.6f}" for k in range(300)]
+    shuffled = [rows[k] for k in rng.permutation(300)]
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    head = "id,correct,confidence\n"
+    first.write_text(head + "\n".join(rows))
+    second.write_text(head + "\n".join(shuffled))
+    told = json.loads(CliRunner().invoke(cli, ["compare", str(first), str(second), "--json"]).stdout)
+    assert (told["pairs"][0]["difference"], told["pairs"][0]["standard_error"]) == (0, 0)
+    second.write_text(head + "\n".join(shuffled).replace("q7,", "q8,"))
+    done = CliRunner().invoke(cli, ["compare", str(first), str(second)])
+    assert done.exit_code == 3
+    assert "id 'q8' is in 2 rows" in done.output
+
+
+def test_repeats_of_a_question_are_matched_by_their_epoch(tmp_path):
+    rows = [f"q{k % 5},{1 + k // 5},{k % 3 > 0:d},{k / 15:.3f}" for k in range(15)]
+    head = "question_id,epoch,correct,confidence\n"
+    for name, order in (("a", rows), ("b", rows[::-1])):
+        (tmp_path / f"{name}.csv").write_text(head + "\n".join(order))
+    a, b = (read_predictions(tmp_path / f"{name}.csv") for name in "ab")
+    with pytest.warns(AbstainWarning, match="by its ids"):
+        one, other = align_models([a, b])
+    assert one.confidence.tolist() == other.confidence.tolist()
+    assert one.rows(np.array([3, 1])).ids.as_texts().tolist() == ["q3, epoch 1", "q1, epoch 1"]
+
+
+def test_class_scores_of_several_tasks_are_matched_by_id_and_task(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"id": np.arange(20) % 10, "task": np.repeat(["a", "b"], 10), "labels": np.arange(20) % 3}
+    order = rng.permutation(20)
+    logits = rng.normal(size=(20, 3))
+    np.savez(tmp_path / "a.npz", logits=logits, **columns)
+    np.savez(
+        tmp_path / "b.npz", logits=logits[order], **{name: values[order] for name, values in columns.items()}
+    )
+    with pytest.warns(AbstainWarning, match="by its ids"):
+        one, other = align_models([read_predictions(tmp_path / f"{name}.npz") for name in "ab"])
+    assert np.array_equal(one.logits, other.logits)
+
+
+@pytest.mark.parametrize("written", ["007 08 9", "7 8 9"])
+def test_ids_are_what_the_file_says(tmp_path, written):
+    """Numbers and text of the same ids match; 007 and 7 are two ids."""
+    table = tmp_path / "a.csv"
+    table.write_text("id,correct,confidence\n" + "\n".join(f"{k},1,0.{k[-1]}" for k in written.split()))
+    records = [{"id": k, "correct": 1, "confidence": 0.5} for k in written.split()]
+    (tmp_path / "b.json").write_text(json.dumps(records))
+    align_models([read_predictions(table), read_predictions(tmp_path / "b.json")])
+    (tmp_path / "b.json").write_text(json.dumps([r | {"id": f"0{r['id']}"} for r in records]))
+    with pytest.raises(DataError, match="id"):
+        align_models([read_predictions(table), read_predictions(tmp_path / "b.json")])
+
+
+@pytest.mark.parametrize("what", ["label", "group", "cluster"])
+def test_without_ids_what_goes_along_the_samples_must_agree(tmp_path, what):
+    rows = ("x,1,0.9", "y,0,0.4", "x,1,0.7", "z,0,0.2")
+    a, b = (read_predictions(path) for path in two_tables(tmp_path, f"{what},correct,confidence", rows))
+    with pytest.raises(DataError, match=f"different {what}"):
+        align_models([a, b])
+
+
+def test_an_order_that_nothing_confirms_is_told(tmp_path, monkeypatch):
+    rows = [f"{k % 3 > 0:d},{k / 99:.4f}" for k in range(99)]
+    two_tables(tmp_path, "correct,confidence", rows)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, ["compare", "a.csv", "b.csv", "--json"])
+    assert "note: Nothing in the files says" in done.stderr
+    assert "rows are paired by position" in done.stderr
+    json.loads(done.stdout)

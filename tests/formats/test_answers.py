@@ -1,0 +1,143 @@
+"""From columns to a log: scales, agreement, grades, and answers without a label."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from abstain.cli import cli
+from abstain.errors import DataError, InputError
+from abstain.formats import read_predictions
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
+import csv
+
+from written import (
+    lines,
+)
+
+from abstain.formats import Rules, read_log
+from abstain.formats.columns import UncertainError
+
+
+def risk_of(path, **options) -> float:
+    read = read_predictions(path, **options)
+    return float(np.mean(read.samples("max_softmax", "zero_one")[0]))
+
+
+@pytest.mark.parametrize("answers", [("ill", "well"), ("1", "0")])
+def test_a_sample_without_a_label_is_no_error(tmp_path, answers):
+    """Nobody knows whether its prediction is right: it is left out, and that is told."""
+    yes, no = answers
+    path = tmp_path / "t.csv"
+    rows = [(yes, yes, 0.9), ("", yes, 0.8), (no, yes, 0.7), ("", no, 0.6), (no, no, 0.5), ("", "", 0.4)]
+    path.write_text("label,prediction,confidence\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    read = read_predictions(path)
+    assert "2 of 6 answers have no score and are left out." in read.log.notes
+    assert read.loss[~read.abstained].tolist() == [0, 1, 0]
+    assert read.confidence[~read.abstained].tolist() == [0.9, 0.7, 0.5]
+    told = CliRunner().invoke(cli, ["clinical", str(path), "--positive", yes, "--json"]).stdout
+    assert json.loads(told)["specificity"]["of"][0] == 2
+    path.write_text(
+        f"label,prediction,correct,confidence\n{yes},{yes},1,0.9\n,{yes},0,0.8\n{no},{yes},0,0.7\n"
+    )
+    assert risk_of(path) == pytest.approx(
+        2 / 3
+    )  # where somebody judged the answer, a label need not be there
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(name: str, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        return path
+
+    return write
+
+
+def test_scores_that_are_no_correctness_are_refused(put):
+    records = [
+        {"doc_id": k, "resps": [["x"]], "filtered_resps": ["x"], "metrics": ["mae"], "mae": float("inf")}
+        for k in range(3)
+    ]
+    with pytest.raises(
+        UncertainError, match=r"nothing from 0 to 1 that says right or wrong.*-c correct=NAME"
+    ):
+        read_log(put("mae.jsonl", lines(records)))
+    for record in records:
+        record |= {"metrics": ["bleu_acc", "rouge_acc"], "bleu_acc": 1, "rouge_acc": 0}
+    path = put("two.jsonl", lines(records))
+    with pytest.raises(UncertainError, match=r"bleu_acc, rouge_acc. State one: -c correct=bleu_acc"):
+        read_log(path)
+    assert read_log(path, columns={"correct": "rouge_acc"}).accuracy == 0
+
+
+ROWS = [  # question, truth, answer, stated, tokens
+    (1, "A", "A", "90", "0.8"), (1, "A", "B", "60", "0.4"), (1, "A", "A", "90", "0.7"),
+    (2, "B", "B", "0.95", "0.9"), (2, "B", "", "50", "0.2"), (3, "C", "C", "", "0.6"), (3, "C", "A", "75", ""),
+]  # fmt: skip
+COLUMNS = {"labels": "truth", "prediction": "answer", "question": "q"}
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    path = tmp_path / "gpt-4.1-mini.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("q", "truth", "answer", "stated", "tokens"), *ROWS])
+    return path
+
+
+def test_scales_are_stated_and_never_guessed(table):
+    columns = COLUMNS | {"confidence": "stated"}
+
+    def stated(scale: str, **more: str) -> list[float]:
+        return (
+            read_log(table, columns=columns, rules=Rules(scale={"": scale}, **more))
+            .signals["stated"]
+            .tolist()
+        )
+
+    assert stated("percent")[:4] == pytest.approx([0.9, 0.6, 0.9, 0.0095])
+    assert stated("mixed")[:4] == pytest.approx([0.9, 0.6, 0.9, 0.95])
+    with pytest.raises(
+        DataError, match=r"5 of 6 values of `stated` lie outside 0 to 1 \(such as 90\).*--outside missing"
+    ):
+        stated("fraction")
+    assert np.isnan(stated("fraction", outside="missing")).sum() == 6
+    raw = read_log(table, columns=columns).signals["stated"]
+    assert raw[0] == 90  # only ranked
+    with pytest.raises(InputError, match="`scale` must be one of"):
+        Rules(scale={"": "per mille"})
+
+
+def test_agreement_over_repeats(table):
+    log = read_log(table, columns=COLUMNS | {"confidence": "agreement"})
+    assert log.signals["agreement"][[0, 1, 2, 3, 5, 6]].tolist() == pytest.approx(
+        [2 / 3, 1 / 3, 2 / 3, 1 / 2, 1 / 2, 1 / 2]
+    )
+    assert np.isnan(log.signals["agreement"][4])
+
+
+def test_agreement_says_what_it_needs_and_knows_long_numbers(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("q,correct,answer\n1234567,1,a\n1234568,0,b\n1234567,1,a\n1234568,1,c\n")
+    with pytest.raises(DataError, match="-c question=NAME and -c prediction=NAME"):
+        read_predictions(path, columns={"confidence": "agreement"})
+    log = read_log(path, columns={"confidence": "agreement", "question": "q", "prediction": "answer"})
+    assert log.signals["agreement"].tolist() == [1, 0.5, 1, 0.5]
+
+
+def test_grades(tmp_path):
+    path = tmp_path / "graded.csv"
+    path.write_text("grade,conf\nA,0.9\nC,0.5\nB,0.2\nA,0.7\n")
+    rules = Rules(grades={"A": "right", "B": "wrong", "C": "unanswered"})
+    log = read_log(path, columns={"correct": "grade", "confidence": "conf"}, rules=rules)
+    assert (log.loss[[0, 2, 3]].tolist(), log.answered.tolist()) == ([0, 1, 0], [True, False, True, True])
+    with pytest.raises(DataError, match="the grade 'C' is not among those stated"):
+        read_log(path, columns={"correct": "grade"}, rules=Rules(grades={"A": "right", "B": "wrong"}))

@@ -1,0 +1,94 @@
+"""Logs of lm-evaluation-harness in all shapes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
+from written import (
+    LIKELY,
+    RIGHT,
+    lines,
+    option_record,
+    text_records,
+)
+
+from abstain.errors import DataError
+from abstain.formats import Rules, read_log
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(name: str, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["samples_t.jsonl", "samples_t.json", "anything.txt.json"])
+@pytest.mark.parametrize("shape", ["lines", "array", "pretty"])
+def test_lm_eval_options(put, name, shape):
+    records = [option_record(k) for k in range(6)]
+    content = {"lines": lines(records), "array": json.dumps(records).encode(),
+               "pretty": json.dumps(records, indent=2).encode()}[shape]  # fmt: skip
+    log = read_log(put(name, content))
+    assert log.tool == "lm-evaluation-harness"
+    assert (1 - log.loss).tolist() == RIGHT
+    assert log.answered.all()
+    for k, likely in enumerate(LIKELY):
+        p = np.exp(likely) / np.exp(likely).sum()
+        assert log.signals["softmax"][k] == pytest.approx(p.max(), abs=1e-12)
+        assert log.signals["margin"][k] == pytest.approx(np.sort(likely)[-1] - np.sort(likely)[-2], abs=1e-12)
+        assert log.signals["loglikelihood"][k] == max(likely)
+    assert "acc_norm" in log.used["correct"]
+
+
+def test_length_normalisation_belongs_to_acc_norm(put):
+    path = put("s.jsonl", lines([option_record(k) for k in range(6)]))
+    log = read_log(path, columns={"correct": "acc_norm"})
+    assert list(log.signals) == ["softmax_norm"]
+    assert (1 - log.loss).tolist() == [1 - r for r in RIGHT]
+    x = np.array(LIKELY[0]) / len("option A")
+    assert log.signals["softmax_norm"][0] == pytest.approx(np.exp(x.max()) / np.exp(x).sum(), abs=1e-12)
+
+
+def test_real_numbers_and_files_of_2024(put):
+    records = [option_record(k) for k in range(6)]
+    for k, record in enumerate(records):
+        record["filtered_resps"] = [[x, False] for x in LIKELY[k]]
+        del record["filter"], record["metrics"]
+        record |= {"f1": [0, 1], "hallucination": "truthful", "acc": bool(RIGHT[k])}
+    log = read_log(put("old.json", lines(records)))
+    assert (1 - log.loss).tolist() == RIGHT
+    assert "hallucination" not in log.used["correct"]
+
+
+def test_an_option_without_a_likelihood_takes_the_confidence_and_no_answers_away(put):
+    records = [option_record(k) for k in range(6)]
+    records[2]["filtered_resps"][1][0] = "-inf"
+    log = read_log(put("odd.jsonl", lines(records)))
+    assert log.answered.all()
+    assert np.isnan(log.signals["softmax"]).tolist() == [False, False, True, False, False, False]
+    assert (1 - log.loss).tolist() == RIGHT
+
+
+def test_one_row_for_each_filter(put):
+    path = put("gen.jsonl", lines(text_records()))
+    log = read_log(path)
+    assert log.n == 6
+    assert log.used["filter"] == "strict (others: loose)"
+    assert log.answered.tolist() == [True, False, True, True, False, True]
+    assert log.unanswered == pytest.approx(2 / 6)
+    assert log.signals["agreement"].tolist() == pytest.approx([1, 2 / 3, 1, 2 / 3, 1, 2 / 3])
+    other = read_log(path, rules=Rules(only={"filter": "loose"}))
+    assert other.answered.all()
+    assert (1 - other.loss).tolist() == RIGHT
+    with pytest.raises(DataError, match="it holds loose, strict"):
+        read_log(path, rules=Rules(only={"filter": "nothing"}))

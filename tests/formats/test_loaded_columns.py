@@ -1,0 +1,210 @@
+"""Labels, verdicts and probabilities that contradict each other are refused; rounded ones are mended."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from abstain.cli import cli
+from abstain.errors import AbstainWarning, DataError
+from abstain.formats import Rules, read_predictions
+
+N, K = 40, 3
+CLASSES = ("cat", "dog", "newt")
+
+
+@pytest.fixture
+def scores() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(N, K)).astype(np.float32), rng.integers(0, K, N)
+
+
+def test_label_words_need_the_order_of_the_classes(tmp_path, scores):
+    logits, labels = scores
+    words = np.array(CLASSES)[labels]
+    np.savez(tmp_path / "w.npz", logits=logits, labels=words)
+    with pytest.raises(DataError, match="--classes"):
+        read_predictions(tmp_path / "w.npz")
+    read = read_predictions(tmp_path / "w.npz", classes=CLASSES)
+    np.testing.assert_array_equal(read.labels, labels)
+    swapped = read_predictions(tmp_path / "w.npz", classes=("newt", "cat", "dog"))
+    np.testing.assert_array_equal(swapped.labels, (labels + 1) % 3)
+    np.savez(tmp_path / "v.npz", logits=logits, labels=words, classes=np.array(CLASSES))
+    np.testing.assert_array_equal(read_predictions(tmp_path / "v.npz").labels, labels)
+    with pytest.raises(DataError, match="'newt' is none of the classes"):
+        read_predictions(tmp_path / "w.npz", classes=("cat", "dog", "eel"))
+
+
+def test_class_names_from_columns(tmp_path):
+    text = "label,prob_dog,prob_cat\ncat,0.25,0.75\ndog,0.5,0.5\ncat,0.9,0.1\n"
+    (tmp_path / "t.csv").write_text(text)
+    read = read_predictions(tmp_path / "t.csv")
+    assert read.classes == ("dog", "cat")
+    assert read.labels.tolist() == [1, 0, 1]
+    assert read.probs.tolist() == [[0.25, 0.75], [0.5, 0.5], [0.9, 0.1]]
+
+
+def test_labels_and_predictions_make_the_loss(tmp_path):
+    (tmp_path / "t.csv").write_text("label,prediction,confidence\na,a,0.5\nb,a,0.25\nc,zebra,1\n")
+    read = read_predictions(tmp_path / "t.csv")
+    assert read.loss.tolist() == [0, 1, 1]
+    (tmp_path / "u.csv").write_text("label,prediction,confidence\n1,1,0.5\n2,0,0.25\n")
+    assert read_predictions(tmp_path / "u.csv").loss.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("decimals", [2, 3, 4])
+def test_rounded_probabilities_are_divided_by_their_sums_and_that_is_told(tmp_path, decimals):
+    rng = np.random.default_rng(1)
+    exact = rng.dirichlet(np.ones(5), 300)
+    labels, path = rng.integers(0, 5, 300), tmp_path / "t.npz"
+    np.savez(path, probs=np.round(exact, decimals), labels=labels)
+    with pytest.warns(AbstainWarning, match="divided by their sums"):
+        read = read_predictions(path)
+    assert read.probs.sum(axis=1) == pytest.approx(np.ones(300), abs=1e-12)
+    assert read.probs == pytest.approx(exact, abs=5 * 10.0**-decimals)
+    done = CliRunner().invoke(cli, ["evaluate", str(path), "--json"])
+    assert done.exit_code == 0
+    assert "note: " in done.stderr
+    assert json.loads(done.stdout)["n"] == 300
+
+
+def test_what_rounding_does_not_explain_needs_a_tolerance(tmp_path):
+    path = tmp_path / "t.npz"
+    np.savez(path, probs=np.array([[0.61234, 0.41234], [0.3, 0.7]]), labels=np.array([0, 1]))
+    run = CliRunner().invoke
+    refused = run(cli, ["evaluate", str(path)])
+    assert refused.exit_code == 3
+    assert "must sum to one" in refused.output
+    suggested = re.search(r"--tolerance ([\d.]+\d)", refused.output)
+    assert run(cli, ["evaluate", str(path), "--tolerance", suggested[1]]).exit_code == 0
+    assert run(cli, ["evaluate", str(path), "--tolerance", "0.05"]).exit_code == 0
+    assert run(cli, ["evaluate", str(path), "--tolerance", "0.01"]).exit_code == 3
+
+
+@pytest.mark.parametrize("missing", ["left_out", "last"])
+def test_the_cell_that_is_no_number_is_named(tmp_path, missing):
+    path = tmp_path / "t.csv"
+    path.write_text("correct,confidence\n1,0.9\n0,n/a\n1,0.7\n")
+    with pytest.raises(DataError, match=r"must be numbers, got .*'n/a'\. Write plain numbers, .* empty"):
+        read_predictions(path, rules=Rules(missing=missing))
+
+
+def risk_of(path, **options) -> float:
+    read = read_predictions(path, **options)
+    return float(np.mean(read.samples("max_softmax", "zero_one")[0]))
+
+
+CONTRADICTIONS = {
+    "predictions.csv": "label,prediction,correct,confidence\n1,1,1,0.9\n0,1,1,0.8\n",
+    "errors.csv": "label,prediction,error,confidence\n1,1,0,0.9\n0,1,0,0.8\n",
+    "words.csv": "label,prediction,correct,confidence\na,a,true,0.9\nb,a,true,0.8\n",
+    "logits.csv": "label,logit_0,logit_1,correct\n1,0,2,1\n0,0,2,1\n",
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_column_of_right_answers_must_not_contradict_the_labels(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(CONTRADICTIONS[name])
+    with pytest.raises(DataError, match=r"contradicts the labels in 1 rows, first in row 2.*--column"):
+        read_predictions(path)
+    path.write_text(CONTRADICTIONS[name].rsplit("\n", 2)[0])  # without the row in question
+    assert risk_of(path) == 0
+
+
+def test_a_verdict_that_was_stated_counts(tmp_path):
+    """A judge may accept an answer that is not the label word for word."""
+    path = tmp_path / "t.csv"
+    path.write_text(CONTRADICTIONS["words.csv"])
+    assert risk_of(path, columns={"correct": "correct"}) == 0
+
+
+def test_rows_the_labels_cannot_judge_are_no_contradiction(tmp_path):
+    tied, refused = tmp_path / "tied.csv", tmp_path / "refused.csv"
+    tied.write_text("label,prob_0,prob_1,correct\n1,0.5,0.5,1\n0,0.5,0.5,0\n0,0.9,0.1,1\n")
+    read_predictions(tied)
+    refused.write_text(
+        "label,prediction,correct,confidence,abstained\n1,0,1,0.4,1\n1,1,,0.8,0\n0,0,1,0.9,0\n"
+    )
+    read_predictions(refused)
+
+
+def test_labels_of_another_shape_than_the_predictions_are_refused(tmp_path):
+    labels, confidence = np.array([0, 2, 1, 1]), np.array([0.9, 0.8, 0.7, 0.6])
+    np.savez(tmp_path / "t.npz", labels=np.eye(3)[labels], prediction=labels, confidence=confidence)
+    with pytest.raises(DataError, match="labels and predictions must be of one kind and length"):
+        read_predictions(tmp_path / "t.npz")
+
+
+NAMED = "label,prob_dog,prob_cat,prob_ant\n{}\n"
+NAMED_ROWS = [
+    (1, "cat", 0.2, 0.7, 0.1),
+    (2, "dog", 0.6, 0.3, 0.1),
+    (0, "ant", 0.1, 0.2, 0.7),
+    (1, "cat", 0.3, 0.5, 0.2),
+]
+
+
+@pytest.mark.parametrize("labels", ["numbers", "words"])
+def test_numbers_as_labels_beside_columns_named_by_words(tmp_path, labels):
+    """The numbers follow the alphabet and the columns do not: by position three of four answers would be wrong."""
+    path = tmp_path / "animals.csv"
+    rows = [(row[labels == "words"], *row[2:]) for row in NAMED_ROWS]
+    path.write_text(NAMED.format("\n".join(",".join(map(str, row)) for row in rows)))
+    if labels == "numbers":
+        with pytest.raises(
+            DataError, match=r"animals.csv: the labels are numbers and the columns are named dog, cat"
+        ):
+            read_predictions(path)
+        result = CliRunner().invoke(cli, ["evaluate", str(path)])
+        assert result.exit_code == 3
+        assert "--classes first,second" in " ".join(result.output.split())
+    else:
+        assert read_predictions(path).samples("max_softmax", "zero_one")[0].sum() == 0
+    read = read_predictions(path, classes=("ant", "cat", "dog"))
+    assert read.samples("max_softmax", "zero_one")[0].sum() == 0
+    assert read.likeliest().tolist() == ["cat", "dog", "ant", "cat"]
+    assert read.probs[0].tolist() == [0.1, 0.7, 0.2]
+
+
+@pytest.mark.parametrize("kind", ["probability", "logit"])
+def test_one_column_of_a_binary_model_is_that_of_class_1(tmp_path, kind):
+    p = np.array([0.9, 0.2, 0.6, 0.4, 0.8])
+    numbers = p if kind == "probability" else np.log(p / (1 - p))
+    path = tmp_path / "binary.csv"
+    path.write_text(f"label,{kind}\n" + "".join(f"{y},{v:.17g}\n" for y, v in zip([1, 0, 0, 0, 1], numbers)))
+    with pytest.warns(AbstainWarning, match=f"`{kind}` is taken for the .* of class 1"):
+        read = read_predictions(path)
+    loss, key = read.samples("max_softmax", "zero_one")
+    assert loss.tolist() == [False, False, True, False, False]
+    np.testing.assert_allclose(key, -np.log(np.minimum(p, 1 - p)), rtol=1e-12)
+
+
+def test_the_probability_of_the_prediction_is_no_probability_of_class_1(tmp_path):
+    path = tmp_path / "predicted.csv"
+    path.write_text("label,probability\n" + "".join(f"{k % 2},{0.5 + k / 40}\n" for k in range(12)))
+    with pytest.raises(DataError, match=r"never below 0.5.*-c confidence=probability"):
+        read_predictions(path)
+    path.write_text("label,prediction,probability\n1,1,0.9\n0,0,0.8\n0,1,0.6\n")
+    with pytest.raises(DataError, match="`prediction` contradicts `probability` in 1 rows, first in row 2"):
+        read_predictions(path)
+
+
+def test_probabilities_named_logits_are_refused(tmp_path):
+    probs = np.array([[0.5, 0.25, 0.25], [0.1, 0.7, 0.2], [0.3, 0.3, 0.4]])
+    np.savez(tmp_path / "named.npz", logits=probs, labels=[0, 1, 1])
+    np.save(tmp_path / "array.npy", probs)
+    np.save(tmp_path / "labels.npy", [0, 1, 1])
+    with pytest.raises(
+        DataError, match=r"named.npz: its logits .* are probabilities. State them as -c probs=NAME"
+    ):
+        read_predictions(tmp_path / "named.npz")
+    labels = tmp_path / "labels.npy"
+    with pytest.raises(DataError, match=r"--as probs"):
+        read_predictions(tmp_path / "array.npy", kind="logits", labels=labels)
+    assert risk_of(tmp_path / "named.npz", columns={"probs": "logits"}) == pytest.approx(1 / 3)
+    assert risk_of(tmp_path / "array.npy", kind="probs", labels=labels) == pytest.approx(1 / 3)

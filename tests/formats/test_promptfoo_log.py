@@ -1,0 +1,54 @@
+"""Exports of promptfoo in five shapes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
+from typing import Any
+
+from written import (
+    RIGHT,
+    lines,
+    promptfoo,
+)
+
+from abstain.formats import read_log, read_predictions
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(name: str, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("shape", [1, 2, 3, 4, 5])
+def test_promptfoo(put, shape):
+    log = read_log(put("out.json", promptfoo(shape)))
+    assert log.tool == "promptfoo"
+    assert (1 - log.loss).tolist() == RIGHT
+    assert len(np.unique(log.repeats())) == 3
+    assert log.signals["sequence_logprob"].tolist() == pytest.approx([-0.2 - 0.1 * k for k in range(6)])
+    assert "1 result failed and is left out." in log.notes
+
+
+def written_to(path: Path, content: Any) -> Path:
+    many = isinstance(content, list) and "doc_id" in content[0]
+    path.write_bytes(lines(content) if many else json.dumps(content).encode())
+    return path
+
+
+def test_results_that_succeed_are_not_always_promptfoo(tmp_path):
+    rows = [{"success": bool(k % 3), "confidence": k / 9, "name": f"t{k}"} for k in range(9)]
+    path = written_to(tmp_path / "t.json", {"results": rows})
+    read = read_predictions(path, columns={"correct": "success"})
+    assert (read.log, read.n) == (None, 9)

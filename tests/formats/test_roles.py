@@ -1,0 +1,34 @@
+"""Names of columns that look like a role and are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from abstain.formats import read_predictions
+
+
+def risk_of(path, **options) -> float:
+    read = read_predictions(path, **options)
+    return float(np.mean(read.samples("max_softmax", "zero_one")[0]))
+
+
+def test_labels_are_class_names_of_many_digits(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("prob_1234567,prob_1234568,label\n0.9,0.1,1234567\n0.6,0.4,1234568\n")
+    assert read_predictions(path).labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("extra", ["logit_scale", "logit_bias"])
+def test_a_column_named_like_the_logits_is_no_class(tmp_path, extra):
+    path = tmp_path / "t.csv"
+    path.write_text(f"logit_0,{extra},logit_1,label\n2,100,0,0\n0,100,3,1\n1,100,0,1\n")
+    read = read_predictions(path)
+    assert read.logits.tolist() == [[2, 0], [0, 3], [1, 0]]
+    assert risk_of(path) == pytest.approx(1 / 3)
+
+
+def test_numbered_columns_take_numbers_as_labels(tmp_path):
+    path = tmp_path / "numbered.csv"
+    path.write_text("label,prob_class1,prob_class2\n1,0.9,0.1\n2,0.2,0.8\n2,0.6,0.4\n")
+    assert read_predictions(path).samples("max_softmax", "zero_one")[0].tolist() == [False, False, True]

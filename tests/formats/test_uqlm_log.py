@@ -1,0 +1,46 @@
+"""Results of UQLM."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
+from written import (
+    uqlm,
+)
+
+from abstain.errors import DataError
+from abstain.formats import read_log
+from abstain.formats.columns import UncertainError
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(name: str, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        return path
+
+    return write
+
+
+def test_uqlm_is_joined_with_right_answers(put):
+    path = put("uqlm.json", uqlm())
+    with pytest.raises(UncertainError, match="--labels FILE"):
+        read_log(path)
+    right = ["yes", "no", "no", "no", "no", "no"]
+    want = [1, 1, 0, 1, 0, 1]
+    in_order = put("right.csv", "\n".join(["labels", *right]).encode())
+    assert (1 - read_log(path, labels=in_order).loss).tolist() == want
+    rows = [f"Q{k},{answer}" for k, answer in reversed(list(enumerate(right)))]
+    by_question = put("by.csv", "\n".join(["question,labels", *rows]).encode())
+    log = read_log(path, labels=by_question)
+    assert (1 - log.loss).tolist() == want
+    assert list(log.signals) == ["noncontradiction"]
+    short = put("short.csv", "\n".join(["question,labels", *rows[:4]]).encode())
+    with pytest.raises(DataError, match="has no answer to 2 questions, such as 'Q0'"):
+        read_log(path, labels=short)
