@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -15,7 +16,6 @@ from abstain.errors import DataError, InputError
 from abstain.formats import read_predictions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
-import csv
 
 from written import (
     lines,
