@@ -40,10 +40,10 @@ from abstain.thresholds.monitoring import Check, Reference
 from abstain.thresholds.promise import PromiseBasis
 from abstain.thresholds.record import (
     RecordParts,
-    assumptions_of,
-    facts_as_list,
-    largest_cluster,
-    voids_of,
+    list_assumptions,
+    list_facts,
+    list_void_conditions,
+    state_cluster_limit,
 )
 from abstain.thresholds.rules import Origin, Promised, Threshold
 
@@ -180,9 +180,9 @@ class Cascade(Promised):
         if self.note:
             promise.append(f"- Note: {self.note}")
         models = "models"
-        assumptions = assumptions_of(self.clusters, models=models)
+        assumptions = list_assumptions(self.clusters, models=models)
         if self.clusters is not None:
-            assumptions.append(largest_cluster(self.largest))
+            assumptions.append(state_cluster_limit(self.largest))
         if self.promise == "system":
             assumptions.append(f"- The person's mean loss is {self.person[1]:g}, as was stated.")
         files = " ".join(f"later-{name}.csv" for name in self.names)
@@ -192,7 +192,9 @@ class Cascade(Promised):
             promise=promise,
             data=self._data_lines(),
             assumptions=assumptions,
-            voids=voids_of(self.clusters, ", ".join(self.scores.values()) or "the confidences here", models),
+            voids=list_void_conditions(
+                self.clusters, ", ".join(self.scores.values()) or "the confidences here", models
+            ),
             decide=f"abstain cascade {files} --apply {saved_as} --csv -o who.csv",
             check=f"abstain cascade {files} --check {saved_as} --state series.json",
             delta=self.delta,
@@ -211,13 +213,13 @@ class Cascade(Promised):
                 facts.append(f"SHA-256 {origin.sha256}")
             if origin.loss:
                 facts.append(f"loss {origin.loss}")
-            lines += facts_as_list({f"stage {name}": ", ".join(facts)})
+            lines += list_facts({f"stage {name}": ", ".join(facts)})
         low, high = self.bounded
         first = next(iter(self.origins.values()), Origin("confidence"))
         clusters = None
         if self.clusters is not None:
             clusters = f"{self.clusters:,}, the largest of {self.largest:g} samples"
-        return lines + facts_as_list(
+        return lines + list_facts(
             {
                 "samples": f"{self.n:,}",
                 "clusters": clusters,

@@ -277,14 +277,17 @@ def check_promise(
     clusters: Array,
     previous: Check | None,
 ) -> Check:
-    """Do the work of `Threshold.check` on confidences that the rule's cut has read."""
+    """Do the work of `Threshold.check` on confidences that the rule's cut has read.
+
+    Returns the check of the whole series. If earlier looks held all clusters of this one, it counts no new look.
+    Raises InfeasibleError without a threshold, InputError for losses out of range or another series.
+    """
     if rule.value is None:
         raise InfeasibleError("Threshold.check: there is no threshold to check; nothing is accepted.")
+    low, high = rule.bounded
     sample = prepare("Threshold.check", to_host(loss), readings.values)
-    low = rule.bounded[0]
-    width = rule.bounded[1] - low
-    l = (sample.loss.astype(np.float64) - low) / width
-    if l.min() < 0 or l.max() > 1:
+    scaled_loss = (sample.loss.astype(np.float64) - low) / (high - low)
+    if scaled_loss.min() < 0 or scaled_loss.max() > 1:
         raise InputError(
             f"Threshold.check: `loss` must lie within bounded={rule.bounded}, as in calibration."
         )
@@ -292,80 +295,94 @@ def check_promise(
     before = previous or Check()
     if previous:
         _check_same_series(rule, limit, previous)
-    look = _new_clusters(rule, clusters, len(l), before)
-    rows = look.rows
-    left_out = len(l) - len(rows)
+    look = _new_clusters(rule, clusters, len(scaled_loss), before)
+    left_out = len(scaled_loss) - len(look.rows)
     if left_out:
-        message = f"{left_out} of {len(l)} samples are left out, because an earlier look held their cluster"
+        message = f"{left_out} of {len(scaled_loss)} samples are left out, because an earlier look held their cluster"
         warnings.warn(f"Threshold.check: {message}.", AbstainWarning, stacklevel=3)
-    if not len(rows):
+    if not len(look.rows):
         return replace(before, left_out=before.left_out + left_out)
-    l = l[rows]
-    readings = readings.take(rows)
+    scaled_loss = scaled_loss[look.rows]
+    readings = readings.take(look.rows)
     accepted = rule.cut.decide("Threshold.check", readings, rule.value)
-    r = (limit - low) / width
-    everything = (
-        rule.method == "crc"
-    )  # whose promise is of the loss per sample, a rejected one losing nothing
-    watched = np.arange(len(l)) if everything else np.flatnonzero(accepted)
-    terms, ends = _bet_on(rule, (l * accepted)[watched], watched, look.codes, r)
-    bets = _bet(terms, r, np.asarray(before.log_wealth))
-    mixed = np.logaddexp.reduce(bets, axis=1) - np.log(bets.shape[1])
-    peak = max(before.log_peak, float(mixed.max(initial=-np.inf)))
-    risk_p = min(1.0, float(np.exp(-peak)))
-    looks = before.looks + 1
-    needed = -np.log(risk_level(rule.delta))
-    risk_alarm = {
-        "risk_alarm": before.risk_alarm,
-        "risk_alarm_look": before.risk_alarm_look,
-        "risk_alarm_p": before.risk_alarm_p,
-        "alarm_after": before.alarm_after,
-    }
-    if not before.risk_alarm and peak >= needed:
-        first = int(np.argmax(mixed >= needed))
-        risk_alarm = {
-            "risk_alarm": True,
-            "risk_alarm_look": looks,
-            "risk_alarm_p": risk_p,
-            "alarm_after": before.n + int(ends[first]) + 1,
-        }
-    largest_cluster = rule.largest or 1.0
-    surely, possibly = rule.cut.at_least("Threshold.check", readings, rule.reference.value)
-    drift_p = rule.reference.p_value(surely, possibly, len(l), largest_cluster)
-    drift_alarm = {
-        "drift_alarm": before.drift_alarm,
-        "drift_alarm_look": before.drift_alarm_look,
-        "drift_alarm_p": before.drift_alarm_p,
-    }
-    if not before.drift_alarm and drift_p <= drift_level(rule.delta, looks):
-        drift_alarm = {"drift_alarm": True, "drift_alarm_look": looks, "drift_alarm_p": drift_p}
-    n = before.n + len(l)
+    risk_fields = _test_risk(rule, scaled_loss, accepted, look, before, (limit - low) / (high - low))
+    drift_fields = _test_drift(rule, readings, before)
+    n = before.n + len(scaled_loss)
     accepted_count = before.accepted + int(accepted.sum())
-    loss_sum = before.loss_sum + float(l[accepted].sum())
+    loss_sum = before.loss_sum + float(scaled_loss[accepted].sum())
+    largest_cluster = rule.largest or 1.0
     coverage_low, coverage_high = clopper_pearson(
         accepted_count / largest_cluster, n / largest_cluster, 1 - rule.delta
     )
-    alarms: Any = risk_alarm | drift_alarm
     return Check(
         n=n,
         accepted=accepted_count,
         coverage=accepted_count / n,
         coverage_interval=(float(coverage_low), float(coverage_high)),
-        risk=None if accepted_count == 0 else low + width * loss_sum / accepted_count,
+        risk=None if accepted_count == 0 else low + (high - low) * loss_sum / accepted_count,
         limit=limit,
-        risk_p=risk_p,
-        drift_p=drift_p,
-        looks=looks,
+        looks=before.looks + 1,
         left_out=before.left_out + left_out,
         delta=rule.delta,
         loss_sum=loss_sum,
-        log_wealth=tuple(bets[-1].tolist()) if len(bets) else before.log_wealth,
-        log_peak=peak,
         value=rule.value,
         clusters_seen=look.clusters_seen,
         files=before.files,
-        **alarms,
+        **risk_fields,
+        **drift_fields,
     )
+
+
+def _test_risk(
+    rule: Threshold, scaled_loss: np.ndarray, accepted: np.ndarray, look: _Look, before: Check, risk: float
+) -> dict[str, Any]:
+    """Continue the bets against the promised risk: the fields of `Check` about it.
+
+    `scaled_loss` and `risk` are scaled to [0, 1]; `accepted` marks the samples of this look that the rule accepts.
+    """
+    rows = np.flatnonzero(accepted)
+    if rule.method == "crc":  # promises the loss per sample of all; a rejected sample loses nothing
+        rows = np.arange(len(scaled_loss))
+    terms, row_of_term = _terms_to_bet_on(rule, (scaled_loss * accepted)[rows], rows, look.codes, risk)
+    log_wealths = _bet(terms, risk, np.asarray(before.log_wealth))
+    mean_log_wealth = np.logaddexp.reduce(log_wealths, axis=1) - np.log(log_wealths.shape[1])
+    log_peak = max(before.log_peak, float(mean_log_wealth.max(initial=-np.inf)))
+    risk_p = min(1.0, float(np.exp(-log_peak)))
+    alarm_log_wealth = -np.log(risk_level(rule.delta))
+    fields = {
+        "risk_p": risk_p,
+        "log_peak": log_peak,
+        "log_wealth": tuple(log_wealths[-1].tolist()) if len(log_wealths) else before.log_wealth,
+        "risk_alarm": before.risk_alarm,
+        "risk_alarm_look": before.risk_alarm_look,
+        "risk_alarm_p": before.risk_alarm_p,
+        "alarm_after": before.alarm_after,
+    }
+    if not before.risk_alarm and log_peak >= alarm_log_wealth:
+        first_term = int(np.argmax(mean_log_wealth >= alarm_log_wealth))
+        fields |= {
+            "risk_alarm": True,
+            "risk_alarm_look": before.looks + 1,
+            "risk_alarm_p": risk_p,
+            "alarm_after": before.n + int(row_of_term[first_term]) + 1,
+        }
+    return fields
+
+
+def _test_drift(rule: Threshold, readings: ConfidenceReadings, before: Check) -> dict[str, Any]:
+    """Compare the confidences of this look with those of the calibration: the fields of `Check` about it."""
+    surely, possibly = rule.cut.at_least("Threshold.check", readings, rule.reference.value)
+    drift_p = rule.reference.p_value(surely, possibly, len(readings.values), rule.largest or 1.0)
+    fields = {
+        "drift_p": drift_p,
+        "drift_alarm": before.drift_alarm,
+        "drift_alarm_look": before.drift_alarm_look,
+        "drift_alarm_p": before.drift_alarm_p,
+    }
+    look_number = before.looks + 1
+    if not before.drift_alarm and drift_p <= drift_level(rule.delta, look_number):
+        fields |= {"drift_alarm": True, "drift_alarm_look": look_number, "drift_alarm_p": drift_p}
+    return fields
 
 
 def check_is_new(check: Check | GroupChecks, previous: Check | GroupChecks | None) -> None:
@@ -451,10 +468,12 @@ def _encoded(fingerprints: np.ndarray, groups: int = 1) -> str:
 
 
 def _decoded(text: str) -> np.ndarray:
+    """The fingerprints in a base64 text."""
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8")
 
 
 def _are_fingerprints(text: str) -> bool:
+    """Is this the base64 text of at most as many fingerprints as a series remembers?"""
     try:
         return len(_decoded(text)) <= CLUSTERS_REMEMBERED
     except (binascii.Error, ValueError):
@@ -462,35 +481,53 @@ def _are_fingerprints(text: str) -> bool:
 
 
 def _are_hashes(files: tuple[str, ...]) -> bool:
+    """Are these SHA-256 hashes, at most as many as a series remembers?"""
     hexadecimal = set("0123456789abcdef")
     return len(files) <= FILES_REMEMBERED and all(len(x) == 64 and set(x) <= hexadecimal for x in files)
 
 
-def _bet_on(
-    rule: Threshold, l: np.ndarray, watched: np.ndarray, codes: np.ndarray | None, r: float
+def _terms_to_bet_on(
+    rule: Threshold, scaled_loss: np.ndarray, rows: np.ndarray, codes: np.ndarray | None, risk: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The terms to bet on in turn, and the row after which each is known: losses, or one term for each cluster.
 
-    The term of a cluster is r plus the sum of (l - r) over its watched samples, divided by the largest cluster's size,
-    so that it lies between 0 and 1 and has mean at most r while the promise holds.
+    The term of a cluster is r plus the sum of (l - r) over its samples in `rows`, divided by the largest cluster's
+    size, so that it lies between 0 and 1 and has mean at most r while the promise holds.
+
+    Parameters
+    ----------
+    rule : Threshold
+    scaled_loss : ndarray
+        The loss l of each of `rows`, scaled to [0, 1].
+    rows : ndarray of int
+        Which samples of the look are tested.
+    codes : ndarray or None
+        Cluster of each sample of the look, numbered from 0.
+    risk : float
+        The promised risk r, scaled to [0, 1].
     """
     if codes is None:
-        return l, watched
-    clusters = int(codes.max()) + 1
-    last_row = np.zeros(clusters, dtype=np.int64)
+        return scaled_loss, rows
+    cluster_count = int(codes.max()) + 1
+    last_row = np.zeros(cluster_count, dtype=np.int64)
     np.maximum.at(last_row, codes, np.arange(len(codes)))
     order = np.argsort(last_row)  # a cluster is complete with its last sample
-    sums = np.bincount(codes[watched], l - r, clusters)
-    return r + sums[order] / (rule.largest or 1.0), last_row[order]
+    excess = np.bincount(codes[rows], scaled_loss - risk, cluster_count)
+    return risk + excess[order] / (rule.largest or 1.0), last_row[order]
 
 
-def _bet(l: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
-    """Log wealth of each bet after each loss, shape (losses, bets); empty where no loss can break the promise."""
-    r = max(risk, 1e-9)
-    if r >= 1:
+def _bet(terms: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
+    """Log wealth of each bet after each term, shape (terms, bets), from the log wealth at the start.
+
+    Empty where no loss can break the promise, because the promised risk is the bound of the loss.
+    """
+    positive_risk = max(risk, 1e-9)
+    if positive_risk >= 1:
         return np.zeros((0, len(start)))
-    stakes = (np.minimum(_ALTERNATIVES * r, (1 + r) / 2) - r) / (r * (1 - r))
-    return np.asarray(start + np.cumsum(np.log1p(stakes * (l[:, None] - r)), axis=0))
+    alternatives = np.minimum(_ALTERNATIVES * positive_risk, (1 + positive_risk) / 2)
+    stakes = (alternatives - positive_risk) / (positive_risk * (1 - positive_risk))
+    gains = np.log1p(stakes * (terms[:, None] - positive_risk))
+    return np.asarray(start + np.cumsum(gains, axis=0))
 
 
 def check_groups(

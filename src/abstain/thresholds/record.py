@@ -70,11 +70,12 @@ def decision_record(
     if date is not None and date.tzinfo is None:
         raise InputError(f"decision_record: `date` must have a time zone, got {date}. Give tzinfo=UTC.")
     moment = (date or datetime.now(UTC)).astimezone(UTC)
-    file = Path(
-        saved_as or "rule.json"
-    ).name  # the page is passed on: it names files, not the author's folders
-    parts = _parts(rule, file) if isinstance(rule, (Threshold, GroupThresholds)) else rule.record_parts(file)
-    later = [
+    file_name = Path(saved_as or "rule.json").name  # others read the page: name no folder of the author
+    if isinstance(rule, (Threshold, GroupThresholds)):
+        parts = _describe_thresholds(rule, file_name)
+    else:
+        parts = rule.record_parts(file_name)
+    how_to_check = [
         f"- Decide on new cases: `{parts.decide}`",
         f"- Hold labelled cases against it: `{parts.check}`",
         "- The series goes on from one run to the next and may be looked at as often as one likes. While the promise",
@@ -88,7 +89,7 @@ def decision_record(
         "The data": parts.data,
         "What is assumed": parts.assumptions,
         "What voids it": parts.voids,
-        "How to check it later": later,
+        "How to check it later": how_to_check,
     }
     lines = [f"# {parts.title}", "", f"Date: {moment:%Y-%m-%d %H:%M} UTC"]
     for heading, text in sections.items():
@@ -96,15 +97,18 @@ def decision_record(
     return "\n".join(lines) + "\n"
 
 
-def facts_as_list(facts: dict[str, Any]) -> list[str]:
-    """A line for each fact that is known."""
+def list_facts(facts: dict[str, Any]) -> list[str]:
+    """A Markdown list item for each fact; facts without a text are left out."""
     return [f"- {name}: {text}" for name, text in facts.items() if text]
 
 
-def assumptions_of(
+def list_assumptions(
     clusters: int | None, draws: str = "independent draws from one population", models: str = "model"
 ) -> list[str]:
-    """What every promise assumes."""
+    """List items on what every promise assumes.
+
+    `clusters` is the number of calibration clusters, None without clusters. `models` names what was calibrated.
+    """
     unit = "samples" if clusters is None else "clusters (whole patients, documents, sites)"
     return [
         f"- Calibration {unit} and later ones are {draws}.",
@@ -113,8 +117,8 @@ def assumptions_of(
     ]
 
 
-def voids_of(clusters: int | None, scores: str, models: str = "model") -> list[str]:
-    """What ends every promise."""
+def list_void_conditions(clusters: int | None, scores: str, models: str = "model") -> list[str]:
+    """List items on what ends every promise; `scores` names the confidence scores of the rule."""
     lines = [
         f"- Another {models}, another version, or another score than {scores}.",
         "- Another population: another scanner, hospital, language or season than in the calibration data.",
@@ -126,85 +130,97 @@ def voids_of(clusters: int | None, scores: str, models: str = "model") -> list[s
     return lines
 
 
-def largest_cluster(largest: float | None, group: Any = "") -> str:
-    """What a promise about clusters assumes of their size."""
+def state_cluster_limit(largest: float | None, group: Any = "") -> str:
+    """A list item on the size of clusters that a promise assumes; `group` is empty without groups."""
     size = f"- No later cluster{_of_group(group)} holds more than {largest:g} samples."
     return f"{size} Within one, anything may depend."
 
 
 def _of_group(group: Any) -> str:
+    """Words that name a group; nothing without groups, which is an empty label."""
     return f" of group {group}" if group != "" else ""
 
 
-def _parts(rule: Threshold | GroupThresholds, file: str) -> RecordParts:
-    """The parts for a threshold, or for one in each group."""
-    rules = rule.thresholds if isinstance(rule, GroupThresholds) else {"": rule}
-    first = next(iter(rules.values()))
+def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> RecordParts:
+    """The parts of the page for a threshold, or for one threshold in each group."""
+    threshold_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {"": rule}
+    first = next(iter(threshold_of_group.values()))
     origin = first.origin or Origin("confidence")
     promise = [rule.guarantee or "None: this rule promises nothing."]
     if isinstance(rule, GroupThresholds):
-        promise += [f"- {group}: {t.guarantee or 'none'}" for group, t in rules.items()]
-    promise += [f"- Note: {t.note}" for t in rules.values() if t.note]
+        promise += [
+            f"- {group}: {threshold.guarantee or 'none'}" for group, threshold in threshold_of_group.items()
+        ]
+    promise += [f"- Note: {threshold.note}" for threshold in threshold_of_group.values() if threshold.note]
     return RecordParts(
         title="Decision record: when the model's answer is accepted",
-        rule=_rule_lines(rules, origin),
+        rule=_rule_lines(threshold_of_group, origin),
         promise=promise,
-        data=_data(rules, origin, rule.delta),
-        assumptions=_assumed(first, rules),
-        voids=voids_of(first.clusters, origin.score or "confidence"),
-        decide=f"abstain decide {file} new.csv -o decided.csv",
-        check=f"abstain threshold later.csv --check {file} --state series.json",
+        data=_data_lines(threshold_of_group, origin, rule.delta),
+        assumptions=_assumption_lines(threshold_of_group),
+        voids=list_void_conditions(first.clusters, origin.score or "confidence"),
+        decide=f"abstain decide {file_name} new.csv -o decided.csv",
+        check=f"abstain threshold later.csv --check {file_name} --state series.json",
         delta=rule.delta,
     )
 
 
-def _rule_lines(rules: dict[Any, Threshold], origin: Origin) -> list[str]:
+def _rule_lines(threshold_of_group: dict[Any, Threshold], origin: Origin) -> list[str]:
+    """List items that state each group's rule, also as the number people know, and what it did in calibration."""
     lines = []
-    for group, t in rules.items():
-        where = f" for group {group}" if group != "" else ""
-        plain = ""
-        if origin.score and t.origin and t.origin.plain is not None:
-            comparison = "above" if t.lies_above else "at least"
-            plain = f" (as a plain {origin.score}: {comparison} {t.origin.plain:.6g})"
-        lines.append(f"- Accept{where}: {t.rule}{plain}. All other cases go to a person.")
-        if t.feasible:
-            lines.append(
-                f"  On the calibration data: coverage {t.coverage:.4f}, risk {t.risk:.4g}, n = {t.n:,}."
-            )
+    for group, threshold in threshold_of_group.items():
+        for_group = f" for group {group}" if group != "" else ""
+        in_plain_numbers = ""
+        if origin.score and threshold.origin and threshold.origin.plain is not None:
+            comparison = "above" if threshold.lies_above else "at least"
+            in_plain_numbers = f" (as a plain {origin.score}: {comparison} {threshold.origin.plain:.6g})"
+        lines.append(
+            f"- Accept{for_group}: {threshold.rule}{in_plain_numbers}. All other cases go to a person."
+        )
+        if threshold.feasible:
+            numbers = f"coverage {threshold.coverage:.4f}, risk {threshold.risk:.4g}, n = {threshold.n:,}"
+            lines.append(f"  On the calibration data: {numbers}.")
     return lines
 
 
-def _data(rules: dict[Any, Threshold], origin: Origin, delta: float) -> list[str]:
-    rule = next(iter(rules.values()))
-    low, high = rule.bounded
-    loss = origin.loss or "the user's own"
-    clusters = {
-        f"clusters{_of_group(group)}": t.clusters and f"{t.clusters:,}, the largest of {t.largest:g} samples"
-        for group, t in rules.items()
-    }
-    return facts_as_list(
+def _data_lines(threshold_of_group: dict[Any, Threshold], origin: Origin, delta: float) -> list[str]:
+    """List items on the calibration data and on what was asked for; all groups share the same request."""
+    first = next(iter(threshold_of_group.values()))
+    low, high = first.bounded
+    clusters = {}
+    for group, threshold in threshold_of_group.items():
+        if threshold.clusters is not None:
+            sizes = f"{threshold.clusters:,}, the largest of {threshold.largest:g} samples"
+            clusters[f"clusters{_of_group(group)}"] = sizes
+    loss_name = origin.loss or "the user's own"
+    sample_count = sum(threshold.n for threshold in threshold_of_group.values())
+    return list_facts(
         {
             "file": origin.data,
             "SHA-256": origin.sha256,
-            "samples": f"{sum(t.n for t in rules.values()):,}",
+            "samples": f"{sample_count:,}",
             **clusters,
             "input": origin.kind,
             "score": origin.score or "confidences of the user's own",
-            "loss": f"{loss}, between {low:g} and {high:g}",
-            "asked for": f"{rule.form} {rule.target:g}, method {rule.method}, delta {delta:g}",
-            "command": origin.command and f"`{origin.command}`",
+            "loss": f"{loss_name}, between {low:g} and {high:g}",
+            "asked for": f"{first.form} {first.target:g}, method {first.method}, delta {delta:g}",
+            "command": None if origin.command is None else f"`{origin.command}`",
             "abstain": origin.version,
         }
     )
 
 
-def _assumed(rule: Threshold, rules: dict[Any, Threshold]) -> list[str]:
+def _assumption_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
+    """List items on what the promise assumes of weights, clusters and the method."""
+    first = next(iter(threshold_of_group.values()))
+    has_weights = any(threshold.reference.n != threshold.n for threshold in threshold_of_group.values())
     draws = "independent draws from one population"
-    if any(t.reference.n != t.n for t in rules.values()):
+    if has_weights:
         draws = "independent draws, later ones from the population that the sample weights stand for"
-    lines = assumptions_of(rule.clusters, draws)
-    if rule.clusters is not None:
-        lines += [largest_cluster(t.largest, group) for group, t in rules.items()]
-    if rule.method == "sgr":
+    lines = list_assumptions(first.clusters, draws)
+    if first.clusters is not None:
+        for group, threshold in threshold_of_group.items():
+            lines.append(state_cluster_limit(threshold.largest, group))
+    if first.method == "sgr":
         lines.append("- The risk never falls as more is accepted.")
     return lines
