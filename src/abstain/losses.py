@@ -113,7 +113,7 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     xp = classes.backend.xp
     class_scores = classes.values
     score_of_label = xp.take_along_axis(class_scores, labels[..., None], axis=-1)
-    class_index = simplex.places(xp, class_scores)
+    class_index = simplex.class_numbers(xp, class_scores)
     is_tied_before = (class_scores == score_of_label) & (class_index < labels[..., None])
     ranks_before_label = (class_scores > score_of_label) | is_tied_before
     return classes.backend.deliver(xp.count_nonzero(ranks_before_label, axis=-1) >= k)

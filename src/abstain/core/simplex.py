@@ -1,12 +1,12 @@
 r"""Odds against the winning class: the one form in which softmax quantities neither saturate nor underflow.
 
-With the largest logit on top and :math:`d_j = z_{\max} - z_j \ge 0` over the *other* classes, everything
-that a softmax can tell is a function of :math:`e_j = e^{-d_j}` and :math:`s = \sum_j e_j`:
+With the largest logit first and :math:`d_j = z_{\max} - z_j \ge 0` over the *other* classes, every quantity of a
+softmax is a function of :math:`e_j = e^{-d_j}` and :math:`s = \sum_j e_j`:
 
     p_max = 1 / (1 + s)        p_j = e_j / (1 + s)
 
-and a confident row is one with a tiny s. All sums are kept relative to the runner-up's :math:`e_2`, so that
-they are of order one however tiny s is; a result's logarithm is then `-d2` plus the logarithm of such a sum.
+and a confident row is one with a tiny s. All sums are divided by the runner-up's :math:`e_2`, so that
+they are of order one however tiny s is; the logarithm of a result is then `-d2` plus the logarithm of such a sum.
 On numpy these sums do not depend on the order of the classes, to the last bit (`total`).
 """
 
@@ -27,16 +27,16 @@ from abstain.core.sorting import map_in_threads
 
 _FACTORIAL = [math.factorial(k) for k in range(12)]
 _CHUNK = 1 << 17  # entries handled at a time on the host: temporaries stay in the cache
-_PIECE = 1 << 12  # rows whose keys are finished at a time: fewer would be all overhead
-_FEW = 1 << 10  # terms in [0, 1] that add up in 64 bits of 2^-52 each
-_NARROW = 64  # up to this many classes, one class after the other for many samples is faster
+_ROWS_AT_ONCE = 1 << 12  # rows whose keys are computed at a time: with fewer, overhead would dominate
+_TERMS_IN_ONE_SUM = 1 << 10  # terms in [0, 1] whose sum fits into 64 bits of units of 2^-52
+_NARROW = 64  # with up to this many classes, it is faster to go class by class over many samples
 _FAR = -1e4  # e^_FAR is 0 in every float, and 0 times _FAR is 0
-_OWN = threading.local()
-_LONE = 1e300  # a distance no logarithm of a sum can add to
+_THREAD_MEMORY = threading.local()
+_LARGEST_DISTANCE = 1e300  # from here on, adding the logarithm of a sum to a distance changes nothing
 
 
 def total(xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, out: Array | None = None) -> Array:
-    """Sum of terms in [0, 1]; on numpy free of their order, to the last bit.
+    """Sum of terms in [0, 1] along an axis; on numpy independent of their order, to the last bit.
 
     A float in [1, 2] is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its
     nearest multiple of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo
@@ -47,7 +47,7 @@ def total(xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, out: A
     if xp is not np:
         return xp.sum(terms, axis=axis)
     count = terms.shape[axis]
-    scale = 1.0 if count <= _FEW else 2.0 ** (count // _FEW).bit_length()
+    scale = 1.0 if count <= _TERMS_IN_ONE_SUM else 2.0 ** (count // _TERMS_IN_ONE_SUM).bit_length()
     unit = scale * 2.0**-52
     shifted = np.add(terms, base * scale, out=out)
     whole = _sum_of_bits(shifted, base * scale, axis)
@@ -60,120 +60,141 @@ def total(xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, out: A
 
 
 def _sum_of_bits(shifted: np.ndarray, base: float, axis: int) -> np.ndarray:
+    """Sum of `shifted - base` in units of the last bit, where all `shifted` have the exponent of `base`."""
     start = shifted.shape[axis] * int(np.float64(base).view(np.int64))
     bits = shifted.view(np.uint64).sum(axis=axis) - np.uint64(start % 2**64)
     return np.asarray(bits).view(np.int64)
 
 
-def _once(work: Callable[[Odds], Array]) -> property:
-    """A property worked out when first asked for; functools.cached_property would have `torch.compile` enter a lock."""
-    name = work.__name__
+def _cached(compute: Callable[[Odds], Array]) -> property:
+    """A property computed when it is first read; `torch.compile` cannot trace the lock of functools.cached_property."""
+    name = compute.__name__
 
     def get(odds: Odds) -> Array:
-        if name not in odds.known:
-            odds.known[name] = work(odds)
-        return odds.known[name]
+        if name not in odds.cache:
+            odds.cache[name] = compute(odds)
+        return odds.cache[name]
 
-    return property(get, doc=work.__doc__)
+    return property(get, doc=compute.__doc__)
 
 
 @dataclass
 class Odds:
-    """Rows of K classes, seen from the winner.
+    """Rows of K classes relative to the winner, the class with the largest entry.
 
-    top, second: the two largest entries. winner: index of the largest, the first of equals. labels, value: class
-    indices and their entries, where there are labels. x: log(e_j / e_2) of every class, and ratio: e_j / e_2, with
-    the winner left out of every sum. The rest follows when it is first asked for, and is kept in `known`.
+    Attributes
+    ----------
+    xp : module
+        Array namespace.
+    kind : str
+        "logits" or "probs": what the entries are.
+    temperature, order : float
+        By which distances are divided, and the power p of `powers`.
+    cache : dict
+        Properties that have been computed already.
+    top, winner, second : array
+        Largest entry of each row, its class (the first of equals), and the second largest entry.
+    labels, label_entry : array or None
+        Class of the label of each row, and its entry, if there are labels.
+    x, ratio : array or None
+        log(e_j / e_2) and e_j / e_2 of every class j; both are such that the winner adds nothing to a sum.
+    axis : int
+        Axis of the classes in `x` and `ratio`.
+    buffers : sequence of array
+        Two arrays of the shape of `ratio` that numpy may overwrite, or None.
     """
 
     xp: Namespace
     kind: str
     temperature: float
     order: float
-    known: dict[str, Array]
+    cache: dict[str, Array]
     top: Array
     winner: Array
     second: Array
     labels: Array = None
-    value: Array = None
+    label_entry: Array = None
     x: Array = None
     ratio: Array = None
     axis: int = -1
     buffers: Sequence[Array] = (None, None)
 
     def distance(self, entry: Array) -> Array:
-        """-log of the odds of a class, from its entry."""
+        """Distance d of a class from the winner, -log of its odds, from its entry; infinite for a probability of 0."""
         xp = self.xp
         if self.kind == "logits":
             return (self.top - entry) / self.temperature
-        some = entry > 0
-        log = xp.log(self.top / xp.where(some, entry, xp.ones_like(entry)))
-        return xp.where(some, log, xp.full_like(entry, float("inf"))) / self.temperature
+        is_positive = entry > 0
+        log_ratio = xp.log(self.top / xp.where(is_positive, entry, xp.ones_like(entry)))
+        return xp.where(is_positive, log_ratio, xp.full_like(entry, float("inf"))) / self.temperature
 
-    @_once
+    @_cached
     def d2(self) -> Array:
         """Distance of the runner-up; infinite where no other class can occur (or beyond any float)."""
         return self.distance(self.second)
 
-    @_once
+    @_cached
     def e2(self) -> Array:
         """Odds of the runner-up. A quotient has one rounding where the exponential of a logarithm has three."""
-        plain = self.kind == "probs" and self.temperature == 1
-        return self.second / self.top if plain else self.xp.exp(-self.d2)
+        if self.kind == "probs" and self.temperature == 1:
+            return self.second / self.top
+        return self.xp.exp(-self.d2)
 
-    @_once
-    def won(self) -> Array:
+    @_cached
+    def is_correct(self) -> Array:
         """Is the winner the label?"""
         return self.labels == self.winner
 
-    @_once
-    def own_d(self) -> Array:
-        """Distance of the label."""
-        own = self.distance(self.value)
-        return self.xp.where(self.won, self.xp.zeros_like(own), own)
+    @_cached
+    def label_distance(self) -> Array:
+        """Distance d of the label, exactly 0 where it is the winner."""
+        distance = self.distance(self.label_entry)
+        return self.xp.where(self.is_correct, self.xp.zeros_like(distance), distance)
 
-    @_once
+    @_cached
     def r(self) -> Array:
         """Sum of e_j / e_2: from 1 to K - 1, or 0 where no other class can occur."""
         return self._total(self.ratio)
 
-    @_once
+    @_cached
     def gaps(self) -> Array:
         """Sum of -x_j e_j / e_2, at least 0."""
         x = self.x
         if self.xp is not np or float(x.min()) < _FAR:
             x = self.xp.where(x > _FAR, x, self.xp.full_like(x, _FAR))
-        return -self._total(self.xp.multiply(x, self.ratio, **_into(self.buffers[0])), 1.5)
+        return -self._total(self.xp.multiply(x, self.ratio, **_out_keyword(self.buffers[0])), 1.5)
 
-    @_once
+    @_cached
     def squares(self) -> Array:
         """Sum of (e_j / e_2)^2."""
-        return self._total(self.xp.multiply(self.ratio, self.ratio, **_into(self.buffers[0])))
+        return self._total(self.xp.multiply(self.ratio, self.ratio, **_out_keyword(self.buffers[0])))
 
-    @_once
+    @_cached
     def powers(self) -> Array:
         """Sum of (e_j / e_2)^order."""
-        some = self.ratio > 0
-        safe = self.xp.where(some, self.ratio, self.xp.ones_like(self.ratio))
-        return self._total(self.xp.where(some, safe**self.order, self.xp.zeros_like(safe)))
+        is_positive = self.ratio > 0
+        safe_ratio = self.xp.where(is_positive, self.ratio, self.xp.ones_like(self.ratio))
+        return self._total(self.xp.where(is_positive, safe_ratio**self.order, self.xp.zeros_like(safe_ratio)))
 
     def _total(self, terms: Array, base: float = 1.0) -> Array:
-        few = terms.shape[self.axis] <= _FEW  # then the terms themselves may be overwritten
-        return total(self.xp, terms, self.axis, base, self.buffers[0 if few else 1])
+        """Sum of terms over the classes; `base` as in `total`. The buffers are overwritten."""
+        may_overwrite_terms = terms.shape[self.axis] <= _TERMS_IN_ONE_SUM
+        buffer = self.buffers[0] if may_overwrite_terms else self.buffers[1]
+        return total(self.xp, terms, self.axis, base, buffer)
 
-    @_once
+    @_cached
     def s(self) -> Array:
         """Odds against the winner."""
         return self.e2 * self.r
 
-    @_once
+    @_cached
     def log1p_s(self) -> Array:
         """-log p_max."""
         return self.xp.log1p(self.s)
 
 
-def _into(buffer: Array | None) -> dict[str, Array]:
-    """Where numpy is to put a result: fresh memory for every temporary costs more than the arithmetic."""
+def _out_keyword(buffer: Array | None) -> dict[str, Array]:
+    """The keyword `out=buffer`, if there is a buffer: allocating every temporary costs more than the arithmetic."""
     return {} if buffer is None else {"out": buffer}
 
 
@@ -189,63 +210,90 @@ def odds_of(
     axis: int = -1,
     buffers: Sequence[Array] = (None, None, None),
 ) -> Odds:
-    """Odds of rows of wide floats, with classes along an axis. With buffers to work in, `z` is overwritten.
+    """Odds of rows of wide floats `z`, logits or probabilities by `kind`, with the classes along `axis`.
 
-    Of logits, -inf marks a class that cannot occur; of probabilities, each row counts relative to its own sum.
+    A logit of -inf marks a class that cannot occur; probabilities of a row need not add up to 1. `labels` are class
+    numbers, `order` is the power of `Odds.powers`, and `winner` the class of the largest entry if it is known. With
+    `buffers`, three arrays of the shape of `z` (numpy only), `z` and the buffers are overwritten.
     """
     winner = xp.argmax(z, axis=axis) if winner is None else winner
-    top = _at(xp, z, winner, axis)  # not max(), whose gradient is shared out among equals
-    value = None if labels is None else _at(xp, z, labels, axis)
-    probs = kind == "probs"
-    here, there = ({}, {}) if buffers[0] is None else (_into(z), _into(buffers[0]))
-    others = _with_winner(xp, z, winner, 0.0 if probs else -float("inf"), axis, bool(here))
-    second = xp.max(others, axis=axis)
-    lone = second == 0 if probs else xp.isinf(top - second)
-    base = xp.expand_dims(xp.where(lone, top, second), axis=axis)
-    if not probs:
-        x = xp.subtract(z, base, **here)
-        if temperature != 1:
-            x = xp.divide(x, temperature, **here)
-        x = _with_winner(xp, x, winner, 0.0, axis, True)  # where e^x is cheap: underflow is slow
-        ratio = _with_winner(xp, xp.exp(x, **there), winner, 0.0, axis, True)
+    top = _take_class(xp, z, winner, axis)  # not max(), whose gradient is divided among equals
+    label_entry = None if labels is None else _take_class(xp, z, labels, axis)
+    in_place = buffers[0] is not None
+    into_z = _out_keyword(z if in_place else None)
+    into_buffer = _out_keyword(buffers[0])
+    if kind == "probs":
+        others = _replace_winner(xp, z, winner, 0.0, axis, in_place)
+        second = xp.max(others, axis=axis)
+        has_one_class = second == 0
+        base = xp.expand_dims(xp.where(has_one_class, top, second), axis=axis)
+        ratio = xp.divide(others, base, **into_z)
+        is_positive = ratio > 0
+        x = xp.log(xp.where(is_positive, ratio, xp.ones_like(ratio)), **into_buffer)
+        x = xp.where(is_positive, x, xp.full_like(x, -float("inf"))) / temperature
+        ratio = ratio if temperature == 1 else xp.exp(x, **into_z)
     else:
-        ratio = xp.divide(others, base, **here)
-        some = ratio > 0
-        x = xp.log(xp.where(some, ratio, xp.ones_like(ratio)), **there)
-        x = xp.where(some, x, xp.full_like(x, -float("inf"))) / temperature
-        ratio = ratio if temperature == 1 else xp.exp(x, **here)
-    known = top, winner, second, labels, value
-    return Odds(xp, kind, temperature, order, {}, *known, x, ratio, axis, buffers[1:])
+        others = _replace_winner(xp, z, winner, -float("inf"), axis, in_place)
+        second = xp.max(others, axis=axis)
+        has_one_class = xp.isinf(top - second)
+        base = xp.expand_dims(xp.where(has_one_class, top, second), axis=axis)
+        x = xp.subtract(z, base, **into_z)
+        if temperature != 1:
+            x = xp.divide(x, temperature, **into_z)
+        x = _replace_winner(xp, x, winner, 0.0, axis, True)  # e^0 is cheap, and underflow is slow
+        ratio = _replace_winner(xp, xp.exp(x, **into_buffer), winner, 0.0, axis, True)
+    return Odds(
+        xp=xp,
+        kind=kind,
+        temperature=temperature,
+        order=order,
+        cache={},
+        top=top,
+        winner=winner,
+        second=second,
+        labels=labels,
+        label_entry=label_entry,
+        x=x,
+        ratio=ratio,
+        axis=axis,
+        buffers=buffers[1:],
+    )
 
 
-def _own_buffers(size: int) -> np.ndarray:
-    """Four buffers of this thread's own: fresh ones would cost as much as the work."""
-    if getattr(_OWN, "buffers", np.empty((4, 0))).shape[1] < size:
-        _OWN.buffers = np.empty((4, size))
-    return _OWN.buffers
+def _thread_buffers(size: int) -> np.ndarray:
+    """Four buffers of at least `size` floats for this thread: allocating new ones would cost as much as the work."""
+    if getattr(_THREAD_MEMORY, "buffers", np.empty((4, 0))).shape[1] < size:
+        _THREAD_MEMORY.buffers = np.empty((4, size))
+    return _THREAD_MEMORY.buffers
 
 
-def _first_largest(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
-    """Place of each row's largest entry, the first of equals. numpy's argmax takes its time on short rows."""
+def _find_winners(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
+    """Class of the largest entry of each row, the first of equals.
+
+    `z` holds the entries of `rows` with the classes along `axis`: class by class (axis 0) if there are few of them,
+    because numpy's argmax is slow on short rows.
+    """
     if axis != 0:
         return rows.argmax(axis=-1)
     top = z.max(axis=0)
-    seen, place = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int8)
+    is_found = np.zeros(len(rows), dtype=bool)
+    winner = np.zeros(len(rows), dtype=np.int8)
     for entries in z[:-1]:
-        seen |= entries == top
-        place += ~seen
-    return place.astype(np.int64)
+        is_found |= entries == top
+        winner += ~is_found
+    return winner.astype(np.int64)
 
 
 class RowNumber(NamedTuple):
-    """A number of each row as a function of its odds, and the sums over classes it needs beside `r`."""
+    """A number of each row as a function of its odds, and the sums over classes it needs in addition to `r`."""
 
     value: Callable[[Odds], Array]
     sums: tuple[str, ...] = ()
 
 
-def _key(log_distance: Callable[[Odds], Array], *sums: str) -> RowNumber:
-    return RowNumber(lambda odds: finite(odds.xp, -log_distance(odds)), sums)
+def _rank_key(log_complement: Callable[[Odds], Array], *sums: str) -> RowNumber:
+    """A confidence that ranks as 1 minus a quantity, from the logarithm of that quantity; it does not saturate."""
+    return RowNumber(lambda odds: finite(odds.xp, -log_complement(odds)), sums)
 
 
 def numbers_of_rows(
@@ -253,55 +301,78 @@ def numbers_of_rows(
 ) -> list[Array]:
     """Numbers of every row by their names in `NUMBERS`, all in one pass; on the host chunk by chunk, in threads.
 
-    There every row is worked on alone, so its result does not depend on where it stands.
+    On the host the result of a row does not depend on its place among the rows. `labels`, `temperature` and `order` are
+    those of `odds_of`.
     """
-    backend, kind = classes.backend, classes.kind
-    wanted = [NUMBERS[name] for name in names]
+    backend = classes.backend
+    kind = classes.kind
+    numbers = [NUMBERS[name] for name in names]
     if not backend.host:
         odds = odds_of(backend.xp, wide(backend.xp, classes.values), kind, temperature, labels, order)
-        return [number.value(odds) for number in wanted]
+        return [number.value(odds) for number in numbers]
     flat = classes.values.reshape(-1, classes.values.shape[-1])
-    own = None if labels is None else labels.reshape(-1)
-    count = flat.shape[-1]
-    axis = 0 if count <= _NARROW else -1
-    step = max(1, _CHUNK // count)
-    entries = ["top", "winner", "second"] + ([] if own is None else ["labels", "value"])
-    sums = ["r", *{name for number in wanted for name in number.sums}]
+    flat_labels = None if labels is None else labels.reshape(-1)
+    class_count = flat.shape[-1]
+    axis = 0 if class_count <= _NARROW else -1
+    rows_per_chunk = max(1, _CHUNK // class_count)
+    row_fields = ["top", "winner", "second"]
+    if flat_labels is not None:
+        row_fields += ["labels", "label_entry"]
+    sum_names = {"r"}.union(*(number.sums for number in numbers))
+    sum_fields = sorted(sum_names)
 
-    def chunk(a: int, b: int, memory: np.ndarray) -> list[np.ndarray]:
-        rows = np.ascontiguousarray(flat[a:b], dtype=None if flat.dtype.kind == "f" else np.float64)
-        z, *buffers = memory[:, : rows.size].reshape(4, *(rows.T if axis == 0 else rows).shape)
-        z[...] = rows.T if axis == 0 else rows
-        mine, winner = None if own is None else own[a:b], _first_largest(rows, z, axis)
-        odds = odds_of(np, z, kind, temperature, mine, order, winner=winner, axis=axis, buffers=buffers)
-        return [getattr(odds, name) for name in (*entries, *sums)]
+    def reduce_chunk(start: int, stop: int, memory: np.ndarray) -> list[np.ndarray]:
+        """One number per row for each of `row_fields` and `sum_fields`: all sums over classes are taken here."""
+        rows = np.ascontiguousarray(flat[start:stop], dtype=None if flat.dtype.kind == "f" else np.float64)
+        entries = rows.T if axis == 0 else rows
+        z, *buffers = memory[:, : rows.size].reshape(4, *entries.shape)
+        z[...] = entries
+        chunk_labels = None if flat_labels is None else flat_labels[start:stop]
+        winner = _find_winners(rows, z, axis)
+        odds = odds_of(
+            np, z, kind, temperature, chunk_labels, order, winner=winner, axis=axis, buffers=buffers
+        )
+        return [getattr(odds, name) for name in (*row_fields, *sum_fields)]
 
-    def piece(a: int, b: int) -> list[np.ndarray]:
-        memory = _own_buffers(step * count)
-        with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
-            chunks = [chunk(i, min(i + step, b), memory) for i in range(a, b, step)]
-            whole = [np.concatenate(part) for part in zip(*chunks)]
-            of_rows: dict[str, Array] = dict(zip(entries, whole))
-            odds = Odds(np, kind, temperature, order, dict(zip(sums, whole[len(entries) :])), **of_rows)
-            return [number.value(odds) for number in wanted]
+    def compute_rows(start: int, stop: int) -> list[np.ndarray]:
+        """The numbers of the rows start, ..., stop - 1."""
+        memory = _thread_buffers(rows_per_chunk * class_count)
+        with np.errstate(all="ignore"):  # infinities are intended: they become the ends of the scale
+            chunks = [
+                reduce_chunk(first, min(first + rows_per_chunk, stop), memory)
+                for first in range(start, stop, rows_per_chunk)
+            ]
+            columns = [np.concatenate(column) for column in zip(*chunks)]
+            row_columns: dict[str, Array] = dict(zip(row_fields, columns))
+            odds = Odds(
+                xp=np,
+                kind=kind,
+                temperature=temperature,
+                order=order,
+                cache=dict(zip(sum_fields, columns[len(row_fields) :])),
+                **row_columns,
+            )
+            return [number.value(odds) for number in numbers]
 
-    found = map_in_threads(piece, len(flat), -(-_PIECE // step) * step, count)
-    return [np.concatenate(part).reshape(classes.values.shape[:-1]) for part in zip(*found)]
+    step = -(-_ROWS_AT_ONCE // rows_per_chunk) * rows_per_chunk
+    pieces = map_in_threads(compute_rows, len(flat), step, class_count)
+    return [np.concatenate(column).reshape(classes.values.shape[:-1]) for column in zip(*pieces)]
 
 
-def _at(xp: Namespace, x: Array, index: Array, axis: int = -1) -> Array:
+def _take_class(xp: Namespace, x: Array, index: Array, axis: int = -1) -> Array:
+    """The entry of each row at the class `index`, with the classes along `axis`."""
     if xp is np and x.ndim == 2:  # many times faster than take_along_axis for short rows
         line = np.arange(len(index))
         return x[index, line] if axis == 0 else x[line, index]
     return xp.squeeze(xp.take_along_axis(x, xp.expand_dims(index, axis=axis), axis=axis), axis=axis)
 
 
-def _with_winner(
+def _replace_winner(
     xp: Namespace, x: Array, winner: Array, value: float, axis: int = -1, in_place: bool = False
 ) -> Array:
-    """`x` with the winner's entry replaced, on numpy in place if told so."""
+    """`x` with the entry of the winner replaced by `value`; numpy arrays are changed in place with `in_place`."""
     if xp is not np:
-        return xp.where(places(xp, x) == winner[..., None], xp.full_like(x, value), x)
+        return xp.where(class_numbers(xp, x) == winner[..., None], xp.full_like(x, value), x)
     x = x if in_place else x.copy()
     if x.ndim == 2:  # faster than put_along_axis, which is faster than comparing every place
         line = np.arange(len(winner))
@@ -311,49 +382,52 @@ def _with_winner(
     return x
 
 
-def places(xp: Namespace, x: Array) -> Array:
-    """Class numbers 0 ... K-1 beside `x`."""
+def class_numbers(xp: Namespace, x: Array) -> Array:
+    """Class numbers 0 ... K-1 on the device of `x`, whose last axis has K classes."""
     return xp.arange(x.shape[-1], **device_keyword(x))
 
 
 def winners(xp: Namespace, x: Array) -> Array:
     """Mask of each row's largest entry, the first of equals."""
-    return places(xp, x) == xp.argmax(x, axis=-1)[..., None]
+    return class_numbers(xp, x) == xp.argmax(x, axis=-1)[..., None]
 
 
 def log1p_ratio(xp: Namespace, x: Array, log1p: Array | None = None) -> Array:
     """log(1 + x) / x, 1 at 0."""
-    some = x > 0
+    is_positive = x > 0
     log1p = xp.log1p(x) if log1p is None else log1p
-    return xp.where(some, log1p / xp.where(some, x, xp.ones_like(x)), xp.ones_like(x))
+    return xp.where(is_positive, log1p / xp.where(is_positive, x, xp.ones_like(x)), xp.ones_like(x))
 
 
 def log_softmax(odds: Odds) -> Array:
     """Logarithms of all K probabilities; -inf where a class cannot occur."""
-    xp = odds.xp
-    d = odds.d2[..., None] - odds.x
-    return -_with_winner(xp, d, odds.winner, 0.0) - odds.log1p_s[..., None]
+    distance = odds.d2[..., None] - odds.x
+    return -_replace_winner(odds.xp, distance, odds.winner, 0.0) - odds.log1p_s[..., None]
 
 
 def cross_entropy(odds: Odds) -> Array:
     """-log p of the label: d_label + log(1 + s), every digit kept when it is tiny."""
-    return odds.own_d + odds.log1p_s
+    return odds.label_distance + odds.log1p_s
 
 
 def brier(odds: Odds) -> Array:
     r"""Sum over classes of (p_k - 1[k = label])^2, written with e_j so that nothing cancels."""
-    xp, s = odds.xp, odds.s
-    e = xp.exp(-odds.own_d)
-    squares = odds.squares * odds.e2**2
-    lost = (1 + (s - e)) ** 2 + (1 + (squares - e**2))  # of a tied winner just s^2 + squares
-    return xp.where(odds.won, s**2 + squares, lost) / (1 + s) ** 2
+    xp = odds.xp
+    s = odds.s
+    label_odds = xp.exp(-odds.label_distance)
+    squares = odds.squares * odds.e2**2  # sum of e_j^2
+    if_correct = s**2 + squares
+    if_wrong = (1 + (s - label_odds)) ** 2 + (
+        1 + (squares - label_odds**2)
+    )  # a tie gives exactly s^2 + squares
+    return xp.where(odds.is_correct, if_correct, if_wrong) / (1 + s) ** 2
 
 
 def log_mean(xp: Namespace, logs: Array) -> Array:
     """Logarithm of the mean over the first axis of numbers given by their logarithms."""
-    most = xp.max(logs, axis=0)
-    start = xp.where(xp.isinf(most), xp.zeros_like(most), most)
-    return start + xp.log(xp.mean(xp.exp(logs - start), axis=0))
+    largest = xp.max(logs, axis=0)
+    offset = xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)
+    return offset + xp.log(xp.mean(xp.exp(logs - offset), axis=0))
 
 
 def log_information(xp: Namespace, logs: Array) -> Array:
@@ -362,46 +436,50 @@ def log_information(xp: Namespace, logs: Array) -> Array:
     The mean over members of KL(p_m || p) is a sum of terms p_j f(u), u = p_mj / p_j, f(u) = u ln u - u + 1
     >= 0: none is negative, so nothing cancels (entropies subtracted from one another would).
     """
-    mean = log_mean(xp, logs)
-    some = mean > -float("inf")
-    gap = xp.where(some, logs - xp.where(some, mean, 0.0), 0.0)
-    here = gap > -float("inf")
-    gap = xp.where(here, gap, 0.0)
-    series = xp.zeros_like(gap)
-    for k in range(11, 1, -1):  # f = sum over k >= 2 of (k - 1) gap^k / k!
-        series = (series + (k - 1) / _FACTORIAL[k]) * gap
-    series = series * gap
-    f = xp.where(xp.abs(gap) < 0.1, series, xp.exp(gap) * gap - xp.expm1(gap))
-    terms = xp.where(some, mean, 0.0) + xp.log(xp.where(here, f, 1.0))
-    terms = log_mean(xp, xp.where(some, terms, -float("inf")))  # over members
-    most = xp.max(terms, axis=-1)
-    start = xp.where(xp.isinf(most), xp.zeros_like(most), most)
-    return start + xp.log(total(xp, xp.exp(terms - start[..., None])))
+    mean_log = log_mean(xp, logs)  # ln p_j
+    is_possible = mean_log > -float("inf")
+    log_u = xp.where(is_possible, logs - xp.where(is_possible, mean_log, 0.0), 0.0)
+    is_possible_for_member = log_u > -float("inf")
+    log_u = xp.where(is_possible_for_member, log_u, 0.0)
+    series = xp.zeros_like(log_u)
+    for k in range(11, 1, -1):  # for u near 1: f = sum over k >= 2 of (k - 1) (ln u)^k / k!
+        series = (series + (k - 1) / _FACTORIAL[k]) * log_u
+    series = series * log_u
+    f = xp.where(xp.abs(log_u) < 0.1, series, xp.exp(log_u) * log_u - xp.expm1(log_u))
+    log_terms = xp.where(is_possible, mean_log, 0.0) + xp.log(xp.where(is_possible_for_member, f, 1.0))
+    log_terms = log_mean(xp, xp.where(is_possible, log_terms, -float("inf")))  # over members
+    largest = xp.max(log_terms, axis=-1)
+    offset = xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)
+    return offset + xp.log(total(xp, xp.exp(log_terms - offset[..., None])))
 
 
 def log_complement(odds: Odds) -> Array:
-    r"""Logarithm of 1 - p_max = s / (1 + s); -inf for a row without doubt."""
-    xp, s = odds.xp, odds.s
-    large = s >= 1  # there log s and log(1 + s) nearly cancel
-    near = -xp.log1p(1 / xp.where(large, s, xp.ones_like(s)))
-    return xp.where(large, near, xp.log(odds.r) - odds.d2 - odds.log1p_s)
+    r"""Logarithm of 1 - p_max = s / (1 + s); -inf for a row with a single possible class."""
+    xp = odds.xp
+    s = odds.s
+    is_large = s >= 1  # there log s and log(1 + s) nearly cancel
+    for_large = -xp.log1p(1 / xp.where(is_large, s, xp.ones_like(s)))
+    return xp.where(is_large, for_large, xp.log(odds.r) - odds.d2 - odds.log1p_s)
 
 
 def log_margin_complement(odds: Odds) -> Array:
     r"""Logarithm of 1 - (p_(1) - p_(2)) = (s + e_2) / (1 + s)."""
     xp = odds.xp
     margin = -xp.expm1(-odds.d2) / (1 + odds.s)
-    small = margin < 0.5  # there the logarithm is that of a number close to 1
-    far = xp.log(1 + odds.r) - odds.d2 - odds.log1p_s
-    return xp.where(small, xp.log1p(-xp.where(small, margin, xp.zeros_like(margin))), far)
+    is_small = margin < 0.5  # there the result is the logarithm of a number close to 1
+    for_small = xp.log1p(-xp.where(is_small, margin, xp.zeros_like(margin)))
+    for_large = xp.log(1 + odds.r) - odds.d2 - odds.log1p_s
+    return xp.where(is_small, for_small, for_large)
 
 
 def log_entropy(odds: Odds) -> Array:
-    r"""Logarithm of the entropy log(1 + s) + sum d_j e_j / (1 + s)."""
-    xp, s = odds.xp, odds.s
-    d2 = xp.where(odds.d2 < _LONE, odds.d2, xp.zeros_like(odds.d2))
-    own = odds.r * log1p_ratio(xp, s, odds.log1p_s)
-    return xp.log(own + (d2 * odds.r + odds.gaps) / (1 + s)) - odds.d2
+    r"""Logarithm of the entropy log(1 + s) + sum d_j e_j / (1 + s), both terms divided by e_2 first."""
+    xp = odds.xp
+    s = odds.s
+    d2 = xp.where(odds.d2 < _LARGEST_DISTANCE, odds.d2, xp.zeros_like(odds.d2))
+    winner_term = odds.r * log1p_ratio(xp, s, odds.log1p_s)
+    other_terms = (d2 * odds.r + odds.gaps) / (1 + s)
+    return xp.log(winner_term + other_terms) - odds.d2
 
 
 def log_gini(odds: Odds) -> Array:
@@ -411,22 +489,27 @@ def log_gini(odds: Odds) -> Array:
 
 
 def log_norm_complement(odds: Odds) -> Array:
-    r"""Logarithm of 1 - ||softmax||_p, p > 1 the odds' order: -log ||.||_p = log(1 + s) - log(1 + sum e_j^p) / p."""
-    xp, p = odds.xp, odds.order
-    gap = odds.r * log1p_ratio(xp, odds.s, odds.log1p_s)
+    r"""Logarithm of 1 - ||softmax||_p, where p > 1 is `odds.order`.
+
+    With -log ||softmax||_p = log(1 + s) - log(1 + sum e_j^p) / p = m, this is log(1 - exp(-m)); sums are over e_2.
+    """
+    xp = odds.xp
+    p = odds.order
+    minus_log_norm = odds.r * log1p_ratio(xp, odds.s, odds.log1p_s)  # m / e_2
     if p < float("inf"):
-        inner = odds.powers * odds.e2 ** (p - 1)  # sum e_j^p, relative to e_2
-        gap = gap - inner * log1p_ratio(xp, inner * odds.e2) / p
-    loss = gap * odds.e2  # -log of the norm
-    some = loss > 0
-    bend = xp.where(some, -xp.expm1(-loss) / xp.where(some, loss, xp.ones_like(loss)), xp.ones_like(loss))
-    return xp.log(gap * bend) - odds.d2
+        powers = odds.powers * odds.e2 ** (p - 1)  # sum e_j^p, divided by e_2
+        minus_log_norm = minus_log_norm - powers * log1p_ratio(xp, powers * odds.e2) / p
+    m = minus_log_norm * odds.e2
+    is_positive = m > 0
+    safe_m = xp.where(is_positive, m, xp.ones_like(m))
+    complement_per_m = xp.where(is_positive, -xp.expm1(-m) / safe_m, xp.ones_like(m))
+    return xp.log(minus_log_norm * complement_per_m) - odds.d2
 
 
 def finite(xp: Namespace, key: Array) -> Array:
-    """Rank keys with the infinities replaced by the largest finite numbers: they tie on top (or at the bottom)."""
-    most = xp.finfo(key.dtype).max
-    return xp.where(key > most, most, xp.where(key < -most, -most, key))
+    """Rank keys with infinities replaced by the largest finite numbers: they tie at the top (or at the bottom)."""
+    largest = xp.finfo(key.dtype).max
+    return xp.where(key > largest, largest, xp.where(key < -largest, -largest, key))
 
 
 def wide(xp: Namespace, x: Array) -> Array:
@@ -435,15 +518,15 @@ def wide(xp: Namespace, x: Array) -> Array:
 
 
 NUMBERS = {
-    "max_softmax": _key(log_complement),
-    "softmax_margin": _key(log_margin_complement),
-    "negative_entropy": _key(log_entropy, "gaps"),
-    "negative_gini": _key(log_gini, "squares"),
-    "probability_norm": _key(log_norm_complement, "powers"),
+    "max_softmax": _rank_key(log_complement),
+    "softmax_margin": _rank_key(log_margin_complement),
+    "negative_entropy": _rank_key(log_entropy, "gaps"),
+    "negative_gini": _rank_key(log_gini, "squares"),
+    "probability_norm": _rank_key(log_norm_complement, "powers"),
     "max_logit": RowNumber(lambda odds: odds.top),
     "logit_margin": RowNumber(lambda odds: finite(odds.xp, odds.d2)),
     "energy": RowNumber(lambda odds: odds.top + odds.temperature * odds.log1p_s),
-    "zero_one": RowNumber(lambda odds: ~odds.won),
+    "zero_one": RowNumber(lambda odds: ~odds.is_correct),
     "cross_entropy": RowNumber(cross_entropy),
     "brier": RowNumber(brier, ("squares",)),
 }

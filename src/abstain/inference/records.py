@@ -1,4 +1,4 @@
-"""What inference answers with: small frozen records that read like a sentence."""
+"""The results of inference: small frozen records with a readable repr."""
 
 from __future__ import annotations
 
@@ -28,21 +28,30 @@ class Interval(_tables.Notebook):
     estimate, standard_error : float
         The number and its error.
     low, high, level : float
-        The ends of the interval, and with what probability such an interval holds the truth.
+        The ends of the interval, and the probability with which such an interval contains the true value.
     method : str
-        How it was made.
+        How it was computed.
     n : int
         Number of samples.
     centre : str
-        What the interval is built around: "loo" (the leave-one-out estimate of the area, less biased), "estimate",
-        "replicates" (bootstrap) or "bound" (a one-sided limit, where the sample leaves no spread to measure).
+        What the interval is centred at: "loo" (the leave-one-out estimate of the area, less biased), "estimate",
+        "replicates" (bootstrap) or "bound" (a one-sided limit, because the sample has no spread).
     note : str
-        What to know beside it: on how few errors it rests.
+        A warning, such as how few errors the interval is based on; empty if there is none.
 
     Examples
     --------
-    >>> found = Interval("aurc", 0.1, 0.02, 0.07, 0.15, 0.95, "log", 500)
-    >>> found, 0.12 in found
+    >>> interval = Interval(
+    ...     metric="aurc",
+    ...     estimate=0.1,
+    ...     standard_error=0.02,
+    ...     low=0.07,
+    ...     high=0.15,
+    ...     level=0.95,
+    ...     method="log",
+    ...     n=500,
+    ... )
+    >>> interval, 0.12 in interval
     (aurc 0.1, 95% interval [0.07, 0.15], standard error 0.02 (log, n = 500), True)
     """
 
@@ -64,32 +73,33 @@ class Interval(_tables.Notebook):
         return f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
     def __repr__(self) -> str:
-        around = {"loo": ", centred at loo", "bound": ", one-sided bound"}.get(self.centre, "")
+        centre_label = {"loo": ", centred at loo", "bound": ", one-sided bound"}.get(self.centre, "")
+        note = f"; {self.note}" if self.note else ""
         return (
             f"{self.metric} {self.estimate:.4g}, {_percent(self.level)} interval "
             f"[{self.low:.4g}, {self.high:.4g}], standard error {self.standard_error:.2g} "
-            f"({self.method}{around}, n = {self.n}){self.note and f'; {self.note}'}"
+            f"({self.method}{centre_label}, n = {self.n}){note}"
         )
 
 
 @dataclass(frozen=True, repr=False)
 class GroupedIntervals(_tables.Notebook):
-    """An interval within each group, and one for their plain mean.
+    """An interval for each group, and one for the unweighted mean over groups.
 
     Parameters
     ----------
     metric : str
         What is estimated.
     intervals : dict
-        By group.
+        Interval of each group.
     macro : Interval
-        Of the mean over groups, these taken as independent.
+        Of the mean over groups, which are treated as independent.
 
     Examples
     --------
     >>> import abstain
-    >>> found = abstain.inference.interval("risk", [0, 1, 0, 1], [4, 3, 2, 1], groups=["a", "a", "b", "b"])
-    >>> found["a"].estimate, found.macro.estimate
+    >>> by_group = abstain.inference.interval("risk", [0, 1, 0, 1], [4, 3, 2, 1], groups=["a", "a", "b", "b"])
+    >>> by_group["a"].estimate, by_group.macro.estimate
     (0.5, 0.5)
     """
 
@@ -101,7 +111,10 @@ class GroupedIntervals(_tables.Notebook):
         return self.intervals[group]
 
     def __repr__(self) -> str:
-        rows = [f"  {g!s:<16} {found._range()}  (n = {found.n})" for g, found in self.intervals.items()]
+        rows = [
+            f"  {group!s:<16} {interval._range()}  (n = {interval.n})"
+            for group, interval in self.intervals.items()
+        ]
         return "\n".join([f"{self.metric} by group:", *rows, f"  macro {self.macro._range()}"])
 
 
@@ -118,21 +131,34 @@ class Difference(_tables.Notebook):
     low, high : float
         The ends of its interval.
     p_value : float
-        Two-sided, of no difference.
+        Two-sided p-value of no difference.
     level : float
-        Of the interval.
+        Level of the interval.
     n : int
         Number of samples.
     estimate_a, estimate_b : float
         The metric of each model.
     paired : bool
-        Are they the same samples?
+        Are both models on the same samples?
     note : str
-        Why there is no verdict, where there is none.
+        Why there is no verdict; empty if there is one.
 
     Examples
     --------
-    >>> Difference("aurc", -0.02, 0.005, -0.03, -0.01, 6e-5, 0.95, 500, 0.1, 0.12, True).significant
+    >>> difference = Difference(
+    ...     metric="aurc",
+    ...     difference=-0.02,
+    ...     standard_error=0.005,
+    ...     low=-0.03,
+    ...     high=-0.01,
+    ...     p_value=6e-5,
+    ...     level=0.95,
+    ...     n=500,
+    ...     estimate_a=0.1,
+    ...     estimate_b=0.12,
+    ...     paired=True,
+    ... )
+    >>> difference.significant
     True
     """
 
@@ -151,21 +177,22 @@ class Difference(_tables.Notebook):
 
     @property
     def significant(self) -> bool:
-        """Does the interval leave zero out?"""
+        """Is zero outside the interval?"""
         return self.p_value < 1 - self.level
 
     def __repr__(self) -> str:
         kind = "paired" if self.paired else "unpaired"
+        verdict = self.note or f"p = {self.p_value:.3g}"
         return (
             f"{self.metric}: {self.estimate_a:.4g} - {self.estimate_b:.4g} = {self.difference:.3g}, "
             f"{_percent(self.level)} interval [{self.low:.3g}, {self.high:.3g}], "
-            f"{self.note or f'p = {self.p_value:.3g}'} ({kind}, n = {self.n})"
+            f"{verdict} ({kind}, n = {self.n})"
         )
 
 
 @dataclass(frozen=True, repr=False)
 class CurveBand(_tables.Notebook):
-    """A band that holds the whole risk-coverage curve at once, with probability about `level`.
+    """A band that contains the whole risk-coverage curve with probability about `level`.
 
     Parameters
     ----------
@@ -174,9 +201,9 @@ class CurveBand(_tables.Notebook):
     low, high : array, shape (m,)
         The band.
     level : float
-        How sure it is.
+        Probability with which the band contains the whole curve.
     method : str
-        How it was made.
+        How it was computed.
     n : int
         Number of samples.
 
@@ -202,11 +229,11 @@ class CurveBand(_tables.Notebook):
         return _tables.make_frame({name: getattr(self, name).tolist() for name in names}, library)
 
     def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
-        """Draw the curve and its band on `ax` (or on a new figure) and give the axes back."""
-        drawn: Any = _plots.make_axes(ax)
+        """Draw the curve and its band on `ax` (or on a new figure) and return the axes."""
+        axes: Any = _plots.make_axes(ax)
         title = _tables.escape_controls(name)
-        _plots.draw_curves(drawn, [(title, self.coverage, self.risk)], "selective risk", {title: self})
-        return drawn
+        _plots.draw_curves(axes, [(title, self.coverage, self.risk)], "selective risk", {title: self})
+        return axes
 
     def __repr__(self) -> str:
         return (
@@ -217,7 +244,7 @@ class CurveBand(_tables.Notebook):
 
 @dataclass(frozen=True, repr=False)
 class Influences(_tables.Notebook):
-    """An estimate and each sample's influence: `sqrt(sum((w * values)**2)) / sum(w)` is its error.
+    """An estimate and the influence of each sample: `sqrt(sum((w * values)**2)) / sum(w)` is its standard error.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What needs the metric again and again: the jackknife, the bootstrap, and the band it draws around a curve."""
+"""Methods that compute a metric many times: the jackknife, the bootstrap, and a bootstrap band around a curve."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from abstain._progress import progress_bars
 from abstain.core.area_estimators import area_of_samples
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
 from abstain.core.influence import AreaUnderCurve, RankedLoss
+from abstain.core.rounding import SUM_ROUNDING
 from abstain.core.rows import Rows, rank_confidences
 from abstain.core.sorting import argsort_descending
 from abstain.errors import InputError
@@ -79,7 +80,7 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
 
 def _value_of_rows(units: Units, mass: np.ndarray, loss: np.ndarray) -> float:
     """The metric of rows, most confident first, in units of the samples' losses; rows without mass are dropped."""
-    has_mass = mass > 1e-12 * mass.max()
+    has_mass = mass > SUM_ROUNDING * mass.max()
     rows = Rows.accumulate(mass[has_mass], loss[has_mass])
     return float(units.metric.compute(_table(units, rows, rows.total_mass[0], lambda: rows)))
 
@@ -109,13 +110,16 @@ def jackknife(units: Units) -> EstimateSpread:
 # Bootstrap intervals: percentiles of replicates, plain or BCa.
 
 
-Statistic = Callable[[Draw], np.ndarray]
+Statistic = Callable[[Draw], np.ndarray]  # one value per replicate
 
 
 def interval(
     units: Units, level: float, method: str, replicates: int, rng: np.random.Generator, progress: bool | None
 ) -> Interval:
-    """Percentiles of the replicates; BCa corrects them for bias and skewness."""
+    """Bootstrap interval: percentiles of the replicates, with method "bca" corrected for bias and skewness.
+
+    Raises InputError for fewer than 100 replicates, and if the metric is undefined in more than half of them.
+    """
     _check_replicates("interval", replicates)
     estimate = float(statistic(units)(observed(units))[0])
     values = replicate(units, statistic(units), replicates, rng, progress)
@@ -144,67 +148,89 @@ def interval(
 
 
 def _check_replicates(name: str, replicates: int) -> None:
+    """Raise InputError for fewer than 100 replicates; `name` is the function that the message names."""
     if check_count(name, "replicates", replicates) < 100:
         raise InputError(f"{name}: `replicates` must be at least 100 for a percentile, got {replicates}.")
 
 
 def _bca(values: np.ndarray, estimate: float, units: Units, tails: np.ndarray) -> np.ndarray:
-    """Tails moved by the bias of the replicates, and by the third moment of what single samples (or clusters) do."""
+    """Tail probabilities of the BCa interval, from the nominal `tails`.
+
+    They are moved by the bias z0 of the replicates `values` against the estimate, and by the skewness a of the effects
+    of single samples (or clusters) on it.
+    """
     from scipy.special import ndtr, ndtri
 
     deletions = delete_each_sample(units) if units.clusters is None else None
     if deletions is None and not units.metric.is_smooth:
         deletions = delete_each_unit(units)
     if deletions is not None:
-        pulls = np.mean(deletions[1]) - deletions[1]
+        _, without_unit = deletions
+        pulls = np.mean(without_unit) - without_unit
     else:
         influence = influences_of_units("interval", units).influence
         pulls = unit_effects(influence, units._replace(strata=None))
     a = float(np.sum(pulls**3)) / max(6 * float(pulls @ pulls) ** 1.5, 1e-300)
-    below = np.mean(values < estimate) + np.mean(values == estimate) / 2
-    z0 = ndtri(np.clip(below, 0.5 / len(values), 1 - 0.5 / len(values)))
+    share_below = np.mean(values < estimate) + np.mean(values == estimate) / 2
+    z0 = ndtri(np.clip(share_below, 0.5 / len(values), 1 - 0.5 / len(values)))
     z = z0 + ndtri(tails)
     return np.asarray(ndtr(z0 + z / (1 - a * z)))
 
 
 def resampler(units: Units) -> Resampler:
-    """The samples in sorted order; those that abstained last, drawn but in no row."""
-    idle, clusters, strata = None, units.clusters, units.strata
+    """A resampler of the samples, with those that abstained last.
+
+    Raises InputError if a cluster lies in more than one stratum.
+    """
+    idle_weight = None
+    clusters = units.clusters
+    strata = units.strata
     if units.kept is not None:
-        out = ~units.kept
-        idle = np.ones(int(out.sum())) if units.whole_weight is None else units.whole_weight[out]
-        clusters, strata = (
-            None if c is None else np.concatenate([c[units.kept], c[out]]) for c in (clusters, strata)
-        )
+        abstained = ~units.kept
+        if units.whole_weight is None:
+            idle_weight = np.ones(int(abstained.sum()))
+        else:
+            idle_weight = units.whole_weight[abstained]
+        if clusters is not None:
+            clusters = np.concatenate([clusters[units.kept], clusters[abstained]])
+        if strata is not None:
+            strata = np.concatenate([strata[units.kept], strata[abstained]])
     if clusters is not None and strata is not None:
         pairs = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
         if pairs > int(clusters.max()) + 1:
             raise InputError(
                 "interval: every cluster must lie in one stratum, got clusters spread over several."
             )
-    return Resampler(units.loss, units.confidence, units.weight, idle, clusters, strata)
+    return Resampler(
+        units.loss,
+        units.confidence,
+        weight=units.weight,
+        idle_weight=idle_weight,
+        clusters=clusters,
+        strata=strata,
+    )
 
 
 def observed(units: Units) -> Draw:
-    """The sample itself, read by the same code as its replicates."""
-    whole = resampler(units)
-    counts = np.ones(whole.n, dtype=np.int64) if whole.repeats is None else whole.repeats
-    return whole.tabulate(counts[None, :])
+    """The sample itself as a replicate, so that the same code computes the estimate and the replicates."""
+    source = resampler(units)
+    counts = np.ones(source.n, dtype=np.int64) if source.repeats is None else source.repeats
+    return source.tabulate(counts[None, :])
 
 
 def replicate(
-    units: Units, value: Statistic, replicates: int, rng: np.random.Generator, progress: bool | None
+    units: Units, compute: Statistic, replicates: int, rng: np.random.Generator, progress: bool | None
 ) -> np.ndarray:
-    """`value` of each replicate, stacked along the first axis."""
+    """Draw replicates and return `compute` of each of them, along the first axis."""
     source = resampler(units)
-    found = []
-    with progress_bars(progress) as shown:
+    values = []
+    with progress_bars(progress) as bars:
         for size in source.batches(replicates):
             # a replicate without errors is dropped later
             with np.errstate(invalid="ignore", divide="ignore"):
-                found.append(value(source.draw(rng, size)))
-            shown.advance("resampling", size, replicates)
-    return np.concatenate(found)
+                values.append(compute(source.draw(rng, size)))
+            bars.advance("resampling", size, replicates)
+    return np.concatenate(values)
 
 
 def statistic(units: Units) -> Statistic:
@@ -303,20 +329,26 @@ def curve_band(
     if bool((units.loss < 0).any()):
         raise InputError("curve_band: needs losses of at least 0, got negative ones.")
     grid = _grid(coverage, len(units.loss), units.mass / units.total)
-    most = max(1.0 if units.zero_one else 0.0, float(units.loss.max()), np.finfo(float).tiny)
-    risk, size = (x[0] for x in _read(observed(units), grid))
-    per_mass = len(units.loss) / units.mass  # weights need not be counts; the spread goes by samples
-    phi, width = _stable(risk, size, most, per_mass), 1 / (2 * np.sqrt(size * per_mass))
+    largest_loss = max(1.0 if units.zero_one else 0.0, float(units.loss.max()), np.finfo(float).tiny)
+    risks, masses = _read_at_coverages(observed(units), grid)
+    risk = risks[0]
+    accepted_mass = masses[0]
+    samples_per_mass = (
+        len(units.loss) / units.mass
+    )  # weights need not be counts, but the spread depends on counts
+    phi = _arcsine_risk(risk / largest_loss, accepted_mass * samples_per_mass)
+    unit_width = 1 / (2 * np.sqrt(accepted_mass * samples_per_mass))
 
-    def deviation(drawn: Draw) -> np.ndarray:
-        r, s = _read(drawn, grid)
-        return np.asarray(np.max(np.abs(_stable(r, s, most, per_mass) - phi) / width, axis=1))
+    def largest_deviation(draw: Draw) -> np.ndarray:
+        drawn_risk, drawn_mass = _read_at_coverages(draw, grid)
+        drawn_phi = _arcsine_risk(drawn_risk / largest_loss, drawn_mass * samples_per_mass)
+        return np.asarray(np.max(np.abs(drawn_phi - phi) / unit_width, axis=1))
 
-    drawn = replicate(units, deviation, replicates, np.random.default_rng(rng), progress)
-    half_width = np.quantile(drawn, level) * width
-    low = np.sin(np.clip(phi - half_width, 0, np.pi / 2)) ** 2 * most
-    high = np.sin(np.clip(phi + half_width, 0, np.pi / 2)) ** 2 * most
-    low, high = _widened_for_few_errors(units, risk, size, most, level, low, high)
+    deviations = replicate(units, largest_deviation, replicates, np.random.default_rng(rng), progress)
+    half_width = np.quantile(deviations, level) * unit_width
+    low = np.sin(np.clip(phi - half_width, 0, np.pi / 2)) ** 2 * largest_loss
+    high = np.sin(np.clip(phi + half_width, 0, np.pi / 2)) ** 2 * largest_loss
+    low, high = _widened_for_few_errors(units, risk, accepted_mass, largest_loss, level, low, high)
     return CurveBand(
         coverage=grid,
         risk=units.error_size * risk,
@@ -332,61 +364,75 @@ def _widened_for_few_errors(
     units: Units,
     risk: np.ndarray,
     accepted_mass: np.ndarray,
-    most: float,
+    largest_loss: float,
     level: float,
     low: np.ndarray,
     high: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Widen a band to the simultaneous limits of a proportion where few errors, or few right samples, are accepted.
 
-    Losses lie in [0, most]. `risk` and `accepted_mass` are those of the sample at each coverage of the band.
+    Losses lie in [0, largest_loss]. `risk` and `accepted_mass` are those of the sample at each coverage of the band.
     """
     order = argsort_descending(units.confidence)
     weight = units.mass_of(np.ones(len(units.loss)))[order]
-    loss = units.loss[order].astype(np.float64) / most
-    last = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - 1e-12))
+    loss = units.loss[order].astype(np.float64) / largest_loss
+    last = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
     last = np.minimum(last, len(order) - 1)
     clusters_per_sample = units.sampled / units.counted
     draws = _effective_count(weight, last) * clusters_per_sample
-    few = _effective_count(weight * loss, last) * clusters_per_sample
+    rarer_count = _effective_count(weight * loss, last) * clusters_per_sample
     if np.isin(loss, (0.0, 1.0)).all():
-        few = np.minimum(few, _effective_count(weight * (1 - loss), last) * clusters_per_sample)
-    share = np.clip(2 - few / FEW, 0.0, 1.0)
+        right_count = _effective_count(weight * (1 - loss), last) * clusters_per_sample
+        rarer_count = np.minimum(rarer_count, right_count)
+    share = np.clip(2 - rarer_count / FEW, 0.0, 1.0)  # 1 with up to FEW of them, 0 from twice as many on
     pointwise = pointwise_level(level, float(np.log(draws[-1] / draws[0])), len(draws))
-    proportion_low, proportion_high = proportion(risk / most, draws, draws, pointwise)
-    low = low - share * np.maximum(low - most * proportion_low, 0.0)
-    high = high + share * np.maximum(most * proportion_high - high, 0.0)
+    proportion_low, proportion_high = proportion(risk / largest_loss, draws, draws, pointwise)
+    low = low - share * np.maximum(low - largest_loss * proportion_low, 0.0)
+    high = high + share * np.maximum(largest_loss * proportion_high - high, 0.0)
     return low, high
 
 
 def _effective_count(mass: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """As many equal masses would vary as much as those up to each place: (sum)^2 / sum of squares; 0 of none."""
+    """Number of equal masses that would vary as much as mass[0], ..., mass[last]: (sum)^2 / sum of squares.
+
+    One number for each index in `last`; 0 where all masses are 0.
+    """
     total = np.cumsum(mass)[last]
     squares = np.cumsum(mass**2)[last]
     return np.asarray(total**2 / np.where(squares > 0, squares, 1.0))
 
 
 def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:
+    """The coverages of a band, ascending: those of the user, or 100 by default.
+
+    `n` is the number of answered samples and `share` their share of all. Raises InputError for a coverage out of range.
+    """
     if coverage is None:
         return np.linspace(min(1.0, max(0.05, 20 / n)), 1.0, 100) * share
     grid = np.sort(np.asarray(coverage, dtype=np.float64).reshape(-1))
-    if not len(grid) or not (grid[0] > 0 and grid[-1] <= share + 1e-12):  # NaN stands last
+    if not len(grid) or not (grid[0] > 0 and grid[-1] <= share + SUM_ROUNDING):  # NaN is sorted last
         raise InputError(f"curve_band: `coverage` must lie in (0, {share:g}], got {grid[:1]} to {grid[-1:]}.")
     return grid
 
 
-def _read(drawn: Draw, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Selective risk, and the mass accepted, at the least attainable coverage of each grid point."""
-    rows = drawn.rows
-    reached = np.cumsum(rows.mass, axis=1) / drawn.total[:, None]
-    asked = np.minimum(grid, reached[:, -1:])  # a replicate may answer a little less than the sample did
-    place = np.stack([np.searchsorted(r, a * (1 - 1e-12)) for r, a in zip(reached, asked)])
-    return np.take_along_axis(rows.accepted_loss / rows.accepted_mass, place, 1), np.take_along_axis(
-        rows.accepted_mass, place, 1
+def _read_at_coverages(draw: Draw, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Selective risk and accepted mass of each replicate, at the smallest attainable coverage of each grid point.
+
+    Both have shape (replicates, coverages).
+    """
+    rows = draw.rows
+    coverage = np.cumsum(rows.mass, axis=1) / draw.total[:, None]
+    requested = np.minimum(grid, coverage[:, -1:])  # a replicate may answer a little less than the sample did
+    row = np.stack(
+        [
+            np.searchsorted(replicate_coverage, replicate_grid * (1 - SUM_ROUNDING))
+            for replicate_coverage, replicate_grid in zip(coverage, requested)
+        ]
     )
+    risk = np.take_along_axis(rows.accepted_loss / rows.accepted_mass, row, 1)
+    return risk, np.take_along_axis(rows.accepted_mass, row, 1)
 
 
-def _stable(risk: np.ndarray, size: np.ndarray, most: float, per_mass: float) -> np.ndarray:
-    """Arcsine of the root of a proportion, its count of 0 lifted off the edge (Anscombe's 3/8)."""
-    n = size * per_mass
-    return np.asarray(np.arcsin(np.sqrt((risk / most * n + 0.375) / (n + 0.75))))
+def _arcsine_risk(share: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Arcsine of the root of a proportion of n, with Anscombe's 3/8 added so that a count of 0 is not at the edge."""
+    return np.asarray(np.arcsin(np.sqrt((share * n + 0.375) / (n + 0.75))))
