@@ -124,10 +124,10 @@ class Told:
         from abstain.metrics import by_name
 
         self._answer, self._by_name = answer, by_name
-        self.n, self.mass, self.ranges = answer.total.n, answer.total.W, len(answer.parts)
+        self.n, self.mass, self.ranges = answer.total.n, answer.total.W, len(answer.results)
         self.risk_at_coverage = {c: self[f"risk_at_coverage@{c}"].estimate for c in coverages}
         self.coverage_at_risk = {r: self[f"coverage_at_risk@{r}"].estimate for r in risks}
-        self.curve = None if answer.parts[0].curve is None else answer.points()
+        self.curve = None if answer.results[0].curve is None else answer.curve()
 
     def __getitem__(self, metric):
         from types import SimpleNamespace
@@ -142,18 +142,17 @@ def told(engine, data, *, coverages=(), risks=(), points=0, client=None, session
     """`Told` of the data, or of each group, by a module of `abstain.engines`."""
     from dataclasses import replace
 
-    from abstain.engines.finish import ask_for
-    from abstain.engines.read import question
+    from abstain.engines.finish import make_request
+    from abstain.engines.read import parse_one_pair
     from abstain.metrics import by_name
 
     own = {"client": client, "session": session}
-    name, columns, means = engine._ENGINE._asked(
-        "test", options | {k: own[k] for k in own if own[k] is not None}
-    )
+    columns, engine_options = engine._ENGINE._separate_options(options | own)
+    name = f"{engine._ENGINE.name}.test"
     points_of = [f"risk_at_coverage@{c}" for c in coverages] + [f"coverage_at_risk@{r}" for r in risks]
-    ask = ask_for(name, [by_name(m) for m in (*METRICS, *points_of)])
-    ask = replace(ask, curve=points, thresholds=points > 0)
-    found = engine._ENGINE.answers(name, data, question(name, columns), ask, **means)
+    request = make_request([by_name(m) for m in (*METRICS, *points_of)])
+    request = replace(request, curve_points=points, with_thresholds=points > 0)
+    found = engine._ENGINE.answer(name, data, parse_one_pair(name, columns), request, **engine_options)
     answers = {group: Told(answer, coverages, risks) for group, answer in found.items()}
     return answers if options.get("groups") else answers[None]
 

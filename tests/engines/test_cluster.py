@@ -11,7 +11,7 @@ import pytest
 import abstain
 from abstain.engines import cluster
 from abstain.engines import dask as engine
-from abstain.engines.read import question
+from abstain.engines.read import parse_one_pair
 
 from .conftest import write_parts
 from .definitions import influence
@@ -86,11 +86,11 @@ def test_a_worker_killed_in_the_second_pass_changes_nothing(two_models, tmp_path
     flag = str(tmp_path / "killed")
     original = cluster.finish_bundle
 
-    def deadly(pieces, places, ask):
+    def deadly(pieces, places, request):
         if not os.path.exists(flag):
             open(flag, "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
-        return original(pieces, places, ask)
+        return original(pieces, places, request)
 
     with (
         distributed.LocalCluster(
@@ -159,7 +159,7 @@ def test_groups_bring_their_answers_only(tmp_path, dask_client, monkeypatch):
 
 @pytest.mark.slow
 def test_ten_megabytes_are_enough_for_the_most_groups(tmp_path, dask_client, monkeypatch):
-    most = cluster.MOST_GROUPS
+    most = cluster.MAX_GROUPS
     assert 0 < traffic(20_000_000, tmp_path, dask_client, monkeypatch, groups=most) < 10_000_000
 
 
@@ -169,7 +169,7 @@ def test_ten_megabytes_are_enough_for_twenty_million_samples(tmp_path, dask_clie
 
 
 def test_a_part_of_a_file_knows_its_rows(two_models):
-    from abstain.engines.read import Fields, columns_of, file_parts, tables_in
+    from abstain.engines.read import Fields, file_parts, read_columns, read_tables
     from abstain.formats.table_files import find_files
 
     path, g1, *_ = two_models
@@ -177,8 +177,8 @@ def test_a_part_of_a_file_knows_its_rows(two_models):
     seen = []
 
     def confidences(part):
-        for spot, table in tables_in("test", part, fields, 1 << 20):
-            yield spot.start, columns_of(spot, table, fields)[0].confidence
+        for spot, table in read_tables("test", part, fields, 1 << 20):
+            yield spot.start, read_columns(spot, table, fields)[0].confidence
 
     for part in file_parts(files, 1000):
         for start, confidence in confidences(part):
@@ -212,7 +212,7 @@ def test_logits_of_frames_are_scored_on_the_way(as_list, tmp_path, dask_client, 
 def test_a_partition_with_a_column_of_right_answers():
     import pandas as pd
 
-    load = cluster.Loader("f", question("f", {"correct": "right"}))
+    load = cluster.Loader("f", parse_one_pair("f", {"correct": "right"}))
     frame = {"right": np.asarray([1, 0, 1]), "confidence": np.asarray([0.5, 0.25, 0.75])}
     assert load(pd.DataFrame(frame))[None].loss.tolist() == [False, True, False]
 

@@ -8,8 +8,8 @@ import pytest
 import abstain
 from abstain.core import tally
 from abstain.engines import files
-from abstain.engines.histogram import Histogram, histogram_of, joined, nothing
-from abstain.engines.ranges import Columns, gathered, split, window
+from abstain.engines.histogram import Histogram, empty_histogram, histogram_of, merge_histograms
+from abstain.engines.ranges import Columns, choose_window, collect_columns, split
 from abstain.errors import DataError
 
 from .conftest import told
@@ -24,7 +24,7 @@ def counts_small_data(monkeypatch):
     monkeypatch.setattr(files, "_COUNT_FROM", 1000)
     monkeypatch.setattr(files, "_SAMPLE_FROM", 1000)
     monkeypatch.setattr(files, "samples_that_fit", lambda *a: 3000)
-    monkeypatch.setattr(files, "_fits", lambda *a: False)
+    monkeypatch.setattr(files, "_fits_in_memory", lambda *a: False)
     seen = []
     real = tally.Tally.add
     monkeypatch.setattr(tally.Tally, "add", lambda self, l, g: (seen.append(len(l)), real(self, l, g))[1])
@@ -162,7 +162,9 @@ def test_every_sample_goes_to_its_range(ranges):
 
 def histogram(confidence):
     zeros = np.zeros(len(confidence), dtype=bool)
-    return joined([nothing(), histogram_of(zeros, confidence.astype(np.float32), None, 4096)], 4096)
+    return merge_histograms(
+        [empty_histogram(), histogram_of(zeros, confidence.astype(np.float32), None, 4096)], 4096
+    )
 
 
 def inside(ends, confidence):
@@ -173,7 +175,7 @@ def test_the_window_holds_most_samples_that_its_room_allows():
     rng = np.random.default_rng(6)
     g = 1 - rng.random(1 << 18, dtype=np.float32)
     for room in (48 << 20, 64 << 20, 200 << 20):
-        ends = window(histogram(g), 10**9, room)
+        ends = choose_window(histogram(g), 10**9, room)
         assert ends is not None
         assert 0.9 * room < tally.bytes_between(*ends) <= room + 8
         octaves = room / 8 / 2**23  # between 1/2 and 1 lie as many numbers as between 1/4 and 1/2
@@ -183,11 +185,11 @@ def test_the_window_holds_most_samples_that_its_room_allows():
 
 def test_the_window_leaves_out_what_is_sparse():
     g = 1 - np.random.default_rng(6).random(1 << 18, dtype=np.float32)
-    ends = window(histogram(g), 10**8, 4 << 30)
+    ends = choose_window(histogram(g), 10**8, 4 << 30)
     assert ends is not None
     # from 2^-(k+1) to 2^-k there are 1e8 / 2^(k + 1) samples on 2^23 numbers: more than half a sample each to 2^-4
     assert ends[0] == pytest.approx(2.0**-4, rel=0.01)
-    assert window(histogram(g), 10**6, 4 << 30) is None
+    assert choose_window(histogram(g), 10**6, 4 << 30) is None
 
 
 def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
@@ -195,7 +197,7 @@ def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
     few = (2.0 ** -rng.uniform(1, 30, 3000)).astype(np.float32)
     few[:20] = np.nextafter(few[20:40], np.float32(1))  # chance brings some very close together
     g = np.concatenate([1 - rng.random(200_000, dtype=np.float32) * np.float32(0.01), few])
-    ends = window(histogram(g), 10**8, 4 << 30)
+    ends = choose_window(histogram(g), 10**8, 4 << 30)
     assert ends is not None
     assert ends[0] > 0.9
 
@@ -203,18 +205,18 @@ def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
 @pytest.mark.parametrize("rows", [1 << 32, 1 << 40])
 def test_no_window_where_a_counter_could_overflow(rows):
     g = dense(10_000, np.random.default_rng(0))
-    assert window(histogram(g), (1 << 32) - 1, 1 << 30) is not None
-    assert window(histogram(g), rows, 1 << 30) is None
+    assert choose_window(histogram(g), (1 << 32) - 1, 1 << 30) is not None
+    assert choose_window(histogram(g), rows, 1 << 30) is None
 
 
 def test_no_window_over_nothing():
-    assert window(Histogram(np.empty(0), np.empty(0), np.empty((2, 0))), 10, 1 << 20) is None
+    assert choose_window(Histogram(np.empty(0), np.empty(0), np.empty((2, 0))), 10, 1 << 20) is None
 
 
 @pytest.mark.filterwarnings("error")
 def test_gathering_widens_what_is_there_and_nothing_else():
     first = Columns(np.asarray([True, False]), np.asarray([0.5, 0.25], dtype=np.float32))
     second = Columns(np.asarray([0.75]), np.asarray([1e300]))
-    found = gathered([first, second], 1_000_000)
+    found = collect_columns([first, second], 1_000_000)
     assert found.loss.tolist() == [1, 0, 0.75]
     assert found.confidence.tolist() == [0.5, 0.25, 1e300]

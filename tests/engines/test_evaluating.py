@@ -114,11 +114,11 @@ def test_the_command_line_has_groups_by_every_engine(
 
     pq.write_table(pa.table({"confidence": g, "loss": l, "group": group}), tmp_path / "t.parquet")
     monkeypatch.chdir(tmp_path)
-    ask = ["evaluate", "t.parquet", "--metrics", "aurc,risk", "--json"]
+    request = ["evaluate", "t.parquet", "--metrics", "aurc,risk", "--json"]
     memory, own = (
         {
             (e["score"], e["loss"], e["metric"], e["group"]): e["estimate"]
-            for e in json.loads(CliRunner().invoke(cli, [*ask, *more], catch_exceptions=False).stdout)[
+            for e in json.loads(CliRunner().invoke(cli, [*request, *more], catch_exceptions=False).stdout)[
                 "entries"
             ]
         }

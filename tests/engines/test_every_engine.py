@@ -19,7 +19,7 @@ def tiny_ranges(monkeypatch):
     monkeypatch.setattr(files, "samples_that_fit", lambda *a: 1500)
     import abstain.engines.files as filerun
 
-    monkeypatch.setattr(filerun, "_fits", lambda *a: False)
+    monkeypatch.setattr(filerun, "_fits_in_memory", lambda *a: False)
 
 
 OPTIONS = {"coverages": (0.5,), "risks": (0.2,), "points": 20}

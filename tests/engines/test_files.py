@@ -34,7 +34,7 @@ def tiny_ranges(monkeypatch):
     import abstain.engines.files as files
 
     monkeypatch.setattr(files, "samples_that_fit", lambda *a: 2000)
-    monkeypatch.setattr(files, "_fits", lambda *a: False)
+    monkeypatch.setattr(files, "_fits_in_memory", lambda *a: False)
 
 
 def write(path, kind, l, g):
@@ -198,7 +198,7 @@ def test_more_groups_than_files_may_be_open(sample, tmp_path, monkeypatch):
     l, g = sample
     labels = np.random.default_rng(6).integers(0, 40, len(l))
     path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "kind": labels})
-    monkeypatch.setattr(spill, "_MOST_OPEN", 7)
+    monkeypatch.setattr(spill, "_MAX_OPEN_FILES", 7)
     original, most = spill.Spill.append, []
 
     def counted(self, number, columns):
@@ -227,7 +227,7 @@ SCRIPT = """
 import resource, signal, sys, time
 from abstain.engines import files
 files.samples_that_fit = lambda *a: 2000
-files._fits = lambda *a: False
+files._fits_in_memory = lambda *a: False
 {more}
 print(repr(files.aurc({path!r}, {options})), flush=True)
 """
@@ -257,7 +257,7 @@ def test_a_full_disk_is_told_and_nothing_is_left(sample, tmp_path):
 def interrupted(path, options):
     """Start, and send Ctrl-C once the second pass has done five files."""
     more = """
-    original = files.Run.scatter
+    original = files.Run.partition
     def slow(self, *a):
         read, seen = self.read, []
         def held(file):
@@ -268,7 +268,7 @@ def interrupted(path, options):
                 time.sleep(60)
         self.read = held
         return original(self, *a)
-    files.Run.scatter = slow
+    files.Run.partition = slow
     """
     process = run(path, options, more)
     assert process.stdout.readline().strip() == "waiting"
@@ -295,14 +295,14 @@ def test_an_interrupted_run_is_taken_up_again(sample, tmp_path, tiny_ranges, mon
     from abstain.formats.table_files import find_files
 
     seen = []
-    original = files.Run.scatter
+    original = files.Run.partition
 
     def counted(self, *a):
         read = self.read
         self.read = lambda file: (seen.append(file), read(file))[1]
         return original(self, *a)
 
-    monkeypatch.setattr(files.Run, "scatter", counted)
+    monkeypatch.setattr(files.Run, "partition", counted)
     assert files.aurc(path, resume=keep) == pytest.approx(abstain.aurc(l, g), rel=1e-13)
     assert len(seen) == len(find_files("test", path)) - 5  # five were done before
     assert not os.path.exists(keep)
@@ -338,7 +338,7 @@ def test_a_column_of_right_answers(dtype, sample, tmp_path):
     l, g = sample
     path = write(tmp_path / "a.parquet", "parquet", (~l).astype(dtype), g)
     assert files.aurc(path, correct="loss") == pytest.approx(abstain.aurc(l, g), rel=1e-12)
-    with pytest.raises(InputError, match="not both"):
+    with pytest.raises(InputError, match="got both"):
         files.aurc(path, correct="loss", loss="loss")
 
 
@@ -362,7 +362,7 @@ def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, mo
         some = slice(5000 * k, 5000 * (k + 1))
         table = pa.table({"confidence": g[some], "loss": l[some], "team": team[some]})
         pa.parquet.write_table(table, tmp_path / "data" / f"{k}.parquet")
-    monkeypatch.setattr(files, "_fits", lambda *a: False)
+    monkeypatch.setattr(files, "_fits_in_memory", lambda *a: False)
     monkeypatch.setattr(files, "samples_that_fit", lambda *a: 2000)
     stopped = []
 
@@ -372,13 +372,13 @@ def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, mo
             stopped.append(1)
             raise KeyboardInterrupt
 
-    real = files._note
-    monkeypatch.setattr(files, "_note", note)
-    ask = {"resume": str(tmp_path / "kept"), "groups": groups}
+    real = files._save_progress
+    monkeypatch.setattr(files, "_save_progress", note)
+    request = {"resume": str(tmp_path / "kept"), "groups": groups}
     with pytest.raises(KeyboardInterrupt):
-        files.aurc(str(tmp_path / "data"), **ask)
+        files.aurc(str(tmp_path / "data"), **request)
     monkeypatch.setattr(files, "samples_that_fit", lambda *a: 3500)
-    found = files.aurc(str(tmp_path / "data"), **ask)
+    found = files.aurc(str(tmp_path / "data"), **request)
     if groups is None:
         assert found == pytest.approx(abstain.aurc(l, g), rel=1e-12)
     else:
@@ -432,7 +432,7 @@ ODD_LISTS = {
 @pytest.mark.parametrize("kind", ODD_LISTS)
 def test_lists_of_logits_of_other_lengths_are_refused_by_their_row(kind, tmp_path):
     from abstain.engines import cluster
-    from abstain.engines.read import question
+    from abstain.engines.read import parse_one_pair
 
     rows, row = ODD_LISTS[kind]
     table = pa.table({"z": pa.array(rows), "label": np.zeros(len(rows), dtype=int)})
@@ -441,7 +441,7 @@ def test_lists_of_logits_of_other_lengths_are_refused_by_their_row(kind, tmp_pat
         DataError, match=rf"files.aurc: rows of `z` must be lists of one length .* row {row}\."
     ):
         files.aurc(tmp_path, logits="z", labels="label")
-    load = cluster.Loader("f", question("f", {"logits": "z", "labels": "label"}))
+    load = cluster.Loader("f", parse_one_pair("f", {"logits": "z", "labels": "label"}))
     for part in (table, table.to_batches()[0], table.to_pandas()):
         with pytest.raises(DataError, match=rf"f: rows of `z` must be lists .* a partition, row {row}\."):
             load(part)

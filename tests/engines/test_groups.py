@@ -7,7 +7,7 @@ import pytest
 
 from abstain.engines import cluster, dask, spark
 from abstain.engines.ranges import Columns
-from abstain.engines.read import by_label, labels_of
+from abstain.engines.read import read_group_labels, split_by_group
 from abstain.errors import DataError, InputError
 
 from .conftest import told, write_parts
@@ -50,7 +50,7 @@ def engine_of(name, request):
 
         patch = request.getfixturevalue("monkeypatch")
         patch.setattr(files, "samples_that_fit", lambda *a: 1000)
-        patch.setattr(files, "_fits", lambda *a: False)
+        patch.setattr(files, "_fits_in_memory", lambda *a: False)
         return files, {}
     if name == "dask":
         return dask, {"client": request.getfixturevalue("dask_client")}
@@ -129,7 +129,7 @@ def test_weight_zero_takes_its_sample_and_its_group_away(name, tmp_path, request
 
 @pytest.mark.parametrize("name", ["dask", "spark"])
 def test_too_many_groups_are_refused(name, tmp_path, request):
-    n = cluster.MOST_GROUPS + 1
+    n = cluster.MAX_GROUPS + 1
     columns = {"confidence": np.arange(n) / n, "loss": np.arange(n) % 3 == 0, "id": np.arange(n)}
     path = write_parts(tmp_path / "d", columns)
     engine, where = engine_of(name, request)
@@ -159,15 +159,15 @@ def test_groups_share_tasks(dask_client):
     }
     survey = cluster.survey_groups(groups, "test")
     rows = sum(c.rows for c in groups.values())
-    found = cluster.numbering_for(survey, 4)
-    assert found.total >= 100 + 2  # the large one is cut
-    assert found.bundles <= 6
-    parts, sums = cluster.bundled(groups, found, keep=True)
+    found = cluster.number_ranges(survey, 4)
+    assert found.range_count >= 100 + 2  # the large one is cut
+    assert found.bundle_count <= 6
+    parts, sums = cluster.split_into_bundles(groups, found, keep_ties=True)
     sizes = [sum(columns.rows for _, columns in part) for part in parts]
     assert sum(sizes) == rows
     assert max(sizes) < 1.3 * rows / 4
     for number, columns in (pair for part in parts for pair in part):
-        group = next(g for g in groups if found.of(g).start <= number < found.of(g).stop)
+        group = next(g for g in groups if found.ranges_of(g).start <= number < found.ranges_of(g).stop)
         assert np.isin(columns.confidence, groups[group].confidence).all()
         assert sums.sums[0, number] == columns.rows
         assert sums.sums[1, number] == columns.loss.sum()
@@ -177,8 +177,8 @@ def test_a_heavy_tie_in_a_group_is_a_range_of_its_own():
     rng = np.random.default_rng(7)
     g = np.where(rng.random(50_000) < 0.7, 1.0, rng.random(50_000))
     survey = cluster.survey_groups({"a": Columns(g < 0.5, g), "b": Columns(g[:9] < 0.5, g[:9])}, "test")
-    found = cluster.numbering_for(survey, 5)
-    _, sums = cluster.bundled({"a": Columns(g < 0.5, g)}, found)
+    found = cluster.number_ranges(survey, 5)
+    _, sums = cluster.split_into_bundles({"a": Columns(g < 0.5, g)}, found)
     heavy = int(np.argmax(sums.count))
     assert sums.low[heavy] == sums.high[heavy] == 1.0
     assert sums.count[heavy] == (g == 1).sum()
@@ -199,11 +199,11 @@ def test_labels_name_every_sample(values, names):
     frame = pd.Series(values)
     columns = [pa.array(values), pa.chunked_array([values[:1], values[1:]]), frame, frame.astype("category")]
     for column in columns:
-        labels = labels_of("test", "kind", column)
+        labels = read_group_labels("test", "kind", column)
         assert [labels.names[code] for code in labels.codes] == names
         assert len(set(labels.names)) == len(labels.names)
         rows = Columns(np.zeros(4), np.arange(4.0))
-        parts = {label: part.confidence.tolist() for label, part in by_label(rows, labels)}
+        parts = {label: part.confidence.tolist() for label, part in split_by_group(rows, labels)}
         assert parts == {k: [i for i, n in enumerate(names) if n == k] for k in names}
 
 
@@ -211,4 +211,4 @@ def test_ids_are_refused_before_anything_is_made_for_each_of_them(monkeypatch):
     monkeypatch.setattr(cluster.Survey, "add", lambda *arguments: pytest.fail("surveyed them all the same"))
     one = Columns(np.zeros(2), np.asarray([0.1, 0.2]), None)
     with pytest.raises(InputError, match="at most 2,000 groups, got more"):
-        cluster.survey_groups(dict.fromkeys(range(cluster.MOST_GROUPS + 1), one), "dask.aurc")
+        cluster.survey_groups(dict.fromkeys(range(cluster.MAX_GROUPS + 1), one), "dask.aurc")

@@ -66,7 +66,7 @@ def same(found, truth):
 @pytest.fixture
 def tiny_ranges(monkeypatch):
     monkeypatch.setattr(files, "samples_that_fit", lambda *a: 300)
-    monkeypatch.setattr(files, "_fits", lambda *a: False)
+    monkeypatch.setattr(files, "_fits_in_memory", lambda *a: False)
 
 
 @pytest.mark.parametrize("groups", [None, "kind"])

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import abstain
 from abstain.cli import cli
 from abstain.engines import files, spill
-from abstain.engines.ranges import Columns, gathered
+from abstain.engines.ranges import Columns, collect_columns
 from abstain.engines.spill import Spill
 from abstain.errors import DataError, InputError
 from abstain.evaluation import Comparison
@@ -78,7 +78,7 @@ def test_joint_influences_by_the_definition(cut, weighted, models, stored, reque
     if cut != "one range":
         request.getfixturevalue("tiny")
     if cut == "refined":
-        monkeypatch.setattr(spill, "MOST_RANGES", 1)  # every range is too full at first
+        monkeypatch.setattr(spill, "MAX_RANGES", 1)  # every range is too full at first
     found = files.compare(stored, **BOTH, sample_weight="w" if weighted else None)
     check(found, models, models[-1] if weighted else np.ones(N))
 
@@ -210,10 +210,10 @@ def test_the_command_line_ranks_two_tables(tmp_path, monkeypatch):
     pq.write_table(pa.table({"confidence": g2, "loss": l2}), tmp_path / "two.parquet")
     monkeypatch.chdir(tmp_path)
     for more in ([], ["--metric", "aurc:loo"], ["--level", "0.9"]):
-        ask = ["compare", "one.parquet", "two.parquet", "--json", *more]
+        request = ["compare", "one.parquet", "two.parquet", "--json", *more]
         memory, own = (
             Comparison.from_json(
-                CliRunner().invoke(cli, [*ask, "--engine", engine], catch_exceptions=False).stdout
+                CliRunner().invoke(cli, [*request, "--engine", engine], catch_exceptions=False).stdout
             )
             for engine in ("memory", "files")
         )
@@ -283,7 +283,7 @@ def test_what_travels_along_comes_back_from_disk(tmp_path):
                 if a is not None:
                     np.testing.assert_array_equal(a, b)
                     assert a.dtype == b.dtype
-        whole = gathered(store.pieces(3), 12)._replace(weight=None)
+        whole = collect_columns(store.pieces(3), 12)._replace(weight=None)
         np.testing.assert_array_equal(whole.extra, np.concatenate([first.extra, second.extra], axis=1))
         assert whole.rows == 10
 

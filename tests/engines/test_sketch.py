@@ -10,7 +10,7 @@ import pytest
 
 import abstain
 from abstain.engines import Sketch
-from abstain.engines.histogram import Histogram, as_bins, joined
+from abstain.engines.histogram import Histogram, as_bins, merge_histograms
 from abstain.errors import DataError, InputError
 
 N = 1_000_000
@@ -235,7 +235,7 @@ def test_overlapping_histogram_bound_every_arrangement(seed):
             found = area(bins, most)
             truth = metric(l, g)
             assert found.low - 1e-12 <= truth <= found.high + 1e-12
-    fewer = joined([items], 2)
+    fewer = merge_histograms([items], 2)
     assert len(fewer) <= 2
     found = confidence_bins.aurc(as_bins(fewer, most, True), most)
     assert found.low - 1e-12 <= abstain.aurc(l, g) <= found.high + 1e-12

@@ -138,7 +138,7 @@ def test_files_and_block_tables(weights, spilled, tmp_path, monkeypatch):
 
     if spilled:
         monkeypatch.setattr(files, "samples_that_fit", lambda *a: 300)
-        monkeypatch.setattr(files, "_fits", lambda *a: False)
+        monkeypatch.setattr(files, "_fits_in_memory", lambda *a: False)
     l, g, rng = sample(1500, 5)
     w = {None: None, "whole": rng.integers(1, 4, 1500) * 1.0, "fractional": rng.random(1500) + 0.1}[weights]
     columns = {"confidence": g, "loss": 10 * l, "other": 10 * np.roll(l, 9), "sure": rng.random(1500)}

@@ -155,12 +155,12 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
     `columns` are those that `ReadOptions.engine_columns` returned.
     """
     from abstain.engines import Sketch
-    from abstain.engines.read import Loader, question
+    from abstain.engines.read import Loader, parse_one_pair
 
     if "groups" in columns:
         raise click.UsageError("a sketch has no groups: leave that column out, or use --engine files.")
     has_class_scores = "logits" in columns
-    loader = Loader("evaluate", question("evaluate", columns))
+    loader = Loader("evaluate", parse_one_pair("evaluate", columns))
     sketch = Sketch()
     for part in find_files("evaluate", file):
         for columns_by_group in loader.batches(part):

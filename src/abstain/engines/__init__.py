@@ -1,18 +1,18 @@
 """A billion predictions: a certified stream (`Sketch`), files larger than memory, Dask and Spark.
 
-Blocks merge by addition, so each engine cuts the confidence axis into ranges, gives every range to whoever
-has room, and finishes the pieces with the one core. Each heavy dependency is loaded on first use.
+Sums by confidence merge by addition. So each engine cuts the confidence axis into ranges, finishes every range in the
+process that holds its samples, and adds up the results. Each heavy dependency is loaded on first use.
 
 Where to look:
 
 ===============  ===============================================================================================
 for users        `engine` (the functions of all exact engines), `files`, `dask`, `spark`, `sketch`
 samples          `read` (files and tables to columns), `ranges` (cut, split, add up, count), `histogram`, `spill`
-answers          `finish` (a range's part of every answer, and the parts together), `paired` (two models)
+results          `finish` (from a range to its part of every result, and all parts together), `paired` (two models)
 clusters         `cluster` (the plan as tasks), executed by `dask` and `spark`
 ===============  ===============================================================================================
 
-An engine of your own yields `Blocks`, a mergeable table with all sums that an error bar reads, for each score and
+An engine of your own returns `Blocks`, a mergeable table with all sums that an error bar needs, for each score and
 loss, or a whole `Evaluation`; see `abstain.evaluation.register_engine`.
 """
 

@@ -1,8 +1,8 @@
 """The plan as tasks for a cluster: small functions of one partition or one bundle, and the passes in their order.
 
-Whoever executes them (Dask, Spark) moves samples between machines; the driver sees histograms and sums only. The
-ranges of all groups stand in one numbering, and a bundle is the ranges that one task finishes: small groups share a
-task, large ones are cut into several, so the number of tasks follows the samples, not the groups.
+Dask and Spark execute the tasks and move samples between machines; the driver sees histograms and sums only. The
+ranges of all groups have one numbering. A bundle is the ranges that one task finishes: small groups share a task,
+large ones are cut into several, so the number of tasks depends on the samples, not on the groups.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from abstain.engines import finish
+from abstain.core.stretch import Totals
+from abstain.engines import finish, paired
 from abstain.engines.engine import Engine
-from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place, Standing
-from abstain.engines.histogram import joined, nothing
+from abstain.engines.finish import Answer, EngineRequest, RangePosition, RangeResult
+from abstain.engines.histogram import empty_histogram, merge_histograms
+from abstain.engines.paired import PairComparison, PairRequest, RangeInfluence
 from abstain.engines.ranges import (
     Columns,
     Groups,
     RangeSums,
     Survey,
-    cuts_for,
-    joined_columns,
-    lone,
-    no_sums,
+    choose_cuts,
+    concatenate_columns,
+    empty_sums,
+    has_one_confidence,
     split,
 )
 from abstain.engines.read import Fields, Loader
@@ -37,57 +39,61 @@ from abstain.evaluation.results import Comparison
 
 SAMPLES_PER_RANGE = 4_000_000
 SAMPLES_PER_PARTITION = 4_000_000
-MOST_GROUPS = 2_000  # about two kilobytes each come to the driver
-MOST_POINTS = 200_000  # of all curves together, 32 bytes each
-_PER_TASK = 1 << 16  # samples of a partition that enter the histogram
+MAX_GROUPS = 2_000  # about two kilobytes each come to the driver
+MAX_POINTS = 200_000  # of all curves together, 32 bytes each
+_MAX_TASKS = 4096
+_MIN_SAMPLES_PER_TASK = 10_000
+_SURVEYED_PER_PARTITION = 1 << 16  # samples of a partition that enter the histogram
 _STRETCHES = 1 << 12  # of the histograms of all groups together
-_LEAST = 4  # worth keeping: below a thousandth of all samples a group is cut by nobody, up to 4e9 samples
+_MIN_STRETCHES = (
+    4  # a group with fewer, a thousandth of all samples, is never cut, so its histogram is dropped
+)
 
-Bundle = list[tuple[int, Columns]]  # samples of some ranges, by number
-Work = Callable[..., Any]
+Bundle = list[tuple[int, Columns]]  # samples of some ranges, each with the number of its range
+Task = Callable[..., Any]
 
 
 # the survey -------------------------------------------------------------------------------------------------
 
 
-def survey_groups(groups: Groups, name: str) -> Survey:
-    """Histograms of some of the samples, scaled to all of them."""
-    _check_groups(name, len(groups))
+def survey_groups(groups: Groups, function: str) -> Survey:
+    """The survey of one partition: histograms of some of its samples, scaled to all of them."""
+    _check_group_count(function, len(groups))
     total = sum(columns.rows for columns in groups.values())
-    survey, rng = Survey(), np.random.default_rng(total)
-    survey.add(groups, max(1, total // _PER_TASK), rng)
+    survey = Survey()
+    survey.add(groups, max(1, total // _SURVEYED_PER_PARTITION), np.random.default_rng(total))
     for group, histogram in survey.histogram.items():
-        # one in so many: a partition counts by its samples, however many of them were looked at
+        # a partition counts by all of its samples, however few of them entered the histogram
         scale = groups[group].rows / max(histogram.mass.sum(), 1.0)
         survey.histogram[group] = replace(histogram, sums=histogram.sums * scale)
-    return _thinned(survey)
+    return _limit_histograms(survey)
 
 
-def merge_surveys(surveys: Sequence[Survey], name: str) -> Survey:
-    """One survey of several."""
+def merge_surveys(surveys: Sequence[Survey], function: str) -> Survey:
+    """One survey of several partitions."""
     survey = Survey().include(*surveys)
-    _check_groups(name, len(survey.rows))
-    return _thinned(survey)
+    _check_group_count(function, len(survey.rows))
+    return _limit_histograms(survey)
 
 
-def _check_groups(name: str, number: int) -> None:
-    """A column of ids is refused before a histogram is made for each of them."""
-    if number > MOST_GROUPS:
+def _check_group_count(function: str, group_count: int) -> None:
+    """InputError for too many groups, such as a column of ids, before each gets a histogram."""
+    if group_count > MAX_GROUPS:
         raise InputError(
-            f"{name}: `groups` must name a column of at most {MOST_GROUPS:,} groups, got more. The answers of all "
+            f"{function}: `groups` must name a column of at most {MAX_GROUPS:,} groups, got more. The answers of all "
             f"groups come to the driver. Take coarser groups, or `abstain.engines.files`, which has no such limit."
         )
 
 
-def _thinned(survey: Survey) -> Survey:
-    """However many groups there are, their histograms together stay about as large as that of one."""
+def _limit_histograms(survey: Survey) -> Survey:
+    """Coarsen the histograms of many groups, so that all together stay about as large as that of one."""
     if len(survey.rows) > 1:
         for group, histogram in list(survey.histogram.items()):
-            most = _STRETCHES * survey.rows[group] // survey.total
-            if most < _LEAST:
+            stretches = _STRETCHES * survey.rows[group] // survey.total
+            if stretches < _MIN_STRETCHES:
                 del survey.histogram[group]
             else:
-                survey.histogram[group] = joined([histogram], most)
+                survey.histogram[group] = merge_histograms([histogram], stretches)
     return survey
 
 
@@ -95,250 +101,328 @@ def _thinned(survey: Survey) -> Survey:
 
 
 @dataclass(frozen=True)
-class Numbering:
-    """Where the ranges of each group start, the number of each group's first, and the bundle of each range."""
+class RangeNumbers:
+    """One numbering of the ranges of all groups.
+
+    Parameters
+    ----------
+    cuts : dict
+        Where the ranges of each group start, ascending (the first range has no start).
+    first : dict
+        The number of each group's first range.
+    bundle : ndarray, shape (ranges,)
+        The bundle of each range.
+    """
 
     cuts: dict[Any, np.ndarray]
     first: dict[Any, int]
     bundle: np.ndarray
 
     @property
-    def total(self) -> int:
+    def range_count(self) -> int:
         """Number of ranges."""
         return len(self.bundle)
 
     @property
-    def bundles(self) -> int:
+    def bundle_count(self) -> int:
         """Number of bundles."""
         return int(self.bundle[-1]) + 1
 
-    def of(self, group: Any) -> slice:
-        """The ranges of a group."""
+    def ranges_of(self, group: Any) -> slice:
+        """The numbers of a group's ranges."""
         start = self.first[group]
         return slice(start, start + len(self.cuts[group]) + 1)
 
     def by_bundle(self, values: Mapping[int, Any]) -> dict[int, dict[int, Any]]:
-        """What is known of ranges, bundle by bundle."""
-        found: dict[int, dict[int, Any]] = {}
+        """Values by number of the range, grouped by bundle."""
+        values_of_bundle: dict[int, dict[int, Any]] = {}
         for number, value in values.items():
-            found.setdefault(int(self.bundle[number]), {})[number] = value
-        return found
+            values_of_bundle.setdefault(int(self.bundle[number]), {})[number] = value
+        return values_of_bundle
 
-    def places(self, sums: RangeSums) -> dict[int, Place]:
-        """What lies above each range that holds samples, within its group; most confident first in each group."""
-        places = {}
+    def positions(self, sums: RangeSums) -> dict[int, RangePosition]:
+        """The position of each range that holds samples, within its group; most confident first in each group."""
+        positions = {}
         for group, first in self.first.items():
-            own = sums.of(self.of(group))
-            above, total = own.above(), own.total()
-            for at in np.flatnonzero(own.count)[::-1].tolist():
-                places[first + at] = Place(float(above[0, at]), float(above[1, at]), total)
-        return places
+            group_sums = sums.select(self.ranges_of(group))
+            mass_above, loss_above = group_sums.above()
+            total = group_sums.total()
+            for place in np.flatnonzero(group_sums.count)[::-1].tolist():
+                positions[first + place] = RangePosition(
+                    float(mass_above[place]), float(loss_above[place]), total
+                )
+        return positions
 
 
-def numbering_for(survey: Survey, tasks: int) -> Numbering:
-    """Ranges of at most about a share of `1 / tasks` of all samples, filled into about as many bundles."""
-    rows = survey.total
+def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
+    """Cut groups into ranges of at most about a share of `1 / task_count` of all samples, and bundle these."""
+    all_rows = survey.total
     cuts: dict[Any, np.ndarray] = {}
     first: dict[Any, int] = {}
     sizes: list[float] = []
-    for group, own in survey.rows.items():
-        histogram = survey.histogram.get(group, nothing())
-        cuts[group] = cuts_for(histogram, -(-own * tasks // rows))
+    for group, rows in survey.rows.items():
+        histogram = survey.histogram.get(group, empty_histogram())
+        cuts[group] = choose_cuts(histogram, -(-rows * task_count // all_rows))
         first[group] = len(sizes)
-        number = len(cuts[group]) + 1
-        mass = np.bincount(np.searchsorted(cuts[group], histogram.low, "right"), histogram.mass, number)
-        mass = mass * (own / max(mass.sum(), 1.0)) if len(histogram) else np.full(number, own / number)
-        sizes += np.where(lone(cuts[group]), 0.0, mass).tolist()  # a tie is told by its sums: nobody sends it
-    return Numbering(cuts, first, _bundles(sizes, rows / tasks))
+        range_count = len(cuts[group]) + 1
+        if len(histogram):
+            range_of_stretch = np.searchsorted(cuts[group], histogram.low, "right")
+            mass = np.bincount(range_of_stretch, histogram.mass, range_count)
+            range_sizes = mass * (rows / max(mass.sum(), 1.0))
+        else:
+            range_sizes = np.full(range_count, rows / range_count)
+        range_sizes = np.where(
+            has_one_confidence(cuts[group]), 0.0, range_sizes
+        )  # no samples are sent for a tie
+        sizes += range_sizes.tolist()
+    return RangeNumbers(cuts, first, _fill_bundles(sizes, all_rows / task_count))
 
 
-def _bundles(sizes: Sequence[float], room: float) -> np.ndarray:
-    found, held, at = [], 0.0, 0
+def _fill_bundles(sizes: Sequence[float], samples_per_bundle: float) -> np.ndarray:
+    """The bundle of each range: ranges follow one another, and a new bundle starts when the next would not fit."""
+    bundles = []
+    bundle = 0
+    filled = 0.0
     for size in sizes:
-        if held and held + size > room:
-            at, held = at + 1, 0.0
-        found.append(at)
-        held += size
-    return np.asarray(found)
+        if filled and filled + size > samples_per_bundle:
+            bundle += 1
+            filled = 0.0
+        bundles.append(bundle)
+        filled += size
+    return np.asarray(bundles)
 
 
-def bundled(
-    groups: Mapping[Any, Columns], numbering: Numbering, keep: bool = False
+def split_into_bundles(
+    groups: Mapping[Any, Columns], numbers: RangeNumbers, keep_ties: bool = False
 ) -> tuple[list[Bundle], RangeSums]:
-    """The samples of each bundle, by range, and the sums of every range; `keep` as in `ranges.split`."""
-    found: list[Bundle] = [[] for _ in range(numbering.bundles)]
-    total = no_sums(numbering.total)
+    """The samples of each bundle, by range, and the sums of every range; `keep_ties` as in `ranges.split`."""
+    bundles: list[Bundle] = [[] for _ in range(numbers.bundle_count)]
+    all_sums = empty_sums(numbers.range_count)
     for group, columns in groups.items():
-        here = numbering.of(group)
-        parts, sums = split(columns, numbering.cuts[group], keep=keep)
-        total.sums[:, here], total.low[here], total.high[here] = sums.sums, sums.low, sums.high
-        for number, part in enumerate(parts, here.start):
+        group_ranges = numbers.ranges_of(group)
+        parts, sums = split(columns, numbers.cuts[group], keep_ties=keep_ties)
+        all_sums.sums[:, group_ranges] = sums.sums
+        all_sums.low[group_ranges] = sums.low
+        all_sums.high[group_ranges] = sums.high
+        for number, part in enumerate(parts, group_ranges.start):
             if part.rows:
-                found[numbering.bundle[number]].append((number, part))
-    return found, total
+                bundles[numbers.bundle[number]].append((number, part))
+    return bundles, all_sums
 
 
 def by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
-    """The samples of each range of a bundle, from all partitions."""
-    found: dict[int, list[Columns]] = {}
-    for number, columns in (pair for piece in pieces for pair in piece):
-        found.setdefault(number, []).append(columns)
-    for number in sorted(found):
-        yield number, joined_columns(found.pop(number))
+    """Number and samples of each range of a bundle; `pieces` holds that bundle from every partition."""
+    columns_of_range: dict[int, list[Columns]] = {}
+    for piece in pieces:
+        for number, columns in piece:
+            columns_of_range.setdefault(number, []).append(columns)
+    for number in sorted(columns_of_range):
+        yield number, concatenate_columns(columns_of_range.pop(number))
 
 
 # tasks ------------------------------------------------------------------------------------------------------
 
 
-def plan(name: str, fields: Fields, survey: Survey, ask: Ask, at_least: int) -> Numbering:
-    """As many ranges as needed to keep each small, and enough to keep every worker busy."""
+def plan(
+    function: str, fields: Fields, survey: Survey, request: EngineRequest, min_tasks: int
+) -> RangeNumbers:
+    """Choose ranges: enough to keep each small and every worker busy. InputError for requests that are too large."""
     rows = survey.total
+    group_count = len(survey.rows)
     if not rows:
-        raise InputError(f"{name}: needs at least one sample, the data holds none.")
-    if ask.curve * len(survey.rows) > MOST_POINTS:
+        raise InputError(f"{function}: needs at least one sample, the data holds none.")
+    if request.curve_points * group_count > MAX_POINTS:
         raise InputError(
-            f"{name}: `points` must be at most {MOST_POINTS // len(survey.rows):,} for {len(survey.rows):,} groups, "
-            f"got {ask.curve:,}. The points of all curves come to the driver."
+            f"{function}: `points` must be at most {MAX_POINTS // group_count:,} for {group_count:,} groups, "
+            f"got {request.curve_points:,}. The points of all curves come to the driver."
         )
-    finish.check_weights(name, fields, survey, ask)
-    tasks = max(-(-rows // SAMPLES_PER_RANGE), min(at_least, -(-rows // 10_000)))
-    return numbering_for(survey, min(tasks, 4096))
+    finish.check_weights(function, fields, survey, request)
+    tasks_for_size = -(-rows // SAMPLES_PER_RANGE)
+    tasks_for_workers = min(min_tasks, -(-rows // _MIN_SAMPLES_PER_TASK))
+    return number_ranges(survey, min(max(tasks_for_size, tasks_for_workers), _MAX_TASKS))
 
 
-def split_part(part: Any, load: Loader, numbering: Numbering) -> tuple[list[Bundle], RangeSums]:
+def split_partition(part: Any, load: Loader, numbers: RangeNumbers) -> tuple[list[Bundle], RangeSums]:
     """Second pass over one partition: its samples by bundle, and the sums of every range."""
-    return bundled(load(part), numbering, keep=load.other is not None)
+    return split_into_bundles(load(part), numbers, keep_ties=load.second_fields is not None)
 
 
-def sums_of(parts: Sequence[RangeSums]) -> RangeSums:
-    """Sums over all partitions."""
-    return parts[0].plus(*parts[1:])
+def merge_sums(parts: Sequence[RangeSums]) -> RangeSums:
+    """The sums over all partitions."""
+    return parts[0].merge(*parts[1:])
 
 
-def finish_bundle(pieces: Sequence[Bundle], places: Mapping[int, Place], ask: Ask) -> dict[int, Finished]:
-    """The parts of a bundle's ranges, brought together from all partitions."""
-    return {
-        number: finish.finish(columns, places[number], ask)
-        for number, columns in by_range(pieces)
-        if number in places
-    }
+def finish_bundle(
+    pieces: Sequence[Bundle], positions: Mapping[int, RangePosition], request: EngineRequest
+) -> dict[int, RangeResult]:
+    """The results of a bundle's ranges, by number; `pieces` holds the bundle from every partition."""
+    results = {}
+    for number, columns in by_range(pieces):
+        if number in positions:
+            results[number] = finish.finish_range(columns, positions[number], request)
+    return results
 
 
-def turn_bundle(
-    pieces: Sequence[Bundle], standing: Mapping[int, Standing], ask: Ask, numbering: Numbering
+def pass_bundle_to_second_model(
+    pieces: Sequence[Bundle],
+    influences: Mapping[int, RangeInfluence],
+    request: EngineRequest,
+    numbers: RangeNumbers,
 ) -> tuple[list[Bundle], RangeSums]:
-    """The samples of a bundle with their first influence in hand, by bundles of the second model."""
-    moved = [finish.turned(columns, standing[number], ask) for number, columns in by_range(pieces)]
-    return bundled({None: joined_columns(moved)} if moved else {}, numbering, keep=True)
+    """The samples of a bundle with their influence on the first area, by bundles of the second model.
+
+    `numbers` is the numbering of the second model.
+    """
+    moved = [
+        paired.pass_to_second_model(columns, influences[number], request)
+        for number, columns in by_range(pieces)
+    ]
+    groups = {None: concatenate_columns(moved)} if moved else {}
+    return split_into_bundles(groups, numbers, keep_ties=True)
 
 
-def joint_bundle(
-    pieces: Sequence[Bundle], standing: Mapping[int, Standing], ask: Ask, rates: tuple[float, float]
+def joint_sums_of_bundle(
+    pieces: Sequence[Bundle],
+    influences: Mapping[int, RangeInfluence],
+    request: EngineRequest,
+    rates: tuple[float, float],
 ) -> np.ndarray:
-    """The joint sums of a bundle of the second model."""
-    found = [finish.joint_sums(columns, standing[number], ask, rates) for number, columns in by_range(pieces)]
-    return np.sum([np.zeros(3), *found], axis=0)
+    """The joint sums of a bundle of the second model, see `paired.joint_sums`."""
+    sums = np.zeros(3)
+    for number, columns in by_range(pieces):
+        sums = sums + paired.joint_sums(columns, influences[number], request, rates)
+    return sums
 
 
 # passes -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Found:
-    """What one execution of the plan has found; `held` are the samples by bundle, as the engine keeps them."""
+@dataclass(frozen=True, kw_only=True)
+class PlanResult:
+    """What one execution of the plan returns; `stored` are the samples by bundle, in the form the engine keeps them."""
 
     survey: Survey
-    numbering: Numbering
+    numbers: RangeNumbers
     sums: RangeSums
-    parts: dict[int, Finished]
-    ask: Ask
-    held: Any
+    results: dict[int, RangeResult]
+    request: EngineRequest
+    stored: Any
 
-    def answer(self, group: Any, best: Found | None = None) -> Answer:
-        """Of a group."""
-        total = self.sums.of(self.numbering.of(group)).total()
-        return Answer(total, self.ask, self.of(group), best.of(group) if best else ())
+    def answer(self, group: Any, oracle: PlanResult | None = None) -> Answer:
+        """The answer for a group; `oracle` is the result of the pass in the order of the losses."""
+        oracle_results = [] if oracle is None else oracle.results_of(group)
+        return Answer(self.total_of(group), self.request, self.results_of(group), oracle_results)
 
-    def of(self, group: Any) -> list[Finished]:
-        """The parts of a group, most confident range first."""
-        here = self.numbering.of(group)
-        return [self.parts[n] for n in range(here.stop - 1, here.start - 1, -1) if n in self.parts]
+    def total_of(self, group: Any) -> Totals:
+        """The totals of a group."""
+        return self.sums.select(self.numbers.ranges_of(group)).total()
 
-    def standings(self) -> dict[int, dict[int, Standing]]:
-        """Of all ranges of a plan without groups, by bundle."""
-        places = self.numbering.places(self.sums)
-        found = finish.standings(self.of(None), list(places.values()), self.ask)
-        return self.numbering.by_bundle(dict(zip(places, found)))
+    def results_of(self, group: Any) -> list[RangeResult]:
+        """The range results of a group, most confident range first."""
+        ranges = self.numbers.ranges_of(group)
+        descending = range(ranges.stop - 1, ranges.start - 1, -1)
+        return [self.results[number] for number in descending if number in self.results]
+
+    def influences_by_bundle(self) -> dict[int, dict[int, RangeInfluence]]:
+        """What the influences in each range need from the others, by bundle; for a plan without groups."""
+        positions = self.numbers.positions(self.sums)
+        influences = paired.range_influences(self.results_of(None), list(positions.values()), self.request)
+        return self.numbers.by_bundle(dict(zip(positions, influences)))
 
 
 class ClusterRun(ABC):
-    """The plan over some data; how samples and answers travel is left to Dask and Spark."""
+    """The plan over some data; Dask and Spark define how samples and results are moved."""
 
     cores: int
 
     @abstractmethod
-    def merged(self, work: Work, load: Loader, merge: Work, stage: str) -> Any:
-        """What `work` makes of each partition, merged a few at a time; None if there is no partition."""
+    def reduce_partitions(self, task: Task, load: Loader, merge: Task, stage: str) -> Any:
+        """`task(groups)` of each partition, merged a few at a time; None if there is no partition."""
 
     @abstractmethod
-    def split(self, load: Loader, numbering: Numbering, stage: str) -> tuple[Any, RangeSums]:
-        """The samples by bundle, to be held wherever they are, and the sums of every range."""
+    def split(self, load: Loader, numbers: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
+        """The samples by bundle, stored wherever the engine likes, and the sums of every range."""
 
     @abstractmethod
-    def turned(self, held: Any, own: Mapping[int, Any], ask: Ask, numbering: Numbering) -> Any:
-        """What is held, by the bundles of a second model, see `turn_bundle`."""
+    def pass_to_second_model(
+        self,
+        stored: Any,
+        influences: Mapping[int, Mapping[int, RangeInfluence]],
+        request: EngineRequest,
+        numbers: RangeNumbers,
+    ) -> Any:
+        """The stored samples by the bundles of a second model, see `pass_bundle_to_second_model`."""
 
     @abstractmethod
-    def collected(self, held: Any, work: Work, own: Mapping[int, Any], stage: str) -> Iterable[Any]:
-        """`work(pieces, own)` of each bundle, with what is its `own`."""
+    def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> Iterable[Any]:
+        """`task(pieces, arguments[bundle])` of each bundle."""
 
-    def execute(self, load: Loader, ask: Ask, stage: str = "") -> Found:
-        """Survey, sums by range, every range finished where it lies; `stage` goes before the names of bars."""
-        look, merge = partial(survey_groups, name=load.name), partial(merge_surveys, name=load.name)
-        survey = self.merged(look, load._replace(other=None), merge, f"{stage}survey") or Survey()
-        numbering = plan(load.name, load.fields, survey, ask, 2 * max(1, self.cores))
+    def execute(self, load: Loader, request: EngineRequest, stage: str = "") -> PlanResult:
+        """Survey, sums by range, then every range finished where it lies; `stage` is a prefix for progress bars."""
+        survey_task = partial(survey_groups, function=load.function)
+        merge_task = partial(merge_surveys, function=load.function)
+        first_model = load._replace(second_fields=None)
+        survey = self.reduce_partitions(survey_task, first_model, merge_task, f"{stage}survey") or Survey()
+        numbers = plan(load.function, load.fields, survey, request, 2 * max(1, self.cores))
         load = load._replace(units=survey.units(load.fields.repetitions))
-        held, sums = self.split(load, numbering, stage)
-        places = numbering.places(sums)
-        parts = {  # of ranges that hold one confidence: nobody needs their samples
-            number: finish.finish_tie(sums.sums[:, number], float(sums.low[number]), place, ask)
-            for number, place in places.items()
-            if sums.tied[number]
-        }
-        left = numbering.by_bundle({n: place for n, place in places.items() if n not in parts})
-        if left:
-            for found in self.collected(held, partial(finish_bundle, ask=ask), left, f"{stage}finish"):
-                parts |= found
-        return Found(survey, numbering, sums, parts, ask, held)
+        stored, sums = self.split(load, numbers, stage)
+        results: dict[int, RangeResult] = {}
+        positions_to_finish: dict[int, RangePosition] = {}
+        for number, position in numbers.positions(sums).items():
+            if sums.tied[number]:  # one confidence: the sums are enough
+                confidence = float(sums.low[number])
+                results[number] = finish.finish_tie(sums.sums[:, number], confidence, position, request)
+            else:
+                positions_to_finish[number] = position
+        if positions_to_finish:
+            finish_task = partial(finish_bundle, request=request)
+            arguments = numbers.by_bundle(positions_to_finish)
+            for bundle_results in self.map_bundles(stored, finish_task, arguments, f"{stage}finish"):
+                results |= bundle_results
+        return PlanResult(
+            survey=survey, numbers=numbers, sums=sums, results=results, request=request, stored=stored
+        )
 
-    def joint(self, one: Found, two: Found, rates: tuple[float, float]) -> np.ndarray:
-        """Sums over both influences: samples go from the bundles of one to those of two, the first in hand."""
-        moved = self.turned(one.held, one.standings(), one.ask, two.numbering)
-        work = partial(joint_bundle, ask=two.ask, rates=rates)
-        return np.sum(list(self.collected(moved, work, two.standings(), "joint")), axis=0)
+    def joint_sums(self, first: PlanResult, second: PlanResult, rates: tuple[float, float]) -> np.ndarray:
+        """Sums over the influences on both areas, see `paired.joint_sums`; samples move to the second's bundles."""
+        moved = self.pass_to_second_model(
+            first.stored, first.influences_by_bundle(), first.request, second.numbers
+        )
+        task = partial(joint_sums_of_bundle, request=second.request, rates=rates)
+        return np.sum(list(self.map_bundles(moved, task, second.influences_by_bundle(), "joint")), axis=0)
 
 
-def engine(name: str, connected: Callable[..., AbstractContextManager[ClusterRun]], mean: str) -> Engine:
-    """The functions of a cluster, from the one that connects to it."""
+def make_engine(
+    name: str, connect: Callable[..., AbstractContextManager[ClusterRun]], connection_option: str
+) -> Engine:
+    """The engine of a kind of cluster.
 
-    def answers(name: str, data: Any, fields: Fields, ask: Ask, **means: Any) -> dict[Any, Answer]:
-        """Of all samples (None), or of each group."""
-        with connected(name, data, fields, **means) as run:
-            load = Loader(name, fields)
-            found, best = run.execute(load, ask), None
-            survey = found.survey
-            if oracle := ask.of_oracle(survey.zero_one, survey.countable(fields.repetitions)):
-                totals = [found.answer(group, None).total for group in found.numbering.first]
-                errors_alike = all(total.in_error_units().zero_one for total in totals)
-                best = run.execute(load._replace(best=errors_alike), oracle, "oracle: ")
-            return {group: found.answer(group, best) for group in found.numbering.first}
+    `connect(function, data, fields, **options)` yields the run; `connection_option` is the name of its option for an
+    existing connection, such as "client".
+    """
 
-    def compared(asked: PairQuestion, data: Any, **means: Any) -> Comparison:
-        """Both areas, and the pass for their joint influences."""
-        with connected(asked.name, data, asked.first, **means) as run:
-            one = run.execute(Loader(asked.name, asked.first, other=asked.second), asked.ask, "first: ")
-            two = run.execute(Loader(asked.name, asked.second), asked.ask, "second: ")
-            pairing = finish.Pairing(asked, one.answer(None), two.answer(None))
-            return pairing.compared(run.joint(one, two, pairing.rates))
+    def answer(
+        function: str, data: Any, fields: Fields, request: EngineRequest, **options: Any
+    ) -> dict[Any, Answer]:
+        with connect(function, data, fields, **options) as run:
+            load = Loader(function, fields)
+            result = run.execute(load, request)
+            oracle = None
+            weights_are_counts = result.survey.weights_are_counts(fields.repetitions)
+            oracle_request = request.for_oracle(result.survey.zero_one, weights_are_counts)
+            if oracle_request is not None:
+                totals = [result.total_of(group) for group in result.numbers.first]
+                zero_one = all(total.in_error_units().zero_one for total in totals)
+                oracle = run.execute(load._replace(oracle_zero_one=zero_one), oracle_request, "oracle: ")
+            return {group: result.answer(group, oracle) for group in result.numbers.first}
 
-    return Engine(name, answers, compared, (mean, "progress"), (mean, "progress"))
+    def compare_pair(pair: PairRequest, data: Any, **options: Any) -> Comparison:
+        with connect(pair.function, data, pair.first, **options) as run:
+            first_load = Loader(pair.function, pair.first, second_fields=pair.second)
+            first = run.execute(first_load, pair.request, "first: ")
+            second = run.execute(Loader(pair.function, pair.second), pair.request, "second: ")
+            comparison = PairComparison(pair, first.answer(None), second.answer(None))
+            return comparison.compare(run.joint_sums(first, second, comparison.rates))
+
+    options = (connection_option, "progress")
+    return Engine(name=name, answer=answer, compare_pair=compare_pair, options=options, pair_options=options)

@@ -1,7 +1,7 @@
-"""Exact metrics by a Dask cluster, from a laptop's two processes to an existing cluster without a change.
+"""Exact metrics by a Dask cluster, from two processes on a laptop to an existing cluster without a change.
 
-The plan is executed as futures: Dask places the work, moves samples between workers and does again what a lost
-worker took with it. Only histograms and sums come to the client.
+The plan is executed as futures: Dask places the work, moves samples between workers and repeats the tasks of a lost
+worker. Only histograms and sums come to the client.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Any
 
 from abstain._progress import Bars, progress_bars
 from abstain.engines import cluster
-from abstain.engines.cluster import Bundle, Numbering, Work
+from abstain.engines.cluster import Bundle, RangeNumbers, Task
 from abstain.engines.engine import FUNCTIONS
-from abstain.engines.finish import Ask
+from abstain.engines.finish import EngineRequest
+from abstain.engines.paired import RangeInfluence
 from abstain.engines.ranges import RangeSums
 from abstain.engines.read import Fields, Loader, file_parts
 from abstain.errors import import_optional
@@ -32,8 +33,11 @@ _FAN_IN = 16  # results merged at a time, on the workers
 
 
 @contextmanager
-def connected(client: Any) -> Iterator[Any]:
-    """The client to use; one made here is closed here."""
+def connect(client: Any) -> Iterator[Any]:
+    """The Dask client to use: the user's, the current one, or a new one that is closed on exit.
+
+    `client` is a `distributed.Client`, the address of a scheduler, or None.
+    """
     distributed = import_optional("distributed", 'engine="dask"', "dask")
     if client is None:
         try:
@@ -41,86 +45,110 @@ def connected(client: Any) -> Iterator[Any]:
             return
         except ValueError:  # no current client
             pass
-    if client is None or isinstance(client, str):
-        # errors come back as such: what workers of our own log of them would be a second account; any free port
-        # will do for their page, while the usual one may be another cluster's
-        own = {"processes": True, "silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
-        with ExitStack() as stack:
-            with _undisturbed():
-                made = stack.enter_context(distributed.Client(client, **({} if client else own)))
-            yield made
-    else:
+    if client is not None and not isinstance(client, str):
         yield client
+        return
+    options: dict[str, Any] = {}
+    if client is None:
+        # Errors are raised here, so workers need not log them as well. Any free port will do for the dashboard; the
+        # usual one may belong to another cluster.
+        options = {"processes": True, "silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
+    with ExitStack() as stack:
+        with _shielded_from_ctrl_c():
+            new_client = stack.enter_context(distributed.Client(client, **options))
+        yield new_client
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits until the workers are up, and never reaches them: whoever started them stops them."""
-    mask = getattr(signal, "pthread_sigmask", None)  # not on Windows
-    if mask:
+def _shielded_from_ctrl_c() -> Iterator[None]:
+    """Delay Ctrl-C until the workers run, and keep it from reaching them: this process stops them itself."""
+    set_mask = getattr(signal, "pthread_sigmask", None)  # not on Windows
+    if set_mask:
         resource_tracker.ensure_running()  # started later it would lift the mask
-        before = mask(signal.SIG_BLOCK, {signal.SIGINT})
+        previous_mask = set_mask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        if mask:
-            mask(signal.SIG_SETMASK, before)
+        if set_mask:
+            set_mask(signal.SIG_SETMASK, previous_mask)
 
 
-def partitions(name: str, data: Any, client: Any, fields: Fields) -> list[Any]:
-    """Parts of files, or futures of frames."""
+def partitions(function: str, data: Any, client: Any, fields: Fields) -> list[Any]:
+    """The partitions of the data: parts of files, or futures of frames."""
     import distributed
 
     if hasattr(data, "to_delayed"):
         return list(client.compute(data[fields.names].to_delayed()))
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], distributed.Future):
         return list(data)
-    files = [os.path.abspath(file) for file in find_files(name, data)]  # workers may stand in another folder
+    files = [
+        os.path.abspath(file) for file in find_files(function, data)
+    ]  # workers may run in another folder
     return list(file_parts(files, cluster.SAMPLES_PER_PARTITION))
 
 
 class DaskRun(cluster.ClusterRun):
-    """By one client, over parts of files or futures of frames."""
+    """The plan executed by one client, over parts of files or futures of frames."""
 
     def __init__(self, client: Any, parts: Sequence[Any], bars: Bars) -> None:
-        self.client, self.parts, self.bars, self.cores = client, parts, bars, len(client.ncores())
+        self.client = client
+        self.parts = parts
+        self.bars = bars
+        self.cores = len(client.ncores())
 
-    def submit(self, function: Work, *arguments: Any) -> Any:
-        """Tasks may be repeated anywhere: each is a function of its arguments."""
+    def submit(self, function: Task, *arguments: Any) -> Any:
+        """The future of a task. A task depends on its arguments only, so any worker may repeat it."""
         return self.client.submit(function, *arguments, pure=False)
 
-    def merged(self, work: Work, load: Loader, merge: Work, stage: str) -> Any:
-        """Merged on the workers."""
-        futures = [self.submit(_of_part, work, load, part) for part in self.parts]
-        self._follow(stage, futures)
-        return self._reduced(merge, futures)
+    def reduce_partitions(self, task: Task, load: Loader, merge: Task, stage: str) -> Any:
+        """`task` of each partition, merged on the workers."""
+        futures = [self.submit(_load_and_call, task, load, part) for part in self.parts]
+        self._show_progress(stage, futures)
+        return self._merge_futures(merge, futures)
 
-    def split(self, load: Loader, numbering: Numbering, stage: str) -> tuple[Any, RangeSums]:
-        """Futures of the pieces of each partition."""
-        everywhere = self.submit(_same, numbering)  # sent once, and made again if lost
-        pieces = [self.submit(cluster.split_part, part, load, everywhere) for part in self.parts]
-        self._follow(f"{stage}partition", pieces)
+    def split(self, load: Loader, numbers: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
+        """Futures of the bundles of each partition, and the sums of every range."""
+        shared_numbers = self.submit(_identity, numbers)  # sent once, and made again if lost
+        pieces = [self.submit(cluster.split_partition, part, load, shared_numbers) for part in self.parts]
+        self._show_progress(f"{stage}partition", pieces)
         sums = [self.submit(itemgetter(1), piece) for piece in pieces]
-        return pieces, self._reduced(cluster.sums_of, sums)
+        return pieces, self._merge_futures(cluster.merge_sums, sums)
 
-    def turned(self, held: Any, own: Mapping[int, Any], ask: Ask, numbering: Numbering) -> Any:
-        """Futures again."""
-        everywhere = self.submit(_same, numbering)
-        turn = cluster.turn_bundle
-        return [self.submit(turn, self._shares(held, n), mine, ask, everywhere) for n, mine in own.items()]
+    def pass_to_second_model(
+        self,
+        stored: Any,
+        influences: Mapping[int, Mapping[int, RangeInfluence]],
+        request: EngineRequest,
+        numbers: RangeNumbers,
+    ) -> Any:
+        """Futures of the bundles of the second model, one for each bundle of the first."""
+        shared_numbers = self.submit(_identity, numbers)
+        return [
+            self.submit(
+                cluster.pass_bundle_to_second_model,
+                self._pieces_of_bundle(stored, bundle),
+                bundle_influences,
+                request,
+                shared_numbers,
+            )
+            for bundle, bundle_influences in influences.items()
+        ]
 
-    def collected(self, held: Any, work: Work, own: Mapping[int, Any], stage: str) -> Iterable[Any]:
-        """A task for each bundle."""
-        futures = [self.submit(_packed, work, self._shares(held, n), mine) for n, mine in own.items()]
-        self._follow(stage, futures)
+    def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> Iterable[Any]:
+        """One task for each bundle."""
+        futures = [
+            self.submit(_call_and_pickle, task, self._pieces_of_bundle(stored, bundle), argument)
+            for bundle, argument in arguments.items()
+        ]
+        self._show_progress(stage, futures)
         return map(pickle.loads, self.client.gather(futures))
 
-    def _shares(self, pieces: Sequence[Any], number: int) -> list[Any]:
-        """What each partition holds of a bundle."""
-        return [self.submit(_share, piece, number) for piece in pieces]
+    def _pieces_of_bundle(self, stored: Sequence[Any], bundle: int) -> list[Any]:
+        """Futures of what each partition holds of a bundle."""
+        return [self.submit(_select_bundle, piece, bundle) for piece in stored]
 
-    def _follow(self, stage: str, futures: Sequence[Any]) -> None:
-        """Count what is done, where it is to be seen; results stay where they are."""
+    def _show_progress(self, stage: str, futures: Sequence[Any]) -> None:
+        """Wait for futures and count them on a progress bar, if there is one; results stay on the workers."""
         if not self.bars.is_shown or not futures:
             return
         from distributed import as_completed
@@ -129,44 +157,52 @@ class DaskRun(cluster.ClusterRun):
         for _ in as_completed(futures):
             self.bars.advance(stage, 1, len(futures))
 
-    def _reduced(self, merge: Work, futures: Sequence[Any]) -> Any:
-        """Merge a few at a time, down to one."""
+    def _merge_futures(self, merge: Task, futures: Sequence[Any]) -> Any:
+        """Merge results on the workers, a few at a time, until one is left, and fetch that."""
         while True:
-            groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
-            futures = [self.submit(merge, group) for group in groups]
+            batches = [futures[start : start + _FAN_IN] for start in range(0, len(futures), _FAN_IN)]
+            futures = [self.submit(merge, batch) for batch in batches]
             if len(futures) == 1:
                 return futures[0].result()
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _packed(function: Work, *arguments: Any) -> bytes:
-    """In one piece: Dask would send every small array of the answer as a message of its own."""
+def _call_and_pickle(function: Task, *arguments: Any) -> bytes:
+    """The result as one string of bytes: Dask would send every small array in it as a message of its own."""
     return pickle.dumps(function(*arguments))
 
 
-def _share(pieces: tuple[list[Bundle], RangeSums], number: int) -> Bundle:
-    return pieces[0][number]
+def _select_bundle(partition: tuple[list[Bundle], RangeSums], bundle: int) -> Bundle:
+    bundles, _ = partition
+    return bundles[bundle]
 
 
-def _of_part(work: Work, load: Loader, part: Any) -> Any:
-    return work(load(part))
+def _load_and_call(task: Task, load: Loader, part: Any) -> Any:
+    return task(load(part))
 
 
 @contextmanager
-def _run(
-    name: str, data: Any, fields: Fields, client: Any = None, progress: bool | None = None
+def _start_run(
+    function: str, data: Any, fields: Fields, client: Any = None, progress: bool | None = None
 ) -> Iterator[DaskRun]:
-    with connected(client) as connection, progress_bars(progress) as shown:
-        yield DaskRun(connection, partitions(name, data, connection, fields), shown)
+    with connect(client) as connection, progress_bars(progress) as bars:
+        yield DaskRun(connection, partitions(function, data, connection, fields), bars)
 
 
-_ENGINE = cluster.engine("dask", _run, "client")
-evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
-aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
-risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk
+_ENGINE = cluster.make_engine("dask", _start_run, "client")
+evaluate = _ENGINE.evaluate
+compare = _ENGINE.compare
+risk_coverage_curve = _ENGINE.risk_coverage_curve
+aurc = _ENGINE.aurc
+augrc = _ENGINE.augrc
+e_aurc = _ENGINE.e_aurc
+naurc = _ENGINE.naurc
+risk = _ENGINE.risk
+risk_at_coverage = _ENGINE.risk_at_coverage
+coverage_at_risk = _ENGINE.coverage_at_risk
 
 
 def on(client: Any) -> Callable[..., Evaluation]:
@@ -186,7 +222,7 @@ def on(client: Any) -> Callable[..., Evaluation]:
     >>> callable(on("tcp://127.0.0.1:8786"))  # for `abstain.evaluate("folder/", engine=on(...))`
     True
     """
-    return _ENGINE.on(client=client)
+    return _ENGINE.evaluator(client=client)
 
 
 register_engine("dask", on(None))

@@ -1,4 +1,4 @@
-"""The functions that every engine offers: `evaluate`, single numbers, the curve and `compare`, with one vocabulary."""
+"""The functions that every engine offers: `evaluate`, single numbers, the curve and `compare`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Unpack
 from abstain._check import check_fraction, check_risk
 from abstain.core.area_estimators import Estimator, Ties
 from abstain.display import CurveLine
-from abstain.engines.finish import NO_SPREAD, Answer, Ask, PairQuestion, ask_for
-from abstain.engines.read import ColumnOptions, Fields, question, questions
+from abstain.engines.finish import NO_SPREAD, Answer, EngineRequest, make_request
+from abstain.engines.paired import PairRequest
+from abstain.engines.read import ColumnOptions, Fields, parse_columns, parse_one_pair
 from abstain.errors import InputError
 from abstain.evaluation.results import Comparison, Entry, Evaluation
 from abstain.evaluation.table import MISSING, Key, evaluation_of, metrics_for
@@ -20,13 +21,23 @@ from abstain.metrics.definitions import AURC, METRICS, by_name
 from abstain.metrics.metric import Metric, PointMetric
 from abstain.metrics.points import RiskCoverageCurve
 
-FUNCTIONS = ["augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc"]
-FUNCTIONS += ["risk", "risk_at_coverage", "risk_coverage_curve"]
-_POINTS = 400  # of the curve that an evaluation shows
+FUNCTIONS = [
+    "augrc",
+    "aurc",
+    "compare",
+    "coverage_at_risk",
+    "e_aurc",
+    "evaluate",
+    "naurc",
+    "risk",
+    "risk_at_coverage",
+    "risk_coverage_curve",
+]
+_CURVE_POINTS = 400  # of the curve that an evaluation shows
 
 
 class EngineOptions(ColumnOptions, total=False):
-    """Columns, and what an engine may take: files memory, spill and resume, Dask a client, Spark a session."""
+    """Columns, and options of an engine: files memory, spill and resume, Dask a client, Spark a session."""
 
     memory: str | float
     spill: str | None
@@ -36,57 +47,62 @@ class EngineOptions(ColumnOptions, total=False):
     progress: bool | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Engine:
-    """The functions of every engine, from the two that differ.
+    """The functions that every engine offers, made from the two in which engines differ.
 
     Parameters
     ----------
     name : str
         What it is called in messages.
-    answers, compared : callables
-        `answers(name, data, fields, ask, **means)` gives the answer for each group (None: all samples),
-        `compared(question, data, **means)` a comparison.
-    means : names
-        Options of `answers`.
-    pair_means : names
-        Options of `compared`.
+    answer : callable
+        `answer(function, data, fields, request, **options)` returns the answer for each group (None: all samples).
+    compare_pair : callable
+        `compare_pair(pair_request, data, **options)` returns a comparison of two models.
+    options, pair_options : names
+        The keyword options of `answer` and of `compare_pair`.
     """
 
     name: str
-    answers: Callable[..., Mapping[Any, Answer]]
-    compared: Callable[..., Comparison]
-    means: tuple[str, ...]
-    pair_means: tuple[str, ...]
+    answer: Callable[..., Mapping[Any, Answer]]
+    compare_pair: Callable[..., Comparison]
+    options: tuple[str, ...]
+    pair_options: tuple[str, ...]
 
-    def _asked(self, function: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """The name for messages, the columns, and the engine's own options."""
-        given = {key: value for key, value in options.items() if value is not None}
-        means = {key: given.pop(key) for key in self.means if key in given}
-        return f"{self.name}.{function}", given, means
+    def _separate_options(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Separate keyword arguments, without those that are None, into columns and the engine's options."""
+        columns = {name: value for name, value in arguments.items() if value is not None}
+        engine_options = {name: columns.pop(name) for name in self.options if name in columns}
+        return columns, engine_options
 
-    def _value(
-        self, function: str, data: Any, options: Mapping[str, Any], metric: Metric, **more: str
+    def _estimate(
+        self,
+        function: str,
+        data: Any,
+        arguments: Mapping[str, Any],
+        metric: Metric,
+        **metric_options: str,
     ) -> float | Grouped:
-        """One number, or one for each group; an area by the shortest way: sort and add up."""
-        name, columns, means = self._asked(function, options)
-        metric = metric.with_checked_options(name, more)
-        ask = ask_for(name, [metric], alone=not isinstance(metric, PointMetric))
-        fields = question(name, columns)
-        found = self.answers(name, data, fields, ask, **means)
-        is_zero_one = all(answer.total.zero_one for answer in found.values())
+        """One number, or one for each group, without error bar: an area only needs to be sorted and added up."""
+        full_name = f"{self.name}.{function}"
+        columns, engine_options = self._separate_options(arguments)
+        metric = metric.with_checked_options(full_name, metric_options)
+        request = make_request([metric], estimate_only=not isinstance(metric, PointMetric))
+        fields = parse_one_pair(full_name, columns)
+        answers = self.answer(full_name, data, fields, request, **engine_options)
+        is_zero_one = all(answer.total.zero_one for answer in answers.values())
         if metric.needs.risk_within_losses and is_zero_one:
-            check_risk(name, metric.option_values["risk"])
+            check_risk(full_name, metric.option_values["risk"])
         if not fields.group:
-            return found[None].value(metric)
-        values = {group: found[group].value(metric) for group in in_order(found)}
-        counts = {group: found[group].total.n for group in values}
+            return answers[None].value(metric)
+        values = {group: answers[group].value(metric) for group in sort_groups(answers)}
+        counts = {group: answers[group].total.n for group in values}
         return Grouped(function, values, counts, metric.lower_is_better)
 
     def evaluate(
         self, data: Any, /, *, metrics: Any = None, level: float = 0.95, **options: Unpack[EngineOptions]
     ) -> Evaluation:
-        """Every metric with its interval, and the curve, exactly, of data that stay where they are.
+        """Exact metrics with their intervals, and the curve, of data that stay where they are.
 
         Parameters
         ----------
@@ -97,55 +113,65 @@ class Engine:
         metrics : names, "all", optional
             As in `abstain.evaluate`: "aurc", "aurc:loo", "risk_at_coverage@0.9".
         level : float
-            Of the intervals.
+            Confidence level of the intervals.
         **options
-            Columns: `confidence`, `loss` (called so unless said), `sample_weight` (relative weights, or with
-            `repetitions=True` numbers of repetitions), `groups`; `correct` names a column
-            of 1 (right) and 0 in place of the losses. Instead of both: `labels` and `logits` (columns, or one column
-            of lists, "logits" unless said), with `scores` (names of `abstain.scores`, "max_softmax") and `losses` (of
-            `abstain.losses`, "zero_one"). Dask and Spark take at most 2,000 groups: their answers come to one process.
+            Columns: `confidence` and `loss` (default: columns of these names), `sample_weight` (relative weights, or
+            with `repetitions=True` numbers of repetitions), `groups`. `correct` names a column of 1 (right) and 0
+            instead of the losses. Instead of confidence and loss: `labels` and `logits` (columns, or one column of
+            lists, by default "logits"), with `scores` (names of `abstain.scores`, by default "max_softmax") and
+            `losses` (of `abstain.losses`, by default "zero_one"). Dask and Spark take at most 2,000 groups, because
+            the results of all come to one process.
             Files: `memory`, the budget of this process ("1GB"); `spill`, a folder for intermediate data (as large as
             the columns read), removed afterwards, also after an error; `resume`, a folder that keeps them when the
-            work is interrupted, so that the same call takes it up again.
+            work is interrupted, so that the same call goes on where it stopped.
             Dask: `client`, a Client or an address; otherwise the current one, or a local cluster for this call.
             Spark: `session`, needed to read a path when none is active.
-            `progress`: show how far the work is; by default on a terminal, when it is long.
+            `progress`: show a progress bar; by default for long work on a terminal.
 
         Returns
         -------
         Evaluation
-            The table that `abstain.evaluate` gives for samples in memory, groups as entries of their own.
+            The table that `abstain.evaluate` returns for samples in memory, with entries for each group.
 
         Examples
         --------
         `predictions` is a file with the losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7.
 
         >>> from abstain.engines import files
-        >>> files.evaluate(predictions, metrics=["aurc"])["confidence", "loss", "aurc"].estimate
+        >>> files.evaluate(predictions, metrics=["aurc"])["aurc"].estimate
         0.1111111111111111
         """
-        name, columns, means = self._asked("evaluate", options)
-        level = check_fraction(name, "level", level, open_high=True)
-        wanted = None if metrics is None else [by_name(m) for m in listed(metrics, (), tuple(METRICS))]
-        ask = ask_for(name, metrics_for(None, True) if wanted is None else wanted, level)
-        found: dict[Key, Answer] = {}
+        function = f"{self.name}.evaluate"
+        columns, engine_options = self._separate_options(options)
+        level = check_fraction(function, "level", level, open_high=True)
+        requested_metrics = None
+        if metrics is not None:
+            requested_metrics = [by_name(metric) for metric in listed(metrics, (), tuple(METRICS))]
+        request = make_request(requested_metrics or metrics_for(None, True), level)
+        answers: dict[Key, Answer] = {}
         curves: list[tuple[str, str, CurveLine]] = []
-        for fields in questions(name, columns):
-            names = (fields.confidence, fields.loss)
-            alone = replace(fields, group=None)
-            whole = self.answers(name, data, alone, replace(ask, curve=_POINTS), **means)[None]
-            found[*names, None] = whole
-            curves.append((*names, whole.line(names[0])))
-            parts = self.answers(name, data, fields, ask, **means) if fields.group else {}
-            found |= {(*names, MISSING if g is None else g): parts[g] for g in in_order(parts)}
+        for fields in parse_columns(function, columns):
+            score = fields.confidence
+            loss = fields.loss
+            ungrouped = replace(fields, group=None)
+            with_curve = replace(request, curve_points=_CURVE_POINTS)
+            whole = self.answer(function, data, ungrouped, with_curve, **engine_options)[None]
+            answers[score, loss, None] = whole
+            curves.append((score, loss, whole.line(score)))
+            if fields.group:
+                by_group = self.answer(function, data, fields, request, **engine_options)
+                for group in sort_groups(by_group):
+                    answers[score, loss, MISSING if group is None else group] = by_group[group]
         table = evaluation_of(
-            {key: answer.evidence for key, answer in found.items()},
-            metrics=wanted,
+            {key: answer.evidence for key, answer in answers.items()},
+            metrics=requested_metrics,
             level=level,
             curves=curves,
-            from_samples=lambda key, metric: found[key].measured(metric),
+            from_samples=lambda key, metric: answers[key].interval_beyond_evidence(metric),
         )
-        return replace(table, entries=tuple(_with_reason(entry, found) for entry in table.entries))
+        return replace(
+            table, entries=tuple(_explain_missing_interval(entry, answers) for entry in table.entries)
+        )
 
     def aurc(
         self,
@@ -175,7 +201,7 @@ class Engine:
         >>> files.aurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.1111111111111111
         """
-        return self._value("aurc", data, options, METRICS["aurc"], estimator=estimator, ties=ties)
+        return self._estimate("aurc", data, options, METRICS["aurc"], estimator=estimator, ties=ties)
 
     def augrc(
         self, data: Any, /, *, ties: Ties = "threshold", **options: Unpack[EngineOptions]
@@ -199,7 +225,7 @@ class Engine:
         >>> files.augrc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.1111111111111111
         """
-        return self._value("augrc", data, options, METRICS["aurc"], estimator="sele", ties=ties)
+        return self._estimate("augrc", data, options, METRICS["aurc"], estimator="sele", ties=ties)
 
     def e_aurc(
         self, data: Any, /, *, estimator: Estimator = "harmonic", **options: Unpack[EngineOptions]
@@ -223,7 +249,7 @@ class Engine:
         >>> files.e_aurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.0
         """
-        return self._value("e_aurc", data, options, METRICS["e_aurc"], estimator=estimator)
+        return self._estimate("e_aurc", data, options, METRICS["e_aurc"], estimator=estimator)
 
     def naurc(
         self, data: Any, /, *, estimator: Estimator = "harmonic", **options: Unpack[EngineOptions]
@@ -247,7 +273,7 @@ class Engine:
         >>> files.naurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.0
         """
-        return self._value("naurc", data, options, METRICS["naurc"], estimator=estimator)
+        return self._estimate("naurc", data, options, METRICS["naurc"], estimator=estimator)
 
     def risk(self, data: Any, /, **options: Unpack[EngineOptions]) -> float | Grouped:
         """Mean loss; lower is better.
@@ -267,7 +293,7 @@ class Engine:
         >>> files.risk(predictions)  # losses 0, 0, 1
         0.3333333333333333
         """
-        return self._value("risk", data, options, METRICS["risk"])
+        return self._estimate("risk", data, options, METRICS["risk"])
 
     def risk_at_coverage(
         self, data: Any, /, *, coverage: float, **options: Unpack[EngineOptions]
@@ -279,7 +305,7 @@ class Engine:
         data, **options
             As in `evaluate`.
         coverage : float
-            In (0, 1].
+            Between 0 (excluded) and 1.
 
         Returns
         -------
@@ -291,7 +317,7 @@ class Engine:
         >>> files.risk_at_coverage(predictions, coverage=0.5)  # two of three are accepted
         0.0
         """
-        return self._value("risk_at_coverage", data, options, by_name(f"risk_at_coverage@{coverage!r}"))
+        return self._estimate("risk_at_coverage", data, options, by_name(f"risk_at_coverage@{coverage!r}"))
 
     def coverage_at_risk(
         self, data: Any, /, *, risk: float, **options: Unpack[EngineOptions]
@@ -315,7 +341,7 @@ class Engine:
         >>> files.coverage_at_risk(predictions, risk=0.2)  # two of three are accepted
         0.6666666666666666
         """
-        return self._value("coverage_at_risk", data, options, by_name(f"coverage_at_risk@{risk!r}"))
+        return self._estimate("coverage_at_risk", data, options, by_name(f"coverage_at_risk@{risk!r}"))
 
     def risk_coverage_curve(
         self, data: Any, /, *, points: int = 1000, **options: Unpack[EngineOptions]
@@ -339,10 +365,14 @@ class Engine:
         >>> files.risk_coverage_curve(predictions).risk.round(3).tolist()  # losses 0, 0, 1
         [0.0, 0.0, 0.333]
         """
-        name, columns, means = self._asked("risk_coverage_curve", options)
-        fields = question(name, columns)
-        found = self.answers(name, data, fields, Ask(curve=int(points), thresholds=True), **means)
-        return {g: found[g].points() for g in in_order(found)} if fields.group else found[None].points()
+        function = f"{self.name}.risk_coverage_curve"
+        columns, engine_options = self._separate_options(options)
+        fields = parse_one_pair(function, columns)
+        request = EngineRequest(curve_points=int(points), with_thresholds=True)
+        answers = self.answer(function, data, fields, request, **engine_options)
+        if fields.group:
+            return {group: answers[group].curve() for group in sort_groups(answers)}
+        return answers[None].curve()
 
     def compare(
         self,
@@ -357,7 +387,7 @@ class Engine:
         level: float = 0.95,
         sample_weight: str | None = None,
         repetitions: bool = False,
-        **means: Any,
+        **options: Any,
     ) -> Comparison:
         """Is the first model's AURC lower than the second's on the same samples?
 
@@ -368,24 +398,24 @@ class Engine:
         first, second : (str, str)
             The columns (confidence, loss) of each model.
         names : (str, str)
-            What the models are called in the answer.
+            What the models are called in the result.
         estimator, ties : str
             As in `abstain.aurc`.
         level : float
-            Of the intervals.
+            Confidence level of the intervals.
         sample_weight : str, optional
             A column of relative weights.
         repetitions : bool
-            Are the weights numbers of repetitions?
-        **means
-            As in `evaluate`, but for `resume`. Files: also `other`, files that hold the second model's columns, sample
-            by sample in the same order, and `ids`, the column that must agree row by row (found by its name where it is
-            not stated); intermediate data takes about 40 bytes for each sample.
+            Whether the weights are numbers of repetitions.
+        **options
+            As in `evaluate`, except `resume`. Files: also `other`, files that hold the second model's columns, sample
+            by sample in the same order, and `ids`, the column that must agree row by row (by default found by its
+            name); intermediate data takes about 40 bytes for each sample.
 
         Returns
         -------
         Comparison
-            As of `abstain.compare`: both areas with their intervals, their difference with interval and p-value.
+            As from `abstain.compare`: both areas with their intervals, their difference with interval and p-value.
 
         Examples
         --------
@@ -394,47 +424,62 @@ class Engine:
         >>> files.compare(predictions, first=both, second=both).pair("first", "second").p_value
         1.0
         """
-        name = f"{self.name}.compare"
-        for given in (first, second):
-            if isinstance(given, str) or len(given) != 2:
+        function = f"{self.name}.compare"
+        for model_columns in (first, second):
+            if isinstance(model_columns, str) or len(model_columns) != 2:
                 raise InputError(
-                    f"{name}: `first` and `second` must each name two columns, (confidence, loss), got {given!r}."
+                    f"{function}: `first` and `second` must each name two columns, (confidence, loss), got "
+                    f"{model_columns!r}."
                 )
-        for unknown in sorted(set(means) - set(self.pair_means)):
-            raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}")
-        a, b = (
+        unknown = sorted(set(options) - set(self.pair_options))
+        if unknown:
+            raise TypeError(f"{function}() got an unexpected keyword argument {unknown[0]!r}")
+        first_fields, second_fields = (
             Fields(confidence, loss, sample_weight, repetitions=repetitions)
             for confidence, loss in (first, second)
         )
-        options = {"estimator": estimator, "ties": ties}
-        AURC.with_checked_options(name, options)
-        defaults = AURC.option_values
-        changed = {option: value for option, value in options.items() if value != defaults[option]}
-        metric = AURC.with_checked_options(name, changed)
-        ask = ask_for(name, [metric], check_fraction(name, "level", level, open_high=True))
-        pair = PairQuestion(name, replace(a, also=tuple(second)), b, names, metric, replace(ask, paired=True))
-        return self.compared(pair, data, **{key: value for key, value in means.items() if value is not None})
+        metric_options = {"estimator": estimator, "ties": ties}
+        AURC.with_checked_options(function, metric_options)
+        changed = {name: value for name, value in metric_options.items() if value != AURC.option_values[name]}
+        metric = AURC.with_checked_options(function, changed)  # its key leaves the defaults out
+        level = check_fraction(function, "level", level, open_high=True)
+        request = make_request([metric], level)
+        pair = PairRequest(
+            function=function,
+            first=replace(first_fields, also=tuple(second)),
+            second=second_fields,
+            titles=names,
+            metric=metric,
+            request=replace(request, two_models=True),
+        )
+        engine_options = {name: value for name, value in options.items() if value is not None}
+        return self.compare_pair(pair, data, **engine_options)
 
-    def on(self, **means: Any) -> Callable[..., Evaluation]:
-        """The function that `abstain.evaluate(data, engine=...)` calls, with these means."""
+    def evaluator(self, **engine_options: Any) -> Callable[..., Evaluation]:
+        """The function that `abstain.evaluate(data, engine=...)` calls, with these options of the engine."""
 
-        def evaluation(*, logits: Any = None, **given: Any) -> Evaluation:
+        def evaluate_data(*, logits: Any = None, **arguments: Any) -> Evaluation:
             if logits is None:
                 raise InputError("evaluate: give the data first, e.g. `evaluate('folder', engine='files')`.")
-            for refused in ("probs", "abstained", "clusters"):
-                if given.get(refused) is not None:
-                    raise InputError(f"evaluate: engines do not take `{refused}` yet. Evaluate it in memory.")
-            return self.evaluate(logits, **means, **given)
+            for argument in ("probs", "abstained", "clusters"):
+                if arguments.get(argument) is not None:
+                    raise InputError(
+                        f"evaluate: engines do not take `{argument}` yet. Evaluate it in memory."
+                    )
+            return self.evaluate(logits, **engine_options, **arguments)
 
-        return evaluation
-
-
-def _with_reason(entry: Entry, found: Mapping[Key, Answer]) -> Entry:
-    graded = not found[entry.score, entry.loss, entry.group].total.in_error_units().zero_one
-    by_loss = by_name(entry.metric).needs.order_by_loss
-    return replace(entry, reason=NO_SPREAD) if graded and by_loss and entry.low is None else entry
+        return evaluate_data
 
 
-def in_order(names: Iterable[Any]) -> list[Any]:
-    """Groups by name, the missing one last, whatever partition they were first met in."""
-    return sorted(names, key=lambda name: (name is None, name))
+def _explain_missing_interval(entry: Entry, answers: Mapping[Key, Answer]) -> Entry:
+    """Replace the reason of an entry without an interval whose oracle would need the samples themselves."""
+    total = answers[entry.score, entry.loss, entry.group].total
+    needs_samples = by_name(entry.metric).needs.order_by_loss and not total.in_error_units().zero_one
+    if needs_samples and entry.low is None:
+        return replace(entry, reason=NO_SPREAD)
+    return entry
+
+
+def sort_groups(groups: Iterable[Any]) -> list[Any]:
+    """Groups sorted by name, the missing one last, so that the order does not depend on the partitions."""
+    return sorted(groups, key=lambda group: (group is None, group))

@@ -1,8 +1,8 @@
 """Exact metrics of prediction files larger than memory: Parquet, Arrow and CSV.
 
-Data that fits the budget is read and sorted at once. Otherwise two passes over the files (a histogram of the
-confidences, then every sample to the range it belongs to) and one over the ranges, none of which needs more memory
-than allowed.
+Data that fits into the memory budget is read and sorted at once. Otherwise there are two passes over the files (a
+histogram of the confidences, then every sample is written to the file of its range) and one over the ranges, none of
+which needs more memory than allowed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,13 +22,14 @@ from abstain._progress import progress_bars
 from abstain._size import free_bytes, parse_size
 from abstain.core.stretch import Totals, totals_of_samples
 from abstain.core.tally import bytes_between
-from abstain.engines import finish, ranges, read
+from abstain.engines import finish, paired, ranges, read
 from abstain.engines.engine import FUNCTIONS, Engine
-from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place, Standing
-from abstain.engines.histogram import nothing
+from abstain.engines.finish import Answer, EngineRequest, RangePosition, RangeResult
+from abstain.engines.histogram import empty_histogram
+from abstain.engines.paired import PairComparison, PairRequest, RangeInfluence
 from abstain.engines.ranges import Columns, Groups, RangeSums, Survey
 from abstain.engines.read import Fields, Loader
-from abstain.engines.spill import Range, Shelf, Spill, Window, cuts_that_fit
+from abstain.engines.spill import CountedRange, RangeFiles, Spill, StoredRange, choose_cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
 from abstain.formats.alignment import PAIRED_BY_POSITION, check_same_ids
@@ -37,223 +38,340 @@ from abstain.formats.table_files import find_files
 
 __all__ = [*FUNCTIONS]
 
-_HANDY = 1 << 24  # samples in a range beyond which fresh memory costs more than another range
-_COUNT_FROM = 1 << 22  # samples below which a table of counters does not pay
-_LONG = 20_000_000  # samples from which on a progress bar is worth showing
-_UNKNOWN = 50_000_000  # samples, where the files do not say
-_SAMPLE_FROM = 1 << 24  # samples from which on a survey of some of them is enough
-_SAMPLED = 16  # parts of a million in that survey
-_PAIRED = 1 << 18  # samples of two models at a time
+# All numbers of samples.
+_HANDY_RANGE = 1 << 24  # in larger ranges fresh memory costs more than another range
+_COUNT_FROM = 1 << 22  # a table of counters does not pay for fewer
+_PROGRESS_FROM = 20_000_000  # from here on a progress bar is worth showing
+_ASSUMED_ROWS = 50_000_000  # where the files do not tell
+_SAMPLE_FROM = 1 << 24  # from here on a survey of parts of the files is enough
+_PAIRED_BATCH = 1 << 18  # of two models, read at a time
 
-Cut = tuple[np.ndarray, Window | None]  # where ranges start, and which one is counted
+_SURVEYED_PARTS = 16  # parts of `read.BATCH` samples in such a survey
+_PROGRESS_FILE = "progress.json"
 
 
-def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool, weighted: bool) -> int:
-    """Samples a range may hold."""
-    return int(0.9 * free_bytes(memory)) // ask.bytes_per_sample(zero_one, wide, weighted)
+class Cuts(NamedTuple):
+    """Where the ranges of a group start, ascending, and which of them is counted, if any."""
+
+    starts: np.ndarray
+    counted: CountedRange | None
+
+
+class ColumnTypes(NamedTuple):
+    """What the types of the columns tell about the samples before any file is read."""
+
+    zero_one: bool  # losses are certainly 0/1
+    is_double: bool  # confidences may need a float64
+    has_weights: bool
+
+
+def samples_that_fit(memory: int, request: EngineRequest, types: ColumnTypes) -> int:
+    """Number of samples that a range may hold; `memory` is the budget of this process in bytes."""
+    return int(0.9 * free_bytes(memory)) // request.bytes_per_sample(*types)
 
 
 @dataclass
 class Run:
-    """One execution of the plan over files, which `read` turns into batches of samples."""
+    """One execution of a request over files.
 
-    name: str
+    Parameters
+    ----------
+    function : str
+        The public function that errors name.
+    files : list
+        Whatever `read` takes.
+    read : callable
+        Yields the samples of a file, batch by batch.
+    rows : int or None
+        Number of samples in all files, where they tell.
+    request : EngineRequest
+        What to compute.
+    memory : int
+        Budget of this process in bytes.
+    advance : callable
+        Called with the name of a stage and the number of samples done, for the progress bars.
+    fields : Fields
+        The columns.
+    units : dict
+        What to divide the weights of each group by; known after the survey.
+    """
+
+    function: str
     files: list[Any]
     read: Callable[[Any], Iterator[Groups]]
     rows: int | None
-    ask: Ask
+    request: EngineRequest
     memory: int
-    tick: Callable[[str, int], None]
+    advance: Callable[[str, int], None]
     fields: Fields
-    units: dict[Any, float] = field(default_factory=dict)  # what to divide the weights of each group by
+    units: dict[Any, float] = field(default_factory=dict)
 
     def batches(self, stage: str, file: Any) -> Iterator[Groups]:
-        """The samples of a file by group, counted as they are done."""
+        """The samples of a file by group, with progress reported after each batch."""
         for groups in read.read_ahead(self.read(file)):
             yield ranges.in_units(groups, self.units)
-            self.tick(stage, sum(columns.rows for columns in groups.values()))
+            self.advance(stage, sum(columns.rows for columns in groups.values()))
 
-    def surveys(self) -> list[Survey]:
-        """First pass: a histogram of keys, and one of the other model's."""
+    def survey(self) -> Survey:
+        """First pass over the files."""
+        return self._survey(two_models=False)[0]
+
+    def survey_two_models(self) -> tuple[Survey, Survey]:
+        """First pass over the files of two models: a survey of each."""
+        first, second = self._survey(two_models=True)
+        return first, second
+
+    def _survey(self, two_models: bool) -> list[Survey]:
+        """Survey the samples, check the weights and set their units. InputError if there is no sample."""
         self.units = {}
-        found, rng = [Survey() for _ in range(1 + self.ask.paired)], np.random.default_rng(0)
-        stride = max(1, (_UNKNOWN if self.rows is None else self.rows) // ranges.SURVEYED)
+        surveys = [Survey(), Survey()] if two_models else [Survey()]
+        rng = np.random.default_rng(0)
+        rows = _ASSUMED_ROWS if self.rows is None else self.rows
+        stride = max(1, rows // ranges.SURVEY_SAMPLES)
         for file in self.files:
             for groups in self.batches("survey", file):
-                found[0].add(groups, stride, rng)
-                for other in found[1:]:
-                    other.add({None: groups[None].behind()}, stride, rng)
-        if not found[0].total:
-            raise InputError(f"{self.name}: needs at least one sample, the files hold none.")
-        finish.check_weights(self.name, self.fields, found[0], self.ask)
-        self.units = found[0].units(self.fields.repetitions)
-        return found
+                surveys[0].add(groups, stride, rng)
+                if two_models:
+                    surveys[1].add({None: groups[None].second_model()}, stride, rng)
+        if not surveys[0].total:
+            raise InputError(f"{self.function}: needs at least one sample, the files hold none.")
+        finish.check_weights(self.function, self.fields, surveys[0], self.request)
+        self.units = surveys[0].units(self.fields.repetitions)
+        return surveys
 
-    def fit(self, survey: Survey, taken: int = 0) -> int:
-        """Samples that a range may hold."""
-        types = (survey.zero_one, survey.wide, survey.weighted)
-        return samples_that_fit(self.memory - taken, self.ask, *types)
+    def rows_per_range(self, survey: Survey, reserved_bytes: int = 0) -> int:
+        """Samples that a range may hold, besides `reserved_bytes` for other use."""
+        types = ColumnTypes(survey.zero_one, survey.is_double, survey.has_weights)
+        return samples_that_fit(self.memory - reserved_bytes, self.request, types)
 
-    def cuts(self, survey: Survey, counting: bool = True) -> dict[Any, Cut]:
-        """Ranges that fit the budget, group by group, and windows to count where samples lie dense."""
-        windows = self._windows(survey) if counting else {}
-        fit = self.fit(survey, sum(bytes_between(*ends) for ends in windows.values()))
-        found: dict[Any, Cut] = {}
+    def choose_cuts(self, survey: Survey, may_count: bool = True) -> dict[Any, Cuts]:
+        """Ranges of each group that fit the budget, and a window to count where samples lie dense."""
+        windows = self._choose_windows(survey) if may_count else {}
+        counter_bytes = sum(bytes_between(*window) for window in windows.values())
+        rows_per_range = self.rows_per_range(survey, counter_bytes)
+        cuts_of_group: dict[Any, Cuts] = {}
         for group, rows in survey.rows.items():
-            rest = histogram = survey.histogram.get(group, nothing())
-            ends = windows.get(group)
-            if ends is not None:
-                rest = ranges.outside(histogram, ends)
-                rows = int(rows * rest.mass.sum() / histogram.mass.sum())
-            cuts = cuts_that_fit(rest, rows, fit, min(ranges.FEW, rows // _HANDY))
-            counted = None
-            if ends is not None:
-                cuts, number = ranges.cut_out(cuts, ends)
-                counted = number, ends
-            found[group] = cuts, counted
-        return found
+            histogram = survey.histogram.get(group, empty_histogram())
+            window = windows.get(group)
+            if window is None:
+                min_ranges = min(ranges.MAX_COMPARED_CUTS, rows // _HANDY_RANGE)
+                starts = choose_cuts_that_fit(histogram, rows, rows_per_range, min_ranges)
+                cuts_of_group[group] = Cuts(starts, None)
+                continue
+            not_counted = ranges.outside_window(histogram, window)
+            rows = int(rows * not_counted.mass.sum() / histogram.mass.sum())
+            min_ranges = min(ranges.MAX_COMPARED_CUTS, rows // _HANDY_RANGE)
+            starts = choose_cuts_that_fit(not_counted, rows, rows_per_range, min_ranges)
+            starts, number = ranges.cut_at_window(starts, window)
+            cuts_of_group[group] = Cuts(starts, CountedRange(number, window))
+        return cuts_of_group
 
-    def _windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
-        if not survey.zero_one or survey.wide or survey.weighted or self.ask.by_loss:
+    def _choose_windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
+        """For each group the first and last value of the window to count, where counting pays.
+
+        Only 0/1 losses at float32 confidences without weights can be counted.
+        """
+        if not survey.zero_one or survey.is_double or survey.has_weights or self.request.by_loss:
             return {}
-        room = int(
-            0.45 * free_bytes(self.memory)
-        )  # the larger part is left to the ranges that must be sorted
-        found = {
-            group: ranges.window(histogram, survey.rows[group], room * survey.rows[group] // survey.total)
-            for group, histogram in survey.histogram.items()
-            if survey.rows[group] >= _COUNT_FROM
-        }
-        return {group: ends for group, ends in found.items() if ends is not None}
+        counter_bytes = int(0.45 * free_bytes(self.memory))  # ranges that must be sorted get the larger part
+        windows = {}
+        for group, histogram in survey.histogram.items():
+            rows = survey.rows[group]
+            if rows < _COUNT_FROM:
+                continue
+            window = ranges.choose_window(histogram, rows, counter_bytes * rows // survey.total)
+            if window is not None:
+                windows[group] = window
+        return windows
 
-    def scatter(self, spill: Spill, cuts: dict[Any, Cut], key: str | None) -> dict[Any, Shelf]:
-        """Second pass: every sample to the file of its range, sums on the way."""
-        state = _state(spill, key) if key else {}
-        kept = [[np.asarray(x, dtype=np.float64) for x in own] for own in state.get("shelves", ())]
-        shelves = {}
-        for at, (group, cut) in enumerate(cuts.items()):
-            where, counted = (kept[at][0], None) if kept else cut
-            shelves[group] = Shelf(spill, where, counted, self.ask.paired)
-            if kept:
-                shelves[group].sums = RangeSums(*kept[at][1:])
+    def partition(self, spill: Spill, cuts: dict[Any, Cuts], key: str | None) -> dict[Any, RangeFiles]:
+        """Second pass: write every sample to the file of its range, and add up the sums of the ranges.
+
+        With a `key` (see `_resume_key`) progress is saved after each file, and an interrupted pass over the same data
+        goes on where it stopped.
+        """
+        progress = None if key is None else _load_progress(spill, key)
+        files_of_group = {}
+        for place, (group, group_cuts) in enumerate(cuts.items()):
+            if progress is None:
+                files_of_group[group] = RangeFiles(
+                    spill, group_cuts.starts, group_cuts.counted, self.request.two_models
+                )
+                continue
+            # the cuts of the interrupted run: new ones would differ if this process had more or less memory
+            starts, *sums = progress.arrays[place]
+            files_of_group[group] = RangeFiles(spill, starts, None, self.request.two_models)
+            files_of_group[group].sums = RangeSums(*sums)
+        done_files = 0 if progress is None else progress.done_files
         for number, file in enumerate(self.files):
-            for groups in self.batches("partition", file) if number >= state.get("done", 0) else ():
-                for group, columns in groups.items():
-                    shelves[group].add(columns)
-            if key:
-                _note(spill, key, number + 1, shelves)
-        return shelves
+            if number >= done_files:
+                for groups in self.batches("partition", file):
+                    for group, columns in groups.items():
+                        files_of_group[group].add(columns)
+            if key is not None:
+                _save_progress(spill, key, number + 1, files_of_group)
+        return files_of_group
 
-    def execute(self, survey: Survey, cuts: dict[Any, Cut], where: tuple[Any, Any], key: str | None) -> Any:
-        """Sums and parts of each group."""
-        with Spill(*where) as spill:
-            shelves = self.scatter(spill, cuts, key)
-            found = {}
-            for group in list(shelves):
-                shelf = shelves.pop(group)  # and with it the counters, once they are read
-                parts = shelf.finished(self.fit(survey), self.ask, partial(self.tick, "finish"))[1]
-                found[group] = shelf.sums.total(), parts
-        return found
+    def execute(
+        self,
+        survey: Survey,
+        cuts: dict[Any, Cuts],
+        spill_folder: str | None,
+        resume_folder: str | None = None,
+        key: str | None = None,
+    ) -> dict[Any, tuple[Totals, list[RangeResult]]]:
+        """Second pass over the files and the pass over the ranges: totals and range results of each group."""
+        results = {}
+        with Spill(spill_folder, resume_folder) as spill:
+            files_of_group = self.partition(spill, cuts, key)
+            for group in list(files_of_group):
+                range_files = files_of_group.pop(group)  # so that its counters are freed once they are read
+                rows_per_range = self.rows_per_range(survey)
+                advance = partial(self.advance, "finish")
+                _, range_results = range_files.finish(rows_per_range, self.request, advance)
+                results[group] = (range_files.sums.total(), range_results)
+        return results
 
-    def compared(self, asked: PairQuestion, spill: Spill) -> Comparison:
-        """Two passes over the files, one over the ranges of the first model, which sends every sample on with its
-        influence in hand, and one over the ranges of the second."""
-        surveys = self.surveys()
-        fit = self.fit(surveys[0])
-        first, second = (cuts_that_fit(s.histogram.get(None, nothing()), s.total, fit) for s in surveys)
-        one = self.scatter(spill, {None: (first, None)}, None)[None]
-        two = Shelf(spill, second, keep=True)
-        held, parts = one.finished(fit, self.ask, partial(self.tick, "first"))
-        answer = Answer(held[0].place.total, self.ask, parts)
-        for columns, at in self._members(one, held, parts, "move"):
-            two.add(finish.turned(columns, at, self.ask))
-        held, parts = two.finished(fit, self.ask, partial(self.tick, "second"))
-        pairing = finish.Pairing(asked, answer, Answer(held[0].place.total, self.ask, parts))
-        joint = np.zeros(3)
-        for columns, at in self._members(two, held, parts, "joint"):
-            joint += finish.joint_sums(columns, at, self.ask, pairing.rates)
-        return pairing.compared(joint)
+    def compare(self, pair: PairRequest, spill: Spill) -> Comparison:
+        """Compare two models: two passes over the files, one over the ranges of each model.
 
-    def _members(
-        self, shelf: Shelf, held: list[Range], parts: list[Finished], stage: str
-    ) -> Iterator[tuple[Columns, Standing]]:
-        """The samples of all ranges, and where they stand."""
-        for part, at in zip(held, finish.standings(parts, [part.place for part in held], self.ask)):
-            at = at._replace(tie=part.sums[:2] if part.tied else None)
-            for columns in shelf.read(part):
-                yield columns, at
-                self.tick(stage, columns.rows)
-            shelf.spill.drop(part.number)
+        The pass over the ranges of the first model sends every sample, with its influence on the first area, to its
+        range of the second model; the pass over those adds up the joint sums.
+        """
+        first_survey, second_survey = self.survey_two_models()
+        rows_per_range = self.rows_per_range(first_survey)
+
+        def cuts_of(survey: Survey) -> np.ndarray:
+            histogram = survey.histogram.get(None, empty_histogram())
+            return choose_cuts_that_fit(histogram, survey.total, rows_per_range)
+
+        first_files = self.partition(spill, {None: Cuts(cuts_of(first_survey), None)}, None)[None]
+        second_files = RangeFiles(spill, cuts_of(second_survey), keep_ties=True)
+        stored, results = first_files.finish(rows_per_range, self.request, partial(self.advance, "first"))
+        first_answer = Answer(stored[0].position.total, self.request, results)
+        for columns, outside in self._samples_and_influences(first_files, stored, results, "move"):
+            second_files.add(paired.pass_to_second_model(columns, outside, self.request))
+        stored, results = second_files.finish(rows_per_range, self.request, partial(self.advance, "second"))
+        second_answer = Answer(stored[0].position.total, self.request, results)
+        comparison = PairComparison(pair, first_answer, second_answer)
+        sums = np.zeros(3)
+        for columns, outside in self._samples_and_influences(second_files, stored, results, "joint"):
+            sums += paired.joint_sums(columns, outside, self.request, comparison.rates)
+        return comparison.compare(sums)
+
+    def _samples_and_influences(
+        self, files: RangeFiles, stored_ranges: list[StoredRange], results: list[RangeResult], stage: str
+    ) -> Iterator[tuple[Columns, RangeInfluence]]:
+        """The samples of all ranges, with what their influences need from other ranges; files are removed after use."""
+        positions = [stored.position for stored in stored_ranges]
+        influences = paired.range_influences(results, positions, self.request)
+        for stored, outside in zip(stored_ranges, influences):
+            if stored.is_tied:
+                outside = outside._replace(tie=stored.sums[:2])
+            for columns in files.read(stored):
+                yield columns, outside
+                self.advance(stage, columns.rows)
+            files.spill.drop(stored.number)
 
 
-def _note(spill: Spill, key: str, done: int, shelves: dict[Any, Shelf]) -> None:
-    """Remember how far the second pass has come."""
-    kept = [(s.cuts, s.sums.sums, s.sums.low, s.sums.high) for s in shelves.values()]
-    arrays = [[x.tolist() for x in own] for own in kept]
-    state = {"key": key, "done": done, "sizes": spill.flush(), "shelves": arrays}
-    target = spill.folder / "progress.json"
-    fresh = target.with_suffix(".new")
-    fresh.write_text(json.dumps(state))
-    fresh.replace(target)
+class _Progress(NamedTuple):
+    """How far an interrupted second pass came: files done, and cuts, sums, low and high of each group."""
+
+    done_files: int
+    arrays: list[list[np.ndarray]]
 
 
-def _state(spill: Spill, key: str) -> dict[str, Any]:
-    """How far an earlier, interrupted run over the same data had come.
+def _save_progress(spill: Spill, key: str, done_files: int, files_of_group: dict[Any, RangeFiles]) -> None:
+    """Write how far the second pass has come, so that `_load_progress` can read it after an interruption."""
+    arrays = [
+        [files.cuts.tolist(), files.sums.sums.tolist(), files.sums.low.tolist(), files.sums.high.tolist()]
+        for files in files_of_group.values()
+    ]
+    state = {"key": key, "done_files": done_files, "sizes": spill.flush(), "arrays": arrays}
+    path = spill.folder / _PROGRESS_FILE
+    new_path = path.with_suffix(".new")
+    new_path.write_text(json.dumps(state))
+    new_path.replace(path)
 
-    Its cuts hold too: ours would lie elsewhere if this process had more or less memory to spare.
+
+def _load_progress(spill: Spill, key: str) -> _Progress | None:
+    """How far an earlier, interrupted run over the same data came; None if there is none.
+
+    The files of the ranges are cut back to what was saved with it.
     """
-    target = spill.folder / "progress.json"
-    state: dict[str, Any] = json.loads(target.read_text()) if target.exists() else {"key": ""}
-    same = state["key"] == key
-    spill.rewind({int(number): size for number, size in state["sizes"].items()} if same else {})
-    return state if same else {}
+    path = spill.folder / _PROGRESS_FILE
+    state: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"key": ""}
+    if state["key"] != key:
+        spill.rewind({})
+        return None
+    spill.rewind({int(number): size for number, size in state["sizes"].items()})
+    arrays = [[np.asarray(array, dtype=np.float64) for array in group] for group in state["arrays"]]
+    return _Progress(state["done_files"], arrays)
 
 
-def _run(
-    name: str,
+def _answer(
+    function: str,
     path: Any,
     fields: Fields,
-    ask: Ask,
+    request: EngineRequest,
     memory: str | float = "1GB",
     spill: str | None = None,
     resume: str | None = None,
     progress: bool | None = None,
 ) -> dict[Any, Answer]:
-    """In memory when everything fits, through the disk otherwise."""
-    files, load = find_files(name, path), Loader(name, fields)
-    told = [read.described(file) for file in files]
-    rows, budget = _rows(told), parse_size(name, memory)
-    quiet = progress is False or (progress is None and (rows or _LONG) < _LONG)
-    with nullcontext() if quiet else progress_bars(progress) as shown:
-        tick = partial(shown.advance, total=rows) if shown else lambda stage, count: None
-        run = Run(name, files, load.batches, rows, ask, budget, tick, fields)
-        types = _types(told, fields)
-        small = rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types)
-        many = rows is not None and rows >= _SAMPLE_FROM and not fields.group and types[0]
-        if small and not (many and not types[1]):  # what cannot be counted is sorted at once
-            return {None: _in_memory(run)}
-        survey = _sampled(load, files, rows or 0, types[1]) if many else run.surveys()[0]
-        # counters are not kept when the work is interrupted
-        cuts = run.cuts(survey, counting=resume is None)
-        if small and not any(counted for _, counted in cuts.values()):
-            return {None: _in_memory(run)}
-        key = None if resume is None else _key(files, fields, ask, budget)
-        found = run.execute(survey, cuts, (spill, resume), key)
-        best: dict[Any, Any] = {}
-        if oracle := ask.of_oracle(survey.zero_one, survey.countable(fields.repetitions)):
-            # the same plan in the order of the losses, smallest on top
-            errors_alike = all(total.in_error_units().zero_one for total, _ in found.values())
-            run.read, run.ask = load._replace(best=errors_alike).batches, oracle
-            by_loss = run.surveys()[0]
-            best = run.execute(by_loss, run.cuts(by_loss), (spill, None), None)
-    return {
-        group: Answer(total, ask, parts, best[group][1] if best else ())
-        for group, (total, parts) in found.items()
-    }
+    """The answer for each group (None: all samples), in memory if everything fits, otherwise through the disk."""
+    files = find_files(function, path)
+    load = Loader(function, fields)
+    contents = [read.describe_file(file) for file in files]
+    rows = _total_rows(contents)
+    budget = parse_size(function, memory)
+    types = _column_types(contents, fields)
+    is_short = rows is not None and rows < _PROGRESS_FROM
+    is_quiet = progress is False or (progress is None and is_short)
+    with nullcontext() if is_quiet else progress_bars(progress) as bars:
+        advance = partial(bars.advance, total=rows) if bars else lambda stage, count: None
+        run = Run(
+            function=function,
+            files=files,
+            read=load.batches,
+            rows=rows,
+            request=request,
+            memory=budget,
+            advance=advance,
+            fields=fields,
+        )
+        fits_in_memory = False
+        may_sample = False
+        if rows is not None and not fields.group:
+            fits_in_memory = resume is None and _fits_in_memory(rows, budget, request, types)
+            may_sample = rows >= _SAMPLE_FROM and types.zero_one
+        may_count = may_sample and not types.is_double
+        if fits_in_memory and not may_count:
+            return {None: _answer_in_memory(run)}
+        survey = _survey_some_parts(load, files, rows or 0, types) if may_sample else run.survey()
+        cuts = run.choose_cuts(survey, may_count=resume is None)  # counters do not survive an interruption
+        if fits_in_memory and not any(group_cuts.counted for group_cuts in cuts.values()):
+            return {None: _answer_in_memory(run)}
+        key = None if resume is None else _resume_key(files, fields, request, budget)
+        results = run.execute(survey, cuts, spill, resume, key)
+        oracle_results: dict[Any, tuple[Totals, list[RangeResult]]] = {}
+        oracle_request = request.for_oracle(survey.zero_one, survey.weights_are_counts(fields.repetitions))
+        if oracle_request is not None:
+            # the same plan with minus the loss as confidence
+            zero_one = all(total.in_error_units().zero_one for total, _ in results.values())
+            run.read = load._replace(oracle_zero_one=zero_one).batches
+            run.request = oracle_request
+            loss_survey = run.survey()
+            oracle_results = run.execute(loss_survey, run.choose_cuts(loss_survey), spill)
+    answers = {}
+    for group, (total, range_results) in results.items():
+        group_oracle = oracle_results[group][1] if oracle_results else ()
+        answers[group] = Answer(total, request, range_results, group_oracle)
+    return answers
 
 
-def _compared(
-    asked: PairQuestion,
+def _compare(
+    pair: PairRequest,
     path: Any,
     other: Any = None,
     ids: str | None = None,
@@ -261,87 +379,139 @@ def _compared(
     spill: str | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """The comparison of files, or of the same samples in `other` files, whose ids must agree row by row."""
-    name, load = asked.name, Loader(asked.name, asked.first, other=asked.second)
-    files: list[Any] = find_files(name, path)
-    rows = _rows([read.described(file) for file in files])
+    """Compare two models whose columns lie in the same files; those of the second may lie in `other` files.
+
+    The column `ids` must then agree row by row.
+    """
+    function = pair.function
+    load = Loader(function, pair.first, second_fields=pair.second)
+    files: list[Any] = find_files(function, path)
+    rows = _total_rows([read.describe_file(file) for file in files])
     has_ids = True
     if other is not None:
         has_ids = check_same_ids(path, other, {} if ids is None else {"ids": ids})
-        files = [(files, find_files(name, other))]
+        files = [(files, find_files(function, other))]
 
-    def batches(file: Any) -> Iterator[Groups]:
-        return load.batches(file, _PAIRED) if other is None else read.batches_in_step(load, file, _PAIRED)
+    def read_batches(file: Any) -> Iterator[Groups]:
+        if other is None:
+            return load.batches(file, _PAIRED_BATCH)
+        return read.read_two_models(load, file, _PAIRED_BATCH)
 
-    with progress_bars(progress) as shown, Spill(spill) as store:
-        budget = parse_size(name, memory)
-        tick = partial(shown.advance, total=rows)
-        run = Run(name, files, batches, rows, asked.ask, budget, tick, asked.first)
-        comparison = run.compared(asked, store)
-    return comparison if has_ids else replace(comparison, notes=(*comparison.notes, PAIRED_BY_POSITION))
+    with progress_bars(progress) as bars, Spill(spill) as store:
+        run = Run(
+            function=function,
+            files=files,
+            read=read_batches,
+            rows=rows,
+            request=pair.request,
+            memory=parse_size(function, memory),
+            advance=partial(bars.advance, total=rows),
+            fields=pair.first,
+        )
+        comparison = run.compare(pair, store)
+    if has_ids:
+        return comparison
+    return replace(comparison, notes=(*comparison.notes, PAIRED_BY_POSITION))
 
 
-def _rows(told: Sequence[Contents]) -> int | None:
-    """Of all files, if they say."""
-    known = [sum(one.row_group_sizes) for one in told if one.row_group_sizes is not None]
-    return sum(known) if len(known) == len(told) else None
+def _total_rows(contents: Sequence[Contents]) -> int | None:
+    """Number of rows of all files; None if one of them does not tell."""
+    total = 0
+    for file_contents in contents:
+        if file_contents.row_group_sizes is None:
+            return None
+        total += sum(file_contents.row_group_sizes)
+    return total
 
 
-def _types(told: Sequence[Contents], fields: Fields) -> tuple[bool, bool, bool]:
-    """(are losses surely 0/1, may confidences be wider than float32, are there weights), before any file is read."""
+def _column_types(contents: Sequence[Contents], fields: Fields) -> ColumnTypes:
+    """What the types of the columns tell, before any file is read."""
     if fields.logits or fields.weight:
-        return False, True, fields.weight is not None
-    wide = any(one.column_types.get(fields.confidence) not in ("float", "halffloat") for one in told)
-    return all(one.column_types.get(fields.loss) == "bool" for one in told), wide, False
+        return ColumnTypes(zero_one=False, is_double=True, has_weights=fields.weight is not None)
+    confidence_types = {file_contents.column_types.get(fields.confidence) for file_contents in contents}
+    loss_types = {file_contents.column_types.get(fields.loss) for file_contents in contents}
+    return ColumnTypes(
+        zero_one=loss_types <= {"bool"},
+        is_double=not confidence_types <= {"float", "halffloat"},
+        has_weights=False,
+    )
 
 
-def _sampled(load: Loader, files: list[str], rows: int, wide: bool) -> Survey:
-    """A survey of some parts of the files: the schema has told the rest, and a range found too full is refined."""
-    parts = read.file_parts(files, read.BATCH)
-    parts = parts[:: max(1, len(parts) // _SAMPLED)]
-    survey, rng = Survey(), np.random.default_rng(0)
+def _survey_some_parts(load: Loader, files: list[str], rows: int, types: ColumnTypes) -> Survey:
+    """A survey of some parts of the files; ranges that turn out too large are cut again later."""
+    all_parts = read.file_parts(files, read.BATCH)
+    parts = all_parts[:: max(1, len(all_parts) // _SURVEYED_PARTS)]
+    survey = Survey()
+    rng = np.random.default_rng(0)
+    stride = max(1, len(parts) * read.BATCH // ranges.SURVEY_SAMPLES)
     for groups in read.read_ahead(groups for part in parts for groups in load.batches(part)):
-        survey.add(groups, max(1, len(parts) * read.BATCH // ranges.SURVEYED), rng)
-    survey.rows[None], survey.wide = rows, wide
+        survey.add(groups, stride, rng)
+    survey.rows[None] = rows
+    survey.is_double = types.is_double
     return survey
 
 
-def _fits(rows: int, memory: int, ask: Ask, types: tuple[bool, bool, bool]) -> bool:
-    """Would everything fit at once, as far as the types of the columns tell?"""
-    return rows <= samples_that_fit(memory, ask, *types)
+def _fits_in_memory(rows: int, memory: int, request: EngineRequest, types: ColumnTypes) -> bool:
+    """Can all samples be one range, as far as the types of the columns tell?"""
+    return rows <= samples_that_fit(memory, request, types)
 
 
-def _in_memory(run: Run) -> Answer:
-    """Little data: read it all, finish it as one range."""
-    ask, read = run.ask, (groups[None] for file in run.files for groups in run.read(file))
-    columns = ranges.gathered(read, run.rows or 0)
+def _answer_in_memory(run: Run) -> Answer:
+    """The answer for data that fits in memory: all samples are one range."""
+    request = run.request
+    batches = (groups[None] for file in run.files for groups in run.read(file))
+    columns = ranges.collect_columns(batches, run.rows or 0)
     if not columns.rows:
-        raise InputError(f"{run.name}: needs at least one sample, the files hold none.")
+        raise InputError(f"{run.function}: needs at least one sample, the files hold none.")
     if columns.weight is not None:
         survey = Survey()
         survey.note_weights(None, columns.weight)
-        finish.check_weights(run.name, run.fields, survey, ask)
+        finish.check_weights(run.function, run.fields, survey, request)
         columns = columns.in_units(survey.units(run.fields.repetitions)[None])
     loss, _, weight = columns.samples
-    if ask.area_only and not ask.oracle and weight is None:  # as few passes as can be
-        total = Totals(columns.rows, float(columns.rows), float(loss.sum(dtype=np.float64)), (), (), True)
+    if request.area_only and not request.needs_oracle and weight is None:
+        # an area alone reads only these totals, so the passes for the others are saved
+        total = Totals(
+            n=columns.rows,
+            W=float(columns.rows),
+            S=float(loss.sum(dtype=np.float64)),
+            squares=(),
+            fourths=(),
+            zero_one=True,
+        )
     else:
         total = totals_of_samples(loss, weight, loss.dtype == bool)
-    place, oracle = Place(0.0, 0.0, total), ask.of_oracle(total.zero_one, total.whole)
-    errors_alike = total.zero_one or (oracle is not None and total.in_error_units().zero_one)
-    best = [finish.finish(columns.in_best_order(errors_alike), place, oracle)] if oracle else ()
-    return Answer(total, ask, [finish.finish(columns, place, ask)], best)
+    position = RangePosition(0.0, 0.0, total)
+    oracle_results: tuple[RangeResult, ...] = ()
+    oracle_request = request.for_oracle(total.zero_one, total.whole)
+    if oracle_request is not None:
+        zero_one = total.zero_one or total.in_error_units().zero_one
+        by_loss = columns.ordered_by_loss(zero_one)
+        oracle_results = (finish.finish_range(by_loss, position, oracle_request),)
+    return Answer(total, request, [finish.finish_range(columns, position, request)], oracle_results)
 
 
-def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:
-    """Changes whenever the data or the question does."""
+def _resume_key(files: list[str], fields: Fields, request: EngineRequest, memory: int) -> str:
+    """A hash that changes whenever the files, the columns, the request or the memory budget do."""
     stamps = [(file, os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files]
-    return hashlib.sha256(repr((stamps, fields, ask, memory, ranges.SUMS)).encode()).hexdigest()
+    return hashlib.sha256(repr((stamps, fields, request, memory, ranges.SUMS)).encode()).hexdigest()
 
 
-_MEANS = ("memory", "spill", "progress")
-_ENGINE = Engine("files", _run, _compared, (*_MEANS, "resume"), (*_MEANS, "other", "ids"))
-evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
-aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
-risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk
-register_engine("files", _ENGINE.on())
+_ENGINE = Engine(
+    name="files",
+    answer=_answer,
+    compare_pair=_compare,
+    options=("memory", "spill", "progress", "resume"),
+    pair_options=("memory", "spill", "progress", "other", "ids"),
+)
+evaluate = _ENGINE.evaluate
+compare = _ENGINE.compare
+risk_coverage_curve = _ENGINE.risk_coverage_curve
+aurc = _ENGINE.aurc
+augrc = _ENGINE.augrc
+e_aurc = _ENGINE.e_aurc
+naurc = _ENGINE.naurc
+risk = _ENGINE.risk
+risk_at_coverage = _ENGINE.risk_at_coverage
+coverage_at_risk = _ENGINE.coverage_at_risk
+register_engine("files", _ENGINE.evaluator())

@@ -1,8 +1,8 @@
-"""From a range's samples, and what lies above it, to its part of every answer; from all parts to the answers.
+"""From the samples of a range, and the sums above it, to its part of every result; from all parts to the results.
 
-What an error bar reads of a range is `abstain.inference.evidence.PartSummary`; whoever holds the range makes it, and
-nothing after that knows where the samples were. A number alone (an area) takes a shorter way: sort, add up, no error
-bar.
+The confidence axis is cut into ranges. Whichever process holds the samples of a range turns them into a `RangeResult`;
+nothing after that knows where the samples were. `Answer` puts the results of all ranges of one set of samples
+together. An area without an error bar takes a shorter way: sort and add up.
 """
 
 from __future__ import annotations
@@ -16,288 +16,349 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain._check import (
-    check_repetitions,
-    repetitions_error,
-)
+from abstain._check import check_repetitions, repetitions_error
 from abstain.core import area_estimators, curve_points, sorting
 from abstain.core.area_estimators import area_terms
 from abstain.core.influence import AcceptedLossArea, AreaUnderCurve, BestArea
-from abstain.core.rows import Rows, iterate_rows, rank_confidences, read_by_confidence, rows_from_blocks
-from abstain.core.stretch import (
-    Table,
-    Totals,
-    offsets,
-    plain_table,
-    stacked,
-    table_of_sums,
-    tables,
-    tables_by,
-)
+from abstain.core.rows import Rows, iterate_rows, rank_confidences, read_by_confidence
+from abstain.core.stretch import Table, Totals, plain_table, table_of_sums, tables, tables_by
 from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
 from abstain.engines.ranges import COUNT, Columns, Survey
 from abstain.engines.read import Fields
 from abstain.errors import InputError
-from abstain.evaluation.comparison import pair_of
-from abstain.evaluation.results import Comparison, Contestant
 from abstain.evaluation.table import requests_for
 from abstain.inference import evidence
-from abstain.inference.differences import Side, compared, side_of_spread
 from abstain.inference.evidence import Evidence, PartSummary, Request
-from abstain.inference.limits import Joint
 from abstain.inference.records import Interval
 from abstain.metrics.definitions import ESTIMATOR, METRICS, TIE_RULE
 from abstain.metrics.metric import Metric, PointMetric
 from abstain.metrics.points import RiskCoverageCurve
-from abstain.metrics.summaries import Scale
 
-_PIECES = 16  # parts that one range is told in
-_SMALLEST = 1 << 16  # samples of such a part: their columns stay in cache
-_FEW = 1 << 16  # terms that are added up; the closed form of so few would lose digits
+_MAX_PIECES = 16  # pieces that the sums of one range are made of
+_PIECE_SAMPLES = 1 << 16  # at least this many samples in a piece: their columns stay in cache
+_MAX_EXACT_TERMS = 1 << 16  # up to here a sum is added up term by term; its closed form would lose digits
+_ROUNDING = 1e-12  # relative error of a sum of masses
 NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
+PointKey = tuple[str, float]  # name of a point metric and its cut, such as ("risk_at_coverage", 0.9)
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What to work out: areas and points, one `Request` for each estimator and rule for ties."""
+class EngineRequest:
+    """What an engine has to compute.
 
-    kinds: tuple[Request, ...] = (Request(),)
+    `evidence_requests` name areas and points, one request for each estimator and rule for ties.
+    """
+
+    evidence_requests: tuple[Request, ...] = (Request(),)
     level: float = 0.95
-    curve: int = 0  # about how many points of the curve to keep, over all ranges
-    thresholds: bool = False  # their confidences too?
-    oracle: bool = False  # does any answer need the best order of the losses?
-    by_loss: bool = False  # the oracle's pass: the confidence is the place in the best order
-    paired: bool = False  # is it asked of two models?
+    curve_points: int = 0  # about how many points of the curve to keep, over all ranges
+    with_thresholds: bool = False  # keep the confidence of each point of the curve?
+    needs_oracle: bool = False  # does any metric need the best order of the losses?
+    by_loss: bool = False  # the pass for the oracle: the confidence is the place in the best order
+    two_models: bool = False  # is it a comparison of two models?
 
     @property
     def area_only(self) -> bool:
-        """Nothing but one number?"""
-        asked = any(kind.areas or kind.coverages or kind.risks or kind.tprs for kind in self.kinds)
-        return not (asked or self.curve or self.by_loss)
+        """Is the result one area without an error bar or a curve?"""
+        has_error_bars = any(request.areas or request.has_points for request in self.evidence_requests)
+        return not (has_error_bars or self.curve_points or self.by_loss)
 
-    def bytes_per_sample(self, zero_one: bool, wide: bool, weighted: bool) -> int:
-        """Memory at the peak of finishing a range, for each of its samples (measured, distinct confidences)."""
-        if self.paired:
+    def bytes_per_sample(self, zero_one: bool, is_double: bool, has_weights: bool) -> int:
+        """Peak memory for each sample of a range, as measured with distinct confidences.
+
+        `zero_one`: losses are 0/1; `is_double`: some confidences need a float64.
+        """
+        if self.two_models:
             return 400
-        stored = (8 if wide else 4) + (1 if zero_one else 8) + (8 if weighted else 0)
-        if self.area_only and zero_one and not weighted:
-            return stored + (20 if wide else 11)  # the keys, and once more while they are sorted in threads
-        return stored + (240 if self.thresholds else 130 if self.by_loss else 72)
+        stored = 8 if is_double else 4
+        stored += 1 if zero_one else 8
+        stored += 8 if has_weights else 0
+        if self.area_only and zero_one and not has_weights:
+            return stored + (20 if is_double else 11)  # the keys, and a copy while threads sort them
+        if self.with_thresholds:
+            return stored + 240
+        return stored + (130 if self.by_loss else 72)
 
-    def of_oracle(self, zero_one: bool, whole: bool) -> Ask | None:
-        """The question of the pass in the order of the losses; 0/1 losses of counted samples have a closed form."""
-        return replace(self, by_loss=True, curve=0) if self.oracle and not (zero_one and whole) else None
+    def for_oracle(self, zero_one: bool, weights_are_counts: bool) -> EngineRequest | None:
+        """The request of the pass in the order of the losses, or None where the oracle needs no such pass.
 
-    def kind(self, metric: Metric) -> int:
-        """Which of the kinds tells of a metric."""
-        asked = _kind_of(metric)
-        return next((k for k, kind in enumerate(self.kinds) if (kind.estimator, kind.ties) == asked), 0)
+        0/1 losses have a closed form if the weights are counts of samples.
+        """
+        if not self.needs_oracle or (zero_one and weights_are_counts):
+            return None
+        return replace(self, by_loss=True, curve_points=0)
+
+    def index_for(self, metric: Metric) -> int:
+        """Index of the evidence request that a metric belongs to: by what it needs, else by estimator and ties."""
+        for index, request in enumerate(self.evidence_requests):
+            if request.covers(metric):
+                return index
+        kind = _estimator_and_ties(metric)
+        for index, request in enumerate(self.evidence_requests):
+            if (request.estimator, request.ties) == kind:
+                return index
+        return 0
 
 
-def _kind_of(metric: Metric) -> tuple[str, str]:
-    """Estimator and ties of a metric."""
+def _estimator_and_ties(metric: Metric) -> tuple[str, str]:
     options = metric.option_values
     return options.get("estimator", ESTIMATOR.default), options.get("ties", TIE_RULE.default)
 
 
-def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95, alone: bool = False) -> Ask:
-    """Everything that metrics with their options need; of an area `alone` the number and nothing else."""
-    for metric in metrics:
-        estimator, ties = _kind_of(metric)
-    kinds = (Request((), estimator, ties),) if alone else tuple(requests_for(metrics))
-    return Ask(kinds, level, oracle=any(metric.needs.order_by_loss for metric in metrics))
+def make_request(
+    metrics: Sequence[Metric], level: float = 0.95, estimate_only: bool = False
+) -> EngineRequest:
+    """The request for these metrics; with `estimate_only` for one metric, an area, without error bar."""
+    if estimate_only:
+        estimator, ties = _estimator_and_ties(metrics[0])
+        evidence_requests: tuple[Request, ...] = (Request((), estimator, ties),)
+    else:
+        evidence_requests = tuple(requests_for(metrics))
+    needs_oracle = any(metric.needs.order_by_loss for metric in metrics)
+    return EngineRequest(evidence_requests, level, needs_oracle=needs_oracle)
 
 
-class PairQuestion(NamedTuple):
-    """What `compare` was asked: the columns of either model, `first` with those of both to read."""
-
-    name: str
-    first: Fields
-    second: Fields
-    titles: tuple[str, str]
-    metric: Metric
-    ask: Ask
-
-
-def check_weights(name: str, fields: Fields, survey: Survey, ask: Ask) -> None:
-    """Repetitions are whole numbers, and estimators that count neighbours need them."""
+def check_weights(function: str, fields: Fields, survey: Survey, request: EngineRequest) -> None:
+    """InputError unless repetitions are whole numbers, and estimators that count samples have repetitions."""
     if fields.repetitions:
-        check_repetitions(name, str(fields.weight), survey.fraction)
-    counting = [
-        w for kind in ask.kinds if (w := area_estimators.needs_whole_weights(kind.estimator, kind.ties))
-    ]
-    if counting and not survey.countable(fields.repetitions):
-        raise repetitions_error(name, counting[0])
+        check_repetitions(function, str(fields.weight), survey.fraction)
+    if survey.weights_are_counts(fields.repetitions):
+        return
+    for evidence_request in request.evidence_requests:
+        option = area_estimators.needs_whole_weights(evidence_request.estimator, evidence_request.ties)
+        if option:
+            raise repetitions_error(function, option)
+
+
+def curve_area_of(evidence_request: Request) -> AreaUnderCurve:
+    """The area under the curve by the estimator and the rule for ties of a request."""
+    return AreaUnderCurve(evidence_request.estimator, evidence_request.ties)
 
 
 # ranges -----------------------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
-    """Where a range stands: mass and loss above it, and the totals of the whole set."""
+class RangePosition(NamedTuple):
+    """Where a range lies in the ranking: mass and loss of all samples above it, and the totals of the whole set."""
 
-    N: float
-    S: float
+    mass_above: float
+    loss_above: float
     total: Totals
 
-    def of(self, rows: Rows) -> Rows:
-        """Rows of the range with what the whole set accepts at each."""
+    def shift(self, rows: Rows) -> Rows:
+        """Rows of the range with the mass and loss that the whole set accepts at each."""
         return rows._replace(
-            accepted_mass=rows.accepted_mass + self.N,
-            accepted_loss=rows.accepted_loss + self.S,
+            accepted_mass=rows.accepted_mass + self.mass_above,
+            accepted_loss=rows.accepted_loss + self.loss_above,
             total_mass=np.asarray([self.total.W]),
             padded=False,
         )
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A range's part of the answers, for each kind that was asked."""
+class RowLabels(NamedTuple):
+    """Confidence and number of samples of each row, most confident first."""
 
-    areas: tuple[float, ...]  # of W * AURC
-    parts: tuple[list[PartSummary], ...] = ()
-    half: float = 0.0  # of the area behind the rejection ratio
-    curve: np.ndarray | None = None  # columns N, S (threshold, count)
-    count: int = 0
-    # points, of a range that is all there is
-    told: dict[tuple[str, float], Interval] = field(default_factory=dict)
+    confidence: np.ndarray
+    sample_count: np.ndarray
 
 
-def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
-    """The part of a range with samples."""
+@dataclass(frozen=True, kw_only=True)
+class RangeResult:
+    """The part of a range in every result. Parts add up over ranges; tuples have one item per evidence request."""
+
+    area_sums: tuple[float, ...]  # its share of total mass times area
+    parts: tuple[list[PartSummary], ...] = ()  # evidence for error bars
+    half_area: float = 0.0  # its share of the area behind the rejection ratio
+    curve: np.ndarray | None = None  # rows: accepted mass, accepted loss (and confidence, count of samples)
+    sample_count: int = 0
+    point_intervals: dict[PointKey, Interval] = field(default_factory=dict)  # if the range is the whole set
+
+
+def finish_range(columns: Columns, position: RangePosition, request: EngineRequest) -> RangeResult:
+    """The result of a range from its samples."""
     loss, confidence, weight = columns.samples
     zero_one = loss.dtype == bool
-    if ask.by_loss:
+    if request.by_loss:
         import array_api_compat.numpy as xp
 
-        return _finish([plain_table(area_estimators.oracle_rows(xp, loss, weight))], place, ask)
-    size = columns.rows if ask.thresholds else max(_SMALLEST, -(-columns.rows // _PIECES))
-    if ask.area_only:  # a sum over pieces that stay in cache
-        reads_loss = area_estimators.needs_row_loss(ask.kinds[0].estimator, ask.kinds[0].ties)
+        oracle_rows = area_estimators.oracle_rows(xp, loss, weight)
+        return _add_up_tables([plain_table(oracle_rows)], position, request)
+    if request.area_only:
+        area = curve_area_of(request.evidence_requests[0])
+        reads_loss = area_estimators.needs_row_loss(area.estimator, area.ties)
         pieces = iterate_rows(read_by_confidence(loss, confidence, weight), reads_loss)
-        return _finish((Table(rows, (), ()) for rows in pieces), place, ask)
-    if zero_one and weight is None and not ask.thresholds:
-        return _finish(tables(read_by_confidence(loss, confidence, None), True, size), place, ask)
-    order, stops = ranking = rank_confidences(confidence)
-    labels = (confidence[order[stops - 1]], np.diff(stops, prepend=0))
-    return _finish(tables_by(ranking, loss, weight, zero_one, size), place, ask, labels)
+        return _add_up_tables((Table(rows, (), ()) for rows in pieces), position, request)
+    piece_size = max(_PIECE_SAMPLES, -(-columns.rows // _MAX_PIECES))
+    if request.with_thresholds:
+        piece_size = columns.rows
+    elif zero_one and weight is None:
+        sorted_tables = tables(read_by_confidence(loss, confidence, None), True, piece_size)
+        return _add_up_tables(sorted_tables, position, request)
+    ranking = rank_confidences(confidence)
+    row_confidence = confidence[ranking.order[ranking.row_stops - 1]]
+    labels = RowLabels(row_confidence, np.diff(ranking.row_stops, prepend=0))
+    return _add_up_tables(tables_by(ranking, loss, weight, zero_one, piece_size), position, request, labels)
 
 
-def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> Finished:
-    """The part of a range that is one tie, from its sums alone (in the order of `ranges.SUMS`)."""
-    m, L, *powers = (sums[i : i + 1] for i in range(COUNT))
-    table = table_of_sums(Rows.accumulate(m, L), powers, place.total.zero_one)
-    found = _finish([table], place, ask, (np.asarray([confidence]), sums[COUNT : COUNT + 1]))
-    if not ask.by_loss or place.total.whole:
-        return found
-    rows, w = place.of(table.rows), float(powers[0][0] / m[0])
-    return replace(found, areas=tuple(_in_turn(rows, w, kind.estimator) for kind in ask.kinds))
+def finish_tie(
+    sums: np.ndarray, confidence: float, position: RangePosition, request: EngineRequest
+) -> RangeResult:
+    """The result of a range with one confidence, from its sums alone (in the order of `ranges.SUMS`)."""
+    mass, loss, *powers = (sums[place : place + 1] for place in range(COUNT))
+    table = table_of_sums(Rows.accumulate(mass, loss), powers, position.total.zero_one)
+    labels = RowLabels(np.asarray([confidence]), sums[COUNT : COUNT + 1])
+    result = _add_up_tables([table], position, request, labels)
+    if not request.by_loss or position.total.whole:
+        return result
+    typical_weight = float(powers[0][0] / mass[0])
+    row = position.shift(table.rows)
+    areas = [
+        _area_one_by_one(row, typical_weight, evidence_request.estimator)
+        for evidence_request in request.evidence_requests
+    ]
+    return replace(result, area_sums=tuple(areas))
 
 
-def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
-    """The parts of a tally, most confident first."""
-    mass, wrong = counted.totals().T
-    N, S = place.N + np.cumsum(mass) - mass, place.S + np.cumsum(wrong) - wrong
+def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest) -> list[RangeResult]:
+    """The results of a range whose samples were counted, one per stretch of the tally, most confident first."""
+    mass, error_count = tally.totals().T
+    mass_above = position.mass_above + np.cumsum(mass) - mass
+    loss_above = position.loss_above + np.cumsum(error_count) - error_count
 
-    def part(number: int) -> Finished:
-        blocks = counted.stretch(number)
-        m, L = blocks.mass, blocks.wrong
-        rows = Rows.accumulate(m, L)
-        here = Place(float(N[number]), float(S[number]), place.total)
-        return _finish([plain_table(rows)], here, ask, (blocks.confidence.astype(np.float64), m))
+    def finish_stretch(number: int) -> RangeResult:
+        counted = tally.stretch(number)
+        table = plain_table(Rows.accumulate(counted.mass, counted.wrong))
+        stretch_position = RangePosition(float(mass_above[number]), float(loss_above[number]), position.total)
+        labels = RowLabels(counted.confidence.astype(np.float64), counted.mass)
+        return _add_up_tables([table], stretch_position, request, labels)
 
     with ThreadPoolExecutor(sorting.thread_count()) as pool:
-        return list(pool.map(part, np.flatnonzero(mass).tolist()))
+        return list(pool.map(finish_stretch, np.flatnonzero(mass).tolist()))
 
 
-def _in_turn(rows: Rows, w: float, estimator: str) -> float:
-    """Samples of equal loss l that come in one by one: the sum of w (S + j w l) / (N + j w), as if of equal weight.
+def _area_one_by_one(row: Rows, w: float, estimator: str) -> float:
+    r"""The area of one row whose samples of equal loss are accepted one by one, as if all had the weight w.
 
-    w, the sum of all w^2 over that of all w, makes it exact for "sele" whatever the weights, and nearly so otherwise.
+    .. math:: \sum_{j=1}^{m/w} w\,\frac{S + j L w / m}{N + j w}
+
+    with N and S the mass and loss accepted above the row, m and L those of the row. Take for w the sum of all
+    :math:`w_i^2` over the sum of all :math:`w_i`: the area is then exact for "sele" whatever the weights, and nearly so
+    for "harmonic".
     """
     from scipy.special import digamma
 
-    m, L = float(rows.mass[0]), float(rows.loss[0])
-    N, S = float(rows.accepted_mass[0]) - m, float(rows.accepted_loss[0]) - L
+    m = float(row.mass[0])
+    L = float(row.loss[0])
+    N = float(row.accepted_mass[0]) - m
+    S = float(row.accepted_loss[0]) - L
     if estimator != "harmonic":
-        return (m * S + L * (m + w) / 2) / float(rows.total_mass[0]) * (2 if estimator == "2sele" else 1)
+        mean_rule = (m * S + L * (m + w) / 2) / float(row.total_mass[0])
+        return 2 * mean_rule if estimator == "2sele" else mean_rule
     count = m / w
-    if count <= _FEW and math.isclose(count, round(count), rel_tol=1e-9):  # of equal weight: exact
-        turn = np.arange(1, round(count) + 1)
-        return float(np.sum(w * (S + turn * (L / count)) / (N + turn * w)))
+    if count <= _MAX_EXACT_TERMS and math.isclose(count, round(count), rel_tol=1e-9):
+        j = np.arange(1, round(count) + 1)
+        return float(np.sum(w * (S + j * (L / count)) / (N + j * w)))
     return L + (S - N * L / m) * float(digamma((N + m) / w + 1) - digamma(N / w + 1))
 
 
-def _finish(
-    tables: Iterable[Table], place: Place, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None = None
-) -> Finished:
-    """`labels`: confidence and number of samples of each row, where they are known."""
-    parts: tuple[list[PartSummary], ...] = tuple([] for _ in ask.kinds)
-    halves, curves, terms = [], [], []
-    best = "expected" if place.total.whole else "threshold"  # whole masses are spread over their positions
+def _add_up_tables(
+    tables: Iterable[Table], position: RangePosition, request: EngineRequest, labels: RowLabels | None = None
+) -> RangeResult:
+    """The result of a range from tables of its rows, most confident first.
+
+    The rows count mass and loss from the top of the range; `position` says what lies above it. `labels` belong to the
+    rows of all tables together, where they are known.
+    """
+    if request.by_loss or request.area_only:
+        return _add_up_areas(tables, position, request)
+    parts: tuple[list[PartSummary], ...] = tuple([] for _ in request.evidence_requests)
+    half_areas = []
+    curves = []
+    accepted_mass = 0.0
     for table in tables:
-        table = replace(table, rows=place.of(table.rows))
-        if ask.by_loss or ask.area_only:
-            every = [(kind.estimator, best if ask.by_loss else kind.ties) for kind in ask.kinds]
-            terms.append([float(np.sum(area_terms(table.rows, *kind))) for kind in every])
-        else:
-            for kind, own in zip(ask.kinds, parts):
-                own.append(evidence.summarise_part(table, place.total, kind))
-        if ask.oracle and not ask.area_only:
-            halves.append(float(curve_points.accepted_loss_area(table.rows)))
-        if ask.curve:
-            curves.append(_shown(table.rows, ask, labels))
-    if terms:
-        return Finished(tuple(map(math.fsum, zip(*terms))), half=math.fsum(halves))
-    size = place.total.in_error_units().error_size
-    areas = tuple(size * _curve_area(kind, own) for kind, own in zip(ask.kinds, parts))
-    told: dict[tuple[str, float], Interval] = {}
-    if place.N == 0 and table.rows.accepted_mass[-1] >= place.total.W * (1 - 1e-12) and place.total.n > 1:
-        for kind, own in zip(ask.kinds, parts):
-            told |= _points(evidence.merge_parts(own, place.total, kind), ask.level)
-            own[:] = [part._replace(readings=()) for part in own]
-    curve = np.concatenate(curves, axis=1) if curves else None
-    count = 0 if labels is None else int(labels[1].sum())
-    return Finished(areas, parts, math.fsum(halves), curve, count, told)
+        rows = position.shift(table.rows)
+        shifted_table = replace(table, rows=rows)
+        for evidence_request, request_parts in zip(request.evidence_requests, parts):
+            request_parts.append(evidence.summarise_part(shifted_table, position.total, evidence_request))
+        if request.needs_oracle:
+            half_areas.append(float(curve_points.accepted_loss_area(rows)))
+        if request.curve_points:
+            curves.append(_select_curve_points(rows, request, labels))
+        accepted_mass = float(rows.accepted_mass[-1])
+    error_size = position.total.in_error_units().error_size
+    area_sums = []
+    for evidence_request, request_parts in zip(request.evidence_requests, parts):
+        area = curve_area_of(evidence_request)
+        terms = [part.stretches[area].terms for part in request_parts if area in part.stretches]
+        area_sums.append(error_size * math.fsum(terms))
+    point_intervals: dict[PointKey, Interval] = {}
+    is_whole_set = position.mass_above == 0 and accepted_mass >= position.total.W * (1 - _ROUNDING)
+    if is_whole_set and position.total.n > 1:
+        # send the intervals of the points, not the many readings that they are made of
+        for evidence_request, request_parts in zip(request.evidence_requests, parts):
+            whole = evidence.merge_parts(request_parts, position.total, evidence_request)
+            point_intervals |= _measure_points(whole, request.level)
+            request_parts[:] = [part._replace(readings=()) for part in request_parts]
+    return RangeResult(
+        area_sums=tuple(area_sums),
+        parts=parts,
+        half_area=math.fsum(half_areas),
+        curve=np.concatenate(curves, axis=1) if curves else None,
+        sample_count=0 if labels is None else int(labels.sample_count.sum()),
+        point_intervals=point_intervals,
+    )
 
 
-def curve_area_of(kind: Request) -> AreaUnderCurve:
-    """The area under the curve by the estimator and the rule for ties of a request."""
-    return AreaUnderCurve(kind.estimator, kind.ties)
+def _add_up_areas(tables: Iterable[Table], position: RangePosition, request: EngineRequest) -> RangeResult:
+    """The areas of a range alone: for one number without error bar, and for the oracle's pass.
+
+    In the oracle's pass rows are equal losses; if weights are counts, their samples come one by one.
+    """
+    oracle_ties = "expected" if position.total.whole else "threshold"
+    terms: list[list[float]] = [[] for _ in request.evidence_requests]
+    half_areas = []
+    for table in tables:
+        rows = position.shift(table.rows)
+        for evidence_request, request_terms in zip(request.evidence_requests, terms):
+            ties = oracle_ties if request.by_loss else evidence_request.ties
+            request_terms.append(float(np.sum(area_terms(rows, evidence_request.estimator, ties))))
+        if request.needs_oracle and request.by_loss:
+            half_areas.append(float(curve_points.accepted_loss_area(rows)))
+    return RangeResult(area_sums=tuple(map(math.fsum, terms)), half_area=math.fsum(half_areas))
 
 
-def _curve_area(kind: Request, parts: Sequence[PartSummary]) -> float:
-    """W * AURC of some parts, by the estimator and the rule for ties of a request; 0 where it was not requested."""
-    area = curve_area_of(kind)
-    return math.fsum(part.stretches[area].terms for part in parts if area in part.stretches)
-
-
-def _points(found: Evidence, level: float) -> dict[tuple[str, float], Interval]:
-    """All points asked for; a range that is all there is sends these, not the readings they are made of."""
-    totals = found.totals
+def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
+    """Intervals of all requested points of the curve, from the evidence of all samples."""
+    totals = whole.totals
     has_both_kinds = totals.zero_one and 0 < totals.S < totals.W
-    intervals = {}
+    intervals: dict[PointKey, Interval] = {}
     for definition in METRICS.values():
         if not isinstance(definition, PointMetric) or (definition.needs.both_kinds and not has_both_kinds):
             continue
-        for cut in found.request.cuts(definition.cut_at):
+        for cut in whole.request.cuts(definition.cut_at):
             metric = definition.with_options(**{definition.cut_at: cut})
-            intervals[metric.name, cut] = evidence.estimate_interval(metric, found, level=level)
+            intervals[metric.name, cut] = evidence.estimate_interval(metric, whole, level=level)
     return intervals
 
 
-def _shown(rows: Rows, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-    """Rows nearest to evenly spaced coverages, first and last included."""
-    W = float(rows.total_mass[0])
-    step, above = W / ask.curve, float(rows.accepted_mass[0] - rows.mass[0])
-    keep = np.diff(np.floor(rows.accepted_mass / step), prepend=math.floor(above / step)) > 0
-    keep[0] |= above <= 1e-12 * W  # the most confident block is always shown
-    keep[-1] |= curve_points.reaches(rows.accepted_mass[-1] / W, 1.0)  # and so is coverage 1
+def _select_curve_points(rows: Rows, request: EngineRequest, labels: RowLabels | None) -> np.ndarray:
+    """Rows nearest to evenly spaced coverages, as columns of accepted mass and loss (and confidence and count).
+
+    The first row of the whole set and coverage 1 are always among them.
+    """
+    total_mass = float(rows.total_mass[0])
+    step = total_mass / request.curve_points
+    mass_above = float(rows.accepted_mass[0] - rows.mass[0])
+    is_selected = np.diff(np.floor(rows.accepted_mass / step), prepend=math.floor(mass_above / step)) > 0
+    if mass_above <= _ROUNDING * total_mass:
+        is_selected[0] = True
+    if curve_points.reaches(rows.accepted_mass[-1] / total_mass, 1.0):
+        is_selected[-1] = True
     columns = [rows.accepted_mass, rows.accepted_loss]
-    if ask.thresholds and labels is not None:
-        columns += [labels[0], np.cumsum(labels[1])]
-    return np.stack(columns)[:, keep]
+    if request.with_thresholds and labels is not None:
+        columns += [labels.confidence, np.cumsum(labels.sample_count)]
+    return np.stack(columns)[:, is_selected]
 
 
 # answers ----------------------------------------------------------------------------------------------------
@@ -305,197 +366,135 @@ def _shown(rows: Rows, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None) -
 
 @dataclass(frozen=True)
 class Answer:
-    """What all ranges of one set of samples (all, or a group) come to: `parts` from the most confident range down,
-    `best` from the smallest losses, where the oracle is no function of the risk; ranges without samples left out."""
+    """The results of all ranges of one set of samples (all, or a group), put together.
+
+    `results` are ordered from the most confident range down. `oracle_results`, of ranges of the losses from the
+    smallest up, are there only if the oracle is no function of the risk. Ranges without samples are left out.
+    """
 
     total: Totals
-    ask: Ask
-    parts: Sequence[Finished]
-    best: Sequence[Finished] = ()
+    request: EngineRequest
+    results: Sequence[RangeResult]
+    oracle_results: Sequence[RangeResult] = ()
 
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
-        """For each kind that was asked."""
-        found = []
-        for k, kind in enumerate(self.ask.kinds if self.parts[0].parts else ()):
-            parts = [x for p in self.parts for x in p.parts[k]]
-            best = self._area(k, self.best) if self.best else None
-            found.append(evidence.merge_parts(parts, self.total, kind, best))
-        return tuple(found)
+        """What error bars are made of, for each evidence request; empty for an area alone."""
+        if not self.results[0].parts:
+            return ()
+        all_evidence = []
+        for index, evidence_request in enumerate(self.request.evidence_requests):
+            parts = [part for result in self.results for part in result.parts[index]]
+            best_area = self._area(index, self.oracle_results) if self.oracle_results else None
+            all_evidence.append(evidence.merge_parts(parts, self.total, evidence_request, best_area))
+        return tuple(all_evidence)
 
     @cached_property
-    def told(self) -> dict[tuple[str, float], Interval]:
-        """Points that a range has told."""
-        return {key: value for p in self.parts for key, value in p.told.items()}
+    def point_intervals(self) -> dict[PointKey, Interval]:
+        """Intervals of points that were computed with a range; complete if that range is the whole set."""
+        intervals: dict[PointKey, Interval] = {}
+        for result in self.results:
+            intervals |= result.point_intervals
+        return intervals
 
-    def _area(self, k: int, parts: Sequence[Finished]) -> float:
-        return math.fsum(p.areas[k] for p in parts) / self.total.W
+    def _area(self, index: int, results: Sequence[RangeResult]) -> float:
+        """The area of the evidence request at `index`, from the sums of ranges."""
+        return math.fsum(result.area_sums[index] for result in results) / self.total.W
 
     def value(self, metric: Metric) -> float:
-        """The number alone."""
-        total, k = self.total, self.ask.kind(metric)
+        """The estimate of a metric, without error bar.
+
+        InputError for a metric of the best order of losses other than 0/1 that is not made of the curve's area.
+        """
+        total = self.total
         if total.n < 2 and isinstance(metric, PointMetric):  # one sample has no interval
             return total.risk if metric.cut_at == "coverage" else float(total.risk <= metric.cut)
-        is_of_curve = metric.area == curve_area_of(self.ask.kinds[k])
+        index = self.request.index_for(metric)
+        is_of_curve = metric.area == curve_area_of(self.request.evidence_requests[index])
         if not (is_of_curve or metric.needs.order_by_loss):
             return self.interval(metric).estimate
-        area, best = self._area(k, self.parts), None
-        if metric.needs.order_by_loss and metric.area == AcceptedLossArea():
-            area, least = (math.fsum(p.half for p in side) for side in (self.parts, self.best))
-            best = BestArea(least)
-        elif metric.needs.order_by_loss and not is_of_curve:
-            raise InputError(
-                f"{metric.key}: needs the samples themselves for losses other than 0/1. Evaluate it in memory."
-            )
-        elif metric.needs.order_by_loss:
-            best = BestArea(self._area(k, self.best))
-            if metric.reads_area:  # with relative weights the order by loss is not always the very best
-                best = BestArea(min(best.area, area))
-            if total.zero_one:
-                best = metric.best_of_zero_one(total.W, total.S, None if total.whole else best.area)
+        area = self._area(index, self.results)
+        best = None
+        if metric.needs.order_by_loss:
+            if metric.area == AcceptedLossArea():
+                area = math.fsum(result.half_area for result in self.results)
+                best = BestArea(math.fsum(result.half_area for result in self.oracle_results))
+            elif is_of_curve:
+                best = self._best_area(metric, area, index)
+            else:
+                raise InputError(
+                    f"{metric.key}: needs the samples themselves for losses other than 0/1. Evaluate it in memory."
+                )
         return metric.derivative(area, total.risk, best).estimate
 
-    def interval(self, metric: Metric) -> Interval:
-        """The number with its error bar."""
-        known = self.told.get((metric.name, _number(metric)))
-        if known is not None:
-            return known
-        found = self.evidence[self.ask.kind(metric)]
-        return evidence.estimate_interval(metric, found, level=self.ask.level)
+    def _best_area(self, metric: Metric, area: float, index: int) -> BestArea | None:
+        """The area of the best order of the losses, for a metric that is compared with it."""
+        best_area = self._area(index, self.oracle_results)
+        if metric.reads_area:  # with relative weights the order by loss is not always the very best
+            best_area = min(best_area, area)
+        if not self.total.zero_one:
+            return BestArea(best_area)
+        known_area = None if self.total.whole else best_area
+        return metric.best_of_zero_one(self.total.W, self.total.S, known_area)
 
-    def measured(self, metric: Metric) -> Interval | None:
-        """What sums over rows alone do not tell: points, and the value of oracles of losses other than 0/1."""
+    def interval(self, metric: Metric) -> Interval:
+        """The metric with its error bar."""
+        point_interval = self.point_intervals.get((metric.name, _cut_of(metric)))
+        if point_interval is not None:
+            return point_interval
+        metric_evidence = self.evidence[self.request.index_for(metric)]
+        return evidence.estimate_interval(metric, metric_evidence, level=self.request.level)
+
+    def interval_beyond_evidence(self, metric: Metric) -> Interval | None:
+        """An interval that does not come from `evidence`: of points, and values of oracles of losses other than 0/1.
+
+        The latter has no width: engines know no standard error there. None for all other metrics.
+        """
         if metric.needs.order_by_loss and not self.total.in_error_units().zero_one:
             value = self.value(metric)
-            return Interval(metric.name, value, 0.0, value, value, self.ask.level, "", self.total.n)
-        return self.told.get((metric.name, _number(metric)))
+            return Interval(
+                metric=metric.name,
+                estimate=value,
+                standard_error=0.0,
+                low=value,
+                high=value,
+                level=self.request.level,
+                method="",
+                n=self.total.n,
+            )
+        return self.point_intervals.get((metric.name, _cut_of(metric)))
 
-    def curve(self) -> np.ndarray:
-        """Columns N, S (threshold, count) of all points that were kept."""
-        columns, done = [], 0
-        for part in self.parts:
-            assert part.curve is not None
-            columns.append(part.curve.copy())
-            columns[-1][3:] += done  # samples of the ranges above
-            done += part.count
-        return np.concatenate(columns, axis=1)
+    def _curve_columns(self) -> np.ndarray:
+        """Accepted mass and loss (and confidence and accepted count) at all points of the curve, one row for each."""
+        pieces = []
+        samples_above = 0
+        for result in self.results:
+            assert result.curve is not None
+            piece = result.curve.copy()
+            piece[3:] += samples_above  # counts start at the top of each range
+            pieces.append(piece)
+            samples_above += result.sample_count
+        return np.concatenate(pieces, axis=1)
 
     def line(self, name: str) -> CurveLine:
         """The curve as an evaluation shows it."""
-        N, S = self.curve()[:2]
-        return thinned(name, N / self.total.W, S / N)
+        accepted_mass, accepted_loss, *_ = self._curve_columns()
+        return thinned(name, accepted_mass / self.total.W, accepted_loss / accepted_mass)
 
-    def points(self) -> RiskCoverageCurve:
+    def curve(self) -> RiskCoverageCurve:
         """The curve with its thresholds."""
-        N, S, threshold, count = self.curve()
-        W, n = self.total.W, self.total.n
-        return RiskCoverageCurve(N / W, S / N, S / W, threshold, count.astype(np.int64), n, 0.0)
+        accepted_mass, accepted_loss, threshold, count = self._curve_columns()
+        return RiskCoverageCurve(
+            coverage=accepted_mass / self.total.W,
+            risk=accepted_loss / accepted_mass,
+            generalised_risk=accepted_loss / self.total.W,
+            threshold=threshold,
+            count=count.astype(np.int64),
+            n=self.total.n,
+            abstained=0.0,
+        )
 
 
-def _number(metric: Metric) -> float:
-    """The one number of a point."""
+def _cut_of(metric: Metric) -> float:
+    """The coverage, risk or TPR at which a point of the curve is cut; NaN for other metrics."""
     return metric.cut if isinstance(metric, PointMetric) else math.nan
-
-
-# two models on the same samples -----------------------------------------------------------------------------
-#
-# Each sample's influence on the first area is known in its range of the first confidence, its influence on the second
-# in its range of the second. So samples travel once more: from the first ranges, with their influence in hand, to the
-# second, where the products of both are added up.
-
-
-class Standing(NamedTuple):
-    """A range's place in the whole, and what the ranges below it add to its members' influences.
-
-    `tie`: mass and loss of a range of one confidence, which may be read a few samples at a time.
-    """
-
-    place: Place
-    const: float
-    slope: float
-    tie: np.ndarray | None = None
-
-
-def standings(parts: Sequence[Finished], places: Sequence[Place], ask: Ask) -> list[Standing]:
-    """Of all ranges, most confident first."""
-    const, slope = offsets(
-        stacked([piece.stretches[curve_area_of(ask.kinds[0])] for part in parts for piece in part.parts[0]])
-    )
-    # what lies below a range lies below its last piece
-    last = np.cumsum([len(part.parts[0]) for part in parts]) - 1
-    size = places[0].total.in_error_units().error_size  # stretches are in units of an error
-    return [
-        Standing(place, size * float(a), float(b)) for place, a, b in zip(places, const[last], slope[last])
-    ]
-
-
-def influences(columns: Columns, standing: Standing, ask: Ask) -> np.ndarray:
-    """Of each sample of a range on the area of the whole."""
-    loss, tie = columns.loss.astype(np.float64), standing.tie
-    if tie is None:
-        values, at = np.unique(columns.confidence, return_inverse=True)
-        weight = np.ones_like(loss) if columns.weight is None else columns.weight.astype(np.float64)
-        sums = [np.bincount(at, x, len(values)) for x in (weight, weight * loss)]
-    else:
-        values, at, sums = tie[:1], np.zeros(len(loss), dtype=np.int64), [tie[:1], tie[1:2]]
-    rows = standing.place.of(rows_from_blocks(*sums))
-    line, own = curve_area_of(ask.kinds[0]).derivative(rows), len(values) - 1 - at
-    return np.asarray(line.constant[own] + standing.const + (line.slope[own] + standing.slope) * loss)
-
-
-def turned(columns: Columns, standing: Standing, ask: Ask) -> Columns:
-    """The samples of a range of the first model as samples of the second, their first influence in hand."""
-    return columns.behind()._replace(extra=influences(columns, standing, ask)[None, :])
-
-
-def joint_sums(columns: Columns, standing: Standing, ask: Ask, rates: tuple[float, float]) -> np.ndarray:
-    """Sums over a range of the second model of (a - b)^2, e^2 and e^4.
-
-    a and b are what a sample does to either area, e = rate_a a - rate_b b the same on the scale of the test.
-    """
-    assert columns.extra is not None  # the first influences travel along
-    weight = (1.0 if columns.weight is None else columns.weight) / standing.place.total.W
-    a, b = weight * columns.extra[0], weight * influences(columns, standing, ask)
-    e = rates[0] * a - rates[1] * b
-    return np.asarray([np.sum(x) for x in ((a - b) ** 2, e**2, e**4)])
-
-
-class Pairing:
-    """Two models whose areas are known: what the joint pass needs of them, and the comparison after it."""
-
-    def __init__(self, asked: PairQuestion, first: Answer, second: Answer) -> None:
-        self.asked, self.answers = asked, (first, second)
-        self.sides = [_side(answer, asked.metric) for answer in self.answers]
-        totals = [answer.total for answer in self.answers]
-        is_zero_one = all(total.zero_one for total in totals)
-        has_negative_loss = any(total.negative for total in totals)
-        self.scale = asked.metric.scale_for(is_zero_one, has_negative_loss)
-        held = all(self.scale.holds(side.centre) for side in self.sides)
-        used = self.scale if held else Scale("normal")
-        first_rate, second_rate = (float(used.rate(side.centre)) for side in self.sides)
-        self.rates = first_rate, second_rate
-
-    def compared(self, joint: np.ndarray) -> Comparison:
-        """Best first; models that cannot be told apart share a letter. Of areas lower is better."""
-        asked, level, n = self.asked, self.asked.ask.level, self.answers[0].total.n
-        order = [0, 1] if self.sides[0].estimate <= self.sides[1].estimate else [1, 0]
-        best, other = (asked.titles[i] for i in order)
-        sums = Joint(joint[1:2], joint[2:] - joint[1:2] ** 2 / n, np.sqrt(joint[:1]))
-        zero, one = np.asarray([0]), np.asarray([1])
-        test = compared([self.sides[i] for i in order], zero, one, self.scale, level, True, (sums, n))
-        pair = pair_of(best, other, test, 0, level, n)
-        contestants = []
-        for place, i in enumerate(order):
-            own = self.answers[i].interval(asked.metric)
-            ranks, letter = ((place + 1, place + 1), "ab"[place]) if pair.different else ((1, 2), "a")
-            told = (own.estimate, own.standard_error, own.low, own.high)
-            contestants.append(Contestant(asked.titles[i], *told, n, *ranks, letter))
-        head = (asked.metric.key, asked.metric.full_label, True, "own losses")
-        return Comparison(tuple(contestants), (pair,), *head, level, n, True)
-
-
-def _side(answer: Answer, metric: Metric) -> Side:
-    """One model of a comparison; its joint sums with the other model are computed elsewhere."""
-    spread = evidence.spread_from_evidence(metric, answer.evidence[0])
-    sample = evidence.summarise_sample(answer.total.in_error_units())
-    return side_of_spread(metric, spread, sample, np.empty(0))

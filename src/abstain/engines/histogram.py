@@ -1,15 +1,16 @@
 """Histograms of confidences that merge: stretches of the axis with the sums over the samples in them.
 
-Histograms merge by putting their stretches together; when there are too many, neighbours join where that costs the
-bounds least. Joins follow the binary tree of floating-point numbers (a stretch never reaches over a boundary simpler
-than its own), so histograms of different data fall into the same stretches and hardly overlap, in whatever order they
-are merged. A stretch of one confidence is a tie and stays exact.
+To merge histograms, put their stretches together; if there are too many, join neighbours where that widens the bounds
+least. Joins follow the binary tree of floating-point numbers: a stretch never crosses a number with more trailing zero
+bits than its own ends have. So histograms of different data have much the same stretches and hardly overlap, whatever
+the order of merging. A stretch of one confidence is a tie and stays exact.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,12 +21,19 @@ from abstain.core.sorting import is_zero_one
 
 @dataclass(frozen=True)
 class Histogram:
-    """Least confident first (by `low`). Columns of sums: mass, loss, and for weights or real losses w2, w2l,
-    w2ll."""
+    """Stretches of the confidence axis, least confident first, with the sums over their samples.
+
+    Parameters
+    ----------
+    low, high : ndarray, shape (stretches,)
+        Smallest and largest confidence in each stretch; sorted by `low`.
+    sums : ndarray, shape (2 or 5, stretches)
+        Sums of w and w l, and for weights or losses other than 0/1 also of w^2, w^2 l and w^2 l^2.
+    """
 
     low: np.ndarray
     high: np.ndarray
-    sums: np.ndarray  # shape (2 or 5, stretches)
+    sums: np.ndarray
 
     def __len__(self) -> int:
         return len(self.low)
@@ -40,7 +48,7 @@ class Histogram:
         """Sum of weighted losses."""
         return np.asarray(self.sums[1])
 
-    def widened(self) -> Histogram:
+    def with_second_moments(self) -> Histogram:
         """With the columns of second moments, which equal the plain sums for unit weights and 0/1 losses."""
         if len(self.sums) == 5:
             return self
@@ -48,13 +56,13 @@ class Histogram:
         return replace(self, sums=np.stack([mass, loss, mass, loss, loss]))
 
 
-def nothing() -> Histogram:
-    """Of no samples."""
+def empty_histogram() -> Histogram:
+    """The histogram of no samples."""
     return Histogram(np.empty(0), np.empty(0), np.empty((2, 0)))
 
 
 def bits_of(values: np.ndarray) -> np.ndarray:
-    """Whole numbers in the order of the floats."""
+    """The bits of floats as whole numbers that have the same order."""
     return sorting.ascending_bits(values.astype(np.float64, copy=False), True)
 
 
@@ -64,221 +72,280 @@ def float_of(bits: np.ndarray) -> np.ndarray:
     return np.where(bits & sign, bits ^ sign, ~bits).view(np.float64)
 
 
-def level(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How far up the binary tree the two meet: the length of their differing bits, 0 when equal."""
-    x = a ^ b
-    x = x & ~(x >> np.uint64(1))  # so that rounding to a float cannot carry into the next power of two
-    return np.asarray(np.frexp(x.astype(np.float64))[1])
+def tree_height(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """How far up the binary tree two numbers (as bits) meet: the length of their differing bits, 0 when equal."""
+    differing = a ^ b
+    # keep the leading bit only: rounding to a float could otherwise carry into the next power of two
+    leading = differing & ~(differing >> np.uint64(1))
+    return np.asarray(np.frexp(leading.astype(np.float64))[1])
 
 
 def simplest_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """For bits a < b: the number in (a, b] with the most trailing zeros."""
-    keep = np.maximum(level(a, b) - 1, 0).astype(np.uint64)
-    return (b >> keep) << keep
+    zero_bits = np.maximum(tree_height(a, b) - 1, 0).astype(np.uint64)
+    return (b >> zero_bits) << zero_bits
 
 
-def joined(tables: list[Histogram], limit: int) -> Histogram:
-    """All together, in at most `limit` stretches."""
-    tables = [t for t in tables if len(t)]
-    if not tables:
-        return nothing()
-    if len({len(t.sums) for t in tables}) > 1:
-        tables = [t.widened() for t in tables]
-    low, high = np.concatenate([t.low for t in tables]), np.concatenate([t.high for t in tables])
+def merge_histograms(histograms: list[Histogram], max_stretches: int) -> Histogram:
+    """The histogram of all samples, in at most `max_stretches` stretches."""
+    histograms = [histogram for histogram in histograms if len(histogram)]
+    if not histograms:
+        return empty_histogram()
+    if len({len(histogram.sums) for histogram in histograms}) > 1:
+        histograms = [histogram.with_second_moments() for histogram in histograms]
+    low = np.concatenate([histogram.low for histogram in histograms])
+    high = np.concatenate([histogram.high for histogram in histograms])
+    sums = np.concatenate([histogram.sums for histogram in histograms], axis=1)
     order = np.lexsort((high, low))
-    table = Histogram(low[order], high[order], np.concatenate([t.sums for t in tables], axis=1)[:, order])
-    same = (table.low[1:] == table.low[:-1]) & (table.high[1:] == table.high[:-1])
-    table = _added(table, np.flatnonzero(np.concatenate([[True], ~same])))
-    while len(table) > limit:
-        table = _coarser(table, len(table) - limit)
-    return table
+    merged = Histogram(low[order], high[order], sums[:, order])
+    is_same = (merged.low[1:] == merged.low[:-1]) & (merged.high[1:] == merged.high[:-1])
+    merged = _join_runs(merged, np.flatnonzero(np.concatenate([[True], ~is_same])))
+    while len(merged) > max_stretches:
+        merged = _coarsen(merged, len(merged) - max_stretches)
+    return merged
 
 
-def _added(table: Histogram, starts: np.ndarray) -> Histogram:
-    """Neighbours from one start to the next become one."""
+def _join_runs(table: Histogram, starts: np.ndarray) -> Histogram:
+    """Join the stretches from each start up to the next one."""
     if len(starts) == len(table):
         return table
     sums = np.add.reduceat(table.sums, starts, axis=1)
     return Histogram(table.low[starts], np.maximum.reduceat(table.high, starts), sums)
 
 
-def _coarser(table: Histogram, excess: int) -> Histogram:
-    """Join the cheapest of the pairs that are nearest neighbours in the tree."""
-    high = np.maximum(table.high[1:], table.high[:-1])
-    height = level(bits_of(table.low[:-1]), bits_of(high)).astype(np.int64)
-    left = np.concatenate([[1 << 20], height[:-1]])
-    right = np.concatenate([height[1:], [1 << 20]])
-    pairs = np.flatnonzero((height < left) & (height <= right))
-    price = _price(table)[pairs]
-    most = max(1, len(pairs) // 2)  # the dearer half may find cheaper partners next time
-    count = min(excess, most)
-    chosen = pairs[np.argpartition(price, count - 1)[:count]]
-    first = np.ones(len(table), dtype=bool)
-    first[chosen + 1] = False
-    return _added(table, np.flatnonzero(first))
+def _coarsen(table: Histogram, excess: int) -> Histogram:
+    """Join the cheapest of the pairs that are nearest neighbours in the tree, at most `excess` of them.
 
-
-def _price(table: Histogram) -> np.ndarray:
-    """About what joining each stretch with the next adds to the gap between the bounds.
-
-    A stretch of mass m and loss l below (N, S) leaves `m/N (l + m S/2N)` open. A little is added for errors
-    that may still come: a stretch without any costs nothing today.
+    At most half of all such pairs: the expensive ones may find cheaper partners in the next round.
     """
-    mass, loss = table.mass, np.abs(table.loss)
-    m, l = mass[:-1] + mass[1:], loss[:-1] + loss[1:]
-    N, S = np.cumsum(mass[::-1])[::-1][:-1], np.cumsum(loss[::-1])[::-1][:-1]
+    high = np.maximum(table.high[1:], table.high[:-1])
+    height = tree_height(bits_of(table.low[:-1]), bits_of(high)).astype(np.int64)
+    beyond_tree = [1 << 20]
+    height_of_previous = np.concatenate([beyond_tree, height[:-1]])
+    height_of_next = np.concatenate([height[1:], beyond_tree])
+    pairs = np.flatnonzero((height < height_of_previous) & (height <= height_of_next))
+    cost = _joining_cost(table)[pairs]
+    count = min(excess, max(1, len(pairs) // 2))
+    joined_pairs = pairs[np.argpartition(cost, count - 1)[:count]]
+    is_start = np.ones(len(table), dtype=bool)
+    is_start[joined_pairs + 1] = False
+    return _join_runs(table, np.flatnonzero(is_start))
+
+
+def _joining_cost(table: Histogram) -> np.ndarray:
+    """About what joining each stretch with the next adds to the gap between the bounds of AURC.
+
+    A stretch of mass m and loss l below the accepted mass N and loss S leaves `m/N (l + m S/2N)` open. A tenth of the
+    risk is added for errors that may still come: otherwise joining stretches without errors would cost nothing.
+    """
+    mass = table.mass
+    loss = np.abs(table.loss)
+    m = mass[:-1] + mass[1:]
+    l = loss[:-1] + loss[1:]
+    N = np.cumsum(mass[::-1])[::-1][:-1]
+    S = np.cumsum(loss[::-1])[::-1][:-1]
     prior = 0.1 * max(float(S[0] / N[0]), 1e-3)
     return np.asarray(m / N * (l + m * (S / (2 * N) + prior)))
 
 
-def shares(table: Histogram, above: np.ndarray, under: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of mass and of loss: what stands from `above` on (by low end), and what neither there nor among the first
-    `under` (by high end)."""
-    by_high, found = np.argsort(table.high, kind="stable"), []
-    for x in (table.mass, table.loss):
-        up = np.concatenate([np.cumsum(x[::-1])[::-1], [0.0]])[above]
-        down = np.concatenate([[0.0], np.cumsum(x[by_high])])[under]
-        found.append((up, np.maximum(x.sum() - up - down, 0.0)))
-    return found
+class Shares(NamedTuple):
+    """How mass and loss are divided by a threshold: certainly accepted, and undecided (accepted in part)."""
+
+    accepted_mass: np.ndarray
+    undecided_mass: np.ndarray
+    accepted_loss: np.ndarray
+    undecided_loss: np.ndarray
 
 
-def overlaps(table: Histogram) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """For each stretch: mass and loss surely above it, and mass and loss of what overlaps it."""
-    above = np.searchsorted(table.low, table.high, "right")
-    under = np.searchsorted(np.sort(table.high), table.low, "left")
-    (N, mass), (S, loss) = shares(table, above, under)
-    some = above - under > 1  # more than the stretch itself is neither above nor below
-    mass, loss = (np.where(some, np.maximum(x, 0.0), 0.0) for x in (mass - table.mass, loss - table.loss))
-    return N, S, mass, loss
+def divide(table: Histogram, first_accepted: np.ndarray, rejected_count: np.ndarray) -> Shares:
+    """Divide mass and loss for each of several thresholds.
+
+    Stretches from `first_accepted` on, in the order of `low`, are accepted; the first `rejected_count`, in the order of
+    `high`, are rejected; all others are undecided.
+    """
+    by_high = np.argsort(table.high, kind="stable")
+    parts = []
+    for values in (table.mass, table.loss):
+        accepted = np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])[first_accepted]
+        rejected = np.concatenate([[0.0], np.cumsum(values[by_high])])[rejected_count]
+        parts += [accepted, np.maximum(values.sum() - accepted - rejected, 0.0)]
+    return Shares(*parts)
 
 
-def as_bins(table: Histogram, most: float | None, whole: bool) -> confidence_bins.Bins:
-    """Stretches as bins, each with what lies above it at best and at worst."""
-    N, S, mass, loss = overlaps(table)
-    largest = most or 1.0
-    heavy = loss / largest  # overlapping loss as members of the largest loss
-    light = np.maximum(mass - heavy, 0.0)
+class Overlaps(NamedTuple):
+    """For each stretch: mass and loss certainly above it, and mass and loss of other stretches that overlap it."""
+
+    mass_above: np.ndarray
+    loss_above: np.ndarray
+    overlapping_mass: np.ndarray
+    overlapping_loss: np.ndarray
+
+
+def find_overlaps(table: Histogram) -> Overlaps:
+    """What lies above each stretch, and what overlaps it."""
+    first_above = np.searchsorted(table.low, table.high, "right")
+    count_below = np.searchsorted(np.sort(table.high), table.low, "left")
+    shares = divide(table, first_above, count_below)
+    has_overlap = first_above - count_below > 1  # more than the stretch itself is neither above nor below
+    other_mass = np.maximum(shares.undecided_mass - table.mass, 0.0)
+    other_loss = np.maximum(shares.undecided_loss - table.loss, 0.0)
+    return Overlaps(
+        mass_above=shares.accepted_mass,
+        loss_above=shares.accepted_loss,
+        overlapping_mass=np.where(has_overlap, other_mass, 0.0),
+        overlapping_loss=np.where(has_overlap, other_loss, 0.0),
+    )
+
+
+def as_bins(table: Histogram, largest_loss: float | None, whole: bool) -> confidence_bins.Bins:
+    """Stretches as bins, each with what lies above it at best and at worst.
+
+    `largest_loss` bounds all losses (None: 1 is taken); `whole` says that masses are counts of samples.
+    """
+    mass_above, loss_above, overlapping_mass, overlapping_loss = find_overlaps(table)
+    largest = largest_loss or 1.0
+    # the overlapping loss as samples of the largest loss, and the samples that then have none
+    worst_count = overlapping_loss / largest
+    lossless_count = np.maximum(overlapping_mass - worst_count, 0.0)
     if whole:  # positions are whole numbers: round both to the side that keeps the bounds true
-        heavy, light = np.ceil(heavy), np.ceil(light)
-        loss = heavy * largest
-    tie = table.low >= table.high
+        worst_count = np.ceil(worst_count)
+        lossless_count = np.ceil(lossless_count)
+        overlapping_loss = worst_count * largest
     return confidence_bins.Bins(
         mass=table.mass,
         loss=table.loss,
-        is_tie=tie,
-        mass_above_best=N + light,
-        loss_above_best=S,
-        mass_above_worst=N + heavy,
-        loss_above_worst=S + loss,
+        is_tie=table.low >= table.high,
+        mass_above_best=mass_above + lossless_count,
+        loss_above_best=loss_above,
+        mass_above_worst=mass_above + worst_count,
+        loss_above_worst=loss_above + overlapping_loss,
         whole=whole,
         xp=np,
     )
 
 
 def histogram_of(
-    loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, count: int
+    loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, max_stretches: int
 ) -> Histogram:
-    """At most about `count` stretches of numpy samples; one per distinct confidence when there are that few."""
+    """About `max_stretches` stretches of equal mass; one per distinct confidence if there are at most that many."""
     if weight is None and is_zero_one(loss):
         packing = sorting.Packing(confidence)
         if packing.fits(1):
-            return _of_zero_one(packing, loss, count)
+            return _histogram_of_zero_one(packing, loss, max_stretches)
     order = sorting.argsort_descending(confidence)[::-1]
-    ranked = confidence[order].astype(np.float64, copy=False)
+    ascending = confidence[order].astype(np.float64, copy=False)
     l = loss[order].astype(np.float64)
     w = np.ones_like(l) if weight is None else weight[order].astype(np.float64)
-    starts = _starts(ranked, count)
+    starts = _stretch_starts(ascending, max_stretches)
     columns = np.stack([w, w * l, w * w, w * w * l, w * w * l * l])
-    ends = np.append(starts[1:], len(ranked)) - 1
-    return Histogram(ranked[starts], ranked[ends], np.add.reduceat(columns, starts, axis=1))
+    ends = np.append(starts[1:], len(ascending)) - 1
+    return Histogram(ascending[starts], ascending[ends], np.add.reduceat(columns, starts, axis=1))
 
 
-def _of_zero_one(packing: sorting.Packing, loss: np.ndarray, count: int) -> Histogram:
-    """The error bit rides below the key; only keys at cuts are turned back into numbers."""
-    bits = loss.view(np.uint8) if loss.dtype == bool else loss
-    keys = sorting.sort_in_place(packing.pack(1, lambda a, b: bits[a:b].astype(np.uint8, copy=False)))
+def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_stretches: int) -> Histogram:
+    """The same for 0/1 losses: keys and losses are sorted as one integer, the loss in its lowest bit.
+
+    Only the keys at the ends of stretches are turned back into confidences. Keys ascend as confidences descend.
+    """
+    loss_bits = loss.view(np.uint8) if loss.dtype == bool else loss
+    packed = packing.pack(1, lambda start, stop: loss_bits[start:stop].astype(np.uint8, copy=False))
+    keys = sorting.sort_in_place(packed)
     errors = keys & keys.dtype.type(1)
-    keys >>= keys.dtype.type(1)  # most confident first: 0 is the largest confidence
-    runs = _run_starts(keys, count)
-    if runs is None:
-        values = packing.unpack(keys[_quantiles(len(keys), count)])
-        cuts = rounded_up(_cuts(values[::-1]), values.dtype).astype(values.dtype)
-        bits = sorting.ascending_bits(cuts, packing.has_negative).astype(
+    keys >>= keys.dtype.type(1)  # 0 is the largest confidence
+    starts = _run_starts(keys, max_stretches)
+    if starts is None:
+        quantiles = packing.unpack(keys[_quantile_places(len(keys), max_stretches)])
+        cuts = rounded_up(_cuts_between(quantiles[::-1]), quantiles.dtype).astype(quantiles.dtype)
+        cut_bits = sorting.ascending_bits(cuts, packing.has_negative).astype(
             np.uint64
         )  # as this packing writes them
         top = np.uint64(packing.largest_bits)  # beyond 2^63 where confidences have both signs
-        heads = (top - bits[bits <= top]).astype(keys.dtype)
-        runs = np.unique(np.append(np.searchsorted(keys, heads, "right"), 0))
-        runs = runs[runs < len(keys)]
-    mass = np.diff(np.append(runs, len(keys))).astype(np.float64)
-    wrong = np.add.reduceat(errors, runs).astype(np.float64)  # fewer than 2^32 at a time
-    ends = np.append(runs[1:], len(keys)) - 1
-    high, low = (packing.unpack(keys[at]).astype(np.float64) for at in (runs, ends))
-    return Histogram(low[::-1], high[::-1], np.stack([mass, wrong])[:, ::-1])
+        cut_keys = (top - cut_bits[cut_bits <= top]).astype(keys.dtype)
+        starts = np.unique(np.append(np.searchsorted(keys, cut_keys, "right"), 0))
+        starts = starts[starts < len(keys)]
+    mass = np.diff(np.append(starts, len(keys))).astype(np.float64)
+    error_count = np.add.reduceat(errors, starts).astype(np.float64)  # fewer than 2^32 at a time
+    ends = np.append(starts[1:], len(keys)) - 1
+    high = packing.unpack(keys[starts]).astype(np.float64)
+    low = packing.unpack(keys[ends]).astype(np.float64)
+    return Histogram(low[::-1], high[::-1], np.stack([mass, error_count])[:, ::-1])
 
 
-def _quantiles(n: int, count: int) -> np.ndarray:
+def _quantile_places(n: int, count: int) -> np.ndarray:
+    """Indices of `count + 1` evenly spaced samples among n, first and last included."""
     return np.unique(np.linspace(0, n - 1, count + 1).astype(np.int64))
 
 
-def _run_starts(ranked: np.ndarray, count: int) -> np.ndarray | None:
-    """Where runs of equals start, when there are at most `count` of them."""
-    new = np.empty(len(ranked), dtype=bool)
-    new[0] = True
-    np.not_equal(ranked[1:], ranked[:-1], out=new[1:])
-    return np.flatnonzero(new) if np.count_nonzero(new) <= count else None
+def _run_starts(sorted_values: np.ndarray, max_runs: int) -> np.ndarray | None:
+    """Where runs of equal values start, or None if there are more than `max_runs`."""
+    is_start = np.empty(len(sorted_values), dtype=bool)
+    is_start[0] = True
+    np.not_equal(sorted_values[1:], sorted_values[:-1], out=is_start[1:])
+    if np.count_nonzero(is_start) > max_runs:
+        return None
+    return np.flatnonzero(is_start)
 
 
-def _starts(ranked: np.ndarray, count: int) -> np.ndarray:
-    runs = _run_starts(ranked, count)
-    if runs is not None:
-        return runs
-    cuts = _cuts(ranked[_quantiles(len(ranked), count)])
-    starts = np.unique(np.append(np.searchsorted(ranked, cuts, "left"), 0))
-    return np.asarray(starts[starts < len(ranked)])
+def _stretch_starts(ascending: np.ndarray, max_stretches: int) -> np.ndarray:
+    """Where stretches of ascending values start: at each distinct value, or about evenly if there are too many."""
+    run_starts = _run_starts(ascending, max_stretches)
+    if run_starts is not None:
+        return run_starts
+    cuts = _cuts_between(ascending[_quantile_places(len(ascending), max_stretches)])
+    starts = np.unique(np.append(np.searchsorted(ascending, cuts, "left"), 0))
+    return np.asarray(starts[starts < len(ascending)])
 
 
-def _cuts(quantiles: np.ndarray) -> np.ndarray:
-    """Thresholds (ascending, a stretch starts at each) between ascending quantiles; a heavy value gets its
-    own."""
+def _cuts_between(quantiles: np.ndarray) -> np.ndarray:
+    """Ascending thresholds between ascending quantiles, a stretch starts at each.
+
+    A value that fills several quantiles gets a stretch of its own. Between two quantiles the cut is the number with
+    the most trailing zero bits, so that histograms of similar data are cut at the same numbers.
+    """
     bits = bits_of(quantiles)
-    a, b = bits[:-1], bits[1:]
-    differ = a != b
-    simple = simplest_between(a[differ], b[differ])
-    heavy = np.unique(a[~differ])
-    return float_of(np.unique(np.concatenate([simple, heavy, heavy + np.uint64(1)])))
+    lower = bits[:-1]
+    upper = bits[1:]
+    is_different = lower != upper
+    simplest = simplest_between(lower[is_different], upper[is_different])
+    heavy = np.unique(lower[~is_different])
+    return float_of(np.unique(np.concatenate([simplest, heavy, heavy + np.uint64(1)])))
 
 
 def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The least number of `dtype` that is not below each value."""
+    """The smallest number of `dtype` that is not below each value."""
     if dtype == np.float64:
         return values
     with np.errstate(over="ignore"):
-        near = values.astype(dtype)
-    return np.where(near < values, np.nextafter(near, dtype.type(np.inf)), near)
+        nearest = values.astype(dtype)
+    return np.where(nearest < values, np.nextafter(nearest, dtype.type(np.inf)), nearest)
 
 
-def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, count: int) -> Histogram:
-    """Histogram of torch tensors where they live: only the sums come to the host."""
+def histogram_of_tensor(
+    loss: Array, confidence: Array, weight: Array | None, max_stretches: int
+) -> Histogram:
+    """The histogram of torch tensors, computed on their device: only the sums come to the host."""
     torch = sys.modules["torch"]
-    ranked, order = torch.sort(confidence.double())
+    ascending, order = torch.sort(confidence.double())
     l = loss.double()[order]
     w = torch.ones_like(l) if weight is None else weight.double()[order]
     n = len(l)
-    places = torch.from_numpy(_quantiles(n, count)).to(ranked.device)
-    new = torch.cat([torch.ones_like(ranked[:1], dtype=torch.bool), ranked[1:] != ranked[:-1]])
-    if int(new.sum()) <= count:
-        starts = torch.nonzero(new).reshape(-1)
+    is_start = torch.cat([torch.ones_like(ascending[:1], dtype=torch.bool), ascending[1:] != ascending[:-1]])
+    if int(is_start.sum()) <= max_stretches:
+        starts = torch.nonzero(is_start).reshape(-1)
     else:
-        cuts = torch.from_numpy(_cuts(ranked[places].cpu().numpy())).to(ranked.device)
-        starts = torch.unique(torch.cat([torch.zeros_like(places[:1]), torch.searchsorted(ranked, cuts)]))
+        places = torch.from_numpy(_quantile_places(n, max_stretches)).to(ascending.device)
+        cuts = torch.from_numpy(_cuts_between(ascending[places].cpu().numpy())).to(ascending.device)
+        starts = torch.unique(torch.cat([torch.zeros_like(places[:1]), torch.searchsorted(ascending, cuts)]))
         starts = starts[starts < n]
     ends = torch.cat([starts[1:], torch.full_like(starts[:1], n)])
-    group = torch.repeat_interleave(torch.arange(len(starts), device=ranked.device), ends - starts)
-    columns = torch.stack([w, w * l, w * w, w * w * l, w * w * l * l])
-    sums = torch.zeros(5, len(starts), dtype=torch.float64, device=ranked.device).index_add_(
-        1, group, columns
+    stretch_of_sample = torch.repeat_interleave(
+        torch.arange(len(starts), device=ascending.device), ends - starts
     )
-    plain = weight is None and bool(torch.all(l * l == l))
-    kept = sums[:2] if plain else sums
-    return Histogram(*(x.cpu().numpy() for x in (ranked[starts], ranked[ends - 1], kept)))
+    columns = torch.stack([w, w * l, w * w, w * w * l, w * w * l * l])
+    sums = torch.zeros(5, len(starts), dtype=torch.float64, device=ascending.device)
+    sums.index_add_(1, stretch_of_sample, columns)
+    has_plain_counts = weight is None and bool(torch.all(l * l == l))
+    stored_sums = sums[:2] if has_plain_counts else sums
+    return Histogram(
+        ascending[starts].cpu().numpy(), ascending[ends - 1].cpu().numpy(), stored_sums.cpu().numpy()
+    )

@@ -1,7 +1,7 @@
-"""Samples by ranges of their confidence: how the axis is cut, what is added up in each range, what is only counted.
+"""Samples by ranges of their confidence: where the axis is cut, which sums each range has, which ranges are counted.
 
-A range is finished from its own samples and what lies above it, the sums of the other ranges. So whoever holds a
-range (this process, a Dask worker, a Spark task) needs nothing from the others but sums.
+A range is finished from its own samples and the sums of the ranges above it. So the process that holds a range (this
+one, a Dask worker, a Spark task) needs only sums from the others.
 """
 
 from __future__ import annotations
@@ -17,19 +17,32 @@ from abstain._check import weight_unit
 from abstain.core import tally
 from abstain.core.rows import sum_powers_by_row
 from abstain.core.stretch import Totals
-from abstain.engines.histogram import Histogram, bits_of, float_of, histogram_of, joined, nothing, rounded_up
+from abstain.engines.histogram import (
+    Histogram,
+    bits_of,
+    empty_histogram,
+    float_of,
+    histogram_of,
+    merge_histograms,
+    rounded_up,
+)
 
-FEW = 12  # cuts that are better compared with than searched in
-SURVEYED = 1 << 20  # samples that a histogram is made of
-_RESOLUTION = 1 << 12  # its stretches
-# sums over a range: of w, w l, w^2 l^j, w^4 l^j; samples; losses neither 0 nor 1; losses below 0; fractional weights
-_POWERS = ("w", "wl", "w2", "w2l", "w2ll", "w4", "w4l", "w4ll", "w4lll", "w4llll")
-SUMS = (*_POWERS, "count", "graded", "negative", "part")
+MAX_COMPARED_CUTS = 12  # up to this number of cuts, comparing with each is faster than a binary search
+SURVEY_SAMPLES = 1 << 20  # samples in the histogram of a survey
+_RESOLUTION = 1 << 12  # stretches of that histogram
+_POWERS = ("w", "wl", "w2", "w2l", "w2ll", "w4", "w4l", "w4ll", "w4lll", "w4llll")  # sums of w^p l^j
+# Rows of RangeSums.sums: the powers, then counts of samples, of losses other than 0 and 1, of losses below 0 and of
+# weights that are not whole numbers.
+SUMS = (*_POWERS, "count", "graded", "negative", "fractional")
 COUNT = SUMS.index("count")
 
 
 class Columns(NamedTuple):
-    """Samples as vectors of one length; `extra` (columns down, samples across) only travels along."""
+    """Samples as vectors of one length.
+
+    0/1 losses are booleans. `extra`, shape (columns, samples), holds further values that stay with their samples when
+    these are moved: loss and confidence of a second model, or an influence.
+    """
 
     loss: np.ndarray
     confidence: np.ndarray
@@ -42,81 +55,102 @@ class Columns(NamedTuple):
         return len(self.loss)
 
     def take(self, index: np.ndarray | slice) -> Columns:
-        """Some of the samples."""
-        return Columns(*(None if c is None else c[..., index] for c in self))  # type: ignore[arg-type]
+        """The samples at these places."""
+        return Columns(
+            self.loss[index],
+            self.confidence[index],
+            None if self.weight is None else self.weight[index],
+            None if self.extra is None else self.extra[:, index],
+        )
 
     @property
     def samples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Loss, confidence and weight: what core functions take."""
+        """Loss, confidence and weight, in the order in which core functions take them."""
         return self.loss, self.confidence, self.weight
 
-    def in_best_order(self, zero_one: bool) -> Columns:
-        """Confidence replaced by the place in the order of the oracle: minus the loss.
+    def ordered_by_loss(self, zero_one: bool) -> Columns:
+        """The same samples with minus the loss as confidence, the order of the oracle.
 
-        Of 0/1 losses the errors stand by weight, lightest first: the order that equal losses have in memory.
+        Errors of a 0/1 loss are ordered by weight, lightest first, as equal losses are in memory.
         """
         loss = self.loss.astype(np.float64)
-        key = -loss if self.weight is None or not zero_one else -loss * self.weight
-        return Columns(self.loss if zero_one else loss, key, self.weight)
+        if zero_one and self.weight is not None:
+            return Columns(self.loss, -loss * self.weight, self.weight)
+        return Columns(self.loss if zero_one else loss, -loss, self.weight)
 
     def in_units(self, unit: float) -> Columns:
-        """With weights over their unit (see `weight_unit`)."""
-        return self if self.weight is None or unit == 1 else self._replace(weight=self.weight / unit)
+        """With weights divided by their unit (see `weight_unit`)."""
+        if self.weight is None or unit == 1:
+            return self
+        return self._replace(weight=self.weight / unit)
 
-    def beside(self, other: Columns) -> Columns:
-        """With loss and confidence of another model as what travels along."""
-        return self._replace(extra=np.stack([other.loss, other.confidence]).astype(np.float64))
+    def with_second_model(self, second: Columns) -> Columns:
+        """With loss and confidence of a second model as `extra`."""
+        return self._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
 
-    def behind(self) -> Columns:
-        """The samples of the model that travels along."""
+    def second_model(self) -> Columns:
+        """The samples of the second model, from `extra`."""
         assert self.extra is not None
         loss, confidence = self.extra
         return Columns(loss, confidence, self.weight)
 
 
-Groups = dict[Any, Columns]  # None: all samples
+Groups = dict[Any, Columns]  # samples by group; all samples are the group None
 
 
-def joined_columns(parts: list[Columns]) -> Columns:
-    """Samples of all parts."""
+def concatenate_columns(parts: list[Columns]) -> Columns:
+    """The samples of all parts, in their order; all parts have the same columns."""
     columns = zip(*parts)
-    return Columns(*(None if c[0] is None else np.concatenate(c, axis=-1) for c in columns))  # type: ignore[arg-type]
+    return Columns(
+        *(None if pieces[0] is None else np.concatenate(pieces, axis=-1) for pieces in columns)  # type: ignore[arg-type]
+    )
 
 
-def merged(parts: Iterable[Groups]) -> Groups:
+def merge_groups(parts: Iterable[Groups]) -> Groups:
     """The samples of each group, from all parts."""
-    found: dict[Any, list[Columns]] = {}
+    pieces_of_group: dict[Any, list[Columns]] = {}
     for part in parts:
         for group, columns in part.items():
-            found.setdefault(group, []).append(columns)
-    return {group: joined_columns(pieces) for group, pieces in found.items()}
+            pieces_of_group.setdefault(group, []).append(columns)
+    return {group: concatenate_columns(pieces) for group, pieces in pieces_of_group.items()}
 
 
 def in_units(groups: Groups, units: Mapping[Any, float]) -> Groups:
-    """The weights of each group over their unit; 1 where a group has none."""
+    """The samples with the weights of each group divided by its unit; 1 where a group has none."""
     return {group: columns.in_units(units.get(group, 1.0)) for group, columns in groups.items()}
 
 
-def gathered(parts: Iterable[Columns], rows: int) -> Columns:
-    """Samples of all parts, at most `rows`, filled in as they come: no second copy of them all is ever held."""
+def collect_columns(parts: Iterable[Columns], rows: int) -> Columns:
+    """The samples of all parts, at most `rows`, copied into place as they come, so that memory holds them once.
+
+    Fewer than `rows` may come, since samples of weight zero are dropped. A column widens its type when a part needs
+    it, such as losses that were 0/1 so far.
+    """
     whole: Columns | None = None
-    at = 0
+    filled = 0
     for part in parts:
         if whole is None:
-            whole = Columns(*(None if c is None else np.empty((*c.shape[:-1], rows), c.dtype) for c in part))  # type: ignore[arg-type]
-        for place, (column, values) in enumerate(zip(whole, part)):
+            whole = Columns(
+                *(
+                    None if values is None else np.empty((*values.shape[:-1], rows), values.dtype)
+                    for values in part
+                )  # type: ignore[arg-type]
+            )
+        for name, values in part._asdict().items():
+            column = getattr(whole, name)
             if column is None or values is None:
                 continue
-            wider = np.promote_types(column.dtype, values.dtype)
-            if column.dtype != wider:  # losses 0/1 so far, no longer
-                narrow, column = column, np.empty(column.shape, wider)
-                column[..., :at] = narrow[..., :at]  # beyond it lies whatever was in memory
-                whole = whole._replace(**{Columns._fields[place]: column})
-            column[..., at : at + part.rows] = values
-        at += part.rows
+            common_type = np.promote_types(column.dtype, values.dtype)
+            if column.dtype != common_type:
+                widened = np.empty(column.shape, common_type)
+                widened[..., :filled] = column[..., :filled]  # beyond `filled` memory is not initialised
+                column = widened
+                whole = whole._replace(**{name: column})
+            column[..., filled : filled + part.rows] = values
+        filled += part.rows
     if whole is None:
         return Columns(np.empty(0, dtype=bool), np.empty(0))
-    return whole.take(slice(0, at))  # samples without weight were counted, but are not there
+    return whole.take(slice(0, filled))
 
 
 # sums -------------------------------------------------------------------------------------------------------
@@ -124,130 +158,158 @@ def gathered(parts: Iterable[Columns], rows: int) -> Columns:
 
 @dataclass(frozen=True)
 class RangeSums:
-    """Sums over each range (ascending), a row of `sums` per name in SUMS, and the confidences found there."""
+    """Sums over each range, least confident first: one row of `sums` per name in SUMS, one column per range.
+
+    `low` and `high` are the smallest and largest confidence of the samples in each range.
+    """
 
     sums: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
-    def plus(self, *others: RangeSums) -> RangeSums:
-        """Of all sets of samples."""
-        sums, low, high = self.sums, self.low, self.high
-        for other in others:
-            sums = sums + other.sums
-            low, high = np.minimum(low, other.low), np.maximum(high, other.high)
+    def merge(self, *sums_of_parts: RangeSums) -> RangeSums:
+        """The sums over the samples of these and of other parts of the data, for the same ranges."""
+        sums = self.sums
+        low = self.low
+        high = self.high
+        for part in sums_of_parts:
+            sums = sums + part.sums
+            low = np.minimum(low, part.low)
+            high = np.maximum(high, part.high)
         return RangeSums(sums, low, high)
 
-    def of(self, ranges: slice) -> RangeSums:
-        """Some of the ranges."""
+    def select(self, ranges: slice) -> RangeSums:
+        """The sums of some of the ranges."""
         return RangeSums(self.sums[:, ranges], self.low[ranges], self.high[ranges])
 
     @property
     def count(self) -> np.ndarray:
-        """Samples in each range."""
+        """Number of samples in each range."""
         return self.sums[COUNT].astype(np.int64)
 
     @property
     def tied(self) -> np.ndarray:
-        """Ranges that hold one confidence: their sums say it all."""
+        """Which ranges hold one confidence only, so that their sums are all one needs."""
         return np.asarray(self.low >= self.high)
 
     def total(self) -> Totals:
-        """Of all ranges together."""
-        W, S, *powers = (math.fsum(row) for row in self.sums[:COUNT])
-        count, graded, negative, part = (int(x) for x in self.sums[COUNT:].sum(axis=1))
-        return Totals(count, W, S, tuple(powers[:3]), tuple(powers[3:]), graded == 0, negative > 0, part == 0)
+        """The totals of all ranges together."""
+        total_mass, total_loss, *powers = (math.fsum(row) for row in self.sums[:COUNT])
+        count, graded, negative, fractional = (int(number) for number in self.sums[COUNT:].sum(axis=1))
+        return Totals(
+            n=count,
+            W=total_mass,
+            S=total_loss,
+            squares=tuple(powers[:3]),
+            fourths=tuple(powers[3:]),
+            zero_one=graded == 0,
+            negative=negative > 0,
+            whole=fractional == 0,
+        )
 
     def above(self) -> np.ndarray:
         """Mass and loss strictly above each range, shape (2, ranges)."""
-        first = self.sums[:2]
-        return np.asarray(np.cumsum(first[:, ::-1], axis=1)[:, ::-1] - first)
+        mass_and_loss = self.sums[:2]
+        return np.asarray(np.cumsum(mass_and_loss[:, ::-1], axis=1)[:, ::-1] - mass_and_loss)
 
 
-def no_sums(ranges: int) -> RangeSums:
-    """Sums over nothing."""
+def empty_sums(ranges: int) -> RangeSums:
+    """The sums of ranges without samples."""
     return RangeSums(np.zeros((len(SUMS), ranges)), np.full(ranges, np.inf), np.full(ranges, -np.inf))
 
 
-def _sums(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
-    some = sizes > 0
-    result = no_sums(len(sizes))
-    first = starts[some]
-    result.low[some] = np.minimum.reduceat(columns.confidence, first)
-    result.high[some] = np.maximum.reduceat(columns.confidence, first)
+def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
+    """The sums of ranges whose samples lie one after another in `columns`: `sizes[i]` of them from `starts[i]` on."""
+    has_samples = sizes > 0
+    result = empty_sums(len(sizes))
+    first = starts[has_samples]
+    result.low[has_samples] = np.minimum.reduceat(columns.confidence, first)
+    result.high[has_samples] = np.maximum.reduceat(columns.confidence, first)
     result.sums[COUNT] = sizes
-    l, w, zero_one = columns.loss, columns.weight, columns.loss.dtype == bool
-    if w is None and zero_one:  # counted in place: a sum would first widen every one of them
-        wrong = [np.count_nonzero(l[a : a + n]) for a, n in zip(first, sizes[some])]
-        result.sums[:COUNT, some] = _counts(sizes[some], np.asarray(wrong))
+    zero_one = columns.loss.dtype == bool
+    if (
+        columns.weight is None and zero_one
+    ):  # counting booleans in place is faster than summing them as floats
+        error_counts = [
+            np.count_nonzero(columns.loss[start : start + size])
+            for start, size in zip(first, sizes[has_samples])
+        ]
+        result.sums[:COUNT, has_samples] = _powers_of_counts(sizes[has_samples], np.asarray(error_counts))
         return result
-    l, w = l.astype(np.float64, copy=False), None if w is None else w.astype(np.float64, copy=False)
-    odd = ((l != 0) & (l != 1), l < 0, np.zeros(len(l)) if w is None else w != np.floor(w))
-    result.sums[COUNT + 1 :, some] = [np.add.reduceat(x, first, dtype=np.float64) for x in odd]
-    result.sums[:COUNT, some] = sum_powers_by_row(l, w, first + sizes[some], zero_one)
+    loss = columns.loss.astype(np.float64, copy=False)
+    weight = None if columns.weight is None else columns.weight.astype(np.float64, copy=False)
+    is_graded = (loss != 0) & (loss != 1)
+    is_fractional = np.zeros(len(loss)) if weight is None else weight != np.floor(weight)
+    result.sums[COUNT + 1 :, has_samples] = [
+        np.add.reduceat(flags, first, dtype=np.float64) for flags in (is_graded, loss < 0, is_fractional)
+    ]
+    result.sums[:COUNT, has_samples] = sum_powers_by_row(loss, weight, first + sizes[has_samples], zero_one)
     return result
 
 
-def _counts(mass: Any, wrong: Any) -> list[Any]:
-    """The first sums of samples without weights and with 0/1 losses."""
-    return [mass, wrong, mass, wrong, wrong, mass, *4 * [wrong]]
+def _powers_of_counts(mass: Any, error_count: Any) -> list[Any]:
+    """The sums of w^p l^j, in the order of SUMS, of samples without weights and with 0/1 losses."""
+    return [mass, error_count, mass, error_count, error_count, mass, *4 * [error_count]]
 
 
 # cutting ----------------------------------------------------------------------------------------------------
 
 
-def cuts_for(histogram: Histogram, ranges: int) -> np.ndarray:
+def choose_cuts(histogram: Histogram, ranges: int) -> np.ndarray:
     """Ascending thresholds, a range starts at each, so that about `ranges` ranges have equal mass.
 
-    A confidence that alone outweighs a range becomes a range of its own.
+    A single confidence that outweighs a range gets a range of its own.
     """
     if ranges <= 1 or not len(histogram):
         return np.empty(0)
     mass = histogram.mass
-    step = mass.sum() / ranges
-    heavy = histogram.low[(histogram.low == histogram.high) & (mass >= step)]
-    after = float_of(bits_of(heavy) + np.uint64(1))
-    start = np.cumsum(mass) - mass
-    turns = np.flatnonzero(np.diff(np.floor(start / step), prepend=0) > 0)
-    cuts = np.unique(np.concatenate([histogram.low[turns], heavy, after]))
+    mass_per_range = mass.sum() / ranges
+    heavy = histogram.low[(histogram.low == histogram.high) & (mass >= mass_per_range)]
+    next_float = float_of(bits_of(heavy) + np.uint64(1))
+    mass_below = np.cumsum(mass) - mass
+    new_range = np.flatnonzero(np.diff(np.floor(mass_below / mass_per_range), prepend=0) > 0)
+    cuts = np.unique(np.concatenate([histogram.low[new_range], heavy, next_float]))
     return np.asarray(cuts[np.isfinite(cuts)])
 
 
-def split(columns: Columns, cuts: np.ndarray, *, keep: bool = False) -> tuple[list[Columns], RangeSums]:
-    """The samples of each range and their sums. A range of one confidence is told by its sums: its samples stay
-    (unless told to `keep` them)."""
-    number = len(cuts) + 1
+def split(columns: Columns, cuts: np.ndarray, *, keep_ties: bool = False) -> tuple[list[Columns], RangeSums]:
+    """The samples of each range, least confident first, and the sums of each range.
+
+    Samples of a range with one confidence are dropped, since their sums are enough, unless `keep_ties`.
+    """
+    range_count = len(cuts) + 1
     if not columns.rows:
-        return [columns] * number, no_sums(number)
-    if number == 1:
-        return [columns], _sums(columns, np.zeros(1, dtype=np.int64), np.asarray([columns.rows]))
-    place = _places(columns.confidence, rounded_up(cuts, columns.confidence.dtype))
-    order = np.argsort(place, kind="stable")
-    columns = columns.take(order)
-    sizes = np.bincount(place, minlength=number)
+        return [columns] * range_count, empty_sums(range_count)
+    if range_count == 1:
+        return [columns], _sum_ranges(columns, np.zeros(1, dtype=np.int64), np.asarray([columns.rows]))
+    range_of_sample = _find_ranges(columns.confidence, rounded_up(cuts, columns.confidence.dtype))
+    columns = columns.take(np.argsort(range_of_sample, kind="stable"))
+    sizes = np.bincount(range_of_sample, minlength=range_count)
     ends = np.cumsum(sizes)
-    sizes_kept = np.where(lone(cuts) & (not keep), 0, sizes)
-    parts = [
-        columns.take(slice(end - size, end - size + kept)) for end, size, kept in zip(ends, sizes, sizes_kept)
-    ]
-    return parts, _sums(columns, ends - sizes, sizes)
+    starts = ends - sizes
+    if not keep_ties:
+        ends = np.where(has_one_confidence(cuts), starts, ends)
+    parts = [columns.take(slice(start, end)) for start, end in zip(starts, ends)]
+    return parts, _sum_ranges(columns, starts, sizes)
 
 
-def _places(confidence: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """The number of each sample's range, in the smallest type that holds it: counting sorts those."""
-    if len(cuts) > FEW:
+def _find_ranges(confidence: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """The number of each sample's range, in the smallest integer type, which argsort sorts by counting."""
+    if len(cuts) > MAX_COMPARED_CUTS:
         place = np.searchsorted(cuts, confidence, "right")
         return place.astype(np.uint8 if len(cuts) < 256 else np.uint16)
     place = np.zeros(len(confidence), dtype=np.uint8)
-    for cut in cuts:  # a comparison of all is ten times as fast as a search for each
+    for cut in cuts:  # comparing all samples with few cuts is ten times as fast as searching each
         place += confidence >= cut
     return place
 
 
-def lone(cuts: np.ndarray) -> np.ndarray:
-    """Which ranges have room for one confidence only."""
-    inner = bits_of(cuts[1:]) - bits_of(cuts[:-1]) == 1
-    return np.concatenate([[False], inner, [False]]) if len(cuts) else np.zeros(1, dtype=bool)
+def has_one_confidence(cuts: np.ndarray) -> np.ndarray:
+    """For each range between these cuts: can it hold only one floating-point number?"""
+    if not len(cuts):
+        return np.zeros(1, dtype=bool)
+    is_next_float = bits_of(cuts[1:]) - bits_of(cuts[:-1]) == 1
+    return np.concatenate([[False], is_next_float, [False]])
 
 
 # the survey -------------------------------------------------------------------------------------------------
@@ -255,135 +317,155 @@ def lone(cuts: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Survey:
-    """What a first pass learns of each group: how many samples, and how their confidences are spread.
+    """What a first pass over the data finds out about each group: the number of samples and their confidences.
 
-    Of all together: are the losses 0/1, some confidences wider than float32, weights given? `weights` holds the
-    least and the largest positive weight of each group, `fraction` one that is not a whole number.
+    Parameters
+    ----------
+    rows : dict
+        Number of samples by group.
+    histogram : dict
+        Of the confidences of each group, from some of its samples.
+    zero_one, is_double, has_weights : bool
+        Of all groups together: are losses 0/1, does any confidence need a float64, are there weights?
+    weights : dict
+        The smallest and the largest positive weight of each group.
+    fraction : float or None
+        A weight that is not a whole number, if there is one.
     """
 
     rows: dict[Any, int] = field(default_factory=dict)
     histogram: dict[Any, Histogram] = field(default_factory=dict)
     zero_one: bool = True
-    wide: bool = False
-    weighted: bool = False
+    is_double: bool = False
+    has_weights: bool = False
     weights: dict[Any, tuple[float, float]] = field(default_factory=dict)
     fraction: float | None = None
 
     def units(self, repetitions: bool) -> dict[Any, float]:
-        """What to divide the weights of each group by; repetitions stay as they are."""
+        """What to divide the weights of each group by; 1 for repetitions."""
         return {
-            group: 1.0 if repetitions else float(weight_unit(least, largest))
-            for group, (least, largest) in self.weights.items()
+            group: 1.0 if repetitions else float(weight_unit(smallest, largest))
+            for group, (smallest, largest) in self.weights.items()
         }
 
-    def countable(self, repetitions: bool) -> bool:
-        """Do estimators that count neighbours hold, by repetitions or since weights do not differ?"""
-        return repetitions or all(least == largest for least, largest in self.weights.values())
+    def weights_are_counts(self, repetitions: bool) -> bool:
+        """Can estimators that count samples be used: are weights repetitions, or all equal within each group?"""
+        return repetitions or all(smallest == largest for smallest, largest in self.weights.values())
 
     @property
     def total(self) -> int:
-        """Samples of all groups."""
+        """Number of samples of all groups."""
         return sum(self.rows.values())
 
     def add(self, groups: Groups, stride: int, rng: np.random.Generator) -> None:
-        """Take every `stride`-th sample into the histogram, from a random start."""
+        """Add a batch; every `stride`-th of its samples, from a random start, enters the histogram."""
         for group, columns in groups.items():
-            loss, confidence, weight, _ = columns
-            seen = Survey({group: len(loss)}, {}, loss.dtype == bool, confidence.dtype != np.float32)
-            if weight is not None:
-                seen.note_weights(group, weight)
-            some = np.ascontiguousarray(confidence[int(rng.integers(stride)) :: stride])
-            if len(some):
-                none = np.zeros(len(some), dtype=bool)
-                seen.histogram[group] = histogram_of(none, some, None, _RESOLUTION)
-            self.include(seen)
+            batch = Survey(
+                rows={group: columns.rows},
+                zero_one=columns.loss.dtype == bool,
+                is_double=columns.confidence.dtype != np.float32,
+            )
+            if columns.weight is not None:
+                batch.note_weights(group, columns.weight)
+            start = int(rng.integers(stride))
+            sampled = np.ascontiguousarray(columns.confidence[start::stride])
+            if len(sampled):
+                no_errors = np.zeros(len(sampled), dtype=bool)
+                batch.histogram[group] = histogram_of(no_errors, sampled, None, _RESOLUTION)
+            self.include(batch)
 
     def note_weights(self, group: Any, weight: np.ndarray) -> None:
-        """The range of a group's weights, none of them 0, and one that is not a whole number."""
-        self.weighted = True
+        """Record the range of a group's weights, none of them 0, and one that is not a whole number."""
+        self.has_weights = True
         if len(weight):
             self.weights[group] = (float(weight.min()), float(weight.max()))
         fractions = weight[weight != np.floor(weight)]
         self.fraction = float(fractions[0]) if len(fractions) else None
 
-    def include(self, *others: Survey) -> Survey:
-        """Become the survey of all samples together."""
-        for part in others:
-            for group, rows in part.rows.items():
+    def include(self, *surveys: Survey) -> Survey:
+        """Add other surveys to this one, and return it."""
+        for survey in surveys:
+            for group, rows in survey.rows.items():
                 self.rows[group] = self.rows.get(group, 0) + rows
-            for group, table in part.histogram.items():
-                known = self.histogram.get(group, nothing())
-                self.histogram[group] = joined([known, table], _RESOLUTION)
-            self.zero_one &= part.zero_one
-            self.wide |= part.wide
-            for group, (least, largest) in part.weights.items():
-                known_least, known_largest = self.weights.get(group, (least, largest))
-                self.weights[group] = (min(least, known_least), max(largest, known_largest))
-            self.fraction = part.fraction if self.fraction is None else self.fraction
-            self.weighted |= part.weighted
+            for group, histogram in survey.histogram.items():
+                present = self.histogram.get(group, empty_histogram())
+                self.histogram[group] = merge_histograms([present, histogram], _RESOLUTION)
+            for group, (smallest, largest) in survey.weights.items():
+                present_smallest, present_largest = self.weights.get(group, (smallest, largest))
+                self.weights[group] = (min(smallest, present_smallest), max(largest, present_largest))
+            self.zero_one &= survey.zero_one
+            self.is_double |= survey.is_double
+            self.has_weights |= survey.has_weights
+            if self.fraction is None:
+                self.fraction = survey.fraction
         return self
 
 
 # counting ---------------------------------------------------------------------------------------------------
 #
-# With 1e8 samples a float32 between 1/2 and 1 is taken six times over: a counter for each value is smaller than
-# the samples and needs neither a sort nor a disk.
+# With 1e8 samples each float32 between 1/2 and 1 occurs about six times. One counter per value is then smaller than
+# the samples, and needs neither a sort nor a disk.
 
-# a counter, to set up and to read, costs as much as half a sample to write out, read back and sort
-_PRICE = 0.5
-_WORTH = 0.25  # share of the samples that must be counted for the table to pay
+# setting up and reading a counter costs as much as half a sample costs to write, read back and sort
+_COUNTER_COST = 0.5
+_MIN_COUNTED_SHARE = 0.25  # of the samples; a table of counters for fewer does not pay
 
 
-def window(histogram: Histogram, rows: int, room: int) -> tuple[float, float] | None:
-    """The stretch of float32 values whose samples outweigh the price of its counters by most; None if none does.
+def choose_window(histogram: Histogram, rows: int, max_bytes: int) -> tuple[float, float] | None:
+    """The stretch of float32 values, first and last, that it pays most to count; None if it does not pay.
 
-    `room` bounds the bytes of counters.
+    `rows` is the number of samples that the histogram stands for, and `max_bytes` bounds the memory of the counters.
     """
     if not len(histogram) or rows > tally.MOST:
         return None
     low = histogram.low.astype(np.float32)
-    after = np.append(low[1:], np.nextafter(histogram.high[-1:].astype(np.float32), np.float32(np.inf)))
-    start = np.maximum.accumulate(tally.values_between(np.zeros_like(low), low))  # stretches may overlap
-    stop = np.maximum(tally.values_between(np.zeros_like(after), after), start + 1)
-    held = histogram.mass * (rows / histogram.mass.sum())
-    first, last = _most(
-        held - _PRICE * (stop - start), np.searchsorted(stop, start + room // tally.BYTES, "right")
-    )
-    if held[first:last].sum() < _WORTH * rows:
+    next_low = np.append(low[1:], np.nextafter(histogram.high[-1:].astype(np.float32), np.float32(np.inf)))
+    # counters below each stretch; stretches may overlap
+    start = np.maximum.accumulate(tally.values_between(np.zeros_like(low), low))
+    stop = np.maximum(tally.values_between(np.zeros_like(next_low), next_low), start + 1)
+    samples = histogram.mass * (rows / histogram.mass.sum())
+    gain = samples - _COUNTER_COST * (stop - start)
+    furthest = np.searchsorted(stop, start + max_bytes // tally.BYTES, "right")
+    first, last = _best_run(gain, furthest)
+    if samples[first:last].sum() < _MIN_COUNTED_SHARE * rows:
         return None
-    return float(low[first]), float(np.nextafter(after[last - 1], np.float32(-np.inf)))
+    return float(low[first]), float(np.nextafter(next_low[last - 1], np.float32(-np.inf)))
 
 
-def _most(gain: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
-    """The run [first, last) with the largest sum, where one that starts at i may reach to ends[i]."""
-    upto = np.concatenate([[0.0], np.cumsum(gain)])
-    best, found = 0.0, (0, 0)
-    for first, end in enumerate(ends.tolist()):
-        if end > first:
-            last = first + 1 + int(np.argmax(upto[first + 1 : end + 1]))
-            if upto[last] - upto[first] > best:
-                best, found = float(upto[last] - upto[first]), (first, last)
-    return found
+def _best_run(gain: np.ndarray, furthest_end: np.ndarray) -> tuple[int, int]:
+    """The run [first, end) with the largest sum of `gain`; a run from `first` may end at `furthest_end[first]`."""
+    gain_before = np.concatenate([[0.0], np.cumsum(gain)])
+    best_gain = 0.0
+    best_run = (0, 0)
+    for first, furthest in enumerate(furthest_end.tolist()):
+        if furthest > first:
+            end = first + 1 + int(np.argmax(gain_before[first + 1 : furthest + 1]))
+            run_gain = float(gain_before[end] - gain_before[first])
+            if run_gain > best_gain:
+                best_gain = run_gain
+                best_run = (first, end)
+    return best_run
 
 
-def outside(histogram: Histogram, ends: tuple[float, float]) -> Histogram:
-    """What lies beside a window."""
-    beside = (histogram.low < ends[0]) | (histogram.low > ends[1])
-    return Histogram(histogram.low[beside], histogram.high[beside], histogram.sums[:, beside])
+def outside_window(histogram: Histogram, window: tuple[float, float]) -> Histogram:
+    """The histogram without the stretches that start inside a window."""
+    is_outside = (histogram.low < window[0]) | (histogram.low > window[1])
+    return Histogram(histogram.low[is_outside], histogram.high[is_outside], histogram.sums[:, is_outside])
 
 
-def cut_out(cuts: np.ndarray, ends: tuple[float, float]) -> tuple[np.ndarray, int]:
+def cut_at_window(cuts: np.ndarray, window: tuple[float, float]) -> tuple[np.ndarray, int]:
     """Cuts that make the window a range of its own, and the number of that range."""
-    after = float(np.nextafter(np.float32(ends[1]), np.float32(np.inf)))
-    inside = (cuts > ends[0]) & (cuts < after)
-    cuts = np.unique(np.concatenate([cuts[~inside], [ends[0], after]]))
-    return np.asarray(cuts[np.isfinite(cuts)]), int(np.searchsorted(cuts, ends[0], "right"))
+    after_window = float(np.nextafter(np.float32(window[1]), np.float32(np.inf)))
+    is_inside = (cuts > window[0]) & (cuts < after_window)
+    new_cuts = np.unique(np.concatenate([cuts[~is_inside], [window[0], after_window]]))
+    number = int(np.searchsorted(new_cuts, window[0], "right"))
+    return np.asarray(new_cuts[np.isfinite(new_cuts)]), number
 
 
-def put_counts(sums: RangeSums, number: int, counted: tally.Tally) -> None:
-    """Fill in the sums of the range that was counted."""
-    m, wrong = counted.totals().sum(axis=0)
-    if m:
-        sums.sums[:COUNT, number] = _counts(m, wrong)
-        sums.sums[COUNT, number] = m
+def add_counts(sums: RangeSums, number: int, counted: tally.Tally) -> None:
+    """Fill in the sums of the range with this number from its counters."""
+    mass, error_count = counted.totals().sum(axis=0)
+    if mass:
+        sums.sums[:COUNT, number] = _powers_of_counts(mass, error_count)
+        sums.sums[COUNT, number] = mass
         sums.low[number], sums.high[number] = counted.span()

@@ -1,4 +1,4 @@
-"""Prediction files: found, read batch by batch ahead of the work, checked; every value knows its file and row."""
+"""Read prediction files batch by batch, one batch ahead of the work, and check them; errors name file and row."""
 
 from __future__ import annotations
 
@@ -15,84 +15,90 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain.core.sorting import thread_count
-from abstain.engines.ranges import Columns, Groups, in_units, merged
+from abstain.engines.ranges import Columns, Groups, in_units, merge_groups
 from abstain.errors import DataError, InputError
 from abstain.evaluation.vectors import listed
 from abstain.formats.arrow import Contents, read_batches, read_contents
 from abstain.formats.table_files import partition_values, table_format
-from abstain.metrics._sample import group_codes
+from abstain.metrics._sample import group_codes, rows_of_groups
 
-Made = TypeVar("Made")
+Batch = TypeVar("Batch")
 _END = object()
 
 
-def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
-    """The same batches in the same order, the next in the making; errors surface where they would have.
+def read_ahead(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same batches in the same order, the next one made in a thread; errors are raised where they would have been.
 
-    Nobody waits for the reader when the work is broken off: it may hang on a disk or a network.
+    The reader thread is not joined on error, because it may hang on a disk or a network.
     """
     if thread_count() == 1:
         yield from batches
         return
-    made: Queue[Any] = Queue(1)
-    over = Event()
+    queue: Queue[Any] = Queue(1)
+    is_abandoned = Event()
 
     def read() -> None:
         try:
             for batch in chain(batches, [_END]):
-                made.put(batch)
-                if over.is_set():
+                queue.put(batch)
+                if is_abandoned.is_set():
                     return
-        except BaseException as problem:  # whatever it is, it belongs to whoever reads
-            made.put(problem)
+        except BaseException as problem:  # raised again by the consumer
+            queue.put(problem)
 
     Thread(target=read, daemon=True).start()
     try:
-        while (got := made.get()) is not _END:
-            if isinstance(got, BaseException):
-                raise got
-            yield got
+        while True:
+            item = queue.get()
+            if item is _END:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
     finally:
-        over.set()
-        with suppress(Empty):  # a reader that waits for room may go
-            made.get_nowait()
+        is_abandoned.set()
+        with suppress(Empty):  # make room for a reader that waits to put its batch
+            queue.get_nowait()
 
 
-def described(file: str) -> Contents:
-    """What a file tells before it is read; CSV tells nothing."""
+def describe_file(file: str) -> Contents:
+    """Row counts and column types from the head of a file; CSV files have none."""
     kind = table_format(file)
     return Contents(None, {}) if kind == "csv" else read_contents(Path(file), kind)
 
 
 class FilePart(NamedTuple):
-    """Part of a file: some row groups of a Parquet file, the first of them at row `start`; or all of it."""
+    """Part of a file: some row groups of a Parquet file, the first of them at row `start`; or all of it (None)."""
 
     file: str
     start: int = 0
-    groups: tuple[int, ...] | None = None
+    row_groups: tuple[int, ...] | None = None
 
 
-def file_parts(files: Sequence[str], rows: int) -> list[FilePart]:
-    """Parts of about `rows` samples each, found without reading the data."""
-    found = []
+def file_parts(files: Sequence[str], rows_per_part: int) -> list[FilePart]:
+    """Parts of about `rows_per_part` samples each, found without reading the data."""
+    parts = []
     for file in files:
-        sizes = described(file).row_group_sizes
-        if sizes is None:
-            found.append(FilePart(file))
+        row_group_sizes = describe_file(file).row_group_sizes
+        if row_group_sizes is None:
+            parts.append(FilePart(file))
             continue
-        start = at = held = 0
-        groups: list[int] = []
-        for i, size in enumerate(sizes):
-            if groups and held + size > rows:
-                found.append(FilePart(file, start, tuple(groups)))
-                start, groups, held = at, [], 0
-            groups.append(i)
-            held, at = held + size, at + size
-        found.append(FilePart(file, start, tuple(groups)))
-    return found
+        start = 0
+        rows = 0
+        row_groups: list[int] = []
+        for number, size in enumerate(row_group_sizes):
+            if row_groups and rows + size > rows_per_part:
+                parts.append(FilePart(file, start, tuple(row_groups)))
+                start += rows
+                rows = 0
+                row_groups = []
+            row_groups.append(number)
+            rows += size
+        parts.append(FilePart(file, start, tuple(row_groups)))
+    return parts
 
 
-# what is asked ----------------------------------------------------------------------------------------------
+# which columns ----------------------------------------------------------------------------------------------
 
 
 class ColumnOptions(TypedDict, total=False):
@@ -112,7 +118,11 @@ class ColumnOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Fields:
-    """Columns of one confidence and one loss, read as they are or made of logits (columns, or one of lists)."""
+    """Names of the columns of one confidence and one loss.
+
+    With `logits` (a column per class, or one column of lists) and `labels`, `confidence` and `loss` are the names of
+    the score and the loss to compute from them.
+    """
 
     confidence: str = "confidence"
     loss: str = "loss"
@@ -121,228 +131,302 @@ class Fields:
     logits: tuple[str, ...] = ()
     labels: str = ""
     correct: bool = False  # the column of losses holds 1 where the prediction is right
-    also: tuple[str, ...] = ()  # columns that must be there, for whoever shares this part
+    also: tuple[str, ...] = ()  # further columns to read: those of a second model
     repetitions: bool = False  # are weights numbers of repetitions?
 
     @property
     def names(self) -> list[str]:
-        """Columns to read."""
-        own = [*self.logits, self.labels] if self.logits else [self.confidence, self.loss]
-        return [name for name in dict.fromkeys([*own, self.weight, self.group, *self.also]) if name]
+        """Names of all columns to read."""
+        model_columns = [*self.logits, self.labels] if self.logits else [self.confidence, self.loss]
+        names = dict.fromkeys([*model_columns, self.weight, self.group, *self.also])
+        return [name for name in names if name]
 
 
-def questions(name: str, options: Mapping[str, Any]) -> list[Fields]:
-    """The columns of each confidence and loss asked for, by the names of `ColumnOptions`."""
-    given = {key: value for key, value in options.items() if value is not None}
-    for unknown in sorted(set(options) - set(ColumnOptions.__annotations__)):
-        raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}")
-    if "correct" in given and "loss" in given:
-        raise InputError(f"{name}: give `loss` or `correct`, not both.")
-    plain = Fields(
-        given.get("confidence", "confidence"),
-        given.get("correct") or given.get("loss", "loss"),
-        given.get("sample_weight"),
-        given.get("groups"),
-        correct="correct" in given,
-        repetitions=bool(given.get("repetitions", False)),
+def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
+    """The columns of each pair of confidence and loss, from keyword arguments as in `ColumnOptions`.
+
+    Several pairs come from several `scores` and `losses` of logits. TypeError for an unknown argument, InputError for
+    arguments that exclude or need each other; `function` is what errors name.
+    """
+    unknown = sorted(set(options) - set(ColumnOptions.__annotations__))
+    if unknown:
+        raise TypeError(f"{function}() got an unexpected keyword argument {unknown[0]!r}")
+    passed = {name: value for name, value in options.items() if value is not None}
+    if "correct" in passed and "loss" in passed:
+        raise InputError(f"{function}: takes `loss` or `correct`, got both.")
+    fields = Fields(
+        confidence=passed.get("confidence", "confidence"),
+        loss=passed.get("correct") or passed.get("loss", "loss"),
+        weight=passed.get("sample_weight"),
+        group=passed.get("groups"),
+        correct="correct" in passed,
+        repetitions=bool(passed.get("repetitions", False)),
     )
-    if "labels" not in given:
-        if "logits" in given:
-            raise InputError(f"{name}: `logits` and `labels` must be given together.")
-        return [plain]
-    logits = given.get("logits", "logits")
-    logits = (logits,) if isinstance(logits, str) else tuple(logits)
-    known = [s for s in scores.NAMES if "logits" in scores.by_name(s).takes]
-    asked = listed(given.get("scores"), ["max_softmax"], known)
-    made = product(asked, listed(given.get("losses"), ["zero_one"], losses.NAMES))
-    plain = replace(plain, logits=logits, labels=given["labels"], correct=False)
-    return [replace(plain, confidence=score, loss=loss) for score, loss in made]
+    if "labels" not in passed:
+        if "logits" in passed:
+            raise InputError(f"{function}: `logits` needs `labels`, got none.")
+        return [fields]
+    logits = passed.get("logits", "logits")
+    fields = replace(
+        fields,
+        logits=(logits,) if isinstance(logits, str) else tuple(logits),
+        labels=passed["labels"],
+        correct=False,
+    )
+    all_scores = [name for name in scores.NAMES if "logits" in scores.by_name(name).takes]
+    requested_scores = listed(passed.get("scores"), ["max_softmax"], all_scores)
+    requested_losses = listed(passed.get("losses"), ["zero_one"], losses.NAMES)
+    return [
+        replace(fields, confidence=score, loss=loss)
+        for score, loss in product(requested_scores, requested_losses)
+    ]
 
 
-def question(name: str, options: Mapping[str, Any]) -> Fields:
-    """The columns of the one confidence and loss that a single number is about."""
-    found = questions(name, options)
-    if len(found) > 1:
+def parse_one_pair(function: str, options: Mapping[str, Any]) -> Fields:
+    """The columns of the one confidence and loss that a function such as `files.aurc` is about."""
+    pairs = parse_columns(function, options)
+    if len(pairs) > 1:
         raise InputError(
-            f"{name}: takes one score and one loss, got {len(found)} pairs. Ask `evaluate` for many."
+            f"{function}: takes one score and one loss, got {len(pairs)} pairs. Use `evaluate` for several."
         )
-    return found[0]
+    return pairs[0]
 
 
 # groups -----------------------------------------------------------------------------------------------------
 
 
-class Labels(NamedTuple):
-    """The group of each sample is `names[codes[i]]`; a missing name is None."""
+class GroupLabels(NamedTuple):
+    """The group of sample i is `names[codes[i]]`; the name of samples without a label is None."""
 
     names: list[Any]
     codes: np.ndarray
 
 
-def labels_of(name: str, field: str, column: Any) -> Labels:
-    """The groups in a column of an Arrow table or a frame; a NaN is a missing name."""
+def read_group_labels(function: str, field: str, column: Any) -> GroupLabels:
+    """The groups in a column of an Arrow table or a frame; NaN is a missing label.
+
+    DataError if the column holds lists or other nested values.
+    """
     import pyarrow as pa
 
-    column = whole(column if hasattr(column, "null_count") else pa.array(column, from_pandas=True))
+    if not hasattr(column, "null_count"):
+        column = pa.array(column, from_pandas=True)
+    column = in_one_chunk(column)
     if pa.types.is_nested(column.type):
-        raise DataError(f"{name}: `{field}` must hold names or numbers of groups, got {column.type}.")
+        raise DataError(f"{function}: `{field}` must hold names or numbers of groups, got {column.type}.")
     encoded = column.dictionary_encode()
-    names, codes = group_codes(name, [*encoded.dictionary.to_pylist(), None])
-    return Labels(names, codes[encoded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)])
+    # label the dictionary and one missing value, not every row
+    names, codes_of_dictionary = group_codes(function, [*encoded.dictionary.to_pylist(), None])
+    missing = len(codes_of_dictionary) - 1
+    place_in_dictionary = encoded.indices.fill_null(missing).to_numpy(zero_copy_only=False)
+    return GroupLabels(names, codes_of_dictionary[place_in_dictionary])
 
 
-def by_label(columns: Columns, labels: Labels) -> Iterator[tuple[Any, Columns]]:
+def split_by_group(columns: Columns, labels: GroupLabels) -> Iterator[tuple[Any, Columns]]:
     """The samples of each group that has any."""
-    small = np.uint16 if len(labels.names) <= 1 << 16 else np.int64  # short keys are sorted by counting
-    columns = columns.take(np.argsort(labels.codes.astype(small), kind="stable"))
-    sizes = np.bincount(labels.codes, minlength=len(labels.names))
-    for label, size, end in zip(labels.names, sizes, np.cumsum(sizes)):
-        if size:
-            yield label, columns.take(slice(end - size, end))
+    for name, rows in zip(labels.names, rows_of_groups(labels.codes, len(labels.names))):
+        if len(rows):
+            yield name, columns.take(rows)
 
 
 # reading ----------------------------------------------------------------------------------------------------
 
-BATCH = 1 << 20
-_PLAIN = ("float", "double", "int32", "int64")  # Arrow's names of types that numpy reads where they lie
+BATCH = 1 << 20  # samples read at a time
+_ZERO_COPY_TYPES = ("float", "double", "int32", "int64")  # Arrow types that numpy can read in place
 
 
-class Spot(NamedTuple):
-    """Who asks, and where the rows at hand come from: what an error names."""
+class Source(NamedTuple):
+    """Where rows come from, for error messages: the public function, the file, and the number of the first row."""
 
-    name: str
+    function: str
     file: str = "a partition"
     start: int = 0
 
-    def finite(self, field: str, values: np.ndarray) -> np.ndarray:
-        """No NaN, no infinity; the message names file and row (the first data row is row 0)."""
-        some = len(values) > 0 and values.dtype.kind == "f"
-        if some and not (np.isfinite(values.min()) and np.isfinite(values.max())):
-            remedy = "A sample without it cannot be ranked: drop the row."
-            self.refuse(field, "be finite", values, ~np.isfinite(values), remedy)
-        return values
+    def check_finite(self, field: str, values: np.ndarray) -> None:
+        """DataError, with file and row, if a column holds NaN or infinity."""
+        if not len(values) or values.dtype.kind != "f":
+            return
+        if np.isfinite(values.min()) and np.isfinite(values.max()):  # NaN spreads to both
+            return
+        remedy = "A sample without it cannot be ranked: drop the row."
+        self.raise_first(field, "be finite", values, ~np.isfinite(values), remedy)
 
-    def refuse(self, field: str, rule: str, values: np.ndarray, odd: np.ndarray, remedy: str = "") -> None:
-        """An error that names the first value that is odd, if any is."""
-        for at in np.flatnonzero(odd)[:1].tolist():
-            value = values[at]
-            shown = f"{value:g}" if isinstance(value, np.floating) else value
-            where = f"in {self.file}, row {self.start + at}"
-            raise DataError(f"{self.name}: `{field}` must {rule}, got {shown} {where}. {remedy}".rstrip())
+    def raise_first(
+        self, field: str, rule: str, values: np.ndarray, is_bad: np.ndarray, remedy: str = ""
+    ) -> None:
+        """DataError about the first value that is bad, if there is one; the first data row is row 0.
+
+        The message reads "`field` must `rule`, got VALUE in FILE, row N. `remedy`".
+        """
+        bad_rows = np.flatnonzero(is_bad)
+        if not len(bad_rows):
+            return
+        row = int(bad_rows[0])
+        value = values[row]
+        text = f"{value:g}" if isinstance(value, np.floating) else value
+        place = f"in {self.file}, row {self.start + row}"
+        raise DataError(f"{self.function}: `{field}` must {rule}, got {text} {place}. {remedy}".rstrip())
 
 
-def tables_in(name: str, part: str | FilePart, fields: Fields, size: int) -> Iterator[tuple[Spot, Any]]:
-    """Tables of at most `size` rows, and where each begins."""
-    file, start, groups = part if isinstance(part, FilePart) else FilePart(part)
-    told = partition_values(file)
+def read_tables(
+    function: str, part: str | FilePart, fields: Fields, batch_size: int
+) -> Iterator[tuple[Source, Any]]:
+    """Arrow tables of at most `batch_size` rows, each with its source.
 
-    def present(schema: Any) -> list[str]:
-        """Columns that the file holds; others must be told by its path."""
+    Columns that a file does not hold may come from the names of its folders, such as `split=test`. DataError for a
+    column that neither has.
+    """
+    file, start, row_groups = part if isinstance(part, FilePart) else FilePart(part)
+    folder_values = partition_values(file)
+
+    def present_columns(schema: Any) -> list[str]:
         for field in fields.names:
-            if field not in schema.names and field not in told:
+            if field not in schema.names and field not in folder_values:
+                available = ", ".join([*schema.names, *folder_values])
                 raise DataError(
-                    f"{name}: {file} has no column {field!r}; it has {', '.join([*schema.names, *told])}. "
+                    f"{function}: {file} has no column {field!r}; it has {available}. "
                     f"Name the columns, e.g. confidence='score'."
                 )
         return [field for field in fields.names if field in schema.names]
 
-    for table in read_batches(Path(file), table_format(file), present, size, groups):
+    for table in read_batches(Path(file), table_format(file), present_columns, batch_size, row_groups):
         for field in fields.names:
             if field not in table.schema.names:
                 import pyarrow as pa
 
-                same = pa.repeat(pa.scalar(told[field], pa.string()), table.num_rows)
-                table = table.append_column(field, same)
-        for at in range(0, table.num_rows, size):
-            yield Spot(name, file, start), table.slice(at, size)
-            start += min(size, table.num_rows - at)
+                constant = pa.repeat(pa.scalar(folder_values[field], pa.string()), table.num_rows)
+                table = table.append_column(field, constant)
+        for offset in range(0, table.num_rows, batch_size):
+            batch = table.slice(offset, batch_size)
+            yield Source(function, file, start), batch
+            start += batch.num_rows
 
 
 class Loader(NamedTuple):
-    """How data become columns, anywhere: by name of columns, in the order of confidence or of the oracle."""
+    """Turns files, frames and tables into checked columns by group. Tasks of a cluster carry it with them.
 
-    name: str
+    Parameters
+    ----------
+    function : str
+        The public function that errors name.
+    fields : Fields
+        The columns to read.
+    oracle_zero_one : bool, optional
+        If not None, minus the loss replaces the confidence, the order of the oracle; True for 0/1 losses.
+    second_fields : Fields, optional
+        Columns of a second model, whose loss and confidence are attached to the samples.
+    units : dict, optional
+        What to divide the weights of each group by.
+    """
+
+    function: str
     fields: Fields
-    best: bool | None = None  # in the oracle's order; are the losses 0/1?
-    other: Fields | None = None  # of a second model: its loss and confidence travel along
-    units: Mapping[Any, float] | None = None  # what to divide the weights of each group by
+    oracle_zero_one: bool | None = None
+    second_fields: Fields | None = None
+    units: Mapping[Any, float] | None = None
 
-    def batches(self, part: str | FilePart, size: int = BATCH) -> Iterator[Groups]:
-        """The samples of a file or of a part of it, at most `size` at a time."""
-        for spot, table in tables_in(self.name, part, self.fields, size):
-            yield self.samples(spot, table)
+    def batches(self, part: str | FilePart, batch_size: int = BATCH) -> Iterator[Groups]:
+        """The samples of a file or of a part of it, at most `batch_size` at a time."""
+        for source, table in read_tables(self.function, part, self.fields, batch_size):
+            yield self.read_samples(source, table)
 
     def __call__(self, part: Any) -> Groups:
         """The samples of a part of a file, a pandas frame, an Arrow table or a batch of it, by group."""
         if isinstance(part, FilePart):
-            return merged(self.batches(part))
-        return self.samples(Spot(self.name), part)
+            return merge_groups(self.batches(part))
+        return self.read_samples(Source(self.function), part)
 
-    def samples(self, spot: Spot, table: Any) -> Groups:
-        """Of a table or frame, checked; without groups all of them, under None."""
-        columns, labels = columns_of(spot, table, self.fields)
-        if self.other is not None:
-            columns = columns.beside(columns_of(spot, table, self.other)[0])
-        if self.best is not None:
-            columns = columns.in_best_order(self.best)
-        groups = {None: columns} if labels is None else dict(by_label(columns, labels))
+    def read_samples(self, source: Source, table: Any) -> Groups:
+        """The checked samples of a table or frame by group; all under None if there are no groups."""
+        columns, labels = read_columns(source, table, self.fields)
+        if self.second_fields is not None:
+            second, _ = read_columns(source, table, self.second_fields)
+            columns = columns.with_second_model(second)
+        if self.oracle_zero_one is not None:
+            columns = columns.ordered_by_loss(self.oracle_zero_one)
+        groups = {None: columns} if labels is None else dict(split_by_group(columns, labels))
         return groups if self.units is None else in_units(groups, self.units)
 
 
-def columns_of(spot: Spot, table: Any, fields: Fields) -> tuple[Columns, Labels | None]:
-    """The samples of a table or frame, checked, and their groups."""
-    table = _as_arrow(spot.name, table, fields.names)
+def read_columns(source: Source, table: Any, fields: Fields) -> tuple[Columns, GroupLabels | None]:
+    """The checked samples of a table or frame, and their groups. Samples of weight zero are dropped.
 
-    def column(field: str) -> np.ndarray:
-        return as_numpy(spot, field, whole(table.column(field)))
+    DataError for a missing or infinite value, a loss or weight out of range, and whole numbers that a float64 cannot
+    hold.
+    """
+    table = _as_arrow(source.function, table, fields.names)
+
+    def read_numbers(field: str) -> np.ndarray:
+        return as_numpy(source, field, in_one_chunk(table.column(field)))
 
     if fields.logits:
-        labels = column(fields.labels)
-        confidence, loss = np.empty(0), np.empty(0, dtype=bool)
-        if len(labels):
-            logits = logits_of(spot, table, fields.logits)
-            confidence = np.asarray(scores.by_name(fields.confidence)(logits))
-            loss = np.asarray(losses.by_name(fields.loss)(logits, labels))
+        confidence, loss = _score_logits(source, table, fields, read_numbers(fields.labels))
     else:
-        confidence, loss = column(fields.confidence), spot.finite(fields.loss, column(fields.loss))
-    spot.finite(fields.confidence, confidence)
+        confidence = read_numbers(fields.confidence)
+        loss = read_numbers(fields.loss)
+        source.check_finite(fields.loss, loss)
+    source.check_finite(fields.confidence, confidence)
     if confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
-        big = (confidence > 1 << 53) | (confidence < -(1 << 53))
+        is_too_large = (confidence > 1 << 53) | (confidence < -(1 << 53))
         remedy = "As floats neighbours would tie: subtract a common offset."
-        spot.refuse(fields.confidence, "not exceed 2^53 in whole numbers", confidence, big, remedy)
-    spot.finite(fields.loss, loss)
+        source.raise_first(
+            fields.confidence, "not exceed 2^53 in whole numbers", confidence, is_too_large, remedy
+        )
+    source.check_finite(fields.loss, loss)
     if fields.correct:
-        spot.refuse(fields.loss, "hold 0 (wrong) and 1 (right)", loss, (loss != 0) & (loss != 1))
+        is_other = (loss != 0) & (loss != 1)
+        source.raise_first(fields.loss, "hold 0 (wrong) and 1 (right)", loss, is_other)
         loss = np.asarray(loss == 0)
-    groups = labels_of(spot.name, fields.group, table.column(fields.group)) if fields.group else None
+    labels = None
+    if fields.group:
+        labels = read_group_labels(source.function, fields.group, table.column(fields.group))
     if not fields.weight:
-        return ready(loss, confidence, None), groups
-    weight = spot.finite(fields.weight, column(fields.weight)).astype(np.float64)
-    spot.refuse(fields.weight, "not be negative", weight, weight < 0)
-    if groups is not None:
-        groups = groups._replace(codes=groups.codes[weight > 0])
-    return ready(loss, confidence, weight), groups
+        return convert_types(loss, confidence, None), labels
+    weight = read_numbers(fields.weight)
+    source.check_finite(fields.weight, weight)
+    weight = weight.astype(np.float64)
+    source.raise_first(fields.weight, "not be negative", weight, weight < 0)
+    if labels is not None:
+        labels = labels._replace(codes=labels.codes[weight > 0])
+    return convert_types(loss, confidence, weight), labels
 
 
-def _as_arrow(name: str, table: Any, names: Sequence[str]) -> Any:
-    """Frames of pandas in Arrow's words, without a copy of plain numbers."""
+def _score_logits(
+    source: Source, table: Any, fields: Fields, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Confidence and loss computed from logits and labels."""
+    if not len(labels):
+        return np.empty(0), np.empty(0, dtype=bool)
+    logits = read_logits(source, table, fields.logits)
+    confidence = np.asarray(scores.by_name(fields.confidence)(logits))
+    loss = np.asarray(losses.by_name(fields.loss)(logits, labels))
+    return confidence, loss
+
+
+def _as_arrow(function: str, table: Any, names: Sequence[str]) -> Any:
+    """A pandas frame as an Arrow table, without a copy of plain numbers; an Arrow table is returned as it is."""
     if hasattr(table, "column"):
         return table
     import pyarrow as pa
 
-    def column(field: str) -> Any:
+    def convert(field: str) -> Any:
         values = table[field]
-        plain = isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf"
+        is_plain = isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf"
         try:
-            return pa.array(values.to_numpy()) if plain else pa.array(values, from_pandas=True)
+            return pa.array(values.to_numpy()) if is_plain else pa.array(values, from_pandas=True)
         except pa.ArrowException:
-            raise DataError(f"{name}: `{field}` must hold values of one kind, got {values.dtype}.") from None
+            raise DataError(
+                f"{function}: `{field}` must hold values of one kind, got {values.dtype}."
+            ) from None
 
-    return pa.table({field: column(field) for field in names})
+    return pa.table({field: convert(field) for field in names})
 
 
-def ready(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Columns:
-    """Vectors in the few types the plan works with; 0/1 losses as booleans."""
+def convert_types(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Columns:
+    """Columns of the types that engines work with: float32 or float64 confidences, 0/1 losses as booleans.
+
+    Samples of weight zero are dropped.
+    """
     if confidence.dtype not in (np.float32, np.float64):
         confidence = confidence.astype(np.float32 if confidence.dtype == np.float16 else np.float64)
     if loss.dtype != bool:
@@ -352,100 +436,125 @@ def ready(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -
             loss = loss != 0
     columns = Columns(loss, confidence, weight)
     if weight is not None and not weight.all():
-        return columns.take(np.flatnonzero(weight))  # no mass, no block
+        return columns.take(np.flatnonzero(weight))
     return columns
 
 
-def whole(column: Any) -> Any:
-    """A column of a table in one piece."""
+def in_one_chunk(column: Any) -> Any:
+    """A column of an Arrow table as one array."""
     return column.combine_chunks() if hasattr(column, "chunks") else column
 
 
-def logits_of(spot: Spot, table: Any, names: Sequence[str]) -> np.ndarray:
-    """Class scores of an Arrow table: a column for each class, or one of lists."""
+def read_logits(source: Source, table: Any, names: Sequence[str]) -> np.ndarray:
+    """Logits of an Arrow table, shape (samples, classes): a column for each class, or one column of lists."""
     import pyarrow as pa
 
-    columns = [whole(table.column(name)) for name in names]
+    columns = [in_one_chunk(table.column(name)) for name in names]
     if len(names) == 1 and pa.types.is_nested(columns[0].type):
-        return _lists(spot, names[0], columns[0])
-    return np.stack([as_numpy(spot, *named) for named in zip(names, columns)], axis=1)
+        return _read_lists(source, names[0], columns[0])
+    return np.stack([as_numpy(source, name, column) for name, column in zip(names, columns)], axis=1)
 
 
-def _lists(spot: Spot, field: str, column: Any) -> np.ndarray:
-    """A list in each row, all of one length and none with a gap; the message names the first that is not so."""
+def _read_lists(source: Source, field: str, column: Any) -> np.ndarray:
+    """A column of lists as a matrix; DataError, naming the first bad row, unless all have one length and no gaps."""
     import pyarrow.compute as pc
 
     lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
     values = pc.list_flatten(column)
-    odd = np.flatnonzero((lengths != lengths[:1]) | (lengths == 0))
-    if not len(odd) and values.null_count:
-        odd = np.flatnonzero(np.asarray(values.is_null())) // lengths[0]
-    if len(odd):
+    bad_rows = np.flatnonzero((lengths != lengths[:1]) | (lengths == 0))
+    if not len(bad_rows) and values.null_count:
+        bad_rows = np.flatnonzero(np.asarray(values.is_null())) // lengths[0]
+    if len(bad_rows):
         raise DataError(
-            f"{spot.name}: rows of `{field}` must be lists of one length without a missing value, which fails in "
-            f"{spot.file}, row {spot.start + int(odd[0])}. Drop the row or fill it in."
+            f"{source.function}: rows of `{field}` must be lists of one length without a missing value, which fails in "
+            f"{source.file}, row {source.start + int(bad_rows[0])}. Drop the row or fill it in."
         )
-    return as_numpy(spot, field, values).reshape(len(lengths), -1)
+    return as_numpy(source, field, values).reshape(len(lengths), -1)
 
 
-def as_numpy(spot: Spot, field: str, column: Any) -> np.ndarray:
-    """One column as numbers; a missing value is an error that names its row."""
+def as_numpy(source: Source, field: str, column: Any) -> np.ndarray:
+    """One Arrow array as numbers; DataError for text, and for a missing value, with its row."""
     if column.null_count:
-        row = spot.start + int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        row = source.start + int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise DataError(
-            f"{spot.name}: `{field}` has a missing value in {spot.file}, row {row}. Drop the row or fill it in."
+            f"{source.function}: `{field}` has a missing value in {source.file}, row {row}. "
+            f"Drop the row or fill it in."
         )
-    if str(column.type) == "bool":  # Arrow keeps eight to a byte
+    if str(column.type) == "bool":  # Arrow packs eight into a byte
         end = column.offset + len(column)
         packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
         return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
-    # without a copy where there can be one: asked for a copy, pyarrow loads pandas to make it
-    values = np.asarray(column.to_numpy(zero_copy_only=str(column.type) in _PLAIN))
+    # without a copy where possible: to make one, pyarrow would load pandas
+    values = np.asarray(column.to_numpy(zero_copy_only=str(column.type) in _ZERO_COPY_TYPES))
     if values.dtype.kind not in "biuf":
-        raise DataError(f"{spot.name}: `{field}` must hold numbers, got {column.type} in {spot.file}.")
+        raise DataError(
+            f"{source.function}: `{field}` must hold numbers, got {column.type} in {source.file}."
+        )
     return values
 
 
 # two models side by side ------------------------------------------------------------------------------------
 
-_WEIGHT = "__abstain_weight"
-Piece = tuple[Spot, Any]  # a table, and where it begins
+_WEIGHT = "__abstain_weight"  # name of the first model's weights among the columns of the second
+Piece = tuple[Source, Any]  # an Arrow table and where it begins
 
 
-def batches_in_step(load: Loader, files: tuple[Sequence[str], Sequence[str]], size: int) -> Iterator[Groups]:
-    """The same where the other model's columns lie in other files, sample by sample; weights are the first's."""
-    assert load.other is not None
-    name, first, second = load.name, replace(load.fields, also=()), load.other
-    unweighted = replace(second, weight=None)
+def read_two_models(
+    load: Loader, files: tuple[Sequence[str], Sequence[str]], batch_size: int
+) -> Iterator[Groups]:
+    """Samples of two models whose columns lie in different files, row by row in the same order.
 
-    def pieces(side: Sequence[str], fields: Fields) -> Iterator[Piece]:
-        return chain.from_iterable(tables_in(name, file, fields, size) for file in side)
+    `files` are those of the first and of the second model. Weights are the first model's. DataError if one side has
+    more rows than the other.
+    """
+    assert load.second_fields is not None
+    function = load.function
+    first = replace(load.fields, also=())
+    second = replace(load.second_fields, weight=None)
 
-    sides = pieces(files[0], first), pieces(files[1], unweighted)
-    own = replace(second, weight=_WEIGHT if first.weight else None)
-    for (spot, table), (other, more) in _in_step(name, *sides):
+    def read_side(side: Sequence[str], fields: Fields) -> Iterator[Piece]:
+        return chain.from_iterable(read_tables(function, file, fields, batch_size) for file in side)
+
+    weighted_second = replace(second, weight=_WEIGHT if first.weight else None)
+    for first_piece, second_piece in _in_step(
+        function, read_side(files[0], first), read_side(files[1], second)
+    ):
+        first_source, first_table = first_piece
+        second_source, second_table = second_piece
         if first.weight:
-            more = more.select(unweighted.names).append_column(_WEIGHT, table.column(first.weight))
-        yield {None: columns_of(spot, table, first)[0].beside(columns_of(other, more, own)[0])}
+            weight = first_table.column(first.weight)
+            second_table = second_table.select(second.names).append_column(_WEIGHT, weight)
+        first_columns, _ = read_columns(first_source, first_table, first)
+        second_columns, _ = read_columns(second_source, second_table, weighted_second)
+        yield {None: first_columns.with_second_model(second_columns)}
 
 
-def _in_step(name: str, first: Iterator[Piece], second: Iterator[Piece]) -> Iterator[tuple[Piece, Piece]]:
-    """Tables of equal length from both."""
-    a, b = next(first, None), next(second, None)
-    while a is not None and b is not None:
-        rows = min(a[1].num_rows, b[1].num_rows)
+def _in_step(function: str, first: Iterator[Piece], second: Iterator[Piece]) -> Iterator[tuple[Piece, Piece]]:
+    """Cut the tables of two sides so that each pair has equal length; DataError if one side has more rows."""
+    first_piece = next(first, None)
+    second_piece = next(second, None)
+    while first_piece is not None and second_piece is not None:
+        rows = min(first_piece[1].num_rows, second_piece[1].num_rows)
         if rows:
-            yield (a[0], a[1].slice(0, rows)), (b[0], b[1].slice(0, rows))
-        a, b = (_beyond(piece, rows) or next(side, None) for piece, side in ((a, first), (b, second)))
-    left = a or b
-    if left is not None:
+            yield _first_rows(first_piece, rows), _first_rows(second_piece, rows)
+        first_piece = _remaining_rows(first_piece, rows) or next(first, None)
+        second_piece = _remaining_rows(second_piece, rows) or next(second, None)
+    surplus = first_piece or second_piece
+    if surplus is not None:
         raise DataError(
-            f"{name}: the files of both models must hold the same samples, but one side has more of them "
-            f"(it goes on in {left[0].file})."
+            f"{function}: the files of both models must hold the same samples, but one side has more of them "
+            f"(it goes on in {surplus[0].file})."
         )
 
 
-def _beyond(piece: Piece, rows: int) -> Piece | None:
-    """What is left of a table."""
-    spot, table = piece
-    return (spot._replace(start=spot.start + rows), table.slice(rows)) if table.num_rows > rows else None
+def _first_rows(piece: Piece, rows: int) -> Piece:
+    source, table = piece
+    return source, table.slice(0, rows)
+
+
+def _remaining_rows(piece: Piece, rows: int) -> Piece | None:
+    """The table without its first `rows` rows; None if there are no more."""
+    source, table = piece
+    if table.num_rows <= rows:
+        return None
+    return source._replace(start=source.start + rows), table.slice(rows)

@@ -19,8 +19,8 @@ from abstain.core.influence import MetricDerivative
 from abstain.core.rows import rows_from_blocks
 from abstain.core.stretch import Table, combined, stacked, stretch_of
 from abstain.engines import histogram
-from abstain.engines.histogram import Histogram, joined, nothing
-from abstain.engines.ranges import Columns, joined_columns
+from abstain.engines.histogram import Histogram, empty_histogram, merge_histograms
+from abstain.engines.ranges import Columns, concatenate_columns
 from abstain.errors import DataError, InputError
 from abstain.metrics._sample import Sample, prepare
 from abstain.metrics.definitions import by_name
@@ -28,10 +28,9 @@ from abstain.metrics.definitions import by_name
 
 @dataclass(frozen=True)
 class Certified:
-    """A point estimate with bounds that hold for certain on the data seen (up to rounding in the last
-    digits).
+    """An estimate with bounds that hold for certain on the data seen (up to rounding in the last digits).
 
-    `low` and `high` are None when nothing is certain: losses below zero have no bound to stand on.
+    `low` and `high` are None if some losses are below zero: then no bound is known.
     """
 
     estimate: float
@@ -56,8 +55,8 @@ class Certified:
 class CertifiedCurve:
     """A risk-coverage curve in few points, most confident first; accept when `confidence >= threshold`.
 
-    Coverage and risk at each threshold with their bounds (equal to them wherever the table knows exactly who
-    is accepted; None without a certificate).
+    Coverage and risk at each threshold with their bounds. These are equal to the estimates wherever the sketch knows
+    exactly which samples are accepted. The bounds of the risk are None if some losses are below zero.
     """
 
     threshold: np.ndarray
@@ -75,75 +74,101 @@ class CertifiedCurve:
         )
 
 
-def certified(result: confidence_bins.Bracket) -> Certified:
-    """As plain numbers."""
-    if result.low is None or result.high is None:
-        return Certified(float(result.estimate), None, None)
-    return _without_rounding(float(result.estimate), float(result.low), float(result.high))
+def certified(bracket: confidence_bins.Bracket) -> Certified:
+    """A bracket of arrays as plain numbers."""
+    if bracket.low is None or bracket.high is None:
+        return Certified(float(bracket.estimate), None, None)
+    return _without_rounding(float(bracket.estimate), float(bracket.low), float(bracket.high))
 
 
 def _without_rounding(estimate: float, low: float, high: float) -> Certified:
-    """Bounds of a mean of losses of at least 0; a lower one that is rounding of sums of weights proves nothing."""
+    """Bounds of a mean of losses of at least 0; a lower bound that is rounding error alone becomes 0."""
     return Certified(estimate, 0.0 if low < _ROUNDING * high else low, high)
 
 
-def risk_at(table: Histogram, position: float, most: float | None) -> Certified:
-    """Selective risk when the samples at and above the one at `position` (mass from the top) are accepted."""
-    order = np.argsort(table.low + table.high, kind="stable")[::-1]
-    c, L = table.mass[order], table.loss[order]
-    N, S = np.cumsum(c), np.cumsum(L)
-    at = min(int(np.searchsorted(N, position, "left")), len(N) - 1)
-    tie = bool(table.low[order[at]] == table.high[order[at]])
-    part = 1.0 if tie else (position - (N[at] - c[at])) / c[at]
-    estimate = float((S[at] - L[at] + part * L[at]) / (N[at] - c[at] + part * c[at]))
-    if most is None:
+def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Certified:
+    """Selective risk when samples are accepted down to the one at `position`, mass counted from the top.
+
+    `largest_loss` bounds all losses; without it (None) there are no bounds.
+    """
+    order = np.argsort(table.low + table.high, kind="stable")[::-1]  # most confident first, by the middle
+    mass = table.mass[order]
+    loss = table.loss[order]
+    accepted_mass = np.cumsum(mass)
+    accepted_loss = np.cumsum(loss)
+    at = min(int(np.searchsorted(accepted_mass, position, "left")), len(mass) - 1)
+    mass_above = accepted_mass[at] - mass[at]
+    loss_above = accepted_loss[at] - loss[at]
+    is_tie = bool(table.low[order[at]] == table.high[order[at]])
+    share = 1.0 if is_tie else (position - mass_above) / mass[at]  # of the stretch; a tie is accepted whole
+    estimate = float((loss_above + share * loss[at]) / (mass_above + share * mass[at]))
+    if largest_loss is None:
         return Certified(estimate, None, None)
-    # whatever overlaps a stretch is taken with it as one bin: its members may stand anywhere in it
-    above, loss_above, over_mass, over_loss = histogram.overlaps(table)
-    mass = table.mass + over_mass
-    maybe = (above < position) & (position <= above + mass)
-    known = (table.low == table.high) & (over_mass == 0)
-    place = np.where(known, above + mass, position)
-    low, high = confidence_bins.risk_between(np, place, above, loss_above, mass, table.loss + over_loss, most)
-    least, greatest = float(low[maybe].min()), float(high[maybe].max())
-    return _without_rounding(min(max(estimate, least), greatest), least, greatest)
+    # A stretch and whatever overlaps it are one bin: their samples may have any order within it.
+    overlaps = histogram.find_overlaps(table)
+    bin_mass = table.mass + overlaps.overlapping_mass
+    bin_loss = table.loss + overlaps.overlapping_loss
+    may_hold_position = (overlaps.mass_above < position) & (position <= overlaps.mass_above + bin_mass)
+    is_exact = (table.low == table.high) & (overlaps.overlapping_mass == 0)
+    bin_position = np.where(is_exact, overlaps.mass_above + bin_mass, position)
+    low, high = confidence_bins.risk_between(
+        np, bin_position, overlaps.mass_above, overlaps.loss_above, bin_mass, bin_loss, largest_loss
+    )
+    lowest = float(low[may_hold_position].min())
+    highest = float(high[may_hold_position].max())
+    return _without_rounding(min(max(estimate, lowest), highest), lowest, highest)
 
 
-def curve(table: Histogram, most: float | None) -> CertifiedCurve:
-    """Coverage and risk at the lower end of each stretch, most confident first."""
+def curve(table: Histogram, largest_loss: float | None) -> CertifiedCurve:
+    """Coverage and risk at the lower end of each stretch, most confident first; `largest_loss` as in `risk_at`."""
     threshold = np.unique(table.low)[::-1]
-    first = np.searchsorted(table.low, threshold, "left")  # from here on they are accepted whole
-    gone = np.searchsorted(np.sort(table.high), threshold, "left")  # rejected whole
-    (N, open_mass), (S, open_loss) = histogram.shares(table, first, gone)
-    open_mass, open_loss = (np.where(first > gone, x, 0.0) for x in (open_mass, open_loss))
-    W = table.mass.sum()
-    risk = (S + open_loss / 2) / (N + open_mass / 2)
-    bounds: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
-    if most is not None:
-        heavy = open_loss / most
-        bounds = (S / (N + np.maximum(open_mass - heavy, 0.0)), (S + open_loss) / (N + heavy))
-    return CertifiedCurve(threshold, (N + open_mass / 2) / W, risk, *bounds, N / W, (N + open_mass) / W)
+    first_accepted = np.searchsorted(table.low, threshold, "left")
+    rejected_count = np.searchsorted(np.sort(table.high), threshold, "left")
+    shares = histogram.divide(table, first_accepted, rejected_count)
+    has_undecided = first_accepted > rejected_count
+    undecided_mass = np.where(has_undecided, shares.undecided_mass, 0.0)
+    undecided_loss = np.where(has_undecided, shares.undecided_loss, 0.0)
+    total_mass = table.mass.sum()
+    likely_mass = shares.accepted_mass + undecided_mass / 2
+    risk_low = None
+    risk_high = None
+    if largest_loss is not None:
+        worst_mass = undecided_loss / largest_loss  # the undecided loss as samples of the largest loss
+        lossless_mass = np.maximum(undecided_mass - worst_mass, 0.0)
+        risk_low = shares.accepted_loss / (shares.accepted_mass + lossless_mass)
+        risk_high = (shares.accepted_loss + undecided_loss) / (shares.accepted_mass + worst_mass)
+    return CertifiedCurve(
+        threshold=threshold,
+        coverage=likely_mass / total_mass,
+        risk=(shares.accepted_loss + undecided_loss / 2) / likely_mass,
+        risk_low=risk_low,
+        risk_high=risk_high,
+        coverage_low=shares.accepted_mass / total_mass,
+        coverage_high=(shares.accepted_mass + undecided_mass) / total_mass,
+    )
 
 
 _ROUNDING = 1e-12  # relative; sums of ten million weights are off by less
 _CHUNK = 1 << 22  # samples sorted at a time
-_BUFFER = 1 << 15  # small updates wait until they are worth a sort
-_KIND, _VERSION = b"abstain.Sketch.", 3
+_BUFFER = 1 << 15  # samples; small updates are collected up to this number before they are sorted
+_MAGIC = b"abstain.Sketch."  # how stored bytes begin
+_VERSION = 3
 
 
 class Sketch:
-    """Constant-size summary of a stream: feed it, merge it, ask it; lower areas are better.
+    """Constant-size summary of a stream: update it, merge it, ask it for metrics; lower areas are better.
 
     Parameters
     ----------
     size : int
         Largest size in bytes when stored. While the confidences seen have few distinct values (some 30,000 in
-        the default megabyte) every answer is exact; beyond that, stretches of the confidence axis are joined
-        where it costs the bounds least, and each answer comes with the bounds that remain.
+        the default megabyte) every result is exact; beyond that, stretches of the confidence axis are joined
+        where it widens the bounds least, and each result comes with bounds.
     repetitions : bool
-        Are weights numbers of repetitions? Otherwise they are relative, one scale for all updates and merges.
+        Whether weights are numbers of repetitions. Otherwise they are relative, on one scale for all updates and
+        merges.
 
-    Sketches of parts merge, in any order and any shape of tree, into the sketch of the whole.
+    Sketches of parts merge, in any order, into the sketch of the whole.
 
     Examples
     --------
@@ -157,46 +182,55 @@ class Sketch:
         if int(size) < 4096:
             raise InputError(f"Sketch: `size` must be at least 4096 bytes, got {size}.")
         self.size = int(size)
-        self._histogram = nothing()
-        self._waiting: list[Columns] = []
-        self._waits = 0
         self.n = 0
         self.repetitions = repetitions
-        self._unit: float | None = None  # of relative weights, set by the first ones; they are stored over it
-        self._whole = True  # are all masses counts of samples?
-        self._least, self._most = np.inf, -np.inf
+        self._histogram = empty_histogram()
+        self._buffer: list[Columns] = []
+        self._buffered_samples = 0
+        self._unit: float | None = (
+            None  # of relative weights, set by the first ones; stored masses are in this unit
+        )
+        self._counts_samples = True  # are all masses counts of samples?
+        self._smallest_loss = np.inf
+        self._largest_loss = -np.inf
 
-    # feeding ------------------------------------------------------------------------------------------------
+    # updating ------------------------------------------------------------------------------------------------
 
     def update(self, loss: Array, confidence: Array, /, *, sample_weight: Array | None = None) -> None:
         """Add samples: one loss and one confidence each (higher = surer), arrays of any one shape.
 
         Tensors on a device are sorted there; only a table of at most twice `size` bytes comes to the host.
         """
-        loss, confidence, sample_weight = (_flat(x) for x in (loss, confidence, sample_weight))
+        loss = _flatten(loss)
+        confidence = _flatten(confidence)
+        sample_weight = _flatten(sample_weight)
         if getattr(loss, "shape", None) == (0,) and getattr(confidence, "shape", None) == (0,):
             return
         sample = prepare("Sketch.update", loss, confidence, sample_weight, repetitions=self.repetitions)
         weight = self._in_common_unit(sample, sample_weight)
-        self._note(sample.loss, weight, sample.backend.xp)
+        self._note_batch(sample.loss, weight, sample.backend.xp)
         columns = Columns(sample.loss, sample.confidence, weight)
+        sample_count = len(sample.loss)
         if not sample.backend.host:
             if not is_torch(sample.loss):
                 raise InputError(
-                    "Sketch.update: takes numpy arrays and torch tensors (and what lives on the host), got another."
+                    "Sketch.update: takes numpy arrays and torch tensors (and arrays on the host), got another."
                 )
-            self._take(histogram.histogram_of_tensor(*columns.samples, self._limit(False)))
-        elif len(sample.loss) + self._waits < _BUFFER:
-            self._waiting.append(joined_columns([columns]))  # a copy: the caller may use its memory again
-            self._waits += len(sample.loss)
+            self._merge(histogram.histogram_of_tensor(*columns.samples, self._max_stretches(False)))
+        elif sample_count + self._buffered_samples < _BUFFER:
+            self._buffer.append(concatenate_columns([columns]))  # a copy: the caller may reuse its memory
+            self._buffered_samples += sample_count
         else:
             self._flush()
-            for a in range(0, len(sample.loss), _CHUNK):
-                part = columns.take(slice(a, a + _CHUNK))
-                self._take(histogram.histogram_of(*part.samples, self._limit(False)))
+            for start in range(0, sample_count, _CHUNK):
+                chunk = columns.take(slice(start, start + _CHUNK))
+                self._merge(histogram.histogram_of(*chunk.samples, self._max_stretches(False)))
 
     def _in_common_unit(self, sample: Sample, sample_weight: Array | None) -> Array | None:
-        """Weights over the unit of all updates; `prepare` has divided these by their own."""
+        """Weights in the unit of all updates; `prepare` has divided those of this one by a unit of their own.
+
+        `sample_weight` are the weights as the user passed them.
+        """
         xp = sample.backend.xp
         if self.repetitions or (sample_weight is None and self._unit in (None, 1.0)):
             self._unit = 1.0
@@ -205,91 +239,110 @@ class Sketch:
             return xp.ones_like(sample.loss, dtype=xp.float64) / (self._unit or 1.0)
         largest = float(xp.max(sample.backend.asarray(sample_weight, sample.loss)))
         unit = largest / float(xp.max(sample.every_weight))
-        self._unit = unit if self._unit is None else self._unit
+        if self._unit is None:
+            self._unit = unit
         return sample.weight if unit == self._unit else sample.weight * (unit / self._unit)
 
-    def _over(self, unit: float) -> Histogram:
-        """The table with masses over another unit."""
+    def _histogram_in_unit(self, unit: float) -> Histogram:
+        """The histogram with masses in another unit."""
         factor = (self._unit or 1.0) / unit
         if factor == 1:
             return self._histogram
-        sums = self._histogram.widened().sums.copy()
+        sums = self._histogram.with_second_moments().sums.copy()
         sums[:2] *= factor
         sums[2:] *= factor * factor
         return replace(self._histogram, sums=sums)
 
-    def merge(self, *others: Sketch) -> Sketch:
-        """The sketch of all samples together (of the size of this one); neither input changes."""
-        result = Sketch(self.size, repetitions=self.repetitions)
-        parts = [self, *others]
-        for part in parts:
-            part._flush()
-            if part.repetitions != self.repetitions:
+    def merge(self, *sketches: Sketch) -> Sketch:
+        """The sketch of the samples of all sketches, of the size of this one; the inputs do not change."""
+        merged = Sketch(self.size, repetitions=self.repetitions)
+        all_sketches = [self, *sketches]
+        for sketch in all_sketches:
+            sketch._flush()
+            if sketch.repetitions != self.repetitions:
                 raise InputError(
                     "Sketch.merge: sketches must agree in `repetitions`, got both. Make all of them alike."
                 )
-        units = [part._unit for part in parts if part._unit is not None]
-        result._unit = units[0] if units else None
-        wide = any(len(part._histogram.sums) == 5 for part in parts)
-        tables = [part._over(result._unit or 1.0) for part in parts]
-        result._histogram = joined(tables, result._limit(wide))
-        result.n = sum(part.n for part in parts)
-        result._whole = all(part._whole and part._unit in (None, result._unit) for part in parts)
-        result._least, result._most = min(p._least for p in parts), max(p._most for p in parts)
-        return result
+        units = [sketch._unit for sketch in all_sketches if sketch._unit is not None]
+        merged._unit = units[0] if units else None
+        has_second_moments = any(len(sketch._histogram.sums) == 5 for sketch in all_sketches)
+        merged._histogram = merge_histograms(
+            [sketch._histogram_in_unit(merged._unit or 1.0) for sketch in all_sketches],
+            merged._max_stretches(has_second_moments),
+        )
+        merged.n = sum(sketch.n for sketch in all_sketches)
+        merged._counts_samples = all(
+            sketch._counts_samples and sketch._unit in (None, merged._unit) for sketch in all_sketches
+        )
+        merged._smallest_loss = min(sketch._smallest_loss for sketch in all_sketches)
+        merged._largest_loss = max(sketch._largest_loss for sketch in all_sketches)
+        return merged
 
-    def _note(self, loss: Array, weight: Array | None, xp: Any) -> None:
+    def _note_batch(self, loss: Array, weight: Array | None, xp: Any) -> None:
+        """Count the samples of a batch, and note the range of its losses and whether its masses are counts."""
         self.n += int(loss.shape[0])
-        self._least = min(self._least, float(loss.min()))
-        self._most = max(self._most, float(loss.max()))
-        if weight is not None and self._whole and not self.repetitions:
-            self._whole = bool(xp.all(weight == 1))
+        self._smallest_loss = min(self._smallest_loss, float(loss.min()))
+        self._largest_loss = max(self._largest_loss, float(loss.max()))
+        if weight is not None and self._counts_samples and not self.repetitions:
+            self._counts_samples = bool(xp.all(weight == 1))
 
-    def _limit(self, wide: bool) -> int:
-        return (self.size - 512) // (8 * (7 if wide else 4))
+    def _max_stretches(self, has_second_moments: bool) -> int:
+        """How many stretches of 4 or 7 numbers fit into `size` bytes, besides 512 bytes for the header."""
+        numbers_per_stretch = 7 if has_second_moments else 4
+        return (self.size - 512) // (8 * numbers_per_stretch)
 
-    def _take(self, table: Histogram) -> None:
-        wide = len(table.sums) == 5 or len(self._histogram.sums) == 5
-        self._histogram = joined([self._histogram, table], self._limit(wide))
+    def _merge(self, batch: Histogram) -> None:
+        has_second_moments = len(batch.sums) == 5 or len(self._histogram.sums) == 5
+        self._histogram = merge_histograms([self._histogram, batch], self._max_stretches(has_second_moments))
 
     def _flush(self) -> None:
-        if not self._waiting:
+        """Merge the buffered samples into the histogram."""
+        if not self._buffer:
             return
-        waiting, self._waiting, self._waits = self._waiting, [], 0
-        if any(part.weight is not None for part in waiting):
-            ones = [np.ones(part.rows) if part.weight is None else part.weight for part in waiting]
-            waiting = [part._replace(weight=weight) for part, weight in zip(waiting, ones)]
-        self._take(histogram.histogram_of(*joined_columns(waiting).samples, self._limit(False)))
+        buffered = self._buffer
+        self._buffer = []
+        self._buffered_samples = 0
+        if any(columns.weight is not None for columns in buffered):
+            buffered = [
+                columns._replace(weight=np.ones(columns.rows)) if columns.weight is None else columns
+                for columns in buffered
+            ]
+        samples = concatenate_columns(buffered).samples
+        self._merge(histogram.histogram_of(*samples, self._max_stretches(False)))
 
-    # asking -------------------------------------------------------------------------------------------------
+    # results -------------------------------------------------------------------------------------------------
 
     @property
     def exact(self) -> bool:
-        """Does every stretch hold one confidence only, so that all answers are exact?"""
-        return bool(np.all(self._table("exact").low == self._histogram.high))
+        """Does every stretch hold one confidence only, so that all results are exact?"""
+        table = self._table("exact")
+        return bool(np.all(table.low == table.high))
 
-    def _table(self, name: str) -> Histogram:
+    def _table(self, method: str) -> Histogram:
+        """The histogram of all samples; InputError, naming the method, if there are none."""
         self._flush()
         if not len(self._histogram):
-            raise InputError(f"Sketch.{name}: needs at least one sample, got none. Call `update` first.")
+            raise InputError(f"Sketch.{method}: needs at least one sample, got none. Call `update` first.")
         return self._histogram
 
-    def _largest(self) -> float | None:
-        """The largest loss seen, which bounds all of them; None when some are negative."""
-        if self._least < 0:
+    def _loss_bound(self) -> float | None:
+        """A bound on all losses: the largest one seen, or 1 for 0/1 losses; None when some are negative."""
+        if self._smallest_loss < 0:
             return None
-        return max(self._most, 1.0) if self._most in (0.0, 1.0) else self._most
+        if self._largest_loss in (0.0, 1.0):
+            return 1.0
+        return self._largest_loss
 
-    def _bins(self, name: str) -> confidence_bins.Bins:
-        return histogram.as_bins(self._table(name), self._largest(), self._whole)
+    def _bins(self, method: str) -> confidence_bins.Bins:
+        return histogram.as_bins(self._table(method), self._loss_bound(), self._counts_samples)
 
     def aurc(self) -> Certified:
         """Area under the risk-coverage curve (harmonic, threshold ties); lower is better."""
-        return certified(confidence_bins.aurc(self._bins("aurc"), self._largest()))
+        return certified(confidence_bins.aurc(self._bins("aurc"), self._loss_bound()))
 
     def augrc(self) -> Certified:
         """Area under the generalised risk-coverage curve (mean rule); lower is better."""
-        return certified(confidence_bins.augrc(self._bins("augrc"), self._largest()))
+        return certified(confidence_bins.augrc(self._bins("augrc"), self._loss_bound()))
 
     def risk(self) -> Certified:
         """Mean loss of all samples: always exact; lower is better."""
@@ -299,113 +352,140 @@ class Sketch:
 
     def risk_at_coverage(self, coverage: float) -> Certified:
         """Selective risk at the least attainable coverage of at least `coverage`; lower is better."""
-        asked = check_fraction("Sketch.risk_at_coverage", "coverage", coverage)
+        coverage = check_fraction("Sketch.risk_at_coverage", "coverage", coverage)
         table = self._table("risk_at_coverage")
-        position = float(mass_for_share(np, table.mass.sum(), asked, self._whole))
-        return risk_at(table, position, self._largest())
+        position = float(mass_for_share(np, table.mass.sum(), coverage, self._counts_samples))
+        return risk_at(table, position, self._loss_bound())
 
     def curve(self) -> CertifiedCurve:
         """The risk-coverage curve at the lower end of every stretch."""
-        return curve(self._table("curve"), self._largest())
+        return curve(self._table("curve"), self._loss_bound())
 
     def standard_error(self, metric: Literal["aurc", "augrc"] = "aurc") -> float:
-        """Standard error of "aurc" or "augrc", members of a stretch taken as equals: no certificate."""
+        """Standard error of "aurc" or "augrc", without bounds: samples of a stretch count as having equal confidence."""
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
-        table = self._table("standard_error").widened()
-        m, L, *squares = table.sums[:, np.argsort(table.low + table.high)]
-        squares = [x[::-1] for x in squares]
-        rows = Table(rows_from_blocks(m, L), squares, [np.zeros_like(m)] * 5)  # fourth powers tell no error
+        table = self._table("standard_error").with_second_moments()
+        ascending = np.argsort(table.low + table.high)
+        mass, loss, *squares = table.sums[:, ascending]
+        descending_squares = [column[::-1] for column in squares]
+        no_fourth_powers = [np.zeros_like(mass)] * 5  # the standard error does not read them
+        rows = Table(rows_from_blocks(mass, loss), descending_squares, no_fourth_powers)
         area = by_name(metric).area
         sums = combined(stacked([stretch_of(rows, area)]), area, MetricDerivative(0.0))
         return float(np.sqrt(sums.squares))
 
     # storing ------------------------------------------------------------------------------------------------
 
-    def _meta(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
+        """Everything but the histogram, under the names in which it is stored."""
         self._flush()
-        span = None if self.n == 0 else [self._least, self._most]
-        kind = {"whole": self._whole, "repetitions": self.repetitions, "unit": self._unit}
-        return {"size": self.size, "n": self.n, **kind, "losses": span}
+        return {
+            "size": self.size,
+            "n": self.n,
+            "whole": self._counts_samples,
+            "repetitions": self.repetitions,
+            "unit": self._unit,
+            "losses": None if self.n == 0 else [self._smallest_loss, self._largest_loss],
+        }
 
     def _packed(self) -> bytes:
-        meta = json.dumps(self._meta() | {"columns": len(self._histogram.sums)}).encode()
+        """The length of the metadata (4 bytes), the metadata as JSON, and the columns as little-endian doubles."""
+        metadata = json.dumps(self._metadata() | {"columns": len(self._histogram.sums)}).encode()
         columns = [self._histogram.low, self._histogram.high, *self._histogram.sums]
-        body = b"".join(np.ascontiguousarray(c, dtype="<f8").tobytes() for c in columns)
-        return len(meta).to_bytes(4, "little") + meta + body
+        body = b"".join(np.ascontiguousarray(column, dtype="<f8").tobytes() for column in columns)
+        return len(metadata).to_bytes(4, "little") + metadata + body
 
     def to_bytes(self) -> bytes:
         """At most `size` bytes; `Sketch.from_bytes` reads them on any machine."""
         packed = self._packed()
-        return _KIND + b"%d\n" % _VERSION + zlib.crc32(packed).to_bytes(4, "little") + packed
+        return _MAGIC + b"%d\n" % _VERSION + zlib.crc32(packed).to_bytes(4, "little") + packed
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Sketch:
         """The inverse of `to_bytes`."""
-        if not stored.startswith(_KIND):
+        if not stored.startswith(_MAGIC):
             raise DataError("Sketch.from_bytes: these bytes were not written by `Sketch.to_bytes`.")
-        version, _, rest = bytes(stored[len(_KIND) :]).partition(b"\n")
+        version, _, body = bytes(stored[len(_MAGIC) :]).partition(b"\n")
         _check_version("Sketch.from_bytes", version.decode(errors="replace"))
-        with _undamaged("Sketch.from_bytes"):
-            end = 8 + int.from_bytes(rest[4:8], "little")
-            meta = json.loads(rest[8:end])
-            table = np.frombuffer(rest[end:], dtype="<f8").reshape(meta["columns"] + 2, -1).astype(np.float64)
-            return cls._from(
-                meta, Histogram(table[0], table[1], table[2:]), int.from_bytes(rest[:4], "little")
-            )
+        with _report_damage("Sketch.from_bytes"):
+            checksum = int.from_bytes(body[:4], "little")
+            metadata_end = 8 + int.from_bytes(body[4:8], "little")
+            metadata = json.loads(body[8:metadata_end])
+            columns = np.frombuffer(body[metadata_end:], dtype="<f8").reshape(metadata["columns"] + 2, -1)
+            columns = columns.astype(np.float64)
+            return cls._restore(metadata, Histogram(columns[0], columns[1], columns[2:]), checksum)
 
     def to_json(self) -> str:
         """The same as text, numbers in full."""
-        head = {"version": _VERSION, "checksum": zlib.crc32(self._packed())}
-        low, high, sums = (getattr(self._histogram, k).tolist() for k in ("low", "high", "sums"))
-        return json.dumps(head | self._meta() | {"low": low, "high": high, "sums": sums})
+        content = {
+            "version": _VERSION,
+            "checksum": zlib.crc32(self._packed()),
+            **self._metadata(),
+            "low": self._histogram.low.tolist(),
+            "high": self._histogram.high.tolist(),
+            "sums": self._histogram.sums.tolist(),
+        }
+        return json.dumps(content)
 
     @classmethod
     def from_json(cls, stored: str) -> Sketch:
         """The inverse of `to_json`."""
-        with _undamaged("Sketch.from_json"):
-            meta = dict(json.loads(stored))
-        _check_version("Sketch.from_json", str(meta.get("version", 1)))
-        with _undamaged("Sketch.from_json"):
-            table = Histogram(*(np.asarray(meta[k], dtype=np.float64) for k in ("low", "high", "sums")))
-            return cls._from(meta, table, meta["checksum"])
+        with _report_damage("Sketch.from_json"):
+            content = dict(json.loads(stored))
+        _check_version("Sketch.from_json", str(content.get("version", 1)))
+        with _report_damage("Sketch.from_json"):
+            low, high, sums = (
+                np.asarray(content[name], dtype=np.float64) for name in ("low", "high", "sums")
+            )
+            return cls._restore(content, Histogram(low, high, sums), content["checksum"])
 
     @classmethod
-    def _from(cls, meta: dict[str, Any], table: Histogram, checksum: int) -> Sketch:
-        sketch = cls(meta["size"], repetitions=bool(meta["repetitions"]))
-        sketch._unit = None if meta["unit"] is None else float(meta["unit"])
-        sketch._histogram, sketch.n, sketch._whole = table, meta["n"], meta["whole"]
-        if meta["losses"] is not None:
-            sketch._least, sketch._most = map(float, meta["losses"])
-        ordered = (table.low <= table.high).all() and (sketch.n == 0 or sketch._least <= sketch._most)
-        if not ordered or zlib.crc32(sketch._packed()) != checksum:
-            raise ValueError("not what was stored")
+    def _restore(cls, metadata: dict[str, Any], table: Histogram, checksum: int) -> Sketch:
+        """A sketch from what was stored; ValueError if the checksum or the order of the numbers is wrong."""
+        sketch = cls(metadata["size"], repetitions=bool(metadata["repetitions"]))
+        sketch.n = metadata["n"]
+        sketch._unit = None if metadata["unit"] is None else float(metadata["unit"])
+        sketch._histogram = table
+        sketch._counts_samples = metadata["whole"]
+        if metadata["losses"] is not None:
+            smallest, largest = metadata["losses"]
+            sketch._smallest_loss = float(smallest)
+            sketch._largest_loss = float(largest)
+        losses_are_ordered = sketch.n == 0 or sketch._smallest_loss <= sketch._largest_loss
+        is_ordered = bool((table.low <= table.high).all()) and losses_are_ordered
+        if not is_ordered or zlib.crc32(sketch._packed()) != checksum:
+            raise ValueError("the checksum or the order of the numbers is wrong")
         return sketch
 
     def __repr__(self) -> str:
-        waiting = f" and {self._waits} samples waiting" if self._waits else ""
+        waiting = f" and {self._buffered_samples} samples waiting" if self._buffered_samples else ""
         return f"Sketch(n = {self.n}, {len(self._histogram)} items{waiting})"
 
 
-def _check_version(name: str, version: str) -> None:
+def _check_version(function: str, version: str) -> None:
+    """DataError unless a stored sketch has the version that this release reads."""
     if version != str(_VERSION):
         raise DataError(
-            f"{name}: takes sketches of version {_VERSION}, got version {version[:20]!r}. Make the sketch again with "
+            f"{function}: takes sketches of version {_VERSION}, got version {version[:20]!r}. Make the sketch again with "
             f"this release of abstain, or read it with the one that wrote it."
         )
 
 
 @contextmanager
-def _undamaged(name: str) -> Iterator[None]:
-    """Whatever fails while a stored sketch is read, and a checksum that does not fit, has one cause."""
+def _report_damage(function: str) -> Iterator[None]:
+    """Report whatever fails while a stored sketch is read as DataError: the sketch is damaged."""
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise DataError(
-            f"{name}: the sketch is damaged or cut short. Store it again from where it was made."
+            f"{function}: the sketch is damaged or cut short. Store it again from where it was made."
         ) from error
 
 
-def _flat(x: Array) -> Array:
-    """Images and batches are samples too; a gradient is no part of a sketch."""
-    x = x.detach() if is_torch(x) else x
-    return x.reshape(-1) if getattr(x, "ndim", 1) > 1 and hasattr(x, "reshape") else x
+def _flatten(values: Array) -> Array:
+    """Images and batches as one vector of samples, without gradients; anything else is returned as it is."""
+    if is_torch(values):
+        values = values.detach()
+    if getattr(values, "ndim", 1) > 1 and hasattr(values, "reshape"):
+        return values.reshape(-1)
+    return values

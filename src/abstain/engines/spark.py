@@ -1,7 +1,7 @@
 """Exact metrics by Spark: the plan as `mapInArrow` and `applyInArrow`, from local threads to an existing cluster.
 
 Three scans: a histogram of the confidences, sums by range, and the ranges themselves, each finished by the task that
-holds it. Only histograms and sums come to the driver; lost tasks are done again by Spark.
+holds it. Only histograms and sums come to the driver; Spark repeats lost tasks.
 """
 
 from __future__ import annotations
@@ -20,278 +20,340 @@ from typing import Any
 from abstain import errors
 from abstain._progress import Bars, progress_bars
 from abstain.engines import cluster
-from abstain.engines.cluster import Bundle, Numbering, Work
+from abstain.engines.cluster import Bundle, RangeNumbers, Task
 from abstain.engines.engine import FUNCTIONS
-from abstain.engines.finish import Ask
-from abstain.engines.ranges import Groups, RangeSums, merged, no_sums
+from abstain.engines.finish import EngineRequest
+from abstain.engines.paired import RangeInfluence
+from abstain.engines.ranges import Groups, RangeSums, empty_sums, merge_groups
 from abstain.engines.read import Fields, Loader
 from abstain.errors import DataError, InputError, import_optional
 from abstain.evaluation import Evaluation, register_engine
 from abstain.formats.table_files import find_files, is_data_file, partition_values, table_format
 
 __all__ = [*FUNCTIONS, "on"]
-_SECONDS = 0.2  # between two looks
-_JOB = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+_POLL_SECONDS = 0.2  # between two looks at the progress
+_JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 @contextmanager
-def watched(context: Any, bars: Bars, stage: str) -> Iterator[None]:
-    """Follow the jobs started inside, task by task, where there is something to be seen."""
+def show_progress(context: Any, bars: Bars, stage: str) -> Iterator[None]:
+    """Show the jobs started inside, task by task, on a progress bar, if there is one.
+
+    The jobs form a group of their own; the user's job group is restored afterwards.
+    """
     if not bars.is_shown:
         yield
         return
-    before = {key: context.getLocalProperty(key) for key in _JOB}
-    group = f"abstain-{uuid.uuid4().hex}"
-    context.setJobGroup(group, f"abstain: {stage}")
-    tracker, over = context.statusTracker(), threading.Event()
+    user_properties = {name: context.getLocalProperty(name) for name in _JOB_PROPERTIES}
+    job_group = f"abstain-{uuid.uuid4().hex}"
+    context.setJobGroup(job_group, f"abstain: {stage}")
+    tracker = context.statusTracker()
+    is_done = threading.Event()
 
-    def look() -> None:
-        while not over.wait(_SECONDS):
-            bars.set(stage, *_tasks(tracker, group))
+    def poll() -> None:
+        while not is_done.wait(_POLL_SECONDS):
+            finished, total = _count_tasks(tracker, job_group)
+            bars.set(stage, finished, total)
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=poll, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        is_done.set()
         thread.join()
-        for key, value in before.items():  # the user's own job group comes back
-            context.setLocalProperty(key, value)
-    total = max(_tasks(tracker, group)[1], 1)
+        for name, value in user_properties.items():
+            context.setLocalProperty(name, value)
+    total = max(_count_tasks(tracker, job_group)[1], 1)
     bars.set(stage, total, total)
 
 
-def _tasks(tracker: Any, group: str) -> tuple[int, int]:
+def _count_tasks(tracker: Any, job_group: str) -> tuple[int, int]:
     """Finished and all tasks of a job group, as far as Spark has planned them."""
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    stages = [tracker.getStageInfo(number) for job in jobs if job for number in job.stageIds]
-    known = [stage for stage in stages if stage]
-    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+    finished = 0
+    total = 0
+    for job_id in tracker.getJobIdsForGroup(job_group):
+        job = tracker.getJobInfo(job_id)
+        for stage_id in job.stageIds if job else ():
+            stage = tracker.getStageInfo(stage_id)
+            if stage:
+                finished += stage.numCompletedTasks
+                total += stage.numTasks
+    return finished, total
 
 
-def named(name: str, frame: Any, fields: Fields, error: Exception) -> Exception:
-    """An error of our own in a task, as itself; a value that cannot be ranked with its file and row."""
+def translate_error(function: str, frame: Any, fields: Fields, error: Exception) -> Exception:
+    """The abstain error behind a failed Spark task, or the error itself.
+
+    A value that cannot be ranked is looked up, so that the message names its file and row.
+    """
     text = str(error)
     if "No module named 'abstain'" in text:
         return InputError(
-            f"{name}: the Python of the executors has no `abstain`. Install it there, and set PYSPARK_PYTHON to that "
-            f"Python before the session starts (on one machine: {sys.executable})."
+            f"{function}: the Python of the executors has no `abstain`. Install it there, and set PYSPARK_PYTHON to "
+            f"that Python before the session starts (on one machine: {sys.executable})."
         )
-    located = _located(name, frame, fields) if "must be finite" in text or "missing value" in text else None
-    if located is not None:
-        return located
-    own = re.search(r"^abstain\.errors\.(\w+): (.+)$", text, re.MULTILINE)
-    kind = getattr(errors, own[1], None) if own else None
-    return kind(own[2]) if own and kind else error
+    if "must be finite" in text or "missing value" in text:
+        located = _find_bad_value(function, frame, fields)
+        if located is not None:
+            return located
+    match = re.search(r"^abstain\.errors\.(\w+): (.+)$", text, re.MULTILINE)
+    error_class = getattr(errors, match[1], None) if match else None
+    if match and error_class:
+        translated: Exception = error_class(match[2])
+        return translated
+    return error
 
 
-def _located(name: str, frame: Any, fields: Fields) -> Exception | None:
+def _find_bad_value(function: str, frame: Any, fields: Fields) -> Exception | None:
+    """A DataError about the first missing or infinite value, with file and row where Spark knows them."""
     from pyspark.sql import functions as F
 
-    for field in [f for f in fields.names if f != fields.group]:
-        kind = dict(frame.dtypes)[field]
-        bad = F.col(field).isNull()
-        if kind in ("float", "double"):
-            bad = bad | F.isnan(field) | (F.abs(F.col(field)) == float("inf"))
-        where = frame.where(bad)
+    type_of_column = dict(frame.dtypes)
+    for field in fields.names:
+        if field == fields.group:
+            continue
+        is_bad = F.col(field).isNull()
+        if type_of_column[field] in ("float", "double"):
+            is_bad = is_bad | F.isnan(field) | (F.abs(F.col(field)) == float("inf"))
+        bad_rows = frame.where(is_bad)
         try:
-            first = where.select("_metadata.file_path", "_metadata.row_index", field).first()
-        except Exception:  # not read from files, or files that do not count their rows
-            first = where.select(F.input_file_name(), F.lit(None), field).first()
+            first = bad_rows.select("_metadata.file_path", "_metadata.row_index", field).first()
+        except Exception:  # not read from files, or from files without row numbers
+            first = bad_rows.select(F.input_file_name(), F.lit(None), field).first()
         if first is not None:
-            row = "" if first[1] is None else f", row {first[1]}"
+            file, row, value = first
+            place = "" if row is None else f", row {row}"
             return DataError(
-                f"{name}: `{field}` must be finite, got {first[2]} in {first[0] or 'the DataFrame'}{row}. "
+                f"{function}: `{field}` must be finite, got {value} in {file or 'the DataFrame'}{place}. "
                 f"A sample without it cannot be ranked: drop the row."
             )
     return None
 
 
-# samples on their way -------------------------------------------------------------------------------------
+# moving samples -------------------------------------------------------------------------------------------
 
 
-_ANSWERS = "answer binary"
-_BUNDLES = f"bundle int, {_ANSWERS}"  # samples travel as Python holds them, not one by one
-_TOGETHER = 1 << 20  # samples worth the work done once for each partition
+_RESULT_SCHEMA = "result binary"
+_BUNDLE_SCHEMA = f"bundle int, {_RESULT_SCHEMA}"  # samples travel as pickled columns, not one by one
+_MERGED_SAMPLES = 1 << 20  # Spark's batches are small; so many samples are worth a task's fixed costs
 
 
-def gathered(parts: Iterable[Any], load: Loader) -> Iterator[Groups]:
-    """Spark's batches are small: many together are worth the work done once for each."""
+def merge_batches(batches: Iterable[Any], load: Loader) -> Iterator[Groups]:
+    """Samples of Spark's batches by group, many batches at a time."""
     waiting: list[Groups] = []
     rows = 0
-    for batch in parts:
-        waiting.append(load(batch))
-        rows += sum(columns.rows for columns in waiting[-1].values())
-        if rows >= _TOGETHER:
-            yield merged(waiting)
-            waiting, rows = [], 0
+    for batch in batches:
+        groups = load(batch)
+        waiting.append(groups)
+        rows += sum(columns.rows for columns in groups.values())
+        if rows >= _MERGED_SAMPLES:
+            yield merge_groups(waiting)
+            waiting = []
+            rows = 0
     if waiting:
-        yield merged(waiting)
+        yield merge_groups(waiting)
 
 
-def packed(answers: list[Any], **columns: Any) -> Any:
-    """Answers as a table that Spark can carry."""
+def pack_results(results: Sequence[Any], **int_columns: Sequence[int]) -> Any:
+    """Pickled results as an Arrow table that Spark can carry, with further columns of integers."""
     import pyarrow as pa
 
-    blobs = pa.array([pickle.dumps(a) for a in answers], pa.binary())
-    return pa.table({**{k: pa.array(v, pa.int32()) for k, v in columns.items()}, "answer": blobs})
+    columns = {name: pa.array(values, pa.int32()) for name, values in int_columns.items()}
+    columns["result"] = pa.array([pickle.dumps(result) for result in results], pa.binary())
+    return pa.table(columns)
 
 
-def bundles(found: Sequence[Bundle]) -> Any:
-    """The samples of each bundle, where there are any."""
-    some = [number for number, bundle in enumerate(found) if bundle]
-    return packed([found[number] for number in some], bundle=some)
+def pack_bundles(bundles: Sequence[Bundle]) -> Any:
+    """An Arrow table of the bundles that hold samples."""
+    numbers = [number for number, bundle in enumerate(bundles) if bundle]
+    return pack_results([bundles[number] for number in numbers], bundle=numbers)
 
 
-def unpacked(table: Any) -> list[Any]:
-    """Answers and bundles of our own tasks."""
-    return [pickle.loads(value) for value in table.column("answer").to_pylist()]
+def unpack_results(table: Any) -> list[Any]:
+    """Results or bundles from a table of `pack_results`; only our own tasks write these."""
+    return [pickle.loads(value) for value in table.column("result").to_pylist()]
 
 
 # the run --------------------------------------------------------------------------------------------------
 
 
-_GUESS = "spark.sql.sources.partitionColumnTypeInference.enabled"
-_FAN_IN = 16  # answers merged at a time
+_TYPE_INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
+_FAN_IN = 16  # results merged at a time
 
 
-def frame_of(name: str, data: Any, session: Any) -> Any:
-    """A DataFrame, read by Spark if it is not one yet."""
+def open_frame(function: str, data: Any, session: Any) -> Any:
+    """A Spark DataFrame of the data; files are read by `session`, or the active one if it is None.
+
+    DataError for files other than Parquet or CSV, InputError if no session is active.
+    """
     sql = import_optional("pyspark.sql", 'engine="spark"', "spark")
     if hasattr(data, "mapInArrow"):
         return data
-    active = session or sql.SparkSession.getActiveSession()
-    if active is None:
-        raise InputError(f"{name}: no Spark session is active. Pass `session=` (or a DataFrame).")
-    files = _listed(name, active, data)
+    active_session = session or sql.SparkSession.getActiveSession()
+    if active_session is None:
+        raise InputError(f"{function}: no Spark session is active. Pass `session=` (or a DataFrame).")
+    files = _list_files(function, active_session, data)
     kinds = {table_format(file) for file in files}
     if kinds != {"parquet"} and kinds != {"csv"}:
-        raise DataError(f"{name}: Spark takes Parquet files or CSV files, got {' and '.join(sorted(kinds))}.")
-    bases = {file[: file.rfind("/", 0, file.index("="))] for file in files if partition_values(file)}
-    reader = active.read.option("basePath", *bases) if len(bases) == 1 else active.read
-    with _as_text(active):  # what folders tell is text in every engine
-        return (
-            reader.csv(files, header=True, inferSchema=True) if kinds == {"csv"} else reader.parquet(*files)
+        raise DataError(
+            f"{function}: Spark takes Parquet files or CSV files, got {' and '.join(sorted(kinds))}."
         )
+    # folders named like `split=test` lie below a base path
+    base_paths = {file[: file.rfind("/", 0, file.index("="))] for file in files if partition_values(file)}
+    reader = active_session.read
+    if len(base_paths) == 1:
+        reader = reader.option("basePath", *base_paths)
+    with _folder_values_as_text(active_session):
+        if kinds == {"csv"}:
+            return reader.csv(files, header=True, inferSchema=True)
+        return reader.parquet(*files)
 
 
-def _listed(name: str, active: Any, data: Any) -> list[str]:
-    """The files that every engine would read; of a place that only Hadoop knows (hdfs://, s3a://), by its listing."""
+def _list_files(function: str, session: Any, data: Any) -> list[str]:
+    """The files that every engine would read; where only Hadoop knows the place (hdfs://, s3a://), by its listing."""
     try:
-        return find_files(name, data)
+        return find_files(function, data)
     except DataError:
         if not isinstance(data, (str, os.PathLike)):
             raise
-        root = active._jvm.org.apache.hadoop.fs.Path(os.fspath(data))
-        system = root.getFileSystem(active._jsc.hadoopConfiguration())
-        if not system.exists(root):
+        root = session._jvm.org.apache.hadoop.fs.Path(os.fspath(data))
+        file_system = root.getFileSystem(session._jsc.hadoopConfiguration())
+        if not file_system.exists(root):
             raise
-        files, found = system.listFiles(root, True), []
-        top = PurePosixPath(system.resolvePath(root).toString())
-        while files.hasNext():
-            found.append(files.next().getPath().toString())
-        below = [f for f in found if is_data_file(PurePosixPath(f).relative_to(top))]
-        if not below:
+        top = PurePosixPath(file_system.resolvePath(root).toString())
+        data_files = []
+        listing = file_system.listFiles(root, True)
+        while listing.hasNext():
+            file = listing.next().getPath().toString()
+            if is_data_file(PurePosixPath(file).relative_to(top)):
+                data_files.append(file)
+        if not data_files:
             raise
-        return sorted(below)
+        return sorted(data_files)
 
 
 @contextmanager
-def _as_text(active: Any) -> Iterator[None]:
-    before = active.conf.get(_GUESS)
-    active.conf.set(_GUESS, "false")
+def _folder_values_as_text(session: Any) -> Iterator[None]:
+    """Let Spark read values in folder names as text, as all engines do, not as guessed types."""
+    user_setting = session.conf.get(_TYPE_INFERENCE)
+    session.conf.set(_TYPE_INFERENCE, "false")
     try:
         yield
     finally:
-        active.conf.set(_GUESS, before)
+        session.conf.set(_TYPE_INFERENCE, user_setting)
 
 
 class SparkRun(cluster.ClusterRun):
-    """Over one DataFrame."""
+    """The plan executed over one DataFrame."""
 
     def __init__(self, frame: Any, bars: Bars) -> None:
-        self.frame, self.bars = frame, bars
+        self.frame = frame
+        self.bars = bars
         self.cores = frame.sparkSession.sparkContext.defaultParallelism
 
-    def merged(self, work: Work, load: Loader, merge: Work, stage: str) -> Any:
-        """Merged in each task and then in one: one answer comes here."""
+    def reduce_partitions(self, task: Task, load: Loader, merge: Task, stage: str) -> Any:
+        """`task` of each partition, merged in each Spark task and then in a single one."""
 
-        def first(batches: Iterator[Any]) -> Iterator[Any]:
-            yield from _one((work(groups) for groups in gathered(batches, load)), merge)
+        def run_partition(batches: Iterator[Any]) -> Iterator[Any]:
+            yield from _merge_results((task(groups) for groups in merge_batches(batches, load)), merge)
 
-        def then(batches: Iterator[Any]) -> Iterator[Any]:
-            yield from _one((answer for batch in batches for answer in unpacked(batch)), merge)
+        def merge_partitions(batches: Iterator[Any]) -> Iterator[Any]:
+            results = (result for batch in batches for result in unpack_results(batch))
+            yield from _merge_results(results, merge)
 
-        whole = self.frame.mapInArrow(first, _ANSWERS).repartition(1).mapInArrow(then, _ANSWERS)
-        return next(iter(self._read(whole, stage)), None)
+        merged = self.frame.mapInArrow(run_partition, _RESULT_SCHEMA).repartition(1)
+        results = self._collect(merged.mapInArrow(merge_partitions, _RESULT_SCHEMA), stage)
+        return results[0] if results else None
 
-    def split(self, load: Loader, numbering: Numbering, stage: str) -> tuple[Any, RangeSums]:
-        """Sums by a scan of their own; samples move when they are asked for."""
+    def split(self, load: Loader, numbers: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
+        """A lazy frame of bundles, and the sums of every range by a scan of their own."""
+        keep_ties = load.second_fields is not None
 
-        def add(groups: Groups) -> RangeSums:
-            return cluster.bundled(groups, numbering)[1]
+        def add_up(groups: Groups) -> RangeSums:
+            return cluster.split_into_bundles(groups, numbers)[1]
 
-        def move(batches: Iterator[Any]) -> Iterator[Any]:
-            for groups in gathered(batches, load):
-                yield from bundles(cluster.bundled(groups, numbering, load.other is not None)[0]).to_batches()
+        def split_batches(batches: Iterator[Any]) -> Iterator[Any]:
+            for groups in merge_batches(batches, load):
+                bundles, _ = cluster.split_into_bundles(groups, numbers, keep_ties)
+                yield from pack_bundles(bundles).to_batches()
 
-        sums = self.merged(add, load._replace(other=None), cluster.sums_of, f"{stage}sums")
-        return self.frame.mapInArrow(move, _BUNDLES), sums or no_sums(numbering.total)
+        first_model = load._replace(second_fields=None)
+        sums = self.reduce_partitions(add_up, first_model, cluster.merge_sums, f"{stage}sums")
+        return self.frame.mapInArrow(split_batches, _BUNDLE_SCHEMA), sums or empty_sums(numbers.range_count)
 
-    def turned(self, held: Any, own: Mapping[int, Any], ask: Ask, numbering: Numbering) -> Any:
-        """Bundles of the one become bundles of the other."""
+    def pass_to_second_model(
+        self,
+        stored: Any,
+        influences: Mapping[int, Mapping[int, RangeInfluence]],
+        request: EngineRequest,
+        numbers: RangeNumbers,
+    ) -> Any:
+        """A lazy frame of the bundles of the second model."""
 
-        def turn(key: Any, table: Any) -> Any:
-            mine = own.get(key[0].as_py(), {})
-            return bundles(cluster.turn_bundle(unpacked(table), mine, ask, numbering)[0])
+        def move(key: Any, table: Any) -> Any:
+            bundle_influences = influences.get(key[0].as_py(), {})
+            bundles, _ = cluster.pass_bundle_to_second_model(
+                unpack_results(table), bundle_influences, request, numbers
+            )
+            return pack_bundles(bundles)
 
-        return held.groupBy("bundle").applyInArrow(turn, _BUNDLES)
+        return stored.groupBy("bundle").applyInArrow(move, _BUNDLE_SCHEMA)
 
-    def collected(self, held: Any, work: Work, own: Mapping[int, Any], stage: str) -> list[Any]:
-        """A group of rows for each bundle."""
+    def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> list[Any]:
+        """One Spark group of rows for each bundle."""
 
-        def answer(key: Any, table: Any) -> Any:
-            return packed([work(unpacked(table), own.get(key[0].as_py(), {}))])
+        def run_bundle(key: Any, table: Any) -> Any:
+            argument = arguments.get(key[0].as_py(), {})
+            return pack_results([task(unpack_results(table), argument)])
 
-        return self._read(held.groupBy("bundle").applyInArrow(answer, _ANSWERS), stage)
+        return self._collect(stored.groupBy("bundle").applyInArrow(run_bundle, _RESULT_SCHEMA), stage)
 
-    def _read(self, frame: Any, stage: str) -> list[Any]:
-        with watched(self.frame.sparkSession.sparkContext, self.bars, stage):
-            return [pickle.loads(bytes(row["answer"])) for row in frame.collect()]
+    def _collect(self, frame: Any, stage: str) -> list[Any]:
+        """Execute a frame of pickled results, and unpickle them on the driver."""
+        with show_progress(self.frame.sparkSession.sparkContext, self.bars, stage):
+            return [pickle.loads(bytes(row["result"])) for row in frame.collect()]
 
 
-def _one(answers: Iterator[Any], merge: Work) -> Iterator[Any]:
-    """All answers in one, merged a few at a time; nothing of nothing."""
+def _merge_results(results: Iterator[Any], merge: Task) -> Iterator[Any]:
+    """One packed batch with all results merged, a few at a time; nothing if there are no results."""
     waiting: list[Any] = []
-    for answer in answers:
-        waiting.append(answer)
+    for result in results:
+        waiting.append(result)
         if len(waiting) == _FAN_IN:
             waiting = [merge(waiting)]
     if waiting:
-        yield from packed([merge(waiting)]).to_batches()
+        yield from pack_results([merge(waiting)]).to_batches()
 
 
 @contextmanager
-def _run(
-    name: str, data: Any, fields: Fields, session: Any = None, progress: bool | None = None
+def _start_run(
+    function: str, data: Any, fields: Fields, session: Any = None, progress: bool | None = None
 ) -> Iterator[SparkRun]:
-    """Errors in tasks come back as what they were about."""
-    frame = frame_of(name, data, session)
+    """The run over a DataFrame; errors in its tasks are raised as abstain's own."""
+    frame = open_frame(function, data, session)
     for field in fields.names:
         if field not in frame.columns:
-            raise DataError(f"{name}: the data has no column {field!r}; it has {', '.join(frame.columns)}.")
+            columns = ", ".join(frame.columns)
+            raise DataError(f"{function}: the data has no column {field!r}; it has {columns}.")
     try:
-        with progress_bars(progress) as shown:
-            yield SparkRun(frame.select(*fields.names), shown)
+        with progress_bars(progress) as bars:
+            yield SparkRun(frame.select(*fields.names), bars)
     except Exception as error:
-        raise named(name, frame, fields, error) from error
+        raise translate_error(function, frame, fields, error) from error
 
 
-_ENGINE = cluster.engine("spark", _run, "session")
-evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
-aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
-risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk
+_ENGINE = cluster.make_engine("spark", _start_run, "session")
+evaluate = _ENGINE.evaluate
+compare = _ENGINE.compare
+risk_coverage_curve = _ENGINE.risk_coverage_curve
+aurc = _ENGINE.aurc
+augrc = _ENGINE.augrc
+e_aurc = _ENGINE.e_aurc
+naurc = _ENGINE.naurc
+risk = _ENGINE.risk
+risk_at_coverage = _ENGINE.risk_at_coverage
+coverage_at_risk = _ENGINE.coverage_at_risk
 
 
 def on(session: Any) -> Callable[..., Evaluation]:
@@ -311,7 +373,7 @@ def on(session: Any) -> Callable[..., Evaluation]:
     >>> callable(on(None))  # for `abstain.evaluate("folder/", engine=on(...))`
     True
     """
-    return _ENGINE.on(session=session)
+    return _ENGINE.evaluator(session=session)
 
 
 register_engine("spark", on(None))

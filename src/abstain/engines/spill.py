@@ -17,42 +17,60 @@ import numpy as np
 
 from abstain.core.tally import Tally
 from abstain.engines import ranges
-from abstain.engines.finish import Ask, Finished, Place, finish, finish_counted, finish_tie
+from abstain.engines.finish import (
+    EngineRequest,
+    RangePosition,
+    RangeResult,
+    finish_counted,
+    finish_range,
+    finish_tie,
+)
 from abstain.engines.histogram import Histogram
-from abstain.engines.ranges import COUNT, Columns, Survey, no_sums
+from abstain.engines.ranges import COUNT, Columns, Survey, empty_sums
 from abstain.errors import AbstainError, SpillError
 
-MOST_RANGES = 512
-Window = tuple[int, tuple[float, float]]  # the number of the range that is counted, and its ends
+MAX_RANGES = 512
 
 
-def cuts_that_fit(histogram: Histogram, rows: int, fit: int, least: int = 1) -> np.ndarray:
-    """Ranges of about three quarters of what fits, so that few turn out too full."""
-    return ranges.cuts_for(histogram, max(least, min(MOST_RANGES, -(-4 * rows // (3 * fit)))))
+class CountedRange(NamedTuple):
+    """A range whose samples are counted instead of stored: its number, and its first and last float32 value."""
+
+    number: int
+    window: tuple[float, float]
+
+
+def choose_cuts_that_fit(
+    histogram: Histogram, rows: int, rows_per_range: int, min_ranges: int = 1
+) -> np.ndarray:
+    """Cuts for ranges of about three quarters of `rows_per_range` samples, so that few turn out too large."""
+    range_count = -(-4 * rows // (3 * rows_per_range))
+    return ranges.choose_cuts(histogram, max(min_ranges, min(MAX_RANGES, range_count)))
 
 
 # samples on disk --------------------------------------------------------------------------------------------
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_MOST_OPEN = 600  # files, below what systems allow a process
-_HEAD = struct.Struct("<qq4s")  # samples, extra columns, the type of each column ("-": there is none)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_MAX_OPEN_FILES = 600  # below what systems allow a process
+_HEADER = struct.Struct("<qq4s")  # samples, rows of `extra`, type of each column ("-": the column is None)
+_NO_COLUMN = "-"
 
 
 class Spill:
-    """A folder with one file per range. A temporary folder is removed on leaving, also by an error or Ctrl-C.
+    """A folder with one file per range. A temporary folder is removed on exit, also after an error or Ctrl-C.
 
-    A folder named by the user is kept when the work is interrupted, so that it can be taken up again.
+    A folder that the user named (`resume_folder`) is kept when the work is interrupted, so that it can go on later.
     """
 
-    def __init__(self, parent: str | None = None, keep_at: str | None = None) -> None:
-        self._keep_at, self._parent = keep_at, parent
+    def __init__(self, parent: str | None = None, resume_folder: str | None = None) -> None:
+        self._parent = parent
+        self._resume_folder = resume_folder
         self._files: dict[int, BinaryIO] = {}
-        self.numbers = itertools.count()  # of ranges
+        self.range_numbers = itertools.count()
         self.folder = Path()
 
     def __enter__(self) -> Spill:
-        if self._keep_at is not None:
-            self.folder = Path(self._keep_at)
+        if self._resume_folder is not None:
+            self.folder = Path(self._resume_folder)
             self.folder.mkdir(parents=True, exist_ok=True)
         else:
             self.folder = Path(tempfile.mkdtemp(prefix="abstain-", dir=self._parent))
@@ -60,34 +78,35 @@ class Spill:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
-        if self._keep_at is None or error is None or isinstance(error, AbstainError):
+        if self._resume_folder is None or error is None or isinstance(error, AbstainError):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def path(self, number: int) -> Path:
-        """Where a range lies."""
+        """The file of a range."""
         return self.folder / f"range-{number:05d}"
 
     def append(self, number: int, columns: Columns) -> None:
-        """Add samples to a range."""
+        """Write samples at the end of a range's file."""
         if columns.rows:
-            with self._room():
-                _write(self._open(number), columns)
+            with self._report_full_disk():
+                _write_columns(self._open(number), columns)
 
     def _open(self, number: int) -> BinaryIO:
-        """The file of a range; the one that was opened first makes way when there are many."""
+        """The open file of a range; if too many are open, the one opened first is closed."""
         if number not in self._files:
-            if len(self._files) >= _MOST_OPEN:
-                self._files.pop(next(iter(self._files))).close()
+            if len(self._files) >= _MAX_OPEN_FILES:
+                first_opened = next(iter(self._files))
+                self._files.pop(first_opened).close()
             self._files[number] = open(self.path(number), "ab")  # noqa: SIM115
         return self._files[number]
 
     @contextmanager
-    def _room(self) -> Iterator[None]:
-        """A full disk is told."""
+    def _report_full_disk(self) -> Iterator[None]:
+        """Report a full disk as SpillError."""
         try:
             yield
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if error.errno not in _DISK_FULL:
                 raise
             raise SpillError(
                 error.errno,
@@ -96,65 +115,76 @@ class Spill:
             ) from error
 
     def flush(self) -> dict[int, int]:
-        """Make what was written last; sizes of the files so far."""
-        with self._room():
+        """Write buffered data to disk, and return the size of each range's file in bytes."""
+        with self._report_full_disk():
             for file in self._files.values():
                 file.flush()
-        return {int(p.name[6:]): p.stat().st_size for p in self.folder.glob("range-*")}
+        return {_range_number(path): path.stat().st_size for path in self.folder.glob("range-*")}
 
     def rewind(self, sizes: dict[int, int]) -> None:
-        """Forget what was written after `flush` gave these sizes."""
+        """Discard what was written after `flush` returned these sizes."""
         self.close()
         for path in self.folder.glob("range-*"):
-            size = sizes.get(int(path.name[6:]), 0)
             with open(path, "r+b") as file:
-                file.truncate(size)
+                file.truncate(sizes.get(_range_number(path), 0))
 
     def close(self) -> None:
-        """Close the files; they stay."""
+        """Close the files without removing them."""
         for file in self._files.values():
-            with suppress(SpillError), self._room():
+            with suppress(SpillError), self._report_full_disk():
                 file.close()
         self._files = {}
 
     def pieces(self, number: int) -> Iterator[Columns]:
-        """The samples of a range as they were written."""
+        """The samples of a range, in the pieces in which they were written."""
         with open(self.path(number), "rb") as file:
-            while head := file.read(_HEAD.size):
-                rows, extra, kinds = _HEAD.unpack(head)
-                shapes = (*3 * [(rows,)], (extra, rows))
-                yield Columns(*(_read(file, chr(k), shape) for k, shape in zip(kinds, shapes)))  # type: ignore[arg-type]
+            while header := file.read(_HEADER.size):
+                rows, extra_rows, types = _HEADER.unpack(header)
+                shapes = [(rows,), (rows,), (rows,), (extra_rows, rows)]
+                columns = [_read_column(file, chr(code), shape) for code, shape in zip(types, shapes)]
+                yield Columns(*columns)  # type: ignore[arg-type]
 
     def drop(self, number: int) -> None:
-        """Remove a range that is done with, unless the work may have to be taken up again."""
-        if self._keep_at is None:
+        """Remove the file of a range that is finished, unless the work may have to be resumed."""
+        if self._resume_folder is None:
             self.path(number).unlink(missing_ok=True)
 
 
-def _write(file: BinaryIO, columns: Columns) -> None:
-    kinds = "".join("-" if c is None else c.dtype.char for c in columns)
-    file.write(_HEAD.pack(columns.rows, 0 if columns.extra is None else len(columns.extra), kinds.encode()))
+def _range_number(path: Path) -> int:
+    return int(path.name.removeprefix("range-"))
+
+
+def _write_columns(file: BinaryIO, columns: Columns) -> None:
+    """Write a header and the columns that are not None; `Spill.pieces` reads them back."""
+    types = "".join(_NO_COLUMN if column is None else column.dtype.char for column in columns)
+    extra_rows = 0 if columns.extra is None else len(columns.extra)
+    file.write(_HEADER.pack(columns.rows, extra_rows, types.encode()))
     for column in columns:
         if column is not None:
             np.ascontiguousarray(column).tofile(file)
 
 
-def _read(file: BinaryIO, kind: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    return None if kind == "-" else np.fromfile(file, kind, math.prod(shape)).reshape(shape)
+def _read_column(file: BinaryIO, dtype_char: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    if dtype_char == _NO_COLUMN:
+        return None
+    return np.fromfile(file, dtype_char, math.prod(shape)).reshape(shape)
 
 
 # samples by range -------------------------------------------------------------------------------------------
 
 
-class Range(NamedTuple):
-    """Samples of one range on disk, or counted: its number, its sums, where it stands, whether it is one tie."""
+class StoredRange(NamedTuple):
+    """A range whose samples are on disk or counted.
+
+    `sums` are its column of `RangeSums.sums`, `low` its smallest confidence. `is_tied`: it holds one confidence only.
+    """
 
     number: int
     sums: np.ndarray
     low: float
-    tied: bool
-    place: Place
-    counted: bool = False
+    is_tied: bool
+    position: RangePosition
+    is_counted: bool = False
 
     @property
     def rows(self) -> int:
@@ -162,81 +192,104 @@ class Range(NamedTuple):
         return int(self.sums[COUNT])
 
 
-class Shelf:
-    """Samples of one ranking on disk, by range; ranges that turn out too full are cut again.
+class RangeFiles:
+    """Samples of one ranking on disk, by range; ranges that turn out too large are cut again.
 
-    The samples of the range that is `counted` (its number and its ends) are not written at all.
+    Samples of the range `counted` are only counted. `keep_ties` as in `ranges.split`.
     """
 
     def __init__(
-        self, spill: Spill, cuts: np.ndarray, counted: Window | None = None, keep: bool = False
+        self, spill: Spill, cuts: np.ndarray, counted: CountedRange | None = None, keep_ties: bool = False
     ) -> None:
-        self.spill, self.cuts, self._keep = spill, cuts, keep
-        self._counted = None if counted is None else counted[0]
-        self._tally = None if counted is None else Tally(*counted[1])
-        self.numbers = [next(spill.numbers) for _ in range(len(cuts) + 1)]
-        self.sums = no_sums(len(cuts) + 1)
+        self.spill = spill
+        self.cuts = cuts
+        self._keep_ties = keep_ties
+        self._counted_place = None if counted is None else counted.number
+        self._tally = None if counted is None else Tally(*counted.window)
+        self.numbers = [next(spill.range_numbers) for _ in range(len(cuts) + 1)]
+        self.sums = empty_sums(len(cuts) + 1)
 
     def add(self, columns: Columns) -> None:
-        """Put samples where they belong."""
+        """Write samples to the files of their ranges, and add them to the sums."""
         if self._tally is not None:
-            columns = columns.take(self._tally.add(columns.loss, columns.confidence))
-        parts, sums = ranges.split(columns, self.cuts, keep=self._keep)
-        self.sums = self.sums.plus(sums)
+            not_counted = self._tally.add(columns.loss, columns.confidence)
+            columns = columns.take(not_counted)
+        parts, sums = ranges.split(columns, self.cuts, keep_ties=self._keep_ties)
+        self.sums = self.sums.merge(sums)
         for number, part in zip(self.numbers, parts):
             self.spill.append(number, part)
 
-    def ranges(self, fit: int, top: Place | None = None) -> Iterator[Range]:
-        """All ranges that hold samples, most confident first, none too full unless it is one tie or counted.
+    def ranges(self, rows_per_range: int, top: RangePosition | None = None) -> Iterator[StoredRange]:
+        """All ranges that hold samples, most confident first.
 
-        `top` is where they stand if they are part of a longer ranking.
+        None has more than `rows_per_range` samples, except ties and counted ranges. `top` is the position of these
+        ranges if they are part of a longer ranking.
         """
         self.spill.flush()
         self.spill.close()
-        if self._counted is not None and self._tally is not None:
-            ranges.put_counts(self.sums, self._counted, self._tally)
-        top = top or Place(0.0, 0.0, self.sums.total())
-        above = self.sums.above()
-        for at in np.flatnonzero(self.sums.count)[::-1].tolist():
-            place = Place(top.N + float(above[0, at]), top.S + float(above[1, at]), top.total)
-            known = (self.sums.sums[:, at], float(self.sums.low[at]), bool(self.sums.tied[at]))
-            found = Range(self.numbers[at], *known, place, at == self._counted)
-            if found.counted or found.tied or found.rows <= fit:
-                yield found
+        if self._counted_place is not None and self._tally is not None:
+            ranges.add_counts(self.sums, self._counted_place, self._tally)
+        top = top or RangePosition(0.0, 0.0, self.sums.total())
+        mass_above, loss_above = self.sums.above()
+        for place in np.flatnonzero(self.sums.count)[::-1].tolist():
+            stored = StoredRange(
+                number=self.numbers[place],
+                sums=self.sums.sums[:, place],
+                low=float(self.sums.low[place]),
+                is_tied=bool(self.sums.tied[place]),
+                position=RangePosition(
+                    top.mass_above + float(mass_above[place]),
+                    top.loss_above + float(loss_above[place]),
+                    top.total,
+                ),
+                is_counted=place == self._counted_place,
+            )
+            if stored.is_counted or stored.is_tied or stored.rows <= rows_per_range:
+                yield stored
             else:
-                yield from self._refined(found, fit)
+                yield from self._cut_again(stored, rows_per_range)
 
-    def _refined(self, full: Range, fit: int) -> Iterator[Range]:
-        survey, rng = Survey(), np.random.default_rng(1)
-        for piece in self.spill.pieces(full.number):
-            survey.add({None: piece}, max(1, full.rows // ranges.SURVEYED), rng)
-        cuts = cuts_that_fit(survey.histogram[None], full.rows, fit, least=2)
-        lower = Shelf(self.spill, cuts, keep=self._keep)
-        for piece in self.spill.pieces(full.number):
-            lower.add(piece)
-        self.spill.drop(full.number)
-        yield from lower.ranges(fit, full.place)
+    def _cut_again(self, large: StoredRange, rows_per_range: int) -> Iterator[StoredRange]:
+        """The parts of a range that is too large, most confident first."""
+        survey = Survey()
+        rng = np.random.default_rng(1)
+        for piece in self.spill.pieces(large.number):
+            survey.add({None: piece}, max(1, large.rows // ranges.SURVEY_SAMPLES), rng)
+        cuts = choose_cuts_that_fit(survey.histogram[None], large.rows, rows_per_range, min_ranges=2)
+        smaller = RangeFiles(self.spill, cuts, keep_ties=self._keep_ties)
+        for piece in self.spill.pieces(large.number):
+            smaller.add(piece)
+        self.spill.drop(large.number)
+        yield from smaller.ranges(rows_per_range, large.position)
 
-    def read(self, part: Range) -> Iterator[Columns]:
-        """A range in one piece, a tie in as many as it was written in."""
-        if part.tied:
-            yield from self.spill.pieces(part.number)
+    def read(self, stored: StoredRange) -> Iterator[Columns]:
+        """The samples of a range in one piece; those of a tie, which may be large, in the pieces written."""
+        pieces = self.spill.pieces(stored.number)
+        if stored.is_tied:
+            yield from pieces
         else:
-            yield ranges.gathered(self.spill.pieces(part.number), part.rows)
+            yield ranges.collect_columns(pieces, stored.rows)
 
-    def finished(self, fit: int, ask: Ask, tick: Callable[[int], None]) -> tuple[list[Range], list[Finished]]:
-        """All ranges that hold samples, most confident first, and what they come to."""
-        ranges, parts = [], []
-        for part in self.ranges(fit):
-            ranges.append(part)
-            parts += self._finished(part, ask)
-            tick(part.rows)
-        return ranges, parts
+    def finish(
+        self, rows_per_range: int, request: EngineRequest, advance: Callable[[int], None]
+    ) -> tuple[list[StoredRange], list[RangeResult]]:
+        """All ranges that hold samples, most confident first, and their results.
 
-    def _finished(self, part: Range, ask: Ask) -> list[Finished]:
-        if part.counted and self._tally is not None:
-            tally, self._tally = self._tally, None  # its memory is wanted for the ranges below
-            return finish_counted(tally, part.place, ask)
-        if part.tied:
-            return [finish_tie(part.sums, part.low, part.place, ask)]
-        return [finish(next(self.read(part)), part.place, ask)]
+        A counted range has several results. `advance` is called with the number of samples of each finished range.
+        """
+        stored_ranges = []
+        results = []
+        for stored in self.ranges(rows_per_range):
+            stored_ranges.append(stored)
+            results += self._finish_range(stored, request)
+            advance(stored.rows)
+        return stored_ranges, results
+
+    def _finish_range(self, stored: StoredRange, request: EngineRequest) -> list[RangeResult]:
+        if stored.is_counted and self._tally is not None:
+            tally = self._tally
+            self._tally = None  # free its memory for the ranges below as soon as it is read
+            return finish_counted(tally, stored.position, request)
+        if stored.is_tied:
+            return [finish_tie(stored.sums, stored.low, stored.position, request)]
+        return [finish_range(next(self.read(stored)), stored.position, request)]

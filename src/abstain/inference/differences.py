@@ -344,10 +344,8 @@ def compared(
     were computed elsewhere; there must then be only one pair.
     """
     estimate = np.asarray([side.estimate for side in sides])
-    # values that are 0 except for rounding, such as the excess of a perfect order over the oracle
-    magnitude = np.maximum(np.abs(estimate), np.abs([side.risk for side in sides]))
-    centre = np.asarray([side.centre for side in sides])
-    centre = np.where(np.abs(centre) <= DIFFERENCE_ROUNDING * magnitude, 0.0, centre)
+    magnitude = _magnitudes(sides)
+    centre = centres_of(sides)
     difference = estimate[a] - estimate[b]
     pair_magnitude = magnitude[a] + magnitude[b]
 
@@ -465,6 +463,20 @@ def _notes_on_few_draws(
         has_too_few = weaker.few and pair_difference != 0
         notes.append(f"{weaker.few}: too few to compare" if has_too_few else "")
     return np.asarray(notes, dtype=object)
+
+
+def centres_of(sides: Sequence[Side]) -> np.ndarray:
+    """The estimates that a test reads, one per side; exactly 0 where they are rounding errors alone.
+
+    An excess over the oracle is a small difference of large numbers, so rounding is judged by the size of the risk.
+    """
+    centres = np.asarray([side.centre for side in sides])
+    return np.where(np.abs(centres) <= DIFFERENCE_ROUNDING * _magnitudes(sides), 0.0, centres)
+
+
+def _magnitudes(sides: Sequence[Side]) -> np.ndarray:
+    """The size of the numbers behind each side's estimate: the larger of estimate and risk."""
+    return np.asarray([max(abs(side.estimate), abs(side.risk)) for side in sides])
 
 
 def _agreeing(tests: Tests, level: float) -> Tests:

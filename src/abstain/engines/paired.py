@@ -1,0 +1,162 @@
+"""Two models on the same samples: their areas, and the error bar of the difference.
+
+The influence of a sample on the first area is known in its range of the first confidence, its influence on the second
+in its range of the second. So samples are moved once more: from the ranges of the first model to those of the second,
+each with its first influence, and there the products of both are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from abstain.core.rows import rows_from_blocks
+from abstain.core.stretch import offsets, stacked
+from abstain.engines.finish import Answer, EngineRequest, RangePosition, RangeResult, curve_area_of
+from abstain.engines.ranges import Columns
+from abstain.engines.read import Fields
+from abstain.evaluation.comparison import Competitor, assemble_comparison
+from abstain.evaluation.results import Comparison
+from abstain.inference import evidence
+from abstain.inference.differences import Side, centres_of, side_of_spread
+from abstain.inference.limits import Joint
+from abstain.metrics.metric import Metric
+from abstain.metrics.summaries import Scale
+
+
+class PairRequest(NamedTuple):
+    """What `compare` has to compute, and from which columns.
+
+    `first` also names the columns of the second model, because both are read together. `titles` are the names of the
+    models in the result.
+    """
+
+    function: str
+    first: Fields
+    second: Fields
+    titles: tuple[str, str]
+    metric: Metric
+    request: EngineRequest
+
+
+class RangeInfluence(NamedTuple):
+    """What the influences of a range's samples need from outside the range.
+
+    A sample also changes the risk of all rows below it, by `constant + slope * loss`. `tie` holds mass and loss of a
+    range with one confidence, whose samples may be read a few at a time; None for other ranges.
+    """
+
+    position: RangePosition
+    constant: float
+    slope: float
+    tie: np.ndarray | None = None
+
+
+def range_influences(
+    results: Sequence[RangeResult], positions: Sequence[RangePosition], request: EngineRequest
+) -> list[RangeInfluence]:
+    """For all ranges, most confident first, what the ranges below add to the influences of their samples."""
+    area = curve_area_of(request.evidence_requests[0])
+    stretches = [part.stretches[area] for result in results for part in result.parts[0]]
+    constants, slopes = offsets(stacked(stretches))
+    # what lies below a range lies below the last of its parts
+    last_parts = np.cumsum([len(result.parts[0]) for result in results]) - 1
+    error_size = positions[0].total.in_error_units().error_size  # stretches are in units of an error
+    return [
+        RangeInfluence(position, error_size * float(constants[last]), float(slopes[last]))
+        for position, last in zip(positions, last_parts)
+    ]
+
+
+def influence_on_area(columns: Columns, outside: RangeInfluence, request: EngineRequest) -> np.ndarray:
+    """The influence of each sample of a range on the area of the whole set."""
+    loss = columns.loss.astype(np.float64)
+    if outside.tie is None:
+        distinct, row_of_sample = np.unique(columns.confidence, return_inverse=True)
+        weight = np.ones_like(loss) if columns.weight is None else columns.weight.astype(np.float64)
+        mass = np.bincount(row_of_sample, weight, len(distinct))
+        row_loss = np.bincount(row_of_sample, weight * loss, len(distinct))
+    else:
+        row_of_sample = np.zeros(len(loss), dtype=np.int64)
+        mass = outside.tie[:1]
+        row_loss = outside.tie[1:2]
+    rows = outside.position.shift(rows_from_blocks(mass, row_loss))
+    derivative = curve_area_of(request.evidence_requests[0]).derivative(rows)
+    row = len(mass) - 1 - row_of_sample  # rows are most confident first, distinct confidences ascend
+    constant = derivative.constant[row] + outside.constant
+    slope = derivative.slope[row] + outside.slope
+    return np.asarray(constant + slope * loss)
+
+
+def pass_to_second_model(columns: Columns, outside: RangeInfluence, request: EngineRequest) -> Columns:
+    """Samples of a range of the first model as samples of the second, with their first influence attached."""
+    influence = influence_on_area(columns, outside, request)
+    return columns.second_model()._replace(extra=influence[None, :])
+
+
+def joint_sums(
+    columns: Columns, outside: RangeInfluence, request: EngineRequest, rates: tuple[float, float]
+) -> np.ndarray:
+    """Sums over a range of the second model of (a - b)^2, e^2 and e^4.
+
+    a and b are the shares of a sample in the influence on either area, weight times influence over total mass.
+    e = rate_a a - rate_b b is the same on the scale of the test.
+    """
+    assert columns.extra is not None  # `pass_to_second_model` attached the first influences
+    weight = (1.0 if columns.weight is None else columns.weight) / outside.position.total.W
+    a = weight * columns.extra[0]
+    b = weight * influence_on_area(columns, outside, request)
+    e = rates[0] * a - rates[1] * b
+    return np.asarray([np.sum((a - b) ** 2), np.sum(e**2), np.sum(e**4)])
+
+
+class PairComparison:
+    """Two models whose areas are known: what the joint pass needs of them, and the comparison after it.
+
+    `rates` are the derivatives of the scale of the test at the two areas.
+    """
+
+    def __init__(self, pair: PairRequest, first: Answer, second: Answer) -> None:
+        self.pair = pair
+        self.answers = (first, second)
+        self.sides = (_side(first, pair.metric), _side(second, pair.metric))
+        zero_one = first.total.zero_one and second.total.zero_one
+        negative = first.total.negative or second.total.negative
+        self.scale = pair.metric.scale_for(zero_one, negative)
+        centres = centres_of(self.sides)
+        used_scale = self.scale if bool(np.all(self.scale.holds(centres))) else Scale("normal")
+        first_rate, second_rate = used_scale.rate(centres)
+        self.rates = (float(first_rate), float(second_rate))
+
+    def compare(self, sums: np.ndarray) -> Comparison:
+        """The comparison from the sums of `joint_sums` over all ranges."""
+        level = self.pair.request.level
+        n = self.answers[0].total.n
+        competitors = [
+            Competitor(name=title, side=side, interval=answer.interval(self.pair.metric), sample_count=n)
+            for title, side, answer in zip(self.pair.titles, self.sides, self.answers)
+        ]
+        squared_difference, second, fourth = sums
+        joint = Joint(
+            np.asarray([second]),
+            np.asarray([fourth - second**2 / n]),
+            np.sqrt(np.asarray([squared_difference])),
+        )
+        return assemble_comparison(
+            competitors,
+            metric=self.pair.metric,
+            scale=self.scale,
+            loss_name="own losses",
+            level=level,
+            paired=True,
+            joint_sums=(joint, n),
+        )
+
+
+def _side(answer: Answer, metric: Metric) -> Side:
+    """One model of a comparison; its influences are only known through the joint sums."""
+    spread = evidence.spread_from_evidence(metric, answer.evidence[0])
+    sample = evidence.summarise_sample(answer.total.in_error_units())
+    return side_of_spread(metric, spread, sample, pulls=np.empty(0))
