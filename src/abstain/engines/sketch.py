@@ -362,7 +362,7 @@ class Sketch:
         return curve(self._table("curve"), self._loss_bound())
 
     def standard_error(self, metric: Literal["aurc", "augrc"] = "aurc") -> float:
-        """Standard error of "aurc" or "augrc", without bounds: samples of a stretch count as having equal confidence."""
+        """Standard error of "aurc" or "augrc", without bounds: samples of a stretch count as tied."""
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
         table = self._table("standard_error").with_second_moments()
         ascending = np.argsort(table.low + table.high)
@@ -466,8 +466,8 @@ def _check_version(function: str, version: str) -> None:
     """DataError unless a stored sketch has the version that this release reads."""
     if version != str(_VERSION):
         raise DataError(
-            f"{function}: takes sketches of version {_VERSION}, got version {version[:20]!r}. Make the sketch again with "
-            f"this release of abstain, or read it with the one that wrote it."
+            f"{function}: takes sketches of version {_VERSION}, got version {version[:20]!r}. Make the sketch again "
+            f"with this release of abstain, or read it with the one that wrote it."
         )
 
 
