@@ -54,7 +54,7 @@ def stored(models, tmp_path):
 @pytest.fixture
 def tiny(monkeypatch):
     monkeypatch.setattr(files, "samples_that_fit", lambda *a: 400)
-    monkeypatch.setattr(files, "_PAIRED", 700)
+    monkeypatch.setattr(files, "_PAIRED_BATCH", 700)
 
 
 BOTH = {"first": ("g1", "l1"), "second": ("g2", "l2")}
