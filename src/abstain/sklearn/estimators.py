@@ -582,7 +582,13 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor parameters by name."""
-        return {**super().get_params(deep), "score": self.__dict__["score"]}
+        return {**super().get_params(deep), "score": self._score_parameter}
+
+    @property
+    def _score_parameter(self) -> Score:
+        """The constructor's `score`, the confidence; `self.score` is scikit-learn's method."""
+        parameter: Score = self.__dict__["score"]
+        return parameter
 
     def fit(
         self, X: Array, y: Array, *, groups: Array | None = None, clusters: Array | None = None, **params: Any
@@ -656,10 +662,10 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         return tags
 
     def _confidence(self, X: Array) -> np.ndarray:
-        return classifier_confidence(self.estimator_, X, self.__dict__["score"])
+        return classifier_confidence(self.estimator_, X, self._score_parameter)
 
     def _threshold_arguments(self, X: Array) -> dict[str, Any]:
-        return predict_threshold_arguments(self.estimator_, X, self.__dict__["score"])
+        return predict_threshold_arguments(self.estimator_, X, self._score_parameter)
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
         """Return True for each wrong prediction."""
@@ -670,7 +676,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Train the classifier on all data; return losses and confidences of out-of-fold predictions."""
         self._train(X, y, arguments)
-        score = self.__dict__["score"]
+        score = self._score_parameter
         method = response_method(self.estimator_, score)
         response = cross_val_predict(
             self._unfitted_estimator(),
@@ -681,7 +687,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
             params=arguments.to_estimator or None,
         )
         class_columns = as_class_columns(response)
-        predicted = np.unique(np.asarray(y))[np.argmax(class_columns, axis=1)]
+        classes = np.unique(np.asarray(y))  # the order of the columns that `cross_val_predict` returns
+        predicted = classes[np.argmax(class_columns, axis=1)]
         return self._loss(predicted, y), threshold_arguments(method, class_columns, score)
 
 
@@ -846,7 +853,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         folds = arguments.make_folds(self.cv, X, y)
         expected_error = cross_val_predict(self._unfitted_error_model(), X, self.residuals_, cv=folds)
         confidence = -np.asarray(expected_error, dtype=np.float64)
-        return self._loss(self.residuals_, np.zeros(())), {"confidence": confidence}
+        loss = self._loss(self.residuals_, np.zeros(()))  # residuals are absolute errors: compared with 0
+        return loss, {"confidence": confidence}
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
         """Return the absolute error of each sample, or, with a tolerance, True where it is larger than that."""

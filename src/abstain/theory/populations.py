@@ -225,23 +225,25 @@ class Population(_tables.Notebook):
 
     @property
     def risk(self) -> float:
-        """Mean loss."""
+        """Mean loss: each term c (1-beta)^p adds c / (p+1)."""
         return sum(c / (p + 1) for c, p in self.terms)
 
     @property
     def aurc(self) -> float:
-        """Population AURC (confidence without ties)."""
+        """Population AURC, for a confidence without ties: each term c (1-beta)^p adds c / (p+1)^2."""
         return sum(c / (p + 1) ** 2 for c, p in self.terms)
 
     @property
     def augrc(self) -> float:
-        """Population AUGRC (confidence without ties)."""
+        """Population AUGRC, for a confidence without ties: each term c (1-beta)^p adds c / ((p+1)(p+2))."""
         return sum(c / ((p + 1) * (p + 2)) for c, p in self.terms)
 
     @property
     def oracle_aurc(self) -> float:
-        """AURC of the best ordering: R + (1-R) ln(1-R)."""
-        return self.risk + (1 - self.risk) * float(np.log1p(-self.risk)) if self.risk < 1 else 1.0
+        """AURC of the best ordering: R + (1-R) ln(1-R), with R the risk."""
+        if self.risk >= 1:
+            return 1.0
+        return self.risk + (1 - self.risk) * float(np.log1p(-self.risk))
 
     def selective_risk(self, coverage: np.ndarray) -> np.ndarray:
         """Return the risk of the most confident share `coverage`, in (0, 1]."""
@@ -560,9 +562,12 @@ def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
 
 
 def _variance_of_profile(profile: Profile, metric: str) -> float:
-    """Return the variance of the influence function, `constant + slope * loss` at each q, for a 0/1 loss.
+    r"""Return the variance of the influence function, `constant + slope * loss` at each q, for a 0/1 loss.
 
-    A 0/1 loss equals its square, so its second moment is the expected loss too.
+    With A(q) the loss of accepted samples per sample, the threshold at q, the constant is
+    :math:`A(q)/q - \int_q^1 A(t)/t^2\,dt` for AURC, A(q) for AUGRC and 0 for the risk, up to a number that makes the
+    mean influence 0. The slope is the weight of the loss in the metric. A 0/1 loss equals its square, so its second
+    moment is the expected loss too.
     """
     panels = make_panels(2, profile.jumps)
     q = panels.q
@@ -574,7 +579,8 @@ def _variance_of_profile(profile: Profile, metric: str) -> float:
     if metric == "augrc":
         constant = accepted_loss
     elif metric == "aurc":
-        risk_slope = accepted_loss / q**2
-        constant = accepted_loss / q - (panels.integral(risk_slope) - panels.cumulated(risk_slope))
+        integrand = accepted_loss / q**2
+        integral_from_q = panels.integral(integrand) - panels.cumulated(integrand)
+        constant = accepted_loss / q - integral_from_q
     centred = constant - panels.integral(constant + slope * expected_loss)
     return panels.integral(centred**2 + 2 * centred * slope * expected_loss + slope**2 * expected_loss)

@@ -208,7 +208,10 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
 
 
 def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
-    """Compute `weight_bias` from beta and q = 1 - beta, which may be too small to compute from beta."""
+    """Compute `weight_bias`, whose docstring has the formulas, from beta and q = 1 - beta.
+
+    `q` is passed separately because it may be too small to compute from beta.
+    """
     if estimator in ("sele", "2sele"):
         mean_weight = beta + q / n
         if estimator == "2sele":
@@ -369,8 +372,8 @@ def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
     if estimator == "harmonic":  # unbiased
         return total / float(size)
     for first_rank in range(1, int(size) + 1, _RANKS_PER_CHUNK):
-        last_rank = min(first_rank + _RANKS_PER_CHUNK, int(size) + 1)
-        rank = np.arange(first_rank, last_rank, dtype=np.float64)
+        stop_rank = min(first_rank + _RANKS_PER_CHUNK, int(size) + 1)
+        rank = np.arange(first_rank, stop_rank, dtype=np.float64)
         total += float(np.sum(_squared_bias(rank, size, estimator)))
     return total / float(size)
 

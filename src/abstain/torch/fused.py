@@ -106,7 +106,11 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         ignore_index: int,
         label_smoothing: float,
     ) -> Array:
-        """Compute the loss: a scalar, or one number per sample if reduction is "none"."""
+        """Compute the loss: a scalar, or one number per sample if reduction is "none".
+
+        The kernels pass their results on in `work`: five columns of one number per sample (key, log-sum-exp, loss,
+        weight, share), then the partial sums of the programs, and a counter.
+        """
         sample_count, class_count = logits.shape
         work = torch.empty(
             5 * sample_count + _PARTIAL_SUMS_AND_COUNTER, dtype=torch.float64, device=logits.device

@@ -58,7 +58,9 @@ class BatchReader:
         Samples with this target are dropped.
     """
 
-    def __init__(self, name: str, loss: Any, score: Any, input_kind: str, ignore_index: int | None) -> None:
+    def __init__(
+        self, name: str, *, loss: Any, score: Any, input_kind: str, ignore_index: int | None
+    ) -> None:
         check_choice(name, "input", input_kind, ("logits", "probs"))
         self.name = name
         self.input_kind = input_kind
@@ -218,7 +220,7 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         super().__init__(**kwargs)
         name = type(self).__name__
         self.metric = by_name(metric, name)
-        self.reader = BatchReader(name, loss, score, input, ignore_index)
+        self.reader = BatchReader(name, loss=loss, score=score, input_kind=input, ignore_index=ignore_index)
         self.thresholds = thresholds
         self._check_loss()
         if thresholds is None:
@@ -470,7 +472,11 @@ _BRACKETS: dict[str, Callable[[Bins, Options, float | None], Bracket]] = {
 
 
 def _check_bins_certify(name: str, metric: Metric) -> None:
-    """Raise InputError unless bins can certify the metric, with default options where these are optional."""
+    """Raise InputError unless bins can certify the metric, which must have its default options.
+
+    Options that a metric cannot do without (a coverage, a risk) may have any value. `name` is the class in the message.
+    """
+    # compared without its options: a user's own metric may have the name of one of the package
     is_built_in = replace(metric, settings=()) == METRICS.get(metric.name)
     if metric.name not in _BRACKETS or not is_built_in:
         raise InputError(
