@@ -515,7 +515,7 @@ def show_worth(found: list[Worth]) -> None:
         {
             "risk": [*(f"{r:g}" for r in np.unique(risk)), "all"],
             "mean ratio": [f"{ratio[k].mean():.3f}" for k in rows],
-            "of the best policy": [f"{best[k].mean():.3f}" for k in rows],
+            "ratio of the best policy": [f"{best[k].mean():.3f}" for k in rows],
             "above 1.03": [f"{100 * (ratio[k] > 1.03).mean():.1f}%" for k in rows],
             "no gain (0.99 or more)": [f"{100 * (ratio[k] >= 0.99).mean():.0f}%" for k in rows],
             "largest": [f"{ratio[k].max():.2f}" for k in rows],
@@ -525,7 +525,7 @@ def show_worth(found: list[Worth]) -> None:
     some = [*order[:5], *order[len(order) // 2 - 2 : len(order) // 2 + 3], *order[-5:]]
     table(
         {
-            "cheap, dear": [", ".join(found[k].chain) for k in some],
+            "cheap, expensive": [", ".join(found[k].chain) for k in some],
             "risk": [f"{found[k].risk:g}" for k in some],
             "single": [f"{found[k].single:.2f}" for k in some],
             "cascade": [f"{found[k].cascade:.2f}" for k in some],
