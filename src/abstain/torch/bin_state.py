@@ -108,7 +108,7 @@ def add_with_general_kernel(
     n = confidence.shape[0]
     first_bin, bin_count = kernel_tables(binmap, confidence.device)
     program_count = (n + _SAMPLES_PER_PROGRAM - 1) // _SAMPLES_PER_PROGRAM
-    kernels.general[(program_count,)](
+    kernels.add_to_bins[(program_count,)](
         confidence,
         binned_value.contiguous(),
         loss.contiguous(),
@@ -135,7 +135,7 @@ def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidenc
     error_count = torch.zeros_like(state.count)
     program_count = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
     slot_count = 1 << binmap.size.bit_length()  # a power of two above the number of bins, as Triton needs
-    kernels.lean[(program_count,)](
+    kernels.add_to_shared_bins[(program_count,)](
         confidence,
         loss.contiguous().view(torch.uint8),
         packed_kernel_table(binmap, confidence.device),

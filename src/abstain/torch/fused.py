@@ -133,8 +133,10 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         )
         computes_shares_itself = sample_count <= _MAX_SAMPLES_WITHOUT_SHARES
         if not computes_shares_itself and estimator in ("harmonic", "loo"):
-            kernels.shares[weighting_grid](work, sample_count, estimator == "loo", _WEIGHTS_PER_PROGRAM)
-        kernels.weigh[weighting_grid](
+            kernels.compute_shares[weighting_grid](
+                work, sample_count, estimator == "loo", _WEIGHTS_PER_PROGRAM
+            )
+        kernels.compute_weights[weighting_grid](
             work, out, sample_count, estimator, reduction, computes_shares_itself, _WEIGHTS_PER_PROGRAM
         )
         ctx.save_for_backward(logits, target, work)
@@ -155,7 +157,7 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         upstream_stride = upstream.stride(0) if upstream.ndim else 0  # 0: a scalar serves every sample
         gradient = torch.empty((sample_count, class_count), dtype=logits.dtype, device=logits.device)
         tile_rows, tile_columns, reading_grid, _ = _tiling(sample_count, class_count)
-        kernels.gradients[reading_grid](
+        kernels.compute_gradients[reading_grid](
             logits,
             target,
             work,
@@ -176,7 +178,7 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
 def _differentiable_gradient(
     logits: Array, target: Array, work: Array, upstream: Array, ignore_index: int, label_smoothing: float
 ) -> Array:
-    """Compute the gradient that the kernel `gradients` writes, by operations that can be differentiated again.
+    """Compute the gradient that the kernel `compute_gradients` writes, by operations that can be differentiated again.
 
     `work` is the vector of the forward pass, whose fourth column holds the weights; `upstream` is the gradient of the
     loss, a scalar or one number per sample. The result has the shape of `logits`.
