@@ -9,15 +9,28 @@ imported cannot be the library of an array.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from abstain.errors import DtypeError
 
-Array = Any
-Namespace = Any
+Array = Any  # an array of any library, inside the package: the array API has no types
+Namespace = Any  # the module of an array library
+
+
+class _HasShape(Protocol):
+    @property
+    def shape(self) -> object: ...
+
+
+class _SupportsArray(Protocol):
+    def __array__(self) -> object: ...
+
+
+ArrayLike: TypeAlias = _HasShape | _SupportsArray | Sequence[object]
+"""What users pass: arrays of numpy, torch, jax or cupy, columns and frames of pandas or polars, and (nested) lists."""
 
 
 def _is_instance(x: Array, library: str, class_name: str) -> bool:
