@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, ArrayLike
 from abstain.core.rows import rows_from_numpy
 from abstain.errors import DtypeError, InputError
 from abstain.metrics import augrc, aurc
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-def check_vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.ndarray]:
+def check_vectors(name: str, loss: ArrayLike, confidence: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the checked losses (float64) and confidences as numpy vectors; raise DtypeError for arrays on a device."""
     sample = prepare(name, loss, confidence, vector=True)
     if not sample.backend.host:
@@ -92,7 +92,7 @@ def _mean_prefix_risk(name: str, loss: Array, confidence: Array) -> float:
     return float(np.mean(risk))
 
 
-def row_order_aurc(loss: Array, confidence: Array, /) -> float:
+def row_order_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""Sort and cumulate: the mean risk of the 1, 2, ... n most confident samples, *row order*; lower is better.
 
     .. math:: \frac1n \sum_{k=1}^n \frac1k \sum_{i \le k} \ell_{(i)}
@@ -117,7 +117,7 @@ def row_order_aurc(loss: Array, confidence: Array, /) -> float:
     return _mean_prefix_risk("row_order_aurc", loss, confidence)
 
 
-def mapie_one_minus_auarc(loss: Array, confidence: Array, /) -> float:
+def mapie_one_minus_auarc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""One minus MAPIE's area under the accuracy-rejection curve: the mean of the prefix risks, *row order*.
 
     .. math:: \frac1n \sum_{k=1}^n \frac{S_k}{k}
@@ -142,7 +142,7 @@ def mapie_one_minus_auarc(loss: Array, confidence: Array, /) -> float:
     return _mean_prefix_risk("mapie_one_minus_auarc", loss, confidence)
 
 
-def lm_polygraph_rcc_auc(loss: Array, confidence: Array, /) -> float:
+def lm_polygraph_rcc_auc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""LM-Polygraph's risk-coverage area: the mean of the prefix risks, *row order*.
 
     .. math:: \frac1n \sum_{k=1}^n \frac{S_k}{k}
@@ -168,7 +168,7 @@ def lm_polygraph_rcc_auc(loss: Array, confidence: Array, /) -> float:
     return _mean_prefix_risk("lm_polygraph_rcc_auc", loss, confidence)
 
 
-def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
+def torch_uncertainty_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""torch-uncertainty's AURC: trapezoids between coverage 1/n and 1, divided by 1 - 1/n, *row order*.
 
     .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 r(c)\,dc
@@ -195,7 +195,7 @@ def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
     return _scaled_trapezoid_area(name, _curve_by_sample(name, loss, confidence))
 
 
-def torch_uncertainty_augrc(loss: Array, confidence: Array, /) -> float:
+def torch_uncertainty_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""torch-uncertainty's AUGRC: the same trapezoids over the generalised risk, *row order*.
 
     .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 c\,r(c)\,dc
@@ -228,7 +228,7 @@ def _scaled_trapezoid_area(name: str, curve: Curve) -> float:
     return _trapezoid_area(curve) / (1 - 1 / n)
 
 
-def fd_shifts_aurc(loss: Array, confidence: Array, /) -> float:
+def fd_shifts_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""FD-Shifts' AURC: trapezoids over distinct confidences, the risk at the top extended to coverage 0.
 
     .. math:: \int_0^1 r(c)\,dc
@@ -255,7 +255,7 @@ def fd_shifts_aurc(loss: Array, confidence: Array, /) -> float:
     return _trapezoid_area((coverage, risk), start=(0.0, risk[0]))
 
 
-def fd_shifts_augrc(loss: Array, confidence: Array, /) -> float:
+def fd_shifts_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""FD-Shifts' AUGRC: trapezoids of the generalised risk over distinct confidences, from 0 at coverage 0.
 
     .. math:: \int_0^1 c\,r(c)\,dc
@@ -282,7 +282,7 @@ def fd_shifts_augrc(loss: Array, confidence: Array, /) -> float:
     return _trapezoid_area(curve, start=(0.0, 0.0))
 
 
-def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
+def origin_trapezoid_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""Trapezoids through an added point (0, 0), as FixSelectiveClassification has them, *row order*.
 
     .. math:: \int_0^1 r(c)\,dc, \qquad r(0) = 0
@@ -308,7 +308,7 @@ def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
     return _trapezoid_area(_curve_by_sample("origin_trapezoid_aurc", loss, confidence), start=(0.0, 0.0))
 
 
-def seapig_aurc(loss: Array, confidence: Array, /) -> float:
+def seapig_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""seapig's selective-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n, *row order*.
 
     .. math:: \int_{1/n}^1 r(c)\,dc
@@ -334,7 +334,7 @@ def seapig_aurc(loss: Array, confidence: Array, /) -> float:
     return _trapezoid_area(_curve_by_sample("seapig_aurc", loss, confidence))
 
 
-def seapig_augrc(loss: Array, confidence: Array, /) -> float:
+def seapig_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""seapig's generalised-risk area: trapezoids between coverage 1/n and 1, *row order*; else as `seapig_aurc`.
 
     .. math:: \int_{1/n}^1 c\,r(c)\,dc
@@ -357,7 +357,7 @@ def seapig_augrc(loss: Array, confidence: Array, /) -> float:
     return _trapezoid_area(_generalise(_curve_by_sample("seapig_augrc", loss, confidence)))
 
 
-def geifman_aurc(loss: Array, confidence: Array, /) -> float:
+def geifman_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""Geifman's published RC_curve: the mean of prefix risks with a denominator one too large, *row order*.
 
     .. math:: \frac1n \Bigl(\frac{S_n}{n} + \sum_{k=1}^{n-1} \frac{S_k}{k+1}\Bigr)
@@ -388,7 +388,7 @@ def geifman_aurc(loss: Array, confidence: Array, /) -> float:
     return float(np.mean(accepted_loss / divisor))
 
 
-def literal_log_aurc(loss: Array, confidence: Array, /) -> float:
+def literal_log_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""Log weights with the literal rank among ties, :math:`r_i = \#\{j : g_j \le g_i\}`; lower is better.
 
     .. math:: \frac1n \sum_i -\ln\Bigl(1 - \frac{r_i}{n+1}\Bigr)\,\ell_i
@@ -507,7 +507,7 @@ class CompatTable:
         return "\n".join(lines)
 
 
-def table(loss: Array, confidence: Array, /) -> CompatTable:
+def table(loss: ArrayLike, confidence: ArrayLike, /) -> CompatTable:
     """Compute the numbers of all conventions on the same samples.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abstain import losses, scores
-from abstain._arrays import Array, to_host
+from abstain._arrays import ArrayLike, to_host
 from abstain._plots import SHOWN_POINTS, draw_curves, make_axes, select_drawn_points
 from abstain._tables import escape_controls, make_frame
 from abstain.errors import InputError
@@ -94,7 +94,7 @@ class RiskCoverageDisplay:
 
     @classmethod
     def from_predictions(
-        cls, labels: Array, probs: Array, /, *, score: str = "max_softmax", **options: Any
+        cls, labels: ArrayLike, probs: ArrayLike, /, *, score: str = "max_softmax", **options: Any
     ) -> RiskCoverageDisplay:
         """Make the curve of the 0/1 loss.
 
@@ -119,13 +119,13 @@ class RiskCoverageDisplay:
     @classmethod
     def from_losses(
         cls,
-        loss: Array,
-        confidence: Array,
+        loss: ArrayLike,
+        confidence: ArrayLike,
         /,
         *,
         name: str = "",
-        sample_weight: Array | None = None,
-        abstained: Array | None = None,
+        sample_weight: ArrayLike | None = None,
+        abstained: ArrayLike | None = None,
     ) -> RiskCoverageDisplay:
         """Make the curve of one vector of losses and confidences; `name` is shown in the legend."""
         curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)

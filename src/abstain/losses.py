@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, Namespace, backend_of, float_dtype, is_concrete
+from abstain._arrays import Array, ArrayLike, Namespace, backend_of, float_dtype, is_concrete
 from abstain._check import (
     Classes,
     as_real,
@@ -47,7 +47,9 @@ def _check_classes_and_labels(name: str, logits: Array, labels: Array, probs: Ar
     return classes, check_labels(name, classes, labels)
 
 
-def zero_one(logits: Array = None, labels: Array = None, *, probs: Array = None) -> Any:
+def zero_one(
+    logits: ArrayLike | None = None, labels: ArrayLike | None = None, *, probs: ArrayLike | None = None
+) -> Any:
     r"""The 0/1 loss: True for each sample whose prediction is wrong.
 
     .. math:: 1[\arg\max_k z_k \ne y]
@@ -120,10 +122,10 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
 
 
 def cross_entropy(
-    logits: Array = None,
-    labels: Array = None,
+    logits: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     *,
-    probs: Array = None,
+    probs: ArrayLike | None = None,
     temperature: float = 1.0,
     clip: float | None = None,
 ) -> Any:
@@ -172,7 +174,7 @@ def cross_entropy(
     return classes.deliver(values)
 
 
-def check_possible(classes: Classes, cross_entropy: Array) -> None:
+def check_possible(classes: Classes, cross_entropy: ArrayLike) -> None:
     """Raise InputError if a label has probability 0, so that its cross-entropy is infinite.
 
     `cross_entropy` holds one loss per sample; values that cannot be read (under jit) are not checked.
@@ -185,7 +187,11 @@ def check_possible(classes: Classes, cross_entropy: Array) -> None:
 
 
 def brier(
-    logits: Array = None, labels: Array = None, *, probs: Array = None, temperature: float = 1.0
+    logits: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    *,
+    probs: ArrayLike | None = None,
+    temperature: float = 1.0,
 ) -> Any:
     r"""Brier score, summed over classes: from 0 to 2 (Brier's original form; the usual binary one is half of it).
 
@@ -218,7 +224,7 @@ def brier(
     return classes.deliver(values)
 
 
-def squared_error(prediction: Array, target: Array) -> Any:
+def squared_error(prediction: ArrayLike, target: ArrayLike) -> Any:
     """Squared difference of prediction and target, element by element, for regression.
 
     Parameters
@@ -241,7 +247,7 @@ def squared_error(prediction: Array, target: Array) -> Any:
     )
 
 
-def absolute_error(prediction: Array, target: Array) -> Any:
+def absolute_error(prediction: ArrayLike, target: ArrayLike) -> Any:
     """Absolute difference of prediction and target, element by element, for regression.
 
     Parameters
@@ -314,7 +320,12 @@ class Loss:
     upper: float | None
 
     def __call__(
-        self, logits: Array = None, labels: Array = None, *, probs: Array = None, **options: Any
+        self,
+        logits: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        *,
+        probs: ArrayLike | None = None,
+        **options: Any,
     ) -> Any:
         """Compute one loss for each sample."""
         if probs is None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from abstain._arrays import Array, backend_of, to_host
+from abstain._arrays import ArrayLike, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
 from abstain._stored import Finite, Share, Within
 from abstain.cascades import search
@@ -266,8 +266,8 @@ class Cascade(Promised):
         stages: ByStage,
         /,
         *,
-        person: Array = None,
-        clusters: Array = None,
+        person: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         previous: Check | None = None,
         abstained: ByStage | None = None,
         units: Units | None = None,
@@ -361,13 +361,13 @@ class Cascade(Promised):
         self,
         name: str,
         /,
-        confidence: Array = None,
+        confidence: ArrayLike | None = None,
         *,
-        logits: Array = None,
-        probs: Array = None,
+        logits: ArrayLike | None = None,
+        probs: ArrayLike | None = None,
         score: str | None = None,
         units: Units | None = None,
-        abstained: Array = None,
+        abstained: ArrayLike | None = None,
     ) -> np.ndarray:
         """Which samples a stage answers if it is asked; arguments as for `Threshold.accepts`."""
         check_choice("Cascade", "stage", name, self.names)
@@ -502,11 +502,11 @@ def cascade(
     promise: Promise = "answered",
     bounded: tuple[float, float] = (0, 1),
     abstained: ByStage | None = None,
-    clusters: Array | None = None,
-    groups: Array | None = None,
+    clusters: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     cuts: int = DEFAULT_CUTS,
     unit: str = "",
-    labels: Array | None = None,
+    labels: ArrayLike | None = None,
     scores: ByStage | None = None,
     units: Units = "key",
     rng: int | np.random.Generator = 0,

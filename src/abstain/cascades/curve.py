@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import ArrayLike
 from abstain._check import check_fraction
 from abstain._plots import make_axes
 from abstain._tables import Notebook, escape_controls, format_number, html_table, make_frame
@@ -157,12 +157,12 @@ def cost_risk_curve(
     promise: Promise = "answered",
     bounded: tuple[float, float] = (0, 1),
     abstained: ByStage | None = None,
-    clusters: Array | None = None,
+    clusters: ArrayLike | None = None,
     points: int = 60,
     cuts: int = DEFAULT_CUTS,
     level: float = 0.95,
     unit: str = "",
-    labels: Array | None = None,
+    labels: ArrayLike | None = None,
     rng: int | np.random.Generator = 0,
 ) -> CostRiskCurve:
     r"""The least cost of an answer for each risk, over all policies of a grid; lower is better.

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from abstain import losses
-from abstain._arrays import Array, backend_of, to_host
+from abstain._arrays import Array, ArrayLike, backend_of, to_host
 from abstain._check import check_choice, check_mask
 from abstain.cascades.search import CascadeData
 from abstain.core.sorting import is_zero_one
@@ -113,8 +113,8 @@ def collect_data(
     bounded: tuple[float, float],
     *,
     abstained: ByStage | None = None,
-    clusters: Array | None = None,
-    groups: Array | None = None,
+    clusters: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> CascadeData:
     """Check all stages and the person against each other, and scale losses to [0, 1].
 

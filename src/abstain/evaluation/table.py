@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import ArrayLike
 from abstain._check import check_fraction, check_risk, repetitions_error
 from abstain._engines import find_engine
 from abstain._plots import select_drawn_points
@@ -317,20 +317,20 @@ def evaluate_blocks(
 def evaluate(
     logits: Any = None,
     labels: Any = None,
-    y: Array | None = None,
+    y: ArrayLike | None = None,
     *,
-    probs: Array | None = None,
+    probs: ArrayLike | None = None,
     loss: Any = None,
     confidence: Any = None,
     scores: Any = None,
     losses: Any = None,
     metrics: Any = None,
     level: float = 0.95,
-    groups: Array | None = None,
-    sample_weight: Array | None = None,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained: Array | None = None,
-    clusters: Array | None = None,
+    abstained: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     classes: Any = None,
     engine: Any = None,
     progress: bool | None = None,

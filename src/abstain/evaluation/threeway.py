@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from abstain import _tables
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_nonnegative
 from abstain._stored import Stored
 from abstain.errors import InputError
@@ -61,12 +61,12 @@ class ThreeWay(Stored, _tables.Notebook):
 
 
 def three_way(
-    correct: Array,
+    correct: ArrayLike,
     *,
-    answered: Array | None = None,
+    answered: ArrayLike | None = None,
     price: float = 1.0,
     level: float = 0.95,
-    clusters: Array | None = None,
+    clusters: ArrayLike | None = None,
 ) -> ThreeWay:
     r"""Shares of right, wrong and not attempted, and a score in which a wrong answer is worse than none.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain import losses as loss_module
 from abstain import scores as score_module
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import labels_to_indices
 from abstain.errors import InputError, ShapeError
 from abstain.scores.catalogue import outputs
@@ -51,12 +51,12 @@ def listed(names: Any, default: Sequence[Any], all_names: Sequence[Any]) -> list
     return list(names) if isinstance(names, Sequence) else [names]
 
 
-def flat(values: Array) -> np.ndarray:
+def flat(values: ArrayLike) -> np.ndarray:
     """An array of any shape and library as one numpy vector."""
     return np.asarray(to_host(values)).reshape(-1)
 
 
-def column_names(model_outputs: Array) -> list[Any] | None:
+def column_names(model_outputs: ArrayLike) -> list[Any] | None:
     """The class names in the columns of a data frame of logits or probabilities; None where columns are numbered."""
     columns = getattr(model_outputs, "columns", None)
     if columns is None or callable(columns):
@@ -165,9 +165,9 @@ def read_classifier(
 
 
 def gather_vectors(
-    logits: Array | None,
-    labels: Array | None,
-    probs: Array | None,
+    logits: ArrayLike | None,
+    labels: ArrayLike | None,
+    probs: ArrayLike | None,
     loss: Any,
     confidence: Any,
     classes: Any,
@@ -213,7 +213,7 @@ def gather_vectors(
     return vectors
 
 
-def check_column(argument: str, values: Array | None, n: int) -> np.ndarray | None:
+def check_column(argument: str, values: ArrayLike | None, n: int) -> np.ndarray | None:
     """An argument with one value per sample as a vector; ShapeError unless there are `n` values."""
     if values is None:
         return None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, ArrayLike
 from abstain._check import check_fraction
 from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.errors import InputError, ShapeError
@@ -37,20 +37,20 @@ from abstain.metrics.summaries import EstimateSpread, SampleSummary, Scale
 
 
 def paired_difference(
-    loss_a: Array,
-    confidence_a: Array,
-    loss_b: Array,
-    confidence_b: Array,
+    loss_a: ArrayLike,
+    confidence_a: ArrayLike,
+    loss_b: ArrayLike,
+    confidence_b: ArrayLike,
     /,
     *,
     metric: str | Metric | Callable[..., Any] = "aurc",
     level: float = 0.95,
-    clusters: Array | None = None,
-    strata: Array | None = None,
-    sample_weight: Array | None = None,
+    clusters: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained_a: Array | None = None,
-    abstained_b: Array | None = None,
+    abstained_a: ArrayLike | None = None,
+    abstained_b: ArrayLike | None = None,
     **options: Any,
 ) -> Difference:
     r"""Metric of A minus metric of B on the *same* samples, sample i of one being sample i of the other.
@@ -96,21 +96,21 @@ def paired_difference(
 
 
 def unpaired_difference(
-    loss_a: Array,
-    confidence_a: Array,
-    loss_b: Array,
-    confidence_b: Array,
+    loss_a: ArrayLike,
+    confidence_a: ArrayLike,
+    loss_b: ArrayLike,
+    confidence_b: ArrayLike,
     /,
     *,
     metric: str | Metric | Callable[..., Any] = "aurc",
     level: float = 0.95,
-    clusters_a: Array | None = None,
-    clusters_b: Array | None = None,
-    sample_weight_a: Array | None = None,
-    sample_weight_b: Array | None = None,
+    clusters_a: ArrayLike | None = None,
+    clusters_b: ArrayLike | None = None,
+    sample_weight_a: ArrayLike | None = None,
+    sample_weight_b: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained_a: Array | None = None,
-    abstained_b: Array | None = None,
+    abstained_a: ArrayLike | None = None,
+    abstained_b: ArrayLike | None = None,
     **options: Any,
 ) -> Difference:
     """Metric of A minus metric of B on two *independent* test sets; see `paired_difference`.

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overlo
 
 import numpy as np
 
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, repetitions_error
 from abstain.core.area_estimators import Estimator, Ties
 from abstain.core.rows import Blocks
@@ -66,26 +66,32 @@ class Options(TypedDict, total=False):
 
 @overload
 def interval(
-    metric: Named, loss: Array, confidence: Array, /, *, groups: None = None, **options: Unpack[Options]
+    metric: Named,
+    loss: ArrayLike,
+    confidence: ArrayLike,
+    /,
+    *,
+    groups: None = None,
+    **options: Unpack[Options],
 ) -> Interval: ...
 @overload
 def interval(
-    metric: Named, loss: Array, confidence: Array, /, *, groups: Array, **options: Unpack[Options]
+    metric: Named, loss: ArrayLike, confidence: ArrayLike, /, *, groups: ArrayLike, **options: Unpack[Options]
 ) -> GroupedIntervals: ...
 def interval(
     metric: Named,
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     level: float = 0.95,
     method: Method | None = None,
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained: Array | None = None,
-    clusters: Array | None = None,
-    strata: Array | None = None,
-    groups: Array | None = None,
+    abstained: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     loss_bound: float | None = None,
     replicates: int = 2000,
     rng: int | np.random.Generator = 0,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, ArrayLike
 from abstain._check import check_count, check_fraction
 from abstain._progress import progress_bars
 from abstain.core.area_estimators import area_of_samples
@@ -269,16 +269,16 @@ def _scale_losses(rows: Rows, factor: float) -> Rows:
 
 
 def curve_band(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     level: float = 0.95,
-    coverage: Array | None = None,
-    sample_weight: Array | None = None,
-    abstained: Array | None = None,
-    clusters: Array | None = None,
-    strata: Array | None = None,
+    coverage: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
     replicates: int = 2000,
     rng: int | np.random.Generator = 0,
     progress: bool | None = None,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array, ArrayLike, to_host
 from abstain.core.area_estimators import area_of_samples, oracle_area, remove_offset
 from abstain.core.influence import PIECE, RankedLoss, SampleInfluences
 from abstain.core.rows import rank_confidences, read_by_confidence
@@ -199,7 +199,7 @@ def power_of_two_near(loss: np.ndarray) -> float | None:
     return float(2.0 ** math.floor(math.log2(largest)))
 
 
-def codes(function: str, argument: str, labels: Array | None, n: int) -> np.ndarray | None:
+def codes(function: str, argument: str, labels: ArrayLike | None, n: int) -> np.ndarray | None:
     """Labels of any kind as whole numbers 0, 1, ...; missing ones (None, NaN) are one label."""
     if labels is None:
         return None
@@ -218,13 +218,13 @@ def codes(function: str, argument: str, labels: Array | None, n: int) -> np.ndar
 
 def influence(
     metric: str | Metric | Callable[..., Any],
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained: Array | None = None,
+    abstained: ArrayLike | None = None,
     **options: Any,
 ) -> Influences:
     r"""What each sample does to a metric, to first order, in the order given.
@@ -274,14 +274,14 @@ def influence(
 
 def standard_error(
     metric: str | Metric | Callable[..., Any],
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained: Array | None = None,
-    clusters: Array | None = None,
+    abstained: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     **options: Any,
 ) -> float:
     r"""Standard error of a metric, for the price of its sort.

@@ -7,7 +7,7 @@ from typing import Literal, get_args, overload
 
 import numpy as np
 
-from abstain._arrays import Array, backend_of, is_concrete
+from abstain._arrays import Array, ArrayLike, backend_of, is_concrete
 from abstain._check import check_choice, check_count, check_pair, check_weight
 from abstain.core import area_estimators as core
 from abstain.core import device
@@ -39,16 +39,16 @@ def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
 
 @by_group(lower_is_better=True)
 def aurc(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     estimator: Estimator = "harmonic",
     ties: Ties = "threshold",
     coverage: tuple[float, float] | None = None,
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained: Array | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Area under the risk-coverage curve; lower is better.
 
@@ -125,14 +125,14 @@ def _partial_aurc(
 
 @by_group(lower_is_better=True)
 def augrc(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     ties: Ties = "threshold",
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained: Array | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Area under the generalised risk-coverage curve, by the mean rule; lower is better.
 
@@ -277,15 +277,15 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
 
 @by_group(lower_is_better=True)
 def oracle_aurc(
-    loss: Array,
-    confidence: Array | None = None,
+    loss: ArrayLike,
+    confidence: ArrayLike | None = None,
     /,
     *,
     estimator: Estimator = "harmonic",
     oracle: Oracle = "empirical",
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained: Array | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""AURC of the best possible ordering of these losses (smallest on top); lower is better.
 
@@ -329,16 +329,16 @@ def oracle_aurc(
 
 @by_group(lower_is_better=True)
 def e_aurc(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     estimator: Estimator = "harmonic",
     ties: Ties = "threshold",
     oracle: Oracle = "empirical",
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained: Array | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Excess AURC over the best ordering of the same losses; lower is better, 0 is perfect ranking.
 
@@ -380,16 +380,16 @@ def e_aurc(
 
 @by_group(lower_is_better=True)
 def naurc(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     estimator: Estimator = "harmonic",
     ties: Ties = "threshold",
     oracle: Oracle = "empirical",
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
-    abstained: Array | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Normalised AURC: 0 for the best ordering, 1 for a useless confidence; lower is better.
 
@@ -471,26 +471,26 @@ def weights(
     *,
     estimator: Estimator = ...,
     ties: Ties = ...,
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
 ) -> np.ndarray: ...
 @overload
 def weights(
-    confidence: Array,
+    confidence: ArrayLike,
     /,
     *,
     estimator: Estimator = ...,
     ties: Ties = ...,
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
 ) -> Array: ...
 def weights(
-    confidence: Array,
+    confidence: ArrayLike,
     /,
     *,
     estimator: Estimator = "harmonic",
     ties: Ties = "threshold",
-    sample_weight: Array | None = None,
+    sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
 ) -> Array:
     r"""Weight :math:`\hat\alpha_i` of each sample, in the order given: AURC is the mean of weight times loss.

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_choice, check_risk
 from abstain.core.area_estimators import needs_whole_weights
 from abstain.core.influence import (
@@ -249,14 +249,14 @@ class Metric:
 
     def __call__(
         self,
-        loss: Array,
-        confidence: Array,
+        loss: ArrayLike,
+        confidence: ArrayLike,
         /,
         *,
-        sample_weight: Array | None = None,
+        sample_weight: ArrayLike | None = None,
         repetitions: bool = False,
-        abstained: Array | None = None,
-        groups: Array | None = None,
+        abstained: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Any:
         """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`."""
         if groups is not None:
@@ -478,7 +478,7 @@ class AreaMetric(Metric):
     full_range: tuple[float, float] = (0.0, 1.0)
     range_for_all_losses: bool = False
 
-    def __call__(self, loss: Array, confidence: Array, /, **arguments: Any) -> Any:
+    def __call__(self, loss: ArrayLike, confidence: ArrayLike, /, **arguments: Any) -> Any:
         """See `Metric.__call__`."""
         return _call_public_function(self, loss, confidence, arguments)
 
@@ -560,7 +560,7 @@ class PointMetric(Metric):
     value_of_table: Callable[[CurveTable, Options], Any]
     cut_at: Literal["coverage", "risk", "tpr"]
 
-    def __call__(self, loss: Array, confidence: Array, /, **arguments: Any) -> Any:
+    def __call__(self, loss: ArrayLike, confidence: ArrayLike, /, **arguments: Any) -> Any:
         """See `Metric.__call__`."""
         return _call_public_function(self, loss, confidence, arguments)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from abstain import _plots, _tables
-from abstain._arrays import Array, float_dtype, is_concrete, to_host
+from abstain._arrays import Array, ArrayLike, float_dtype, is_concrete, to_host
 from abstain._check import check_fraction, check_nonnegative, check_risk
 from abstain.core import curve_points
 from abstain.core.rows import Rows, rows_from_sorted, sort_samples
@@ -95,7 +95,12 @@ class RiskCoverageCurve(_tables.Notebook):
 
 
 def risk_coverage_curve(
-    loss: Array, confidence: Array, /, *, sample_weight: Array | None = None, abstained: Array | None = None
+    loss: ArrayLike,
+    confidence: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> RiskCoverageCurve:
     r"""Coverage, risk, generalised risk, threshold and count at every distinct confidence.
 
@@ -132,7 +137,7 @@ def risk_coverage_curve(
         generalised_risk=sample.deliver(S / total),
         threshold=sample.deliver(threshold),
         count=sample.deliver(count),
-        n=np.shape(loss)[0],
+        n=np.shape(to_host(loss))[0],
         abstained=1 - float(sample.answered) / total,
     )
 
@@ -165,12 +170,12 @@ def _on_device(sample: Sample) -> tuple[Array, Array, Array, Array]:
 
 @by_group(lower_is_better=True)
 def risk(
-    loss: Array,
-    confidence: Array | None = None,
+    loss: ArrayLike,
+    confidence: ArrayLike | None = None,
     /,
     *,
-    sample_weight: Array | None = None,
-    abstained: Array | None = None,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Mean loss over all answered samples (coverage 1 unless some abstained); lower is better.
 
@@ -208,13 +213,13 @@ def risk(
 
 @by_group(lower_is_better=True)
 def risk_at_coverage(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     coverage: float,
-    sample_weight: Array | None = None,
-    abstained: Array | None = None,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Selective risk at the least attainable coverage that is at least `coverage`; lower is better.
 
@@ -257,13 +262,13 @@ def risk_at_coverage(
 
 @by_group(lower_is_better=False)
 def coverage_at_risk(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     risk: float,
-    sample_weight: Array | None = None,
-    abstained: Array | None = None,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Largest coverage whose selective risk is at most `risk`, 0 when no threshold does it; higher is better.
 
@@ -303,14 +308,14 @@ def coverage_at_risk(
 
 @by_group(lower_is_better=True)
 def rejection_cost(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     cost: float,
     threshold: float | None = None,
-    sample_weight: Array | None = None,
-    abstained: Array | None = None,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Chow's cost per sample, at `threshold` or (default) at the best one; lower is better.
 
@@ -388,13 +393,13 @@ class RejectionPoint(_tables.Notebook):
 
 
 def best_rejection(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     cost: float,
-    sample_weight: Array | None = None,
-    abstained: Array | None = None,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> RejectionPoint:
     r"""The threshold of least Chow cost on this sample (the largest coverage among equals).
 
@@ -454,7 +459,12 @@ def _zero_one_rows(
 
 @by_group(lower_is_better=False)
 def auroc(
-    loss: Array, confidence: Array, /, *, sample_weight: Array | None = None, abstained: Array | None = None
+    loss: ArrayLike,
+    confidence: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Chance that a right sample is more confident than a wrong one; higher is better.
 
@@ -489,7 +499,12 @@ def auroc(
 
 @by_group(lower_is_better=False)
 def aupr_error(
-    loss: Array, confidence: Array, /, *, sample_weight: Array | None = None, abstained: Array | None = None
+    loss: ArrayLike,
+    confidence: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Average precision of finding the errors by low confidence; higher is better.
 
@@ -525,7 +540,12 @@ def aupr_error(
 
 @by_group(lower_is_better=False)
 def aupr_success(
-    loss: Array, confidence: Array, /, *, sample_weight: Array | None = None, abstained: Array | None = None
+    loss: ArrayLike,
+    confidence: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Average precision of finding the right samples by high confidence; higher is better.
 
@@ -561,13 +581,13 @@ def aupr_success(
 
 @by_group(lower_is_better=True)
 def fpr_at_tpr(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     tpr: float = TPR.default,
-    sample_weight: Array | None = None,
-    abstained: Array | None = None,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""Share of the errors accepted when at least a share `tpr` of the right samples is; lower is better.
 
@@ -605,13 +625,13 @@ def fpr_at_tpr(
 
 @by_group(lower_is_better=False)
 def prediction_rejection_ratio(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     max_rejection: float = MAX_REJECTION.default,
-    sample_weight: Array | None = None,
-    abstained: Array | None = None,
+    sample_weight: ArrayLike | None = None,
+    abstained: ArrayLike | None = None,
 ) -> Array:
     r"""How much of the possible gain from rejecting is had: 1 as good as the oracle, 0 random; higher is better.
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from abstain import losses as loss_functions
-from abstain._arrays import Array, Namespace, backend_of, float_dtype
+from abstain._arrays import Array, ArrayLike, Namespace, backend_of, float_dtype
 from abstain._check import as_real, check_choice, check_classes, check_labels
 from abstain.core import area_estimators, simplex
 from abstain.core.rows import rows_from_samples
@@ -107,7 +107,9 @@ class Score:
     parameter: str | None = None
     to_display: Callable[[Namespace, Array], Array] = _keep_value
 
-    def __call__(self, logits: Array = None, /, *, probs: Array = None, **options: Any) -> Any:
+    def __call__(
+        self, logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, **options: Any
+    ) -> Any:
         """Compute one confidence for each sample, higher = surer."""
         if logits is None:
             return self.function(probs=probs, **options)
@@ -304,10 +306,10 @@ class Outputs:
 
 
 def outputs(
-    logits: Array | None = None,
-    labels: Array | None = None,
+    logits: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     *,
-    probs: Array | None = None,
+    probs: ArrayLike | None = None,
     scores: Sequence[str | Score | Callable[..., Any]] = (),
     losses: Sequence[str | loss_functions.Loss | Callable[..., Any]] = (),
     name: str = "outputs",
@@ -437,10 +439,10 @@ class Tuning:
 
 def tune(
     name: str | Score,
-    logits: Array | None = None,
-    labels: Array | None = None,
+    logits: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     *,
-    probs: Array | None = None,
+    probs: ArrayLike | None = None,
     grid: Sequence[float] | None = None,
     loss: str | loss_functions.Loss | Callable[..., Any] = "zero_one",
     metric: str | MetricFunction = "aurc",
@@ -501,6 +503,7 @@ def tune(
         confidence = score(logits, probs=probs, **{score.parameter: parameter_value})
         table.append((parameter_value, float(metric_function(sample_losses, confidence))))
     best_parameter, best_metric = min(table, key=lambda row: row[1])
+    tuned_option: dict[str, Any] = {score.parameter: best_parameter}
     return Tuning(
         name=score.name,
         parameter=score.parameter,
@@ -508,7 +511,7 @@ def tune(
         value=best_metric,
         metric=metric_name,
         table=tuple(table),
-        score=functools.partial(score, **{score.parameter: best_parameter}),
+        score=functools.partial(score, **tuned_option),
     )
 
 

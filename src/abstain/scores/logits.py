@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from abstain._arrays import Array, Namespace
+from abstain._arrays import Array, ArrayLike, Namespace
 from abstain._check import check_classes, check_positive
 from abstain.core import simplex
 from abstain.scores.softmax import score_by_odds
@@ -12,7 +12,7 @@ from abstain.scores.softmax import score_by_odds
 _LOGITS = ("logits",)
 
 
-def max_logit(logits: Array = None, /, *, probs: Array = None) -> Any:
+def max_logit(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
     r"""Largest logit; higher is surer.
 
     .. math:: \max_k z_k
@@ -38,7 +38,9 @@ def max_logit(logits: Array = None, /, *, probs: Array = None) -> Any:
     return classes.deliver(classes.map_rows(lambda xp, rows: xp.max(rows, axis=-1)))
 
 
-def logit_margin(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
+def logit_margin(
+    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+) -> Any:
     r"""Gap between the two largest logits, which is also :math:`\ln(p_{(1)}/p_{(2)})`; higher is surer.
 
     .. math:: (z_{(1)} - z_{(2)}) / T
@@ -67,7 +69,9 @@ def logit_margin(logits: Array = None, /, *, probs: Array = None, temperature: f
     return score_by_odds("logit_margin", logits, probs, temperature)
 
 
-def energy(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
+def energy(
+    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+) -> Any:
     r"""Negative free energy (Liu et al. 2020); higher is surer.
 
     .. math:: T \ln \sum_k e^{z_k / T}
@@ -94,7 +98,7 @@ def energy(logits: Array = None, /, *, probs: Array = None, temperature: float =
     return score_by_odds("energy", logits, probs, temperature, takes=_LOGITS)
 
 
-def logit_norm(logits: Array = None, /, *, probs: Array = None, p: float = 2.0) -> Any:
+def logit_norm(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, p: float = 2.0) -> Any:
     r"""The p-norm of the logits, as the population-AURC paper's table writes it; higher is surer.
 
     .. math:: \lVert z \rVert_p
@@ -126,7 +130,9 @@ def logit_norm(logits: Array = None, /, *, probs: Array = None, p: float = 2.0) 
     return classes.deliver(classes.map_rows(lambda xp, rows: _norm(xp, rows, order)))
 
 
-def normalised_max_logit(logits: Array = None, /, *, probs: Array = None, p: float = 2.0) -> Any:
+def normalised_max_logit(
+    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, p: float = 2.0
+) -> Any:
     r"""Largest logit over the p-norm, both after centring (Cattelan & Silva 2024); higher is surer.
 
     .. math:: \frac{\max_k \tilde z_k}{\lVert \tilde z \rVert_p}, \qquad \tilde z = z - \frac1K \sum_k z_k
@@ -189,7 +195,9 @@ def _norm(xp: Namespace, rows: Array, p: float) -> Array:
     return largest * (xp.sqrt(power_sum) if p == 2 else power_sum ** (1 / p))
 
 
-def clamped_logit_entropy(logits: Array = None, /, *, probs: Array = None, floor: float = 1e-12) -> Any:
+def clamped_logit_entropy(
+    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, floor: float = 1e-12
+) -> Any:
     r"""Negative "entropy" of the logits themselves, raised to a small positive floor; higher is surer.
 
     .. math:: \sum_k \max(z_k, \varepsilon) \ln \max(z_k, \varepsilon)

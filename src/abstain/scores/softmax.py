@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from abstain._arrays import Array, backend_of, is_concrete
+from abstain._arrays import Array, ArrayLike, backend_of, is_concrete
 from abstain._check import as_real, check_classes, check_finite, check_positive
 from abstain.core import simplex
 from abstain.errors import InputError, ShapeError
@@ -32,7 +32,9 @@ def score_by_odds(
     return classes.deliver(values)
 
 
-def max_softmax(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
+def max_softmax(
+    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+) -> Any:
     r"""Rank key of the maximum softmax probability (MSP); higher is surer.
 
     .. math:: -\ln(1 - \max_k p_k), \qquad p = \mathrm{softmax}(z / T)
@@ -63,7 +65,9 @@ def max_softmax(logits: Array = None, /, *, probs: Array = None, temperature: fl
     return score_by_odds("max_softmax", logits, probs, temperature)
 
 
-def softmax_margin(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
+def softmax_margin(
+    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+) -> Any:
     r"""Rank key of the margin between the two largest probabilities; higher is surer.
 
     .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
@@ -93,7 +97,9 @@ def softmax_margin(logits: Array = None, /, *, probs: Array = None, temperature:
     return score_by_odds("softmax_margin", logits, probs, temperature)
 
 
-def negative_entropy(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
+def negative_entropy(
+    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+) -> Any:
     r"""Rank key of the negative entropy :math:`\sum_k p_k \ln p_k`; higher is surer.
 
     .. math:: -\ln\Bigl(-\sum_k p_k \ln p_k\Bigr)
@@ -121,7 +127,9 @@ def negative_entropy(logits: Array = None, /, *, probs: Array = None, temperatur
     return score_by_odds("negative_entropy", logits, probs, temperature)
 
 
-def negative_gini(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
+def negative_gini(
+    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+) -> Any:
     r"""Rank key of the negative Gini impurity :math:`-1 + \sum_k p_k^2`; higher is surer.
 
     .. math:: -\ln\Bigl(1 - \sum_k p_k^2\Bigr)
@@ -150,7 +158,12 @@ def negative_gini(logits: Array = None, /, *, probs: Array = None, temperature: 
 
 
 def probability_norm(
-    logits: Array = None, /, *, probs: Array = None, p: float = 2.0, temperature: float = 1.0
+    logits: ArrayLike | None = None,
+    /,
+    *,
+    probs: ArrayLike | None = None,
+    p: float = 2.0,
+    temperature: float = 1.0,
 ) -> Any:
     r"""Rank key of the p-norm of the softmax *probabilities*; higher is surer.
 
@@ -230,7 +243,7 @@ class Saturation:
         return f"Saturation({self.sentence})"
 
 
-def saturation(confidence: Array = None, /, *, probs: Array = None) -> Saturation:
+def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Saturation:
     """Count the samples that tie at the largest confidence, from confidences or from class probabilities.
 
     From probabilities, two counts are made: ties of the largest probability in the input's own dtype, and ties that
@@ -278,7 +291,7 @@ def saturation(confidence: Array = None, /, *, probs: Array = None) -> Saturatio
     return Saturation(n, tied, top)
 
 
-def count_at_top(values: Array) -> tuple[int, int, float]:
+def count_at_top(values: ArrayLike) -> tuple[int, int, float]:
     """Return the number of values, how many of them equal the largest one, and the largest one."""
     xp = backend_of(values).xp
     flat_values = xp.reshape(xp.asarray(values), (-1,))

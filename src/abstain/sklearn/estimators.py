@@ -32,7 +32,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, has_fit_parameter
 
 from abstain import scores
-from abstain._arrays import Array
+from abstain._arrays import Array, ArrayLike
 from abstain.cascades import cascade
 from abstain.cascades.inputs import PERSON, Promise
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
@@ -80,7 +80,7 @@ def response_method(estimator: Any, score: Score) -> str:
     )
 
 
-def as_class_columns(response: Array) -> np.ndarray:
+def as_class_columns(response: ArrayLike) -> np.ndarray:
     """Convert what an estimator returned to one column per class.
 
     A binary decision value d becomes the two logits -d/2 and d/2. Floats keep their dtype: a threshold stores the
@@ -152,7 +152,7 @@ def _check_no_class(classifier: Any, label: Any) -> None:
         raise InputError(f"{type(classifier).__name__}: {rule}. Choose a label that no answer can have.")
 
 
-def classifier_confidence(estimator: Any, X: Array, score: Score) -> np.ndarray:
+def classifier_confidence(estimator: Any, X: ArrayLike, score: Score) -> np.ndarray:
     """Compute one confidence per sample from a fitted classifier, higher = surer."""
     method = response_method(estimator, score)
     return compute_confidence(method, as_class_columns(getattr(estimator, method)(X)), score)
@@ -170,7 +170,7 @@ def threshold_arguments(method: str, class_columns: np.ndarray, score: Score) ->
     return {kind: class_columns, "score": score}
 
 
-def predict_threshold_arguments(estimator: Any, X: Array, score: Score) -> dict[str, Any]:
+def predict_threshold_arguments(estimator: Any, X: ArrayLike, score: Score) -> dict[str, Any]:
     """Run a fitted classifier and return its output as keyword arguments of `Threshold.accepts`."""
     method = response_method(estimator, score)
     return threshold_arguments(method, as_class_columns(getattr(estimator, method)(X)), score)
@@ -323,22 +323,24 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             message = f"{message} {rule.advice or ''}".strip()
         warnings.warn(message, AbstainWarning, stacklevel=4)
 
-    def confidence(self, X: Array) -> np.ndarray:
+    def confidence(self, X: ArrayLike) -> np.ndarray:
         """Compute one confidence per sample, higher = surer; it is compared with the threshold."""
         check_is_fitted(self, "threshold_")
         return self._confidence(X)
 
-    def predict_all(self, X: Array) -> np.ndarray:
+    def predict_all(self, X: ArrayLike) -> np.ndarray:
         """Predict every sample, accepted or not."""
         check_is_fitted(self, "threshold_")
         return np.asarray(self.estimator_.predict(X))
 
-    def predict_selective(self, X: Array, groups: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def predict_selective(
+        self, X: ArrayLike, groups: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the prediction for every sample, and a boolean array: True where it is accepted."""
         accepted = self.accepts(X, groups)
         return self.predict_all(X), accepted
 
-    def accepts(self, X: Array, groups: Array | None = None) -> np.ndarray:
+    def accepts(self, X: ArrayLike, groups: ArrayLike | None = None) -> np.ndarray:
         """Return a boolean array, True where the prediction is accepted.
 
         `groups`, one per sample, are required if `fit` was called with groups, and refused otherwise.
@@ -591,7 +593,13 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         return parameter
 
     def fit(
-        self, X: Array, y: Array, *, groups: Array | None = None, clusters: Array | None = None, **params: Any
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        **params: Any,
     ) -> SelectiveClassifier:
         """Train the classifier and choose the threshold on data it was not trained on (see `cv`).
 
@@ -613,7 +621,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         check_is_fitted(self, "threshold_")
         return resolve_abstain_label(self)
 
-    def predict(self, X: Array, abstain_label: Any = None, groups: Array | None = None) -> np.ndarray:
+    def predict(self, X: ArrayLike, abstain_label: Any = None, groups: ArrayLike | None = None) -> np.ndarray:
         """Predict the class, or abstain: rejected samples get `abstain_label`, by default that of the constructor.
 
         In a Pipeline: `pipeline.predict(X, abstain_label="ask")`.
@@ -629,20 +637,24 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         _check_no_class(self, label)
 
     @_available_if_estimator_has("predict_proba")  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Array) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the classifier's probabilities."""
         check_is_fitted(self, "threshold_")
         return np.asarray(self.estimator_.predict_proba(X))
 
     @_available_if_estimator_has("decision_function")  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Array) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return the classifier's decision values."""
         check_is_fitted(self, "threshold_")
         return np.asarray(self.estimator_.decision_function(X))
 
     @ScoreParameter
     def score(
-        self, X: Array, y: Array, sample_weight: Array | None = None, groups: Array | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> float:
         """Compute the accuracy of accepted predictions, 0 if nothing is accepted; higher is better.
 
@@ -760,7 +772,13 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(
-        self, X: Array, y: Array, *, groups: Array | None = None, clusters: Array | None = None, **params: Any
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        **params: Any,
     ) -> SelectiveRegressor:
         """Train the regressor and its error model, and choose the threshold on data neither was trained on.
 
@@ -783,12 +801,12 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         return self
 
     def predict(
-        self, X: Array, abstain_label: float | None = None, groups: Array | None = None
+        self, X: ArrayLike, abstain_label: float | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
         """Predict, or abstain: rejected samples get `abstain_label`, by default that of the constructor."""
         return self._predict(X, abstain_label, groups)
 
-    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Compute R squared of all predictions, accepted or not; higher is better."""
         return float(r2_score(y, self.predict_all(X), sample_weight=sample_weight))
 
@@ -1026,12 +1044,12 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.estimators_ = [clone(model).fit(X_train, y[train]) for _, model in stages]
         return calibration
 
-    def decide(self, X: Array) -> np.ndarray:
+    def decide(self, X: ArrayLike) -> np.ndarray:
         """Return who answers each sample: the name of a classifier, or "person"."""
         _, answering_stage = self._run_stages(X)
         return np.asarray([*self.cascade_.names, PERSON])[answering_stage]
 
-    def predict_selective(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+    def predict_selective(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return the prediction for every sample, and a boolean array: True where a classifier answers.
 
         A classifier is called only with the samples that no earlier one answered. For samples that are left to the
@@ -1040,7 +1058,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         prediction, answering_stage = self._run_stages(X)
         return prediction, answering_stage < len(self.estimators_)
 
-    def predict(self, X: Array) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class; samples that are left to the person get `abstain_label_`."""
         prediction, answered = self.predict_selective(X)
         label = self.abstain_label_
@@ -1052,7 +1070,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "cascade_")
         return resolve_abstain_label(self)
 
-    def predict_all(self, X: Array) -> np.ndarray:
+    def predict_all(self, X: ArrayLike) -> np.ndarray:
         """Predict every sample, those that are left to the person by the last classifier asked."""
         prediction, _ = self.predict_selective(X)
         return prediction

@@ -14,13 +14,13 @@ from sklearn.metrics._scorer import _BaseScorer
 from sklearn.pipeline import Pipeline
 
 from abstain import display
-from abstain._arrays import Array
+from abstain._arrays import Array, ArrayLike
 from abstain.metrics.definitions import by_name
 from abstain.metrics.metric import Metric
 from abstain.sklearn.estimators import Score, classifier_confidence
 
 
-def predict_with_confidence(estimator: Any, X: Array, score: Score) -> tuple[np.ndarray, np.ndarray]:
+def predict_with_confidence(estimator: Any, X: ArrayLike, score: Score) -> tuple[np.ndarray, np.ndarray]:
     """Return a prediction for every sample, without abstaining, and its confidence.
 
     A selective estimator, alone or at the end of a pipeline, has its own confidence; for others `score` is computed.
@@ -217,12 +217,12 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Array,
-        y: Array,
+        X: ArrayLike,
+        y: ArrayLike,
         *,
         score: Score = "max_softmax",
         name: str | None = None,
-        sample_weight: Array | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> display.RiskCoverageDisplay:
         """Compute the curve of the 0/1 loss of a fitted classifier; call `plot()` to draw it.
 

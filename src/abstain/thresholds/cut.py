@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from abstain import scores
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_choice
 from abstain._stored import Within
 from abstain.core.sorting import RankedSamples
@@ -129,9 +129,9 @@ def read_confidences(
     name: str,
     score: str | None,
     *,
-    confidence: Array = None,
-    logits: Array = None,
-    probs: Array = None,
+    confidence: ArrayLike | None = None,
+    logits: ArrayLike | None = None,
+    probs: ArrayLike | None = None,
     units: Units | None = None,
 ) -> ConfidenceReadings:
     """Confidences from what a user gives: numbers with their unit, or class scores that `score` reduces.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 
 from abstain import _tables
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_fraction, check_nonnegative
 from abstain._plots import make_axes
 from abstain._stored import Stored, Within
@@ -111,13 +111,13 @@ class CostCurve(_tables.Notebook):
 
 
 def cost_curve(
-    loss: Array,
-    confidence: Array,
+    loss: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
-    cost: float | Array = 0.0,
-    person_loss: float | Array = 0.0,
-    sample_weight: Array | None = None,
+    cost: float | ArrayLike = 0.0,
+    person_loss: float | ArrayLike = 0.0,
+    sample_weight: ArrayLike | None = None,
 ) -> CostCurve:
     r"""What each threshold costs; lower is better.
 
@@ -197,7 +197,7 @@ def _check_costs(function: str, argument: str, costs: np.ndarray) -> np.ndarray:
 
 
 def class_costs(
-    labels: Array, predictions: Array, /, *, errors: Array, rejections: Array | None = None
+    labels: ArrayLike, predictions: ArrayLike, /, *, errors: ArrayLike, rejections: ArrayLike | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Loss of each answer and cost of each rejection, from costs by class: what `cost_curve` takes.
 
@@ -357,13 +357,13 @@ class ClinicalTable(Stored):
 
 
 def clinical_table(
-    labels: Array,
-    predictions: Array,
-    confidence: Array,
+    labels: ArrayLike,
+    predictions: ArrayLike,
+    confidence: ArrayLike,
     /,
     *,
     positive: Any = 1,
-    thresholds: Array | None = None,
+    thresholds: ArrayLike | None = None,
     level: float = 0.95,
 ) -> ClinicalTable:
     """Sensitivity, specificity, PPV, NPV and class mix among the accepted, with exact (Clopper-Pearson) intervals.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from abstain import __version__, _tables, scores
-from abstain._arrays import Array
+from abstain._arrays import Array, ArrayLike
 from abstain._plots import make_axes
 from abstain._stored import Chance, Finite, Share, Stored, Within, parse_json, read_record_text
 from abstain._tables import html_table
@@ -244,10 +244,10 @@ class Threshold(Promised):
 
     def accepts(
         self,
-        confidence: Array = None,
+        confidence: ArrayLike | None = None,
         *,
-        logits: Array = None,
-        probs: Array = None,
+        logits: ArrayLike | None = None,
+        probs: ArrayLike | None = None,
         score: str | None = None,
         units: Units | None = None,
     ) -> np.ndarray:
@@ -276,12 +276,12 @@ class Threshold(Promised):
 
     def check(
         self,
-        loss: Array,
-        confidence: Array = None,
+        loss: ArrayLike,
+        confidence: ArrayLike | None = None,
         *,
-        logits: Array = None,
-        probs: Array = None,
-        clusters: Array = None,
+        logits: ArrayLike | None = None,
+        probs: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         previous: Check | None = None,
         score: str | None = None,
         units: Units | None = None,
@@ -515,11 +515,11 @@ class GroupThresholds(Stored, _tables.Notebook):
 
     def accepts(
         self,
-        confidence: Array = None,
-        groups: Array = None,
+        confidence: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         *,
-        logits: Array = None,
-        probs: Array = None,
+        logits: ArrayLike | None = None,
+        probs: ArrayLike | None = None,
         score: str | None = None,
         units: Units | None = None,
     ) -> np.ndarray:
@@ -539,13 +539,13 @@ class GroupThresholds(Stored, _tables.Notebook):
 
     def check(
         self,
-        loss: Array,
-        confidence: Array = None,
-        groups: Array = None,
+        loss: ArrayLike,
+        confidence: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         *,
-        logits: Array = None,
-        probs: Array = None,
-        clusters: Array = None,
+        logits: ArrayLike | None = None,
+        probs: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         previous: GroupChecks | None = None,
         score: str | None = None,
         units: Units | None = None,

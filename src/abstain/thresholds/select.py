@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack, get_args, overload
 import numpy as np
 
 from abstain import losses, scores
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.errors import InputError
 from abstain.metrics._sample import group_codes
@@ -47,20 +47,30 @@ class SelectOptions(TypedDict, total=False):
 
 @overload
 def select_threshold(
-    loss: Array = None, confidence: Array = None, /, *, groups: None = None, **options: Unpack[SelectOptions]
+    loss: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    /,
+    *,
+    groups: None = None,
+    **options: Unpack[SelectOptions],
 ) -> Threshold: ...
 @overload
 def select_threshold(
-    loss: Array = None, confidence: Array = None, /, *, groups: Array, **options: Unpack[SelectOptions]
-) -> GroupThresholds: ...
-def select_threshold(
-    loss: Array = None,
-    confidence: Array = None,
+    loss: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
     /,
     *,
-    logits: Array | None = None,
-    probs: Array | None = None,
-    labels: Array | None = None,
+    groups: ArrayLike,
+    **options: Unpack[SelectOptions],
+) -> GroupThresholds: ...
+def select_threshold(
+    loss: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    /,
+    *,
+    logits: ArrayLike | None = None,
+    probs: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     score: str | Callable[..., Any] | None = None,
     units: Units | None = None,
     loss_name: str = "zero_one",
@@ -70,9 +80,9 @@ def select_threshold(
     delta: float = 0.05,
     method: Method = "ltt",
     bounded: tuple[float, float] = (0, 1),
-    groups: Array | None = None,
-    sample_weight: Array | None = None,
-    clusters: Array | None = None,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> Threshold | GroupThresholds:
     r"""The threshold with the largest coverage that keeps a promise; `value` is None when none does.
 
@@ -175,7 +185,7 @@ def select_threshold(
         bounded = _seen_bounds(loss)
     units_of_clusters = None
     if clusters is not None:
-        units_of_clusters = group_codes(_NAME, clusters, np.shape(loss), "clusters")[1]
+        units_of_clusters = group_codes(_NAME, clusters, np.shape(to_host(loss)), "clusters")[1]
     if groups is None:
         calibration = calibrate(_NAME, loss, confidence, sample_weight, bounded, units_of_clusters)
         return _select(calibration, goal, readings, origin)
@@ -183,7 +193,7 @@ def select_threshold(
         None if x is None else np.asarray(to_host(x))
         for x in (loss, confidence, sample_weight, units_of_clusters)
     ]
-    group_names, codes = group_codes(_NAME, groups, np.shape(loss))
+    group_names, codes = group_codes(_NAME, groups, np.shape(to_host(loss)))
     goal_of_each = goal._replace(delta=level / len(group_names))
     thresholds = {}
     for code, group in enumerate(group_names):
