@@ -30,6 +30,7 @@ def right_calls() -> None:
     reveal_type(abstain.risk_at_coverage(loss, confidence, coverage=0.8))  # float
     reveal_type(abstain.coverage_at_risk(loss, confidence, risk=0.05, groups=groups))  # Grouped
     reveal_type(abstain.risk_coverage_curve(loss, confidence))  # RiskCoverageCurve
+    reveal_type(abstain.risk_coverage_curve((0, 1), range(2)))  # RiskCoverageCurve
     reveal_type(abstain.aurc_given_cdf(loss, confidence))  # float
     reveal_type(abstain.aurc(loss, confidence, groups=None))  # Any
     reveal_type(abstain.best_rejection(loss, confidence, cost=0.3).threshold)  # float | None
@@ -57,6 +58,10 @@ def mistakes() -> None:
     print(abstain.engines.hadoop)  # error
     abstain.aurc(1, 2, 3, nonsense=4)  # error
     abstain.aurc(loss)  # error
+    abstain.aurc(3.0, confidence)  # error
+    abstain.risk_coverage_curve(loss, 0.9)  # error
+    abstain.select_threshold(loss, 0.9, risk=0.05)  # error
+    abstain.scores.max_softmax(0.5)  # error
     abstain.aurc(loss, confidence, estimator="harmonics")  # error
     abstain.naurc(loss, confidence, oracle="best")  # error
     abstain.coverage_at_risk(loss, confidence, risk="5%")  # error

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, cast, over
 import numpy as np
 
 from abstain import _tables
-from abstain._arrays import Array, Backend, backend_of, float_dtype, to_host
+from abstain._arrays import Array, ArrayLike, Backend, backend_of, float_dtype, to_host
 from abstain._check import check_mask, check_pair, check_weight
 from abstain.core.area_estimators import oracle_rows
 from abstain.core.rows import Rows, rows_from_numpy, rows_from_samples
@@ -344,15 +344,19 @@ class GroupableMetric(Protocol[Options]):
 
     __name__: str
 
+    @overload  # no metric has a parameter `groups`, which mypy cannot see
+    def __call__(  # type: ignore[overload-overlap]
+        self, loss: Vector, /, *args: Options.args, **options: Options.kwargs
+    ) -> float: ...
     @overload
-    def __call__(self, loss: Vector, /, *args: Options.args, **options: Options.kwargs) -> float: ...
-    @overload
-    def __call__(self, loss: Array, /, *args: Options.args, **options: Options.kwargs) -> Array: ...
-    @overload
-    def __call__(self, loss: Array, confidence: Array = None, /, *, groups: None, **more: Any) -> Array: ...
+    def __call__(self, loss: ArrayLike, /, *args: Options.args, **options: Options.kwargs) -> Array: ...
     @overload
     def __call__(
-        self, loss: Array, confidence: Array = None, /, *, groups: Array, **more: Any
+        self, loss: ArrayLike, confidence: ArrayLike | None = None, /, *, groups: None, **options: Any
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self, loss: ArrayLike, confidence: ArrayLike | None = None, /, *, groups: ArrayLike, **options: Any
     ) -> Grouped: ...
 
 
