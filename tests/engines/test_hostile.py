@@ -140,7 +140,7 @@ def test_a_pipe_is_refused_and_nobody_waits_for_it(engine, tmp_path):
         said, _ = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert "is no regular file" in one_line(said)
+    assert "is not a regular file" in one_line(said)
     assert process.returncode not in (0, None)
 
 

@@ -196,7 +196,7 @@ def test_ids_of_both_files_agree_row_by_row_or_the_row_is_named(tmp_path):
         DataError, match=rf"row 1 has id '0' in .*a\.parquet and '{last}' in .*turned\.parquet"
     ):
         files.compare(path["a"], other=path["turned"], **names)
-    with pytest.raises(DataError, match=r"without\.parquet: has no ids and the other table has"):
+    with pytest.raises(DataError, match=r"without\.parquet: has no ids, but the other table has"):
         files.compare(path["a"], other=path["without"], **names)
     by_position = files.compare(path["alone"], other=path["without"], **names)
     assert by_position.notes == ("No file has ids: rows are paired by position.",)

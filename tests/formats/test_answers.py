@@ -139,5 +139,5 @@ def test_grades(tmp_path):
     rules = Rules(grades={"A": "right", "B": "wrong", "C": "unanswered"})
     log = read_log(path, columns={"correct": "grade", "confidence": "conf"}, rules=rules)
     assert (log.loss[[0, 2, 3]].tolist(), log.answered.tolist()) == ([0, 1, 0], [True, False, True, True])
-    with pytest.raises(DataError, match="the grade 'C' is not among those stated"):
+    with pytest.raises(DataError, match="--grades does not say what 'C' means"):
         read_log(path, columns={"correct": "grade"}, rules=Rules(grades={"A": "right", "B": "wrong"}))

@@ -90,5 +90,5 @@ def test_one_row_for_each_filter(put):
     other = read_log(path, rules=Rules(only={"filter": "loose"}))
     assert other.answered.all()
     assert (1 - other.loss).tolist() == RIGHT
-    with pytest.raises(DataError, match="it holds loose, strict"):
+    with pytest.raises(DataError, match="which holds loose, strict"):
         read_log(path, rules=Rules(only={"filter": "nothing"}))

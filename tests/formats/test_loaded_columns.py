@@ -35,7 +35,7 @@ def test_label_words_need_the_order_of_the_classes(tmp_path, scores):
     np.testing.assert_array_equal(swapped.labels, (labels + 1) % 3)
     np.savez(tmp_path / "v.npz", logits=logits, labels=words, classes=np.array(CLASSES))
     np.testing.assert_array_equal(read_predictions(tmp_path / "v.npz").labels, labels)
-    with pytest.raises(DataError, match="'newt' is none of the classes"):
+    with pytest.raises(DataError, match="'newt' is not one of the classes"):
         read_predictions(tmp_path / "w.npz", classes=("cat", "dog", "eel"))
 
 
@@ -110,7 +110,7 @@ CONTRADICTIONS = {
 def test_a_column_of_right_answers_must_not_contradict_the_labels(tmp_path, name):
     path = tmp_path / name
     path.write_text(CONTRADICTIONS[name])
-    with pytest.raises(DataError, match=r"contradicts the labels in 1 rows, first in row 2.*--column"):
+    with pytest.raises(DataError, match=r"contradicts the labels in 1 row, first in row 2.*--column"):
         read_predictions(path)
     path.write_text(CONTRADICTIONS[name].rsplit("\n", 2)[0])  # without the row in question
     assert risk_of(path) == 0
@@ -190,7 +190,7 @@ def test_the_probability_of_the_prediction_is_no_probability_of_class_1(tmp_path
     with pytest.raises(DataError, match=r"never below 0.5.*-c confidence=probability"):
         read_predictions(path)
     path.write_text("label,prediction,probability\n1,1,0.9\n0,0,0.8\n0,1,0.6\n")
-    with pytest.raises(DataError, match="`prediction` contradicts `probability` in 1 rows, first in row 2"):
+    with pytest.raises(DataError, match="`prediction` contradicts `probability` in 1 row, first in row 2"):
         read_predictions(path)
 
 

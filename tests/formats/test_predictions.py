@@ -63,7 +63,7 @@ def test_answers_are_class_names():
     truth, predicted = class_scores(classes=("cat", "dog", "newt")).answers()
     assert truth.tolist() == ["cat", "dog", "newt"]
     assert predicted.tolist() == ["cat", "dog", "cat"]
-    with pytest.raises(DataError, match="needs labels beside class scores"):
+    with pytest.raises(DataError, match="needs labels with class scores"):
         plain_table().answers()
 
 

@@ -26,7 +26,7 @@ def lines(delimiter: str = ",", comma: str = ".", end: str = "\n") -> str:
         ("old.xls", b"\xd0\xcf\x11\xe0", "Save the sheet as .xlsx or .csv"),
         ("fake.xlsx", b"correct,confidence\n1,0.9\n", "cannot be read as an Excel workbook"),
         ("latin.csv", "label,confidence\nä,0.9\n".encode("cp1252"), "Save it as UTF-8"),
-        ("unmarked.csv", lines().encode("utf-16-le"), "UTF-16 without its first mark"),
+        ("unmarked.csv", lines().encode("utf-16-le"), "UTF-16 without its byte order mark"),
         ("quotes.json", b'{"correct": [1, 0], "confidence": ["0.9", "0.2"]}', "numbers in quotes"),
         ("objects.json", b'{"correct": [1, 0], "confidence": [{"p": 0.9}, {"p": 0.1}]}', "got an object"),
         (

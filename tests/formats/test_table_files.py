@@ -60,7 +60,7 @@ def test_nothing_there_is_an_error(folder):
 @pytest.mark.skipif(os.name == "nt", reason="no pipes by name there")
 def test_a_pipe_is_refused(folder):
     os.mkfifo(folder / "pipe.csv")
-    with pytest.raises(DataError, match="is no regular file"):
+    with pytest.raises(DataError, match="is not a regular file"):
         find_files("f", folder / "pipe.csv")
 
 

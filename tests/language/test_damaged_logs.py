@@ -100,11 +100,11 @@ ZSTD = zstd_archive(inspect_members())
 GEN = lines(text_records())
 # name -> content, and a word of the refusal ("" where it may be read)
 DAMAGED: dict[str, tuple[bytes, str]] = {
-    "lines-cut.jsonl": (lines(options())[:-40], "line 6 is no JSON"),
+    "lines-cut.jsonl": (lines(options())[:-40], "line 6 is not JSON"),
     "lines-cut.json": (lines(options())[:-40], "cannot be read as json"),
     "array-cut.json": (json.dumps(options()).encode()[:-9], "json"),
-    "first-line-only-half.jsonl": (lines(options())[:300], "line 1 is no JSON"),
-    "a-line-of-text.jsonl": (lines(options()) + b"\nhello", "line 7 is no JSON"),
+    "first-line-only-half.jsonl": (lines(options())[:300], "line 1 is not JSON"),
+    "a-line-of-text.jsonl": (lines(options()) + b"\nhello", "line 7 is not JSON"),
     "a-number-among-records.jsonl": (lines([*options(), 5]), "record 7"),
     "no-doc-id.jsonl": (lines([*options(), {"resps": []}]), "record 7"),
     "doc-id-object.jsonl": (records(doc_id={"a": 1}), "record 3"),

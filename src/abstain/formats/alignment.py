@@ -172,7 +172,9 @@ def sample_ids(model: Predictions) -> list[str] | None:
         return None
     ids = model.ids.as_texts().tolist()
     if len(ids) != model.n:
-        raise file_error(model.path, f"the ids must have {model.n:,} rows as the rest, got {len(ids):,}.")
+        raise file_error(
+            model.path, f"the ids must have {model.n:,} rows like the other columns, got {len(ids):,}."
+        )
     for row, sample_id in enumerate(ids, 1):
         if sample_id in ("", "nan"):
             raise file_error(
@@ -204,7 +206,7 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
     if first_column is None or second_column is None:
         lacking_path = first_path if first_column is None else second_path
         raise file_error(
-            lacking_path, "has no ids and the other table has. Name the column with -c ids=NAME."
+            lacking_path, "has no ids, but the other table has. Name the column with -c ids=NAME."
         )
     first_batches = _read_id_batches(first_files, first_column)
     second_batches = _read_id_batches(second_files, second_column)
@@ -229,8 +231,8 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
         second_ids = second_ids[size:]
     if first_ids or second_ids:
         raise DataError(
-            f"{display_name(first_path)} and {display_name(second_path)} must have as many rows each: one ends at row "
-            f"{row_count:,}."
+            f"{display_name(first_path)} and {display_name(second_path)} must have the same number of rows: one ends "
+            f"at row {row_count:,}."
         )
     return True
 

@@ -33,7 +33,7 @@ def keep_stated_verdict(
     if len(stated_verdicts) > 1:
         raise file_error(
             source.path,
-            f"{' and '.join(stated_verdicts)} both say how wrong an answer is: state one of them with -c.",
+            f"{' and '.join(stated_verdicts)} both say how wrong an answer is. Name one of them with -c.",
         )
     if not stated_verdicts:
         return dict(roles)
@@ -129,13 +129,13 @@ def load_unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules
     The confidence is on the scale that the rules state. DataError for rules that need the truth, and for several
     confidences.
     """
-    if rules.only:
-        raise file_error(source.path, "every row is decided: --only is for data that are measured.")
     if rules.grades:
-        raise file_error(source.path, "new answers have no grades: --grades is for data that are measured.")
+        raise file_error(
+            source.path, "--grades has no effect here: new answers are not graded yet. Leave it out."
+        )
     name, *further_names = roles["confidence"].names
     if further_names:
-        raise file_error(source.path, "a rule is for one confidence: name it with -c confidence=NAME.")
+        raise file_error(source.path, "a rule uses one confidence. Name it with -c confidence=NAME.")
     answer_roles = {
         role: columns
         for role, columns in roles.items()
@@ -176,15 +176,14 @@ def select_rows(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[s
     selected = None
     for name, value in value_of_column.items():
         if name not in source.columns:
-            raise UncertainError(
-                f"there is no column `{display_name(name)}`, it has {source.listed()}.", source
-            )
+            raise UncertainError(f"has no column `{display_name(name)}`; it has {source.listed()}.", source)
         texts = as_texts(source.columns[name].load())
         matches = texts == value
         if not matches.any():
             listed = ", ".join(display_name(text) for text in np.unique(texts)[:6])
             raise file_error(
-                source.path, f"no row has `{display_name(name)}` {display_name(value)!r}; it holds {listed}."
+                source.path,
+                f"no row has {display_name(value)!r} in column `{display_name(name)}`, which holds {listed}.",
             )
         selected = matches if selected is None else selected & matches
     return selected, {name: display_name(value) for name, value in value_of_column.items()} | descriptions
@@ -196,7 +195,7 @@ def take_rows(source: Source, columns: Mapping[str, Values], selected: np.ndarra
         if len(values) != len(selected):
             raise file_error(
                 source.path,
-                f"`{display_name(name)}` must have {len(selected):,} rows as the rest, got {len(values):,}.",
+                f"`{display_name(name)}` must have {len(selected):,} rows like the other columns, got {len(values):,}.",
             )
     return {name: values[selected] for name, values in columns.items()}
 
@@ -213,7 +212,7 @@ def _load_right_answers(right_answers: Source, values: Mapping[str, Values]) -> 
         label_columns = RoleColumns(tuple(name for name in right_answers.columns if name != question_column))
     if len(label_columns.names) > 1:
         raise UncertainError(
-            f"must have one column of right answers, it has {right_answers.listed()}.", right_answers
+            f"must have one column of right answers, got {right_answers.listed()}.", right_answers
         )
     labels = right_answers.load("labels", label_columns)
     texts = as_texts(labels).tolist()
@@ -280,7 +279,7 @@ class LoadedAnswers(LoadedColumns):
             *self.source.facts.notes,
             *(f"no row has `{display_name(name)}`." for name in dropped),
             *(
-                f"`{display_name(name)}` is the same in every row, so it is no confidence."
+                f"`{display_name(name)}` is the same in every row, so it cannot rank answers."
                 for name in constant
             ),
         ]
@@ -322,9 +321,11 @@ class LoadedAnswers(LoadedColumns):
         for name in self.rules.scale:
             if name and name not in signals:
                 listed = ", ".join(map(display_name, signals)) or "none"
-                raise self.error(f"--scale names `{display_name(name)}`, and the confidences are {listed}.")
+                raise self.error(
+                    f"--scale names `{display_name(name)}`, which is not one of the confidences: {listed}."
+                )
         if self.rules.outside is not None and not self.rules.scale:
-            raise self.error("--outside needs --scale, which says where the stated numbers must lie.")
+            raise self.error("--outside needs --scale, which says the range of the stated numbers.")
 
     def grade_answers(self) -> tuple[np.ndarray, str]:
         """Return the losses and their name: "zero_one", "partial_credit" (between right and wrong) or "loss".
@@ -346,7 +347,7 @@ class LoadedAnswers(LoadedColumns):
         if scored_loss.size and not (scored_loss.min() >= 0 and scored_loss.max() <= 1):
             farthest = 1 - scored_loss[np.argmax(np.abs(scored_loss - 0.5))]
             raise self.error(
-                f"correctness must lie between 0 and 1, got {farthest:g}. State a column: -c correct=NAME"
+                f"correctness must lie between 0 and 1, got {farthest:g}. Name another column with -c correct=NAME."
             )
         is_zero_one = bool(np.isin(scored_loss, (0, 1)).all())
         return loss, "zero_one" if is_zero_one else "partial_credit"
@@ -355,11 +356,13 @@ class LoadedAnswers(LoadedColumns):
         """Return the losses that `rules.grades` give to the words of the column of correctness; NaN for no answer."""
         correct = self.values.get("correct")
         if not isinstance(correct, Words):
-            raise self.error("grades are for a column of words: state it with -c correct=NAME.")
+            raise self.error("--grades needs a column of words. Name it with -c correct=NAME.")
         grades = self.rules.grades
         for word in correct.values:
             if word and word not in grades:
-                raise self.error(f"the grade {display_name(word)!r} is not among those stated.")
+                raise self.error(
+                    f"--grades does not say what {display_name(word)!r} means. Say right, wrong or unanswered."
+                )
         losses = [LOSS_OF_GRADE[grades.get(word, "unanswered")] for word in correct.values]
         return np.array(losses)[correct.codes]
 
@@ -400,8 +403,8 @@ class LoadedAnswers(LoadedColumns):
         if is_outside.any() and self.rules.outside != "missing":
             raise self.error(
                 f"{is_outside.sum():,} of {np.isfinite(numbers).sum():,} values of `{display_name(name)}` lie outside "
-                f"0 to {scale.highest:g} (such as {numbers[is_outside][0]:g}), so they are no stated {scale_name}. "
-                f"Count them as missing with --outside missing, state another --scale, or leave it out to rank the "
+                f"0 to {scale.highest:g} (such as {numbers[is_outside][0]:g}), so the column is not a stated "
+                f"{scale_name}. Count them as missing with --outside missing, state another --scale, or leave it out to rank the "
                 f"column as it is."
             )
         fractions = np.where(numbers > scale.percent_above, numbers / 100, numbers)

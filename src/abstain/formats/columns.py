@@ -400,11 +400,11 @@ def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
     matches = [name for name in source.columns if fnmatch.fnmatchcase(name, pattern)]
     if not matches:
         raise UncertainError(
-            f"there is no column `{display_name(pattern)}` for the {role}, it has {source.listed()}.", source
+            f"has no column `{display_name(pattern)}` for the {role}; it has {source.listed()}.", source
         )
     if len(matches) > 1 and role not in CLASS_COLUMN_PATTERNS:
         raise UncertainError(
-            f"`{display_name(pattern)}` must mean one column for the {role}, got {len(matches)} of them.",
+            f"`{display_name(pattern)}` must match one column for the {role}, got {len(matches)}.",
             source,
         )
     prefix = pattern.split("*")[0]

@@ -50,7 +50,7 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
         instance_id = text_of(get_nested(instance, "instance_id"))
         statistics = get_nested(instance, "stats")
         if instance_id is None or not isinstance(statistics, list):
-            raise file_error(path, f"entry {index + 1} is no instance of a HELM run.")
+            raise file_error(path, f"entry {index + 1} is not an instance of a HELM run.")
         trial = get_nested(instance, "train_trial_index")
         row: Row = {
             "question": instance_id,

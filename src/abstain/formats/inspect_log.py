@@ -82,7 +82,7 @@ def open_inspect_archive(path: Path, limits: Limits) -> Source:
         limits.check(path, sum(member.file_size for member in members), "decompressing it")
         header_member = _find_header(members)
         if header_member is None:
-            raise file_error(path, "is a zip archive and no log of Inspect (no header.json).")
+            raise file_error(path, "is a zip archive but not a log of Inspect (it has no header.json).")
         header = json.loads(_read_member(path, archive, header_member, limits))
         samples = (
             json.loads(_read_member(path, archive, member, limits))
@@ -134,7 +134,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     unscored_count = 0
     for index, sample in enumerate(samples):
         if text_of(get_nested(sample, "id")) is None:
-            raise file_error(path, f"sample {index + 1} is no sample of Inspect (no id).")
+            raise file_error(path, f"sample {index + 1} is not a sample of Inspect (it has no id).")
         if isinstance(get_nested(sample, "scores"), dict) and sample["scores"]:
             rows.append(_make_row(sample))
         elif get_nested(sample, "error"):

@@ -82,7 +82,7 @@ def _parse_lines(path: Path, text: str) -> list[Any]:
             try:
                 records.append(parse_json(line))
             except json.JSONDecodeError as error:
-                raise file_error(path, f"line {index + 1} is no JSON ({error.msg}).") from error
+                raise file_error(path, f"line {index + 1} is not JSON ({error.msg}).") from error
     return records
 
 
@@ -108,7 +108,7 @@ def _columns_from_records(path: Path, records: list[Any]) -> dict[str, list[Any]
         raise file_error(path, "every record must be an object with named values.")
     names = list(dict.fromkeys(name for record in records for name in record))
     if len(names) * len(records) > 50 * sum(map(len, records)) + 1000:
-        raise file_error(path, "its records have hardly a name in common.")
+        raise file_error(path, "its records have too few names in common to make a table.")
     return {name: [record.get(name) for record in records] for name in names}
 
 

@@ -48,7 +48,7 @@ def refuse_summary(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     raise file_error(
         path,
         "is a summary of lm-evaluation-harness without answers. Name the samples_*.jsonl that "
-        "`lm_eval --log_samples` writes beside it.",
+        "`lm_eval --log_samples` writes next to it.",
     )
 
 
@@ -63,7 +63,9 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
     answer_only_count = 0
     for index, record in enumerate(records):
         if not isinstance(record, dict) or text_of(record.get("doc_id")) is None:
-            raise file_error(path, f"record {index + 1} is no sample of lm-evaluation-harness (no doc_id).")
+            raise file_error(
+                path, f"record {index + 1} is not a sample of lm-evaluation-harness (it has no doc_id)."
+            )
         scores = _find_scores(record)
         metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
         row: Row = {"question": text_of(record["doc_id"]), "filter": text_of(record.get("filter")), **scores}
@@ -85,7 +87,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
     if answer_only_count:
         notes.append(
             f"{count_noun(answer_only_count, 'row')} {has_or_have(answer_only_count)} one log-likelihood, that of the "
-            f"right answer, which the model does not know: it is no confidence."
+            f"right answer. The model does not know it, so it is not a confidence."
         )
     facts = LogFacts(
         tool="lm-evaluation-harness",

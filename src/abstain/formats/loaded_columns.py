@@ -76,7 +76,7 @@ class LoadedColumns:
             raise self.error(f"has {len(self.classes)} class names for {class_count} classes.")
         labels = self.label_numbers()
         if len(labels) != n:
-            raise self.error(f"the labels must have {n} rows as the {kind}, got {len(labels)}.")
+            raise self.error(f"the labels must have {n} rows like the {kind}, got {len(labels)}.")
         if labels.ndim == 1 and {"correct", "error"} & self.values.keys():
             has_one_maximum = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) == 1
             self.check_verdict(scores.argmax(axis=1) != labels, has_one_maximum)
@@ -103,8 +103,8 @@ class LoadedColumns:
         can_be_judged = len(score_of_class_1) >= _ROWS_TO_JUDGE_PROBABILITY
         if kind == "probs" and can_be_judged and score_of_class_1.min() >= 0.5:
             raise self.error(
-                f"`{name}` is never below 0.5, as the probability of the prediction would be, and not that of class 1. "
-                f"State it as a confidence, -c confidence={name}, beside a column of right and wrong answers."
+                f"`{name}` is never below 0.5, so it seems to be the probability of the prediction and not of class 1. "
+                f"Name it as a confidence, -c confidence={name}, with a column of right and wrong answers."
             )
         boundary = 0.5 if kind == "probs" else 0.0
         self.check_prediction(score_of_class_1 > boundary, name)
@@ -135,9 +135,11 @@ class LoadedColumns:
         contradicts = (prediction == 1) != predicts_1
         if set(np.unique(prediction).tolist()) <= {0, 1} and contradicts.any():
             prediction_name = display_name(self.roles["prediction"].names[0])
+            row_count = count_noun(int(contradicts.sum()), "row")
+            first_row = int(np.argmax(contradicts)) + 1
             raise self.error(
-                f"`{prediction_name}` contradicts `{name}` in {int(contradicts.sum()):,} rows, first in row "
-                f"{int(np.argmax(contradicts)) + 1}: `{name}` must be that of class 1. Leave one of them out."
+                f"`{prediction_name}` contradicts `{name}` in {row_count}, first in row {first_row}: `{name}` must be "
+                f"the score of class 1. Leave one of them out."
             )
 
     def normalise_rounded(self, probs: np.ndarray) -> np.ndarray:
@@ -184,8 +186,8 @@ class LoadedColumns:
             if contradicts.any():
                 name = display_name(self.roles[role].names[0])
                 raise self.error(
-                    f"`{name}` contradicts the labels in {int(contradicts.sum()):,} rows, first in row "
-                    f"{int(np.argmax(contradicts)) + 1}. Leave one of them out, or say that it counts: "
+                    f"`{name}` contradicts the labels in {count_noun(int(contradicts.sum()), 'row')}, first in row "
+                    f"{int(np.argmax(contradicts)) + 1}. Leave one of them out, or name the one to use: "
                     f"--column {role}={name}."
                 )
 
@@ -279,7 +281,9 @@ class LoadedColumns:
         """Raise DataError where a column does not have n rows."""
         for name, values in columns.items():
             if len(values) != n:
-                raise self.error(f"`{display_name(name)}` must have {n} rows as the rest, got {len(values)}.")
+                raise self.error(
+                    f"`{display_name(name)}` must have {n} rows like the other columns, got {len(values)}."
+                )
 
     def abstentions(self) -> np.ndarray | None:
         """Return where the model abstained by the columns `abstained` or `answered`; None where there is neither.
@@ -326,7 +330,7 @@ class LoadedColumns:
         if (class_numbers < 0).any():
             unknown_label = labels.row(int(np.argmin(class_numbers)))
             raise self.error(
-                f"label {display_name(unknown_label)!r} is none of the classes {display_name(', '.join(classes))}."
+                f"label {display_name(unknown_label)!r} is not one of the classes {display_name(', '.join(classes))}."
             )
         return class_numbers
 
@@ -339,7 +343,7 @@ class LoadedColumns:
                     raise self.error(
                         f"the {role} must be numbers, got text such as {display_name(text)!r}. {PLAIN_NUMBERS}"
                     )
-            raise self.error(f"the {role} must be numbers, got numbers in quotes. Write them without.")
+            raise self.error(f"the {role} must be numbers, got numbers in quotes. Remove the quotes.")
         return values
 
     def truth(self, role: str) -> np.ndarray:

@@ -154,7 +154,7 @@ class Predictions(Printable):
         labels = self.labels if self.label_words is None else self.label_words
         if labels is None or (self.prediction is None and self.kind == "confidence"):
             raise file_error(
-                self.path, "needs labels beside class scores, or columns of labels and predictions."
+                self.path, "needs labels with class scores, or columns of labels and predictions."
             )
         if self.prediction is not None:
             return as_array(labels), as_array(self.prediction)

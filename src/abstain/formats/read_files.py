@@ -317,7 +317,7 @@ class _UserOptions:
             raise self.refusal("--tolerance", "it is for probabilities")
         may_have_classes = self.scores_role or (kind == "a plain table" and has_labels)
         if self.classes and not may_have_classes:
-            raise self.refusal("--classes", "it is for class scores, or labels beside predictions")
+            raise self.refusal("--classes", "it is for class scores, or labels with predictions")
         if self.scores_role:
             self.check_rules()
 
@@ -413,7 +413,7 @@ def read_unlabelled(
     roles = source.roles(columns, kind)
     output_role = next((role for role in ("logits", "probs", "confidence") if role in roles), None)
     if output_role is None:
-        raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
+        raise UncertainError(f"needs logits, probs or a confidence, got {source.listed()}.", source)
     roles[output_role] = order_by_stated_classes(roles[output_role], classes)
     rules = rules or Rules()
     scores_role = "" if output_role == "confidence" else output_role
@@ -426,8 +426,8 @@ def read_unlabelled(
         rules=rules,
     )
     options.check("answers", frozenset())
-    if scores_role and rules.only:
-        raise file_error(path, "every row is decided: --only is for data that are measured.")
+    if rules.only:
+        raise file_error(path, "--only has no effect here: a rule decides every row. Leave it out.")
     if not scores_role and is_log(source, roles, rules):  # counted as they were when the rule was made
         fields: dict[str, Any] = load_unjudged(source, roles, rules)
     else:
@@ -473,7 +473,7 @@ def _load_labels(path: str | Path, limits: Limits) -> Values:
     source = open_source(path, limits=limits)
     label_columns = source.roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))
     if len(label_columns.names) > 1:
-        raise UncertainError(f"must have a column of labels, it has {source.listed()}.", source)
+        raise UncertainError(f"must have a column of labels, got {source.listed()}.", source)
     return source.load("labels", label_columns)
 
 

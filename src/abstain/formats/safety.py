@@ -134,7 +134,7 @@ def reporting_damage(path: Path, format_name: str) -> Iterator[None]:
     except RecursionError as error:
         raise file_error(path, f"is nested too deeply to be read as {format_name}.") from error
     except MemoryError as error:
-        raise file_error(path, f"needs more memory than there is to be read as {format_name}.") from error
+        raise file_error(path, f"needs more memory than is available to be read as {format_name}.") from error
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise file_error(

@@ -47,7 +47,7 @@ def find_files(function: str, path: Any) -> list[str]:
     for file in files:
         if not os.path.isfile(file):
             raise DataError(
-                f"{function}: {file!r} is no regular file (a pipe, a device?), and an engine reads files more than "
+                f"{function}: {file!r} is not a regular file (a pipe, a device?), and an engine reads files more than "
                 f"once. Copy what it gives into a file first."
             )
     if not files:

@@ -47,7 +47,9 @@ def open_safetensors(path: Path, limits: Limits) -> Source:
         header_length = int.from_bytes(stream.read(_LENGTH_SIZE), "little")
         bytes_after_length = path.stat().st_size - _LENGTH_SIZE
         if not 2 <= header_length <= min(bytes_after_length, _MAX_HEADER_LENGTH):
-            raise file_error(path, f"is no safetensors file, or truncated (header of {header_length} bytes).")
+            raise file_error(
+                path, f"is not a safetensors file, or is truncated (header of {header_length} bytes)."
+            )
         header = parse_json(stream.read(header_length).decode("utf-8"))
         if not isinstance(header, dict) or len(header) > limits.columns:
             raise file_error(path, "its header must be an object of tensors.")

@@ -147,7 +147,7 @@ def _make_columns(
         chunks.append(chunk)
         text_bytes += sum(_count_text_bytes(column.values) for column in chunk)
     if not chunks:
-        raise file_error(path, "has column names and no rows.")
+        raise file_error(path, "has column names but no rows.")
     return {name: _join_chunks(list(parts)) for name, *parts in zip(names, *chunks)}
 
 
@@ -192,7 +192,8 @@ def _read_lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
     while line := text.readline(_MAX_LINE_LENGTH):
         if "\0" in line:
             raise file_error(
-                path, "holds NUL bytes, so it is no text, or UTF-16 without its first mark. Save it as UTF-8."
+                path,
+                "holds NUL bytes, so it is not text, or UTF-16 without its byte order mark. Save it as UTF-8.",
             )
         if len(line) >= _MAX_LINE_LENGTH:
             raise file_error(path, "has a line of more than 16 million characters.")
