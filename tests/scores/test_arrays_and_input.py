@@ -309,3 +309,14 @@ def test_the_familiar_name_of_a_score_is_answered_with_its_name_here(name, sugge
 def test_the_familiar_name_of_a_loss_is_answered_with_its_name_here(name, suggestion):
     with pytest.raises(InputError, match=f'Did you mean "{suggestion}"'):
         abstain.losses.by_name(name)
+
+
+def test_tuning_by_a_metric_follows_its_direction():
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(0, 3, (300, 4)), rng.integers(0, 4, 300)
+    metric = abstain.metrics.by_name("auroc")
+    tuned = scores.tune("energy", logits, labels, metric=metric)
+    assert tuned.value == max(value for _, value in tuned.table)
+    assert scores.tune("energy", logits, labels, metric=abstain.aurc).value == pytest.approx(
+        scores.tune("energy", logits, labels).value
+    )

@@ -243,7 +243,7 @@ def check_name(function: str, score: Any, names: Sequence[str]) -> None:
     check_choice(function, "score", score, names, familiar_names)
 
 
-def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
+def display(name: str | Score | Callable[..., Any], key: Array, /) -> Array:
     """Convert a rank key to the familiar number: a probability, a margin, a negative entropy.
 
     Scores that return their value instead of a key are left unchanged. Use the result for display only: it saturates.
@@ -411,7 +411,7 @@ class Tuning:
     name, parameter, metric : str
         The score, its parameter, and the metric that was minimised.
     best, value : float
-        The parameter with the lowest metric (the first of equals), and that metric.
+        The parameter with the best metric (the first of equals), and that metric.
     table : tuple of (parameter, metric)
         Every value that was tried, with its metric.
     score : callable
@@ -463,7 +463,7 @@ def tune(
     loss : str or callable
         A name in `abstain.losses.NAMES` or a function `f(logits, labels)`.
     metric : {"aurc", "augrc"} or callable
-        A function of (loss, confidence), lower is better.
+        A `Metric`, whose direction is taken into account, or a function of (loss, confidence), lower is better.
 
     Returns
     -------
@@ -502,7 +502,8 @@ def tune(
     for parameter_value in parameter_values:
         confidence = score(logits, probs=probs, **{score.parameter: parameter_value})
         table.append((parameter_value, float(metric_function(sample_losses, confidence))))
-    best_parameter, best_metric = min(table, key=lambda row: row[1])
+    lower_is_better = getattr(metric, "lower_is_better", True)
+    best_parameter, best_metric = min(table, key=lambda row: row[1] if lower_is_better else -row[1])
     tuned_option: dict[str, Any] = {score.parameter: best_parameter}
     return Tuning(
         name=score.name,
@@ -524,7 +525,7 @@ def _default_grid(score: Score) -> tuple[float, ...]:
     return parameter_values
 
 
-def _area(estimator: str, loss: Array, confidence: Array) -> Any:
+def _area(estimator: str, loss: Array, confidence: Array) -> Array:
     """Compute the area of all samples, of any shape, with the rank weights of `estimator`; ties accepted together."""
     backend = backend_of(loss, confidence)
     flat_loss = backend.xp.reshape(backend.asarray(loss), (-1,))

@@ -150,7 +150,7 @@ def _check_beta_and_size(
     return percentile, check_size(name, n)
 
 
-def population_weight(beta: Array, /) -> Any:
+def population_weight(beta: Array, /) -> Array:
     r"""Weight of the population's rank percentile (Proposition 1).
 
     .. math:: \alpha(\beta) = -\ln(1-\beta)
@@ -173,7 +173,7 @@ def population_weight(beta: Array, /) -> Any:
     return to_python(-np.log1p(-percentile))
 
 
-def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
+def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Array:
     r"""Bias of a sample's weight given its population rank percentile beta; near 0 is better.
 
     .. math:: E[\hat\alpha \mid \beta] + \ln(1-\beta)
@@ -225,7 +225,7 @@ def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimato
     return np.asarray(bias + 1 / n)
 
 
-def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
+def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Array:
     r"""Mean weight of a sample given its population rank percentile.
 
     .. math:: E[\hat\alpha \mid \beta]
@@ -260,7 +260,7 @@ def _squared_bias(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray
     return (weight_of_rank(rank, n, estimator) - weight_of_rank(rank, n, "harmonic")) ** 2
 
 
-def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
+def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Array:
     r"""Mean squared error of the weight of rank r, over beta ~ Beta(r, n+1-r); lower is better.
 
     .. math:: \psi'(n+1-r) - \psi'(n+1) + (\hat\alpha_r - (H_n - H_{n-r}))^2
@@ -296,7 +296,7 @@ def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -
     return to_python(variance + _squared_bias(rank, n, estimator))
 
 
-def mse_order(beta: Array, n: Array, /) -> Any:
+def mse_order(beta: Array, n: Array, /) -> Array:
     r"""The order of both mean squared errors: harmonic and log stay within constants of it.
 
     .. math:: \beta / (n(1-\beta) + 1)
@@ -321,7 +321,7 @@ def mse_order(beta: Array, n: Array, /) -> Any:
     return to_python(beta / (n * (1 - beta) + 1))
 
 
-def mean_mse_order(n: Array, /) -> Any:
+def mean_mse_order(n: Array, /) -> Array:
     r"""Average of `mse_order` over beta, which is O(ln n / n).
 
     .. math:: (n+1)\ln(n+1)/n^2 - 1/n

@@ -2,7 +2,7 @@
 
 >>> import torch
 >>> from abstain.torch import AURCLoss
->>> criterion = AURCLoss()  # where CrossEntropyLoss() stood
+>>> criterion = AURCLoss()  # instead of CrossEntropyLoss()
 >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]], requires_grad=True)
 >>> criterion(logits, torch.tensor([0, 0])).backward()
 """
@@ -16,7 +16,7 @@ from abstain.errors import import_optional
 
 import_optional("torch", "abstain.torch", "torch")
 
-# The names below are loaded on use, since the metrics need torchmetrics.
+# The names below are imported when they are first used, because the metrics need torchmetrics.
 # For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.
 if TYPE_CHECKING:
     from abstain.torch.loss import AURCLoss, LinearWarmup, aurc_loss, smooth_zero_one
@@ -48,18 +48,24 @@ __all__ = [
     "fine_tune",
     "smooth_zero_one",
 ]
-_HOMES = {
-    **dict.fromkeys(("AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"), "loss"),
-    **dict.fromkeys(("Tuned", "fine_tune"), "tuning"),
+# the module of each name; names that are not listed are in `metrics`
+_MODULE_OF_NAME = {
+    "AURCLoss": "loss",
+    "LinearWarmup": "loss",
+    "aurc_loss": "loss",
+    "smooth_zero_one": "loss",
+    "Tuned": "tuning",
+    "fine_tune": "tuning",
 }
 
-if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
+if not TYPE_CHECKING:  # hidden from type checkers, so that they report a name that does not exist
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module 'abstain.torch' has no attribute {name!r}")
-        home = _HOMES.get(name, "metrics")
-        value = globals()[name] = getattr(importlib.import_module(f"abstain.torch.{home}"), name)
+        module = importlib.import_module(f"abstain.torch.{_MODULE_OF_NAME.get(name, 'metrics')}")
+        value = getattr(module, name)
+        globals()[name] = value  # the next access does not come here
         return value
 
 
