@@ -494,7 +494,10 @@ def _check_bins_certify(name: str, metric: Metric) -> None:
 
 
 class _FixedMetric(SelectiveMetric):
-    """Base of the classes that are named after their metric."""
+    """Base of the classes that are named after their metric.
+
+    A subclass whose metric has options sets them as attributes before it calls `super().__init__`.
+    """
 
     metric_name: ClassVar[str]
     higher_is_better: ClassVar[bool]
@@ -505,14 +508,13 @@ class _FixedMetric(SelectiveMetric):
         super().__init_subclass__(**kwargs)
         cls.higher_is_better = not METRICS[cls.metric_name].lower_is_better
 
-    def __init__(self, *, metric_options: Options | None = None, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         definition = METRICS[self.metric_name]
-        defaults = {option.name: option.default for option in definition.options if not option.is_required}
-        changed_options = {
-            name: value
-            for name, value in (metric_options or {}).items()
-            if name not in defaults or value != defaults[name]
-        }
+        changed_options = {}
+        for option in definition.options:
+            value = vars(self).get(option.name, option.default)
+            if option.is_required or value != option.default:
+                changed_options[option.name] = value
         metric = definition.with_checked_options(type(self).__name__, changed_options)
         super().__init__(metric, **kwargs)
 
@@ -545,9 +547,9 @@ class AURC(_FixedMetric):
     def __init__(
         self, *, estimator: str = ESTIMATOR.default, ties: str = TIE_RULE.default, **kwargs: Any
     ) -> None:
-        super().__init__(metric_options={"estimator": estimator, "ties": ties}, **kwargs)
         self.estimator = estimator
         self.ties = ties
+        super().__init__(**kwargs)
 
 
 class EAURC(_FixedMetric):
@@ -577,9 +579,9 @@ class EAURC(_FixedMetric):
     def __init__(
         self, *, estimator: str = ESTIMATOR.default, ties: str = TIE_RULE.default, **kwargs: Any
     ) -> None:
-        super().__init__(metric_options={"estimator": estimator, "ties": ties}, **kwargs)
         self.estimator = estimator
         self.ties = ties
+        super().__init__(**kwargs)
 
 
 class NAURC(EAURC):
@@ -657,8 +659,8 @@ class RiskAtCoverage(_FixedMetric):
     metric_name = "risk_at_coverage"
 
     def __init__(self, *, coverage: float, **kwargs: Any) -> None:
-        super().__init__(metric_options={"coverage": coverage}, **kwargs)
         self.coverage = coverage
+        super().__init__(**kwargs)
 
 
 class CoverageAtRisk(_FixedMetric):
@@ -687,8 +689,8 @@ class CoverageAtRisk(_FixedMetric):
     plot_upper_bound = 1.0
 
     def __init__(self, *, risk: float, **kwargs: Any) -> None:
-        super().__init__(metric_options={"risk": risk}, **kwargs)
         self.risk = risk
+        super().__init__(**kwargs)
 
 
 class AUROC(_FixedMetric):
