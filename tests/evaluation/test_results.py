@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abstain.errors import InputError
+from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation import compare, evaluate
 
 LOSS = [0, 0, 1, 0, 1, 1]
@@ -40,3 +40,10 @@ def test_a_similar_name_is_suggested():
     comparison = compare({"large": (LOSS, CONFIDENCE), "small": (LOSS, CONFIDENCE[::-1])})
     with pytest.raises(InputError, match='Did you mean "large"'):
         comparison["Large"]
+
+
+def test_the_value_of_an_entry_is_a_number_or_an_error_with_the_reason():
+    table = evaluate(loss=[0, 0, 0, 0], confidence=[4, 3, 2, 1], metrics=["aurc", "auroc"])
+    assert table["aurc"].value == table["aurc"].estimate == 0.0
+    with pytest.raises(InfeasibleError, match="AUROC of failures of confidence"):
+        _ = table["auroc"].value

@@ -36,6 +36,7 @@ def right_calls() -> None:
     reveal_type(abstain.best_rejection(loss, confidence, cost=0.3).threshold)  # float | None
     reveal_type(abstain.evaluate(logits, [0, 1]))  # Evaluation
     reveal_type(abstain.evaluate(logits, [0, 1]).best("aurc").estimate)  # float | None
+    reveal_type(abstain.evaluate(logits, [0, 1]).best("aurc").value)  # float
     reveal_type(abstain.compare({"a": logits, "b": logits}, [0, 1]))  # Comparison
     reveal_type(abstain.expected_aurc(logits[None], [0, 1]))  # ExpectedAURC
     reveal_type(interval("aurc", loss, confidence))  # Interval

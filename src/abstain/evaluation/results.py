@@ -79,6 +79,13 @@ class Entry(_tables.Printable):
         return f"{self.label} of {self.score} ({self.loss}{where}): {self.cell}"
 
     @property
+    def value(self) -> float:
+        """The estimate as a float; raises InfeasibleError with the reason if the metric is undefined on these data."""
+        if self.estimate is None:
+            raise InfeasibleError(f"{self.label} of {self.score} ({self.loss}): {self.reason or 'undefined'}")
+        return self.estimate
+
+    @property
     def cell(self) -> str:
         """The number as a table shows it."""
         if self.estimate is None or self.low is None:
