@@ -404,8 +404,8 @@ class LoadedAnswers(LoadedColumns):
             raise self.error(
                 f"{is_outside.sum():,} of {np.isfinite(numbers).sum():,} values of `{display_name(name)}` lie outside "
                 f"0 to {scale.highest:g} (such as {numbers[is_outside][0]:g}), so the column is not a stated "
-                f"{scale_name}. Count them as missing with --outside missing, state another --scale, or leave it out to rank the "
-                f"column as it is."
+                f"{scale_name}. Count them as missing with --outside missing, state another --scale, or leave it out "
+                f"to rank the column as it is."
             )
         fractions = np.where(numbers > scale.percent_above, numbers / 100, numbers)
         return np.where(is_outside, np.nan, fractions)

@@ -110,7 +110,7 @@ class LoadedColumns:
         self.check_prediction(score_of_class_1 > boundary, name)
         meaning = "probability" if kind == "probs" else "log-odds"
         message = f"{display_name(self.source.path)}: `{name}` is taken for the {meaning} of class 1 of a binary model."
-        warnings.warn(message, AbstainWarning, stacklevel=5)
+        warnings.warn(message, AbstainWarning, stacklevel=6)
         if kind == "probs":
             return np.stack([1 - score_of_class_1, score_of_class_1], axis=1)
         return np.stack([-score_of_class_1 / 2, score_of_class_1 / 2], axis=1)
@@ -166,7 +166,7 @@ class LoadedColumns:
             f"{display_name(self.source.path)}: rows of probabilities were divided by their sums, which are off by up "
             f"to {largest_deviation:.2g} (rounded numbers?)."
         )
-        warnings.warn(message, AbstainWarning, stacklevel=4)
+        warnings.warn(message, AbstainWarning, stacklevel=5)
         return np.asarray(probs / row_sums)
 
     def check_verdict(self, is_wrong: np.ndarray, is_known: Any = True) -> None:

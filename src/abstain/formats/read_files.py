@@ -194,42 +194,58 @@ def make_predictions(
         # Task and epoch make ids distinct, and serve nothing else.
         used_roles = _CLASS_SCORE_ROLES if "ids" in roles else _CLASS_SCORE_ROLES - {"task", "epoch"}
         options.check("class scores", used_roles | {scores_role})
-        roles[scores_role] = order_by_stated_classes(roles[scores_role], classes)
     else:
         options.check("a plain table", _TABLE_ROLES, has_labels="labels" in roles)
         if labels is not None and "confidence" in roles:
             raise file_error(
                 source.path, "--labels needs class scores or a column of predictions (-c prediction=NAME)."
             )
-    selected_rows, columns_used = select_rows(source, rules)
-    ids = source.columns[roles.pop("ids").names[0]] if "ids" in roles else None
-    values = {role: source.load(role, role_columns) for role, role_columns in roles.items()}
+    second_file_labels = None if labels is None else _load_labels(labels, limits)
+    fields = _load_fields(options, roles, second_file_labels)
     if labels is not None:
-        values["labels"] = _load_labels(labels, limits)
-    stated_classes = classes or _list_class_names(values.pop("classes", None)) or source.classes
+        fields["used"]["labels"] = display_name(Path(labels).name)
+    return Predictions(name, path, source.format, **fields)
+
+
+def _load_fields(
+    options: _UserOptions, roles: dict[str, RoleColumns], second_file_labels: Values | None
+) -> dict[str, Any]:
+    """Load class scores or a plain table, and return the fields of `Predictions`.
+
+    `roles` maps each role to its columns. `second_file_labels` are the labels of a second file, or None; they replace
+    those of the file.
+    """
+    source = options.source
+    scores_role = options.scores_role
+    if scores_role:
+        roles = {**roles, scores_role: order_by_stated_classes(roles[scores_role], options.classes)}
+    selected_rows, columns_used = select_rows(source, options.rules)
+    ids = source.columns[roles["ids"].names[0]] if "ids" in roles else None
+    loaded_roles = {role: role_columns for role, role_columns in roles.items() if role != "ids"}
+    values = {role: source.load(role, role_columns) for role, role_columns in loaded_roles.items()}
+    if second_file_labels is not None:
+        values["labels"] = second_file_labels
+    stated_classes = options.classes or _list_class_names(values.pop("classes", None)) or source.classes
     if selected_rows is not None:
         values = take_rows(source, values, selected_rows)
         ids = None if ids is None else ids.rows(selected_rows)
-    if ids is not None:
-        ids = _distinct_ids(ids, values)
     column_classes = roles[scores_role].suffixes if scores_role else ()
     loaded_columns = LoadedColumns(
         source=source,
-        roles=roles,
+        roles=loaded_roles,
         values=values,
         classes=stated_classes or column_classes,
-        stated=stated,
-        tolerance=tolerance,
+        stated=options.stated,
+        tolerance=options.tolerance,
         has_stated_classes=bool(stated_classes),
     )
     if scores_role:
         fields = loaded_columns.class_score_fields(scores_role)
     else:
         fields = loaded_columns.plain_table_fields()
-    used = {role: str(roles[role]) for role in values if role in roles} | columns_used
-    if labels is not None:
-        used["labels"] = display_name(Path(labels).name)
-    return Predictions(name, path, source.format, used=used, ids=ids, **fields)
+    fields["ids"] = None if ids is None else _distinct_ids(ids, values)
+    fields["used"] = {role: str(loaded_roles[role]) for role in values if role in loaded_roles} | columns_used
+    return fields
 
 
 def _distinct_ids(ids: Column, values: Mapping[str, Values]) -> Column:
