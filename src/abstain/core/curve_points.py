@@ -11,22 +11,20 @@ from __future__ import annotations
 import numpy as np
 
 from abstain._arrays import Array, Namespace
+from abstain.core.rounding import AREA_ROUNDING, FLOAT32_ROUNDING, SHARE_ROUNDING
 from abstain.core.rows import Rows, safe_divide
 from abstain.errors import InfeasibleError
-
-# relative; more than a running sum of ten million weights is off, less than one sample of as many
-_ROUNDING = 1e-11
 
 
 def reaches(share: Array, requested: Array | float) -> Array:
     """Is `share`, a quotient of sums, at least `requested`, but for rounding?"""
-    rounding = _ROUNDING if "64" in str(getattr(share, "dtype", "64")) else 1e-6
+    rounding = SHARE_ROUNDING if "64" in str(getattr(share, "dtype", "64")) else FLOAT32_ROUNDING
     return share >= requested - rounding * abs(requested)
 
 
 def exceeds(value: Array, best: Array) -> Array:
-    """Is `value` larger than `best`, but for rounding? (A running sum of ten million equal losses is off by 1e-10.)"""
-    rounding = 1e-10 if "64" in str(getattr(value, "dtype", "64")) else 1e-6
+    """Is `value` larger than `best`, but for rounding?"""
+    rounding = AREA_ROUNDING if "64" in str(getattr(value, "dtype", "64")) else FLOAT32_ROUNDING
     return value - best > rounding * abs(value)
 
 
@@ -46,13 +44,13 @@ def naurc_undefined(estimator: str) -> InfeasibleError:
 
 def mass_for_share(xp: Namespace, total: Array, share: float, whole: bool) -> Array:
     """The smallest mass that `reaches` a share of the total; a whole number where all masses are whole."""
-    mass = share * total * (1 - _ROUNDING)
+    mass = share * total * (1 - SHARE_ROUNDING)
     return xp.ceil(mass) if whole else mass
 
 
 def cheapest(costs: np.ndarray) -> int:
     """Index of the smallest cost; the last one of those that are equal but for rounding."""
-    return int(np.flatnonzero(costs <= costs.min() + _ROUNDING * np.abs(costs).max())[-1])
+    return int(np.flatnonzero(costs <= costs.min() + SHARE_ROUNDING * np.abs(costs).max())[-1])
 
 
 def first_row(rows: Rows, condition: Array) -> Array:

@@ -35,6 +35,7 @@ from abstain.core.area_estimators import (
     zero_one_oracle_rows,
 )
 from abstain.core.curve_points import count_found
+from abstain.core.rounding import SHARE_ROUNDING
 from abstain.core.rows import CHUNK, Ranking, Rows, diff_from, make_row_sum, rank_confidences, safe_divide
 
 PIECE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
@@ -257,7 +258,7 @@ class PartialArea(Area):
         A row that ends at the lower coverage lies above it, and one that ends at the upper coverage holds it.
         """
         total_mass = float(rows.total_mass[0])
-        rounding = 1e-11
+        rounding = SHARE_ROUNDING
         low_mass = self.low * total_mass * (1 + rounding)
         high_mass = self.high * total_mass * (1 - rounding)
         mass_above = float(rows.accepted_mass[0] - rows.mass[0])

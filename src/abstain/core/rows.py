@@ -258,9 +258,9 @@ class Blocks:
             graded=graded[::-1],
         )
 
-    def merge(self, *others: Blocks) -> Blocks:
+    def merge(self, *more_blocks: Blocks) -> Blocks:
         """The table of all samples of several tables; the order of merging changes sums only by rounding."""
-        tables = (self, *others)
+        tables = (self, *more_blocks)
         confidence = np.concatenate([table.confidence for table in tables])
         order = np.argsort(confidence, kind="stable")
         distinct, starts = np.unique(confidence[order], return_index=True)
@@ -275,9 +275,9 @@ class Blocks:
     def in_units(self) -> Blocks:
         """The table with weights divided by a unit: the common weight if all are equal, else a power of two."""
         mean_weight = self.mass / self.count
-        all_equal = np.allclose(mean_weight, mean_weight[0], rtol=SUM_ROUNDING, atol=0) and np.allclose(
-            self.w2 * self.count, self.mass**2, rtol=SUM_ROUNDING, atol=0
-        )
+        rows_agree = np.allclose(mean_weight, mean_weight[0], rtol=SUM_ROUNDING, atol=0)
+        samples_agree = np.allclose(self.w2 * self.count, self.mass**2, rtol=SUM_ROUNDING, atol=0)
+        all_equal = rows_agree and samples_agree
         largest = float(np.sqrt(self.w2.max()))
         unit = float(mean_weight[0]) if all_equal else 2.0 ** math.floor(math.log2(largest))
         if unit == 1:

@@ -223,18 +223,18 @@ def odds_of(
     into_z = _out_keyword(z if in_place else None)
     into_buffer = _out_keyword(buffers[0])
     if kind == "probs":
-        others = _replace_winner(xp, z, winner, 0.0, axis, in_place)
-        second = xp.max(others, axis=axis)
+        without_winner = _replace_winner(xp, z, winner, 0.0, axis, in_place)
+        second = xp.max(without_winner, axis=axis)
         has_one_class = second == 0
         base = xp.expand_dims(xp.where(has_one_class, top, second), axis=axis)
-        ratio = xp.divide(others, base, **into_z)
+        ratio = xp.divide(without_winner, base, **into_z)
         is_positive = ratio > 0
         x = xp.log(xp.where(is_positive, ratio, xp.ones_like(ratio)), **into_buffer)
         x = xp.where(is_positive, x, xp.full_like(x, -float("inf"))) / temperature
         ratio = ratio if temperature == 1 else xp.exp(x, **into_z)
     else:
-        others = _replace_winner(xp, z, winner, -float("inf"), axis, in_place)
-        second = xp.max(others, axis=axis)
+        without_winner = _replace_winner(xp, z, winner, -float("inf"), axis, in_place)
+        second = xp.max(without_winner, axis=axis)
         has_one_class = xp.isinf(top - second)
         base = xp.expand_dims(xp.where(has_one_class, top, second), axis=axis)
         x = xp.subtract(z, base, **into_z)

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.core.influence import PIECE, AcceptedLossArea, Area, AreaUnderCurve, MetricDerivative, dot
+from abstain.core.rounding import SUM_ROUNDING
 from abstain.core.rows import (
     Blocks,
     Ranking,
@@ -40,7 +41,6 @@ from abstain.core.rows import (
 )
 from abstain.core.sorting import is_zero_one
 
-_ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
 _PAIRS = {p: [(i, j) for i, j, _ in triples] for p, triples in _TRIPLES.items()}
 # sums of weights of 1: the lower powers are among the fourth
@@ -364,7 +364,7 @@ class Totals(NamedTuple):
         if not math.isfinite(l * l3 * l2):
             return self  # sums of huge losses overflow and tell nothing
         size = l2 / l
-        all_alike = size * self.W * (1 - 1e-12) <= self.S
+        all_alike = size * self.W * (1 - SUM_ROUNDING) <= self.S
         if all_alike or l * l3 - l2**2 > 1e-11 * l2**2:
             return self
         wrong = self.squares[1] / size
@@ -433,7 +433,7 @@ def combined(every: Stretch, area: Area, metric: MetricDerivative) -> InfluenceS
         i, j, r = _EXPONENTS[p]
         terms = _WAYS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
         total = float(np.sum(terms))
-        return total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0
+        return total / W**p if total > SUM_ROUNDING * float(np.sum(np.abs(terms))) else 0.0
 
     loss, ranked_loss, square, ranked_square, twice_ranked_square = every.weights.T
     if area.weighs_by_rank and k != 0:

@@ -20,6 +20,7 @@ from abstain._check import check_repetitions, repetitions_error
 from abstain.core import area_estimators, curve_points, sorting
 from abstain.core.area_estimators import area_terms
 from abstain.core.influence import AcceptedLossArea, AreaUnderCurve, BestArea
+from abstain.core.rounding import SUM_ROUNDING, WHOLE_NUMBER_ROUNDING
 from abstain.core.rows import Rows, iterate_rows, rank_confidences, read_by_confidence
 from abstain.core.stretch import Table, Totals, plain_table, table_of_sums, tables, tables_by
 from abstain.core.tally import Tally
@@ -38,7 +39,6 @@ from abstain.metrics.points import RiskCoverageCurve
 _MAX_PIECES = 16  # pieces that the sums of one range are made of
 _PIECE_SAMPLES = 1 << 16  # at least this many samples in a piece: their columns stay in cache
 _MAX_EXACT_TERMS = 1 << 16  # up to here a sum is added up term by term; its closed form would lose digits
-_ROUNDING = 1e-12  # relative error of a sum of masses
 NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
 PointKey = tuple[str, float]  # name of a point metric and its cut, such as ("risk_at_coverage", 0.9)
 
@@ -256,7 +256,7 @@ def _area_one_by_one(row: Rows, w: float, estimator: str) -> float:
         mean_rule = (m * S + L * (m + w) / 2) / float(row.total_mass[0])
         return 2 * mean_rule if estimator == "2sele" else mean_rule
     count = m / w
-    if count <= _MAX_EXACT_TERMS and math.isclose(count, round(count), rel_tol=1e-9):
+    if count <= _MAX_EXACT_TERMS and math.isclose(count, round(count), rel_tol=WHOLE_NUMBER_ROUNDING):
         j = np.arange(1, round(count) + 1)
         return float(np.sum(w * (S + j * (L / count)) / (N + j * w)))
     return L + (S - N * L / m) * float(digamma((N + m) / w + 1) - digamma(N / w + 1))
@@ -293,7 +293,7 @@ def _add_up_tables(
         terms = [part.stretches[area].terms for part in request_parts if area in part.stretches]
         area_sums.append(error_size * math.fsum(terms))
     point_intervals: dict[PointKey, Interval] = {}
-    is_whole_set = position.mass_above == 0 and accepted_mass >= position.total.W * (1 - _ROUNDING)
+    is_whole_set = position.mass_above == 0 and accepted_mass >= position.total.W * (1 - SUM_ROUNDING)
     if is_whole_set and position.total.n > 1:
         # send the intervals of the points, not the many readings that they are made of
         for evidence_request, request_parts in zip(request.evidence_requests, parts):
@@ -351,7 +351,7 @@ def _select_curve_points(rows: Rows, request: EngineRequest, labels: RowLabels |
     step = total_mass / request.curve_points
     mass_above = float(rows.accepted_mass[0] - rows.mass[0])
     is_selected = np.diff(np.floor(rows.accepted_mass / step), prepend=math.floor(mass_above / step)) > 0
-    if mass_above <= _ROUNDING * total_mass:
+    if mass_above <= SUM_ROUNDING * total_mass:
         is_selected[0] = True
     if curve_points.reaches(rows.accepted_mass[-1] / total_mass, 1.0):
         is_selected[-1] = True

@@ -16,6 +16,7 @@ from abstain._check import check_choice, check_fraction
 from abstain.core import confidence_bins
 from abstain.core.curve_points import mass_for_share
 from abstain.core.influence import MetricDerivative
+from abstain.core.rounding import SUM_ROUNDING
 from abstain.core.rows import rows_from_blocks
 from abstain.core.stretch import Table, combined, stacked, stretch_of
 from abstain.engines import histogram
@@ -83,7 +84,7 @@ def certified(bracket: confidence_bins.Bracket) -> Certified:
 
 def _without_rounding(estimate: float, low: float, high: float) -> Certified:
     """Bounds of a mean of losses of at least 0; a lower bound that is rounding error alone becomes 0."""
-    return Certified(estimate, 0.0 if low < _ROUNDING * high else low, high)
+    return Certified(estimate, 0.0 if low < SUM_ROUNDING * high else low, high)
 
 
 def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Certified:
@@ -148,7 +149,6 @@ def curve(table: Histogram, largest_loss: float | None) -> CertifiedCurve:
     )
 
 
-_ROUNDING = 1e-12  # relative; sums of ten million weights are off by less
 _CHUNK = 1 << 22  # samples sorted at a time
 _BUFFER = 1 << 15  # samples; small updates are collected up to this number before they are sorted
 _MAGIC = b"abstain.Sketch."  # how stored bytes begin

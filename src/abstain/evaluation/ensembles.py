@@ -9,6 +9,7 @@ import numpy as np
 
 from abstain._arrays import Array, to_host
 from abstain._check import check_fraction, labels_to_indices
+from abstain.core.rounding import SUM_ROUNDING
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
@@ -270,7 +271,7 @@ def _mean_curve(members: list[LossAndConfidence]) -> CurveLine:
     total_risk = np.zeros(_CURVE_POINTS)
     for loss, confidence in members:
         curve = risk_coverage_curve(loss, confidence)
-        place = np.searchsorted(curve.coverage, coverages * (1 - 1e-12))
+        place = np.searchsorted(curve.coverage, coverages * (1 - SUM_ROUNDING))
         total_risk += curve.risk[np.minimum(place, len(curve.risk) - 1)]
     mean_risk = total_risk / len(members)
     return CurveLine("mean of members", tuple(coverages.tolist()), tuple(mean_risk.tolist()))

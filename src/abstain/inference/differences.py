@@ -336,12 +336,12 @@ def compared(
     scale: Scale,
     level: float,
     paired: bool,
-    known: tuple[Joint, Any] | None = None,
+    known_sums: tuple[Joint, Any] | None = None,
 ) -> Tests:
     """Test the differences `sides[a[k]] - sides[b[k]]` of several pairs as one family.
 
-    `paired` says that all sides are on the same units. Pass `known`, the joint sums and the number of units, if they
-    were computed elsewhere; there must then be only one pair.
+    `paired` says that all sides are on the same units. Pass `known_sums`, the joint sums and the number of units, if
+    they were computed elsewhere; there must then be only one pair.
     """
     estimate = np.asarray([side.estimate for side in sides])
     magnitude = _magnitudes(sides)
@@ -349,7 +349,7 @@ def compared(
     difference = estimate[a] - estimate[b]
     pair_magnitude = magnitude[a] + magnitude[b]
 
-    contrasts = _contrasts(sides, a, b, scale, centre, paired, known)
+    contrasts = _contrasts(sides, a, b, scale, centre, paired, known_sums)
     standard_error, low, high, p_value = np.empty((4, len(a)))
     for group in contrasts:
         standard_error[group.pairs] = group.standard_error
@@ -425,7 +425,7 @@ def _contrasts(
     scale: Scale,
     centre: np.ndarray,
     paired: bool,
-    known: tuple[Joint, Any] | None,
+    known_sums: tuple[Joint, Any] | None,
 ) -> list[_Contrast]:
     """Sort the pairs (a, b) by scale: on the metric's scale where it is defined for both sides, else on the plain one.
 
@@ -439,7 +439,7 @@ def _contrasts(
             continue
         i = a[pairs]
         j = b[pairs]
-        joint, units = known or _joint(sides, i, j, scale_of_pairs, centre, paired)
+        joint, units = known_sums or _joint(sides, i, j, scale_of_pairs, centre, paired)
         group = _Contrast(
             pairs=pairs,
             standard_error=joint.error,

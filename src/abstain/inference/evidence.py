@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from abstain.core.influence import Area
+from abstain.core.rounding import SHARE_ROUNDING
 from abstain.core.stretch import Stretch, Table, Totals, added_up, combined, stacked, stretches_of
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference import limits, point_limits
@@ -32,8 +33,6 @@ from abstain.metrics.definitions import ESTIMATOR, TIE_RULE
 from abstain.metrics.limit_rules import note_on_few_draws
 from abstain.metrics.metric import Metric, PointMetric
 from abstain.metrics.summaries import EstimateSpread, Limits, SampleSummary
-
-_ROUNDING = 1e-11  # as in curve_points.reaches: a share that is short by rounding alone is reached
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def summarise_part(table: Table, totals: Totals, request: Request) -> PartSummar
     rows = table.rows
     mass_within_risk = {}
     for risk in request.risks:
-        largest_loss = risk / totals.error_size * (1 + _ROUNDING) * rows.accepted_mass
+        largest_loss = risk / totals.error_size * (1 + SHARE_ROUNDING) * rows.accepted_mass
         within = np.flatnonzero(largest_loss >= rows.accepted_loss)
         mass_within_risk[risk] = float(rows.accepted_mass[within[-1]]) if len(within) else 0.0
     return PartSummary(stretches, sums, readings, mass_within_risk)
@@ -216,8 +215,8 @@ def _read_positions(
         else:
             along = rows.accepted_mass
             start = mass_above
-        requested = np.maximum(masses.reshape(-1), 0.0) * (1 - _ROUNDING)
-        is_inside = (requested <= along[-1]) & (requested >= start * (1 - 4 * _ROUNDING))
+        requested = np.maximum(masses.reshape(-1), 0.0) * (1 - SHARE_ROUNDING)
+        is_inside = (requested <= along[-1]) & (requested >= start * (1 - 4 * SHARE_ROUNDING))
         inside = np.flatnonzero(is_inside)
         row = np.searchsorted(along, requested[inside])
         columns = [rows.mass[row], *(running[id(column)][row] for column in table.columns)]
@@ -455,7 +454,7 @@ def _limits_at_coverage(
     totals = evidence.totals
     whole = whole_set(totals)
     readings = evidence.readings[0].at([evidence.request.coverages.index(coverage)])
-    if coverage * (1 - _ROUNDING) > totals.W / whole.mass:
+    if coverage * (1 - SHARE_ROUNDING) > totals.W / whole.mass:
         raise InfeasibleError(
             f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
             f"accepted. Ask for at most the share that was answered."

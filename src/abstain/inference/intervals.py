@@ -11,6 +11,7 @@ import numpy as np
 from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, repetitions_error
 from abstain.core.area_estimators import Estimator, Ties
+from abstain.core.rounding import SHARE_ROUNDING, SUM_ROUNDING
 from abstain.core.rows import Blocks
 from abstain.core.sorting import argsort_descending
 from abstain.core.stretch import table_of_blocks, totals_of
@@ -270,7 +271,7 @@ def _design_effect(units: Units, influences: np.ndarray) -> float:
     effects = unit_effects(influences, units)
     independent_effects = unit_effects(influences, units._replace(clusters=None, strata=None))
     largest_effect = units.total * np.abs(independent_effects).max()
-    if largest_effect <= 1e-12 * np.abs(units.loss).max():  # rounding alone
+    if largest_effect <= SUM_ROUNDING * np.abs(units.loss).max():  # rounding alone
         return 1.0
     inflation = len(effects) / (len(effects) - 1) if units.clusters is not None else 1.0
     variance = inflation * float(effects @ effects)
@@ -297,7 +298,7 @@ def _influence_at_cut(units: Units, value: float) -> np.ndarray:
     counted_mass = np.cumsum((weight * counted)[order])
     whole_mass = counted_mass[-1] if counts_right else units.total
     requested_share = value if metric.cut_at == "risk" else metric.cut
-    cut_place = np.searchsorted(counted_mass, requested_share * whole_mass * (1 - 1e-11))
+    cut_place = np.searchsorted(counted_mass, requested_share * whole_mass * (1 - SHARE_ROUNDING))
     cut_confidence = confidence[order[min(int(cut_place), len(loss) - 1)]]
     is_accepted = (confidence >= cut_confidence).astype(np.float64)
     coverage = is_accepted.mean()

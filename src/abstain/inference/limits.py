@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain.core.rounding import SUM_ROUNDING, WHOLE_NUMBER_ROUNDING
 from abstain.core.stretch import InfluenceSums
 from abstain.inference.records import Interval
 from abstain.metrics.limit_rules import note_on_few_draws
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import EstimateSpread, Limits, SampleSummary, Scale
 
-_ROUNDING = 1e-9
 _METHODS_ON_OWN_SCALE = (None, "logit", "jackknife")  # the others name the scale
 
 
@@ -159,7 +159,7 @@ def _interval_in_error_units(
     else:
         scale = Scale(str(method))
     estimate = spread.estimate
-    rounding = 1e-12 * max(abs(estimate), abs(sample.risk))
+    rounding = SUM_ROUNDING * max(abs(estimate), abs(sample.risk))
     if spread.standard_error <= rounding:
         spread = spread._replace(variance=0.0)
     is_ideal_order = rule.zero_is_ideal and abs(estimate) <= rounding
@@ -229,7 +229,7 @@ def clip_to_range(metric: Metric, sample: SampleSummary, limits: Limits, estimat
     Some estimators ("2sele") can leave the range themselves; their limits are returned unchanged.
     """
     smallest, largest = metric.range_for(sample.is_zero_one, sample.has_negative_loss)
-    if not smallest - _ROUNDING <= estimate <= largest + _ROUNDING:
+    if not smallest - WHOLE_NUMBER_ROUNDING <= estimate <= largest + WHOLE_NUMBER_ROUNDING:
         return limits
     low, high = limits
     return min(max(smallest, low), largest), max(min(largest, high), smallest)

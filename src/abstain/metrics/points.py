@@ -12,7 +12,7 @@ from abstain._arrays import Array, ArrayLike, float_dtype, is_concrete, to_host
 from abstain._check import check_fraction, check_nonnegative, check_risk
 from abstain.core import curve_points
 from abstain.core.rows import Rows, rows_from_sorted, sort_samples
-from abstain.core.sorting import rank_samples
+from abstain.core.sorting import mark_run_ends, rank_samples
 from abstain.errors import InfeasibleError, InputError
 from abstain.metrics._sample import Sample, by_group, prepare
 from abstain.metrics.definitions import MAX_REJECTION, TPR
@@ -157,7 +157,7 @@ def _on_host(sample: Sample) -> tuple[Array, Array, Array, Array]:
 def _on_device(sample: Sample) -> tuple[Array, Array, Array, Array]:
     xp = sample.backend.xp
     loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
-    ends = xp.concat([ranked[1:] != ranked[:-1], xp.ones_like(ranked[:1], dtype=xp.bool)])
+    ends = mark_run_ends(ranked, xp)
     rows = rows_from_sorted(xp, loss, ends, weight)
     kept = xp.nonzero(rows.mass > 0)[0]
     return (

@@ -13,6 +13,7 @@ import numpy as np
 
 from abstain.core.curve_points import cheapest as position_of_least_cost
 from abstain.core.curve_points import reaches
+from abstain.core.rounding import SUM_ROUNDING
 from abstain.thresholds import testing
 from abstain.thresholds.calibration import Calibration, Candidates, ClusteredSamples
 
@@ -184,7 +185,7 @@ def empirical(calibration: Calibration, risk: float) -> Selection:
     """The largest coverage whose risk on the calibration data is at most `risk`: a description, not a promise."""
     block_stops = calibration.ranked.row_stops()
     allowed_loss = risk * calibration.ranked.accepted_mass[block_stops]
-    is_allowed = calibration.ranked.accepted_loss[block_stops] <= allowed_loss * (1 + 1e-12)
+    is_allowed = calibration.ranked.accepted_loss[block_stops] <= allowed_loss * (1 + SUM_ROUNDING)
     return _choose_on_curve(calibration, is_allowed, block_stops)
 
 
