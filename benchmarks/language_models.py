@@ -77,7 +77,13 @@ def best_signals(found: list[Model]) -> str:
         rows.append(
             f"| {name} | {len(have)} | {first} | {alone} | {worst} | {np.median(naurc):.2f} | {useless} |"
         )
-    head = ["signal", "models", "lowest AURC", "of these told apart from all others", "worst, told apart"]
+    head = [
+        "signal",
+        "models",
+        "lowest AURC",
+        "significantly lowest",
+        "highest, significantly above the lowest",
+    ]
     return table([*head, "median NAURC", "no better than chance"], rows)
 
 
@@ -101,7 +107,7 @@ def flips(found: list[Model]) -> tuple[int, int, int, str]:
             token = abstain.aurc(m.loss, m.signals[b])
             example = (
                 f"GPT-4.1-mini states {values} different numbers\nin {len(m.loss):,} answers: sorting and cumulating "
-                f"gives an AURC between {low:.3f} and {high:.3f}, depending on the\norder of the rows; with ties "
+                f"gives an AURC between {low:.3f} and {high:.3f}, depending on the\norder of the rows. With ties "
                 f"together it is {together:.3f}, in random order {random:.3f}; by token probability {token:.3f}."
             )
     return len(both), changed, sides, example
@@ -137,8 +143,8 @@ def certified(found: list[Model]) -> str:
                 broken += bool(m.loss[later][taken].mean() > risk)
             median = f"{np.median(shares):.0%}" if shares else "–"
             rows.append(f"| {signal} | {risk:.0%} | {kept} of {len(have)} | {median} | {broken} |")
-    head = ["signal", "error rate promised", "models with a threshold", "median share answered, later"]
-    return table([*head, "above the promise, later"], rows)
+    head = ["signal", "guaranteed error rate", "models with a threshold", "median share answered"]
+    return table([*head, "above the guaranteed rate"], rows)
 
 
 def page(folder: Path) -> str:
@@ -146,25 +152,28 @@ def page(folder: Path) -> str:
     both, changed, sides, example = flips(found)
     answered = [m.log.unanswered for m in found]
     refused = f"{sum(x > 0 for x in answered)} of them left questions unanswered, at most {max(answered):.1%}"
-    return f"""{len(found)} models with at least one usable signal on the same {len(found[0].loss):,} questions of
-MMLU-Pro; {refused}. An unanswered question is
-wrong and ranked last.
+    return f"""{len(found)} models have at least one usable signal on the same {len(found[0].loss):,} questions of
+MMLU-Pro. {refused}. An unanswered question counts as
+wrong and is ranked last.
 
-**Which signal is best?** AURC by each signal of a model, on the same answers, paired tests corrected after Holm:
+**Which signal is best?** The table compares the AURC of each signal of a model, on the same answers, by paired
+tests with Holm's correction:
 
 {best_signals(found)}
 
-NAURC is 0 for the best possible ranking and 1 for a random one; "no better than chance": its 95% interval reaches 1.
+NAURC is 0 for the best possible ranking and 1 for a random one. "No better than chance" means that its 95% interval
+reaches 1.
 
-**Do ties decide?** Of {both} models that have both, the verdict between the stated number and the token probability
-changes with the rule for ties for {changed}; for {sides} even the sign of the difference does. {example}
+**How much do ties matter?** {both} models have both a stated number and a token probability. For {changed} of them, the
+verdict between the two depends on the rule for ties; for {sides}, even the sign of the difference does. {example}
 
-**What does a certified threshold buy?** Chosen on half of the questions with probability {1 - DELTA:.0%} of keeping its
-promise, used on the other half:
+**How many questions can a model answer with a guarantee?** The threshold is chosen on half of the questions, with a
+guarantee that holds with probability {1 - DELTA:.0%}, and used on the other half:
 
 {certified(found)}
 
-"Above the promise" is the error rate seen on the other half, which has its own sampling error.
+The last column counts models whose error rate on the other half is above the guaranteed one. That half has its own
+sampling error.
 """
 
 

@@ -228,9 +228,9 @@ _RECIPE_NAMES = {
     "scratch": "control: from scratch, as many epochs as start and tuning",
 }
 _PAIR_NAMES = {
-    ("average_half", "average_ce"): "half AURC loss beside cross-entropy alone, both averaged",
-    ("average_ce", "scratch"): "cross-entropy averaged beside the control",
-    ("harmonic", "ce"): "AURC loss beside cross-entropy, both at 1e-3",
+    ("average_half", "average_ce"): "half AURC loss against cross-entropy alone, both averaged",
+    ("average_ce", "scratch"): "cross-entropy averaged against the control",
+    ("harmonic", "ce"): "AURC loss against cross-entropy, both at 1e-3",
 }
 
 
@@ -254,11 +254,11 @@ def _setting(runs: Runs) -> str:
         (r["trained_on"], r["held_out_images"], r["recipe"]["epochs"]) for r in starts
     }
     return (
-        f"{len(every)} runs on an {cards}, {days}. Starts: {epochs} epochs on {trained:,} images to the end of their "
-        f"schedule.\nRecipes: {' or '.join(map(str, sorted(tuned)))} epochs more on the same images, the last epoch "
-        f"counts. Neither the {held_out:,} images held out\nnor the test set selects anything. 0/1 AURC of the maximum "
-        "softmax on the test set, x1e3; change: mean over seeds of\ntuned / start - 1, each seed beside its own start, "
-        "with Student's 95% interval.\n"
+        f"{len(every)} runs on an {cards}, {days}. Starting networks: {epochs} epochs on {trained:,} images, a full "
+        f"schedule.\nRecipes: {' or '.join(map(str, sorted(tuned)))} more epochs on the same images; the last epoch is "
+        f"used. Nothing is selected on the {held_out:,} held-out\nimages or on the test set. AURC is that of 0/1 loss "
+        "and maximum softmax on the test set, x1e3. Change is the mean over seeds of\ntuned / start - 1, each seed "
+        "against its own start, with Student's 95% interval.\n"
     )
 
 
@@ -288,7 +288,7 @@ def _beside_each_other(runs: Runs, ranks: Ranks) -> str:
                 held_out = _beside(methods, a, b, part="held_out")
                 rows.append([title, network_name(network), cell, percent(*over) if over else "", held_out])
                 title = ""
-    titles = ["one recipe beside another", "network", "test AURC, over seeds", "over test images"]
+    titles = ["one recipe against another", "network", "test AURC, over seeds", "over test images"]
     return _markdown([*titles, "held-out AURC, over seeds"], rows)
 
 
