@@ -162,6 +162,7 @@ _WITH_CLUSTERS = (
     "test_cluster",
     "test_evaluating",
     "test_files",
+    "test_finish",
     "test_groups",
     "test_one_error_bar",
     "test_progress",

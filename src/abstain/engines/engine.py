@@ -110,8 +110,9 @@ class Engine:
             What the engine reads. All: a file, a folder, a glob or a list of Parquet, Arrow (feather, ipc) or CSV
             files (Spark: Parquet or CSV), which every worker can read. Dask: also a Dask DataFrame, or futures of
             pandas frames or Arrow tables. Spark: also a DataFrame.
-        metrics : names, "all", optional
-            As in `abstain.evaluate`: "aurc", "aurc:loo", "risk_at_coverage@0.9".
+        metrics : names, metrics, "all", optional
+            As in `abstain.evaluate`: "aurc", "aurc:loo", "risk_at_coverage@0.9", or a `Metric` of your own. That needs
+            the table of distinct confidences in the memory of one process, about 100 bytes each.
         level : float
             Confidence level of the intervals.
         **options
@@ -169,9 +170,12 @@ class Engine:
             curves=curves,
             from_samples=lambda key, metric: answers[key].interval_beyond_evidence(metric),
         )
-        return replace(
-            table, entries=tuple(_explain_missing_interval(entry, answers) for entry in table.entries)
-        )
+        shown_metrics = requested_metrics or [*metrics_for(None, True), *metrics_for(None, False)]
+        metric_of_key = {metric.key: metric for metric in shown_metrics}
+        entries = [
+            _explain_missing_interval(entry, metric_of_key[entry.metric], answers) for entry in table.entries
+        ]
+        return replace(table, entries=tuple(entries))
 
     def aurc(
         self,
@@ -471,10 +475,10 @@ class Engine:
         return evaluate_data
 
 
-def _explain_missing_interval(entry: Entry, answers: Mapping[Key, Answer]) -> Entry:
+def _explain_missing_interval(entry: Entry, metric: Metric, answers: Mapping[Key, Answer]) -> Entry:
     """Replace the reason of an entry without an interval whose oracle would need the samples themselves."""
     total = answers[entry.score, entry.loss, entry.group].total
-    needs_samples = by_name(entry.metric).needs.order_by_loss and not total.in_error_units().zero_one
+    needs_samples = metric.needs.order_by_loss and not total.in_error_units().zero_one
     if needs_samples and entry.low is None:
         return replace(entry, reason=NO_SPREAD)
     return entry

@@ -21,8 +21,16 @@ from abstain.core import area_estimators, curve_points, sorting
 from abstain.core.area_estimators import area_terms
 from abstain.core.influence import AcceptedLossArea, AreaUnderCurve, BestArea
 from abstain.core.rounding import SUM_ROUNDING, WHOLE_NUMBER_ROUNDING
-from abstain.core.rows import Rows, iterate_rows, rank_confidences, read_by_confidence
-from abstain.core.stretch import Table, Totals, plain_table, table_of_sums, tables, tables_by
+from abstain.core.rows import Blocks, Rows, iterate_rows, rank_confidences, read_by_confidence
+from abstain.core.stretch import (
+    Table,
+    Totals,
+    plain_table,
+    table_of_blocks,
+    table_of_sums,
+    tables,
+    tables_by,
+)
 from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
 from abstain.engines.ranges import COUNT, Columns, Survey
@@ -30,7 +38,7 @@ from abstain.engines.read import Fields
 from abstain.errors import InputError
 from abstain.evaluation.table import requests_for
 from abstain.inference import evidence
-from abstain.inference.evidence import Evidence, PartSummary, Request
+from abstain.inference.evidence import Evidence, PartSummary, Request, request_for
 from abstain.inference.records import Interval
 from abstain.metrics.definitions import ESTIMATOR, METRICS, TIE_RULE
 from abstain.metrics.metric import Metric, PointMetric
@@ -47,7 +55,10 @@ PointKey = tuple[str, float]  # name of a point metric and its cut, such as ("ri
 class EngineRequest:
     """What an engine has to compute.
 
-    `evidence_requests` name areas and points, one request for each estimator and rule for ties.
+    `evidence_requests` name areas and points, one request for each estimator and rule for ties. Metrics that cannot be
+    summed over ranges, such as a user's own, are not among them: with `needs_blocks` ranges return tables of their
+    distinct confidences, and the metrics are computed from all of these together. So workers never see a user's
+    functions.
     """
 
     evidence_requests: tuple[Request, ...] = (Request(),)
@@ -57,12 +68,13 @@ class EngineRequest:
     needs_oracle: bool = False  # does any metric need the best order of the losses?
     by_loss: bool = False  # the pass for the oracle: the confidence is the place in the best order
     two_models: bool = False  # is it a comparison of two models?
+    needs_blocks: bool = False  # does any metric need the whole table of distinct confidences?
 
     @property
     def area_only(self) -> bool:
         """Is the result one area without an error bar or a curve?"""
         has_error_bars = any(request.areas or request.has_points for request in self.evidence_requests)
-        return not (has_error_bars or self.curve_points or self.by_loss)
+        return not (has_error_bars or self.curve_points or self.by_loss or self.needs_blocks)
 
     def bytes_per_sample(self, zero_one: bool, is_double: bool, has_weights: bool) -> int:
         """Peak memory for each sample of a range, as measured with distinct confidences.
@@ -76,6 +88,8 @@ class EngineRequest:
         stored += 8 if has_weights else 0
         if self.area_only and zero_one and not has_weights:
             return stored + (20 if is_double else 11)  # the keys, and a copy while threads sort them
+        if self.needs_blocks:
+            return stored + 320
         if self.with_thresholds:
             return stored + 240
         return stored + (130 if self.by_loss else 72)
@@ -87,7 +101,7 @@ class EngineRequest:
         """
         if not self.needs_oracle or (zero_one and weights_are_counts):
             return None
-        return replace(self, by_loss=True, curve_points=0)
+        return replace(self, by_loss=True, curve_points=0, needs_blocks=False)
 
     def index_for(self, metric: Metric) -> int:
         """Index of the evidence request that a metric belongs to: by what it needs, else by estimator and ties."""
@@ -114,9 +128,20 @@ def make_request(
         estimator, ties = _estimator_and_ties(metrics[0])
         evidence_requests: tuple[Request, ...] = (Request((), estimator, ties),)
     else:
-        evidence_requests = tuple(requests_for(metrics))
-    needs_oracle = any(metric.needs.order_by_loss for metric in metrics)
-    return EngineRequest(evidence_requests, level, needs_oracle=needs_oracle)
+        evidence_requests = tuple(
+            requests_for([metric for metric in metrics if _adds_up_over_ranges(metric)])
+        )
+    return EngineRequest(
+        evidence_requests,
+        level,
+        needs_oracle=any(metric.needs.order_by_loss for metric in metrics),
+        needs_blocks=not all(_adds_up_over_ranges(metric) for metric in metrics),
+    )
+
+
+def _adds_up_over_ranges(metric: Metric) -> bool:
+    """Can a metric be computed from sums over ranges? A user's own metric needs the whole table at once."""
+    return isinstance(metric, PointMetric) or metric.area.is_additive
 
 
 def check_weights(function: str, fields: Fields, survey: Survey, request: EngineRequest) -> None:
@@ -173,10 +198,21 @@ class RangeResult:
     curve: np.ndarray | None = None  # rows: accepted mass, accepted loss (and confidence, count of samples)
     sample_count: int = 0
     point_intervals: dict[PointKey, Interval] = field(default_factory=dict)  # if the range is the whole set
+    blocks: Blocks | None = (
+        None  # distinct confidences of the range with their sums, where a metric needs them
+    )
 
 
 def finish_range(columns: Columns, position: RangePosition, request: EngineRequest) -> RangeResult:
     """The result of a range from its samples."""
+    result = _add_up_samples(columns, position, request)
+    if request.needs_blocks:
+        return replace(result, blocks=Blocks.from_samples(*columns.samples))
+    return result
+
+
+def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRequest) -> RangeResult:
+    """The sums of a range from its samples, in the fastest way for what is requested."""
     loss, confidence, weight = columns.samples
     zero_one = loss.dtype == bool
     if request.by_loss:
@@ -209,6 +245,8 @@ def finish_tie(
     table = table_of_sums(Rows.accumulate(mass, loss), powers, position.total.zero_one)
     labels = RowLabels(np.asarray([confidence]), sums[COUNT : COUNT + 1])
     result = _add_up_tables([table], position, request, labels)
+    if request.needs_blocks:
+        result = replace(result, blocks=_block_of_tie(sums, confidence))
     if not request.by_loss or position.total.whole:
         return result
     typical_weight = float(powers[0][0] / mass[0])
@@ -231,10 +269,47 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
         table = plain_table(Rows.accumulate(counted.mass, counted.wrong))
         stretch_position = RangePosition(float(mass_above[number]), float(loss_above[number]), position.total)
         labels = RowLabels(counted.confidence.astype(np.float64), counted.mass)
-        return _add_up_tables([table], stretch_position, request, labels)
+        result = _add_up_tables([table], stretch_position, request, labels)
+        if request.needs_blocks:
+            return replace(result, blocks=_blocks_of_counts(labels.confidence, counted.mass, counted.wrong))
+        return result
 
     with ThreadPoolExecutor(sorting.thread_count()) as pool:
         return list(pool.map(finish_stretch, np.flatnonzero(mass).tolist()))
+
+
+def _block_of_tie(sums: np.ndarray, confidence: float) -> Blocks:
+    """The table of one confidence, from the sums of its range (in the order of `ranges.SUMS`)."""
+    mass, loss_sum, w2, w2l, w2ll, *fourths = (sums[place : place + 1] for place in range(COUNT))
+    return Blocks(
+        confidence=np.asarray([confidence]),
+        mass=mass,
+        loss_sum=loss_sum,
+        w2=w2,
+        w2l=w2l,
+        w2ll=w2ll,
+        fourths=np.stack(fourths),
+        count=sums[COUNT : COUNT + 1].astype(np.int64),
+        graded=sums[COUNT + 1 : COUNT + 2].astype(np.int64),
+    )
+
+
+def _blocks_of_counts(confidence: np.ndarray, mass: np.ndarray, error_count: np.ndarray) -> Blocks:
+    """The table of samples without weights and with 0/1 losses, from counts of each confidence, in any order."""
+    ascending = np.argsort(confidence)
+    mass = mass[ascending].astype(np.float64)
+    errors = error_count[ascending].astype(np.float64)
+    return Blocks(
+        confidence=confidence[ascending],
+        mass=mass,
+        loss_sum=errors,
+        w2=mass,
+        w2l=errors,
+        w2ll=errors,
+        fourths=np.stack([mass, errors, errors, errors, errors]),
+        count=mass.astype(np.int64),
+        graded=np.zeros(len(mass), dtype=np.int64),
+    )
 
 
 def _area_one_by_one(row: Rows, w: float, estimator: str) -> float:
@@ -390,6 +465,12 @@ class Answer:
         return tuple(all_evidence)
 
     @cached_property
+    def table(self) -> Table:
+        """One row per distinct confidence of all samples, for metrics that cannot be summed over ranges."""
+        blocks = [result.blocks for result in self.results if result.blocks is not None]
+        return table_of_blocks(blocks[0].merge(*blocks[1:]))
+
+    @cached_property
     def point_intervals(self) -> dict[PointKey, Interval]:
         """Intervals of points that were computed with a range; complete if that range is the whole set."""
         intervals: dict[PointKey, Interval] = {}
@@ -446,10 +527,14 @@ class Answer:
         return evidence.estimate_interval(metric, metric_evidence, level=self.request.level)
 
     def interval_beyond_evidence(self, metric: Metric) -> Interval | None:
-        """An interval that does not come from `evidence`: of points, and values of oracles of losses other than 0/1.
+        """An interval that does not come from `evidence`, or None for metrics that do.
 
-        The latter has no width: engines know no standard error there. None for all other metrics.
+        Points of the curve, metrics that need the whole table of distinct confidences, and values of oracles of losses
+        other than 0/1. The latter have no width: engines know no standard error there.
         """
+        if not _adds_up_over_ranges(metric):
+            whole = evidence.gather_evidence([self.table], self.total, request_for([metric]))
+            return evidence.estimate_interval(metric, whole, level=self.request.level)
         if metric.needs.order_by_loss and not self.total.in_error_units().zero_one:
             value = self.value(metric)
             return Interval(

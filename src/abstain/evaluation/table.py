@@ -435,8 +435,12 @@ def evaluate(
         passed = {name: value for name, value in arguments.items() if value is not None}
         if repetitions:
             passed["repetitions"] = True
-        keys = None if requested_metrics is None else [metric.key for metric in requested_metrics]
-        result = find_engine(engine)(**passed, level=level, metrics=keys)
+        engine_metrics = None
+        if requested_metrics is not None:  # by key where the engine can find them by name
+            engine_metrics = [
+                metric.key if metric.name in METRICS else metric for metric in requested_metrics
+            ]
+        result = find_engine(engine)(**passed, level=level, metrics=engine_metrics)
         if isinstance(result, Evaluation):
             return result
         return evaluate_blocks(result, metrics=requested_metrics, level=level, repetitions=repetitions)
