@@ -12,24 +12,40 @@ from abstain.core.area_estimators import ESTIMATORS, area
 from abstain.core.rows import Blocks
 
 SCALES = (1e-150, 1e-100, 0.1, 100.0, 1e22, 1e150)  # of weights
-METRICS = {
-    **{f"aurc_{e}": (abstain.aurc, {"estimator": e}) for e in ESTIMATORS},
-    **{f"aurc_{e}_expected": (abstain.aurc, {"estimator": e, "ties": "expected"}) for e in ESTIMATORS},
-    "augrc": (abstain.augrc, {}),
-    "e_aurc": (abstain.e_aurc, {}),
-    "e_aurc_asymptotic": (abstain.e_aurc, {"oracle": "asymptotic"}),
-    "naurc": (abstain.naurc, {}),
-    "oracle_aurc": (abstain.oracle_aurc, {}),
-    "risk": (abstain.risk, {}),
-    "risk_at_coverage": (abstain.risk_at_coverage, {"coverage": 0.3}),
-    "coverage_at_risk": (abstain.coverage_at_risk, {"risk": 0.2}),
-    "rejection_cost": (abstain.rejection_cost, {"cost": 0.2}),
-    "auroc": (abstain.auroc, {}),
-    "aupr_error": (abstain.aupr_error, {}),
-    "aupr_success": (abstain.aupr_success, {}),
-    "fpr_at_tpr": (abstain.fpr_at_tpr, {}),
-    "prediction_rejection_ratio": (abstain.prediction_rejection_ratio, {}),
-}
+NUMBERS = {"coverage": 0.3, "risk": 0.2, "tpr": 0.9, "max_rejection": 0.4}
+
+
+def settings_to_try(metric):
+    """Options of a metric under the laws: each word of each option, both rules for ties, and one number."""
+    if not any(option.is_required for option in metric.options):
+        yield {}
+    words = {option.name: option.choices for option in metric.options if option.choices}
+    for name, choices in words.items():
+        yield from ({name: choice} for choice in choices)
+    for estimator in words.get("estimator", ()):
+        if "ties" in words:
+            yield {"estimator": estimator, "ties": "expected"}
+    for option in metric.options:
+        if not option.choices:
+            yield {option.name: (0.25, 0.8) if isinstance(option.default, tuple) else NUMBERS[option.name]}
+
+
+def metrics_under_the_laws():
+    """Every definition, registered ones included, by its key; and the one function that is no metric by name."""
+    found = {}
+    for definition in abstain.metrics.METRICS.values():
+        for settings in settings_to_try(definition):
+            metric = definition.with_options(**settings)
+            found[metric.key] = (metric, {})
+    return {**found, "rejection_cost": (abstain.rejection_cost, {"cost": 0.2})}
+
+
+def takes_repetitions(metric):
+    function = getattr(abstain.metrics, metric.__name__, metric)
+    return "repetitions" in inspect.signature(function).parameters
+
+
+METRICS = metrics_under_the_laws()
 every_metric = pytest.mark.parametrize(("metric", "options"), METRICS.values(), ids=METRICS)
 
 
@@ -67,7 +83,7 @@ def test_weights_stated_as_repetitions_are_repetitions(metric, options, sample):
     loss, confidence = sample
     w = np.random.default_rng(1).integers(0, 4, len(loss))
     repeated = metric(np.repeat(loss, w), np.repeat(confidence, w), **options)
-    stated = {"repetitions": True} if "repetitions" in inspect.signature(metric).parameters else {}
+    stated = {"repetitions": True} if takes_repetitions(metric) else {}
     weighted = metric(loss, confidence, sample_weight=w, **stated, **options)
     assert weighted == pytest.approx(repeated, rel=1e-12)
     if stated:
@@ -87,9 +103,7 @@ def test_the_scale_of_the_weights_changes_nothing(metric, options, sample, kind)
     }[kind]
     if kind == "equal":
         value = metric(loss, confidence, **options)  # weights that do not differ say nothing
-    elif abstain.core.area_estimators.needs_whole_weights(
-        options.get("estimator", ""), options.get("ties", "")
-    ):
+    elif getattr(metric, "needs_repetitions", ""):
         with pytest.raises(abstain.errors.InputError, match="needs weights that are repetitions"):
             metric(loss, confidence, sample_weight=weights, **options)
         return
@@ -118,12 +132,7 @@ def test_mask_equals_subset_for_a_batch_and_a_vector(metric, options):
     out = rng.random((3, 60)) < 0.2
     vectors = [metric(loss[i], confidence[i], abstained=out[i], **options) for i in range(3)]
     assert metric(loss, confidence, abstained=out, **options) == pytest.approx(vectors, rel=1e-12)
-    if metric not in (
-        abstain.coverage_at_risk,
-        abstain.risk_at_coverage,
-        abstain.rejection_cost,
-        abstain.augrc,
-    ):
+    if metric.__name__ not in ("coverage_at_risk", "risk_at_coverage", "rejection_cost", "augrc"):
         subsets = [metric(loss[i][~out[i]], confidence[i][~out[i]], **options) for i in range(3)]
         assert vectors == pytest.approx(subsets, rel=1e-12)
 

@@ -1,4 +1,4 @@
-"""From the user's arguments to rows: checked once, the same way for every metric, and taken apart by `groups=`."""
+"""From the user's arguments to rows: checked once, the same way for every metric, and split by `groups=`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ class CurveTable(NamedTuple):
         Makes the rows of the best possible order: by loss, the smallest first.
     has_weights, has_whole_weights : bool
         Are there sample weights, and are they whole numbers (repetitions, or all 1)?
+
+    Examples
+    --------
+    >>> rows = rows_from_numpy(np.array([0.0, 1.0]), np.array([0.9, 0.1]))
+    >>> CurveTable(rows=rows, total_mass=2.0, rows_by_loss=lambda: rows).rows.risk.tolist()
+    [0.0, 0.5]
     """
 
     rows: Rows
@@ -47,7 +53,21 @@ class CurveTable(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Checked inputs. `total` is the mass that coverage is a share of, abstentions included."""
+    """Checked inputs of a metric.
+
+    Attributes
+    ----------
+    name : str
+        The function that was called, for messages.
+    backend : Backend
+        The array library of the input.
+    loss, confidence, weight : array
+        Of the samples that did not abstain; no weight means 1 for all.
+    total : array or float
+        Mass of all samples, abstained ones included: what coverage is a share of.
+    every_weight : array or None
+        Weights of all samples, those that abstained or have weight 0 included.
+    """
 
     name: str
     backend: Backend
@@ -55,15 +75,15 @@ class Sample(NamedTuple):
     confidence: Array
     weight: Array | None
     total: Array
-    every_weight: Array | None = None  # of all samples, those that abstained or have no weight included
+    every_weight: Array | None = None
 
     @property
     def answered(self) -> Array:
         """Mass of the samples that did not abstain."""
-        return _mass(self.backend, self.loss, self.weight)
+        return _total_mass(self.backend, self.loss, self.weight)
 
     def rows(self) -> Rows:
-        """Blocks of the samples that were answered, most confident first."""
+        """One row per distinct confidence of the samples that did not abstain, most confident first."""
         if self.backend.host:
             return rows_from_numpy(self.loss, self.confidence, self.weight)
         return rows_from_samples(self.backend.xp, self.loss, self.confidence, self.weight)
@@ -73,12 +93,13 @@ class Sample(NamedTuple):
         return oracle_rows(self.backend.full_xp, self.loss, self.weight)
 
     def table(self) -> CurveTable:
-        """What the value of a metric is computed from."""
+        """What the value of a metric is computed from; on the host."""
         return CurveTable(
             rows=self.rows(),
             total_mass=self.total,
             rows_by_loss=self.rows_by_loss,
             has_weights=self.weight is not None,
+            has_whole_weights=self.weight is None or bool(np.all(self.weight == np.floor(self.weight))),
         )
 
     def is_zero_one(self) -> bool:
@@ -103,10 +124,27 @@ def prepare(
     vector: bool = False,
     repetitions: bool = False,
 ) -> Sample:
-    """Check and place the inputs. Abstained samples keep their mass in `total` and lose it everywhere else.
+    """Check the inputs of a metric and bring them to one array library.
 
-    whole: the option that needs weights to be repetitions, if any. vector: are batches refused? repetitions: are the
-    weights numbers of repetitions? Otherwise they are relative, and divided by their unit.
+    Abstained samples keep their mass in `total` and are dropped otherwise (in a batch, they get weight 0).
+
+    Parameters
+    ----------
+    name : str
+        The function that was called, for messages.
+    loss, confidence, sample_weight, abstained : array
+        As the user gave them.
+    whole : str
+        The option that needs weights to be repetitions, as the user wrote it; empty when any weight will do.
+    vector : bool
+        Are batches refused?
+    repetitions : bool
+        Are the weights numbers of repetitions? Otherwise they are relative, and divided by their unit.
+
+    Raises
+    ------
+    ShapeError, DtypeError, InputError
+        Where the inputs are not what the metrics take; InputError also where every sample has abstained.
     """
     backend = backend_of(loss, confidence, sample_weight, abstained)
     xp = backend.xp
@@ -114,7 +152,7 @@ def prepare(
     if vector and loss.ndim != 1:
         raise ShapeError(f"{name}: takes one vector, got shape {tuple(loss.shape)}. Loop over the batch.")
     if backend.host and loss.dtype.kind in "iu":
-        loss = loss.astype(np.float64)  # one case fewer; whole numbers stay whole
+        loss = loss.astype(np.float64)  # exact for whole numbers
     if backend.host and confidence.dtype not in (np.float32, np.float64):
         confidence = confidence.astype(np.float64)
     weight = None
@@ -122,7 +160,7 @@ def prepare(
         weight = check_weight(name, backend, sample_weight, loss, whole, repetitions)
     if backend.host and weight is not None:
         weight = weight.astype(np.float64, copy=False)  # sums of float32 weights would be float32
-    total = _mass(backend, loss, weight)
+    total = _total_mass(backend, loss, weight)
     every_weight = weight
     answered = None
     if abstained is not None:
@@ -131,7 +169,7 @@ def prepare(
         if not bool(xp.all(xp.any(answered, axis=-1))):
             raise InputError(f"{name}: every sample has abstained; nothing is left to measure.")
     elif backend.host and weight is not None and loss.ndim == 1 and not weight.all():
-        answered = weight > 0  # no mass, no block
+        answered = weight > 0  # samples of weight 0 are dropped
     if answered is not None and loss.ndim == 1:
         loss, confidence = loss[answered], confidence[answered]
         weight = None if weight is None else weight[answered]
@@ -149,7 +187,8 @@ def prepare(
     )
 
 
-def _mass(backend: Backend, loss: Array, weight: Array | None) -> Array:
+def _total_mass(backend: Backend, loss: Array, weight: Array | None) -> Array:
+    """Sum of the weights along the last axis, or the number of samples."""
     if weight is None:
         return float(loss.shape[-1])
     return backend.xp.sum(backend.xp.astype(weight, float_dtype(backend.xp)), axis=-1)
@@ -160,7 +199,7 @@ def _mass(backend: Backend, loss: Array, weight: Array | None) -> Array:
 
 @dataclass(frozen=True)
 class Grouped(_tables.Notebook):
-    """A metric within each group: what a metric answers when it is given `groups=`.
+    """A metric within each group: the result of a metric with `groups=`.
 
     Attributes
     ----------
@@ -188,14 +227,14 @@ class Grouped(_tables.Notebook):
 
     @property
     def macro(self) -> float:
-        """Every group counts the same."""
+        """Plain mean over groups."""
         return float(np.mean(list(self.values.values())))
 
     @property
     def worst_group(self) -> Any:
         """Name of the group with the worst value."""
-        pick = max if self.lower_is_better else min
-        return pick(self.values, key=lambda g: self.values[g])
+        choose = max if self.lower_is_better else min
+        return choose(self.values, key=lambda group: self.values[group])
 
     @property
     def worst(self) -> float:
@@ -203,24 +242,35 @@ class Grouped(_tables.Notebook):
         return self.values[self.worst_group]
 
     def __repr__(self) -> str:
-        lines = [f"  {g!s:<16} {v:.6g}  (n = {self.counts[g]})" for g, v in self.values.items()]
-        tail = f"  macro {self.macro:.6g}, worst {self.worst:.6g} ({self.worst_group})"
-        return "\n".join([f"{self.metric} by group:", *lines, tail])
+        lines = [f"{self.metric} by group:"]
+        for group, value in self.values.items():
+            lines.append(f"  {group!s:<16} {value:.6g}  (n = {self.counts[group]})")
+        lines.append(f"  macro {self.macro:.6g}, worst {self.worst:.6g} ({self.worst_group})")
+        return "\n".join(lines)
 
 
-def per_group(
-    metric: Callable[..., Any], loss: Array, confidence: Array, groups: Array, options: dict[str, Any]
+def measure_groups(
+    metric: Callable[..., Any], arrays: Sequence[Array], groups: Array, options: dict[str, Any]
 ) -> tuple[dict[Any, float], dict[Any, int]]:
-    """The metric within each group, and the number of its samples."""
-    name = metric.__name__
-    labels, codes = group_codes(name, groups, np.shape(loss), weight=options.get("sample_weight"))
-    if not labels:  # no sample has any weight: the metric says so
-        metric(loss, confidence, **options)
-    values, counts = {}, {}
+    """Values of a metric within each group, and the number of samples of each.
+
+    `arrays` are the positional arguments of `metric`, the loss first. Of the `options`, those with one value per sample
+    are split too.
+    """
+    labels, codes = group_codes(
+        metric.__name__, groups, np.shape(arrays[0]), weight=options.get("sample_weight")
+    )
+    if not labels:  # no sample has any weight; the metric raises the error for that
+        metric(*arrays, **options)
+    values: dict[Any, float] = {}
+    counts: dict[Any, int] = {}
     for code, label in enumerate(labels):
         mask = codes == code
-        part = {k: _subset(v, mask) if k in _SAMPLE_ALIGNED else v for k, v in options.items()}
-        values[label] = float(metric(_subset(loss, mask), _subset(confidence, mask), **part))
+        group_options = {
+            name: _subset(value, mask) if name in _SAMPLE_ALIGNED else value
+            for name, value in options.items()
+        }
+        values[label] = float(metric(*(_subset(array, mask) for array in arrays), **group_options))
         counts[label] = int(mask.sum())
     return values, counts
 
@@ -232,44 +282,62 @@ def group_codes(
     argument: str = "groups",
     weight: Array | None = None,
 ) -> tuple[list[Any], np.ndarray]:
-    """The distinct labels in order, and the place of each sample's label among them; `shape`: that of the samples.
-
-    Samples of no `weight` belong to no group: their place is -1, and a group of such samples alone is not listed.
+    """The distinct labels in order, and for each sample the index of its label among them.
 
     Labels may be of any kind: numbers, strings, a pandas column or categorical. Missing ones, however written
     (None, NaN, NaT, pandas.NA), are one group, named None and listed last.
+
+    Parameters
+    ----------
+    name, argument : str
+        The function that was called and the argument that holds the labels, for messages.
+    groups : array
+        One label per sample.
+    shape : tuple, optional
+        The shape of the samples, which the labels must have; without it any length will do.
+    weight : array, optional
+        Samples of weight 0 belong to no group: their index is -1, and groups of such samples alone are not listed.
+
+    Raises
+    ------
+    ShapeError, InputError
+        Where there is not one label per sample, no sample at all, or a label that is itself a list or an array.
     """
-    given = label_array(groups)
-    wanted = None if shape is None else tuple(shape)
-    if given.ndim != 1 or wanted not in (None, given.shape):
-        got = f"{given.shape} for {wanted}" if given.ndim == 1 else f"shape {given.shape}"
+    label_values = label_array(groups)
+    expected_shape = None if shape is None else tuple(shape)
+    if label_values.ndim != 1 or expected_shape not in (None, label_values.shape):
+        got = f"shape {label_values.shape}"
+        if label_values.ndim == 1:
+            got = f"{label_values.shape} for {expected_shape}"
         raise ShapeError(f"{name}: `{argument}` must be a vector with one label per sample, got {got}.")
-    if shape is not None and not len(given):
+    if shape is not None and not len(label_values):
         raise InputError(f"{name}: needs at least one sample, got none.")
-    counted = None if weight is None else np.asarray(to_host(weight)) > 0
-    if counted is not None and counted.shape == given.shape and not counted.all():
-        codes = np.full(len(given), -1, dtype=np.intp)
-        labels, codes[counted] = group_codes(name, given[counted], argument=argument)
+    has_weight = None if weight is None else np.asarray(to_host(weight)) > 0
+    if has_weight is not None and has_weight.shape == label_values.shape and not has_weight.all():
+        codes = np.full(len(label_values), -1, dtype=np.intp)
+        labels, codes[has_weight] = group_codes(name, label_values[has_weight], argument=argument)
         return labels, codes
-    if given.dtype != object:
-        found, codes = np.unique(given, return_inverse=True)  # NaN and NaT stand last, once
-        return [None if _is_missing(label) else label.item() for label in found], codes
-    place: dict[Any, int] = {}
+    if label_values.dtype != object:
+        distinct, codes = np.unique(label_values, return_inverse=True)  # NaN and NaT come last, once
+        return [None if _is_missing(label) else label.item() for label in distinct], codes
+    first_seen: dict[Any, int] = {}  # by label, in the order of the samples
+    first_codes = np.empty(len(label_values), np.intp)
     try:
-        codes = np.fromiter(
-            (place.setdefault(None if _is_missing(v) else v, len(place)) for v in given), np.intp, len(given)
-        )
+        for index, label in enumerate(label_values):
+            key = None if _is_missing(label) else label
+            first_codes[index] = first_seen.setdefault(key, len(first_seen))
     except (TypeError, ValueError):  # a label that is itself a list or an array
         raise InputError(f"{name}: `{argument}` must hold plain labels such as numbers or strings.") from None
-    named = [label for label in place if label is not None]
+    labels = [label for label in first_seen if label is not None]
     try:
-        named.sort()
-    except TypeError:  # numbers beside strings
-        named.sort(key=lambda label: (type(label).__name__, str(label)))
-    labels = [*named, *([None] if None in place else [])]
-    rank = np.empty(len(labels), np.intp)
-    rank[[place[label] for label in labels]] = np.arange(len(labels))
-    return labels, rank[codes]
+        labels.sort()
+    except TypeError:  # numbers and strings
+        labels.sort(key=lambda label: (type(label).__name__, str(label)))
+    if None in first_seen:
+        labels.append(None)
+    sorted_code = np.empty(len(labels), np.intp)
+    sorted_code[[first_seen[label] for label in labels]] = np.arange(len(labels))
+    return labels, sorted_code[first_codes]
 
 
 def rows_of_groups(codes: np.ndarray, group_count: int) -> list[np.ndarray]:
@@ -286,24 +354,26 @@ def rows_of_groups(codes: np.ndarray, group_count: int) -> list[np.ndarray]:
 
 
 def label_array(labels: Array) -> np.ndarray:
-    """On the host; a list as objects, since numpy would turn the NaN in ["a", nan] into the word "nan"."""
-    listed = isinstance(labels, (list, tuple))
-    return np.asarray(labels, dtype=object) if listed else np.asarray(to_host(labels))
+    """Labels as a numpy array; a list becomes objects, since numpy would turn the NaN in ["a", nan] into "nan"."""
+    if isinstance(labels, (list, tuple)):
+        return np.asarray(labels, dtype=object)
+    return np.asarray(to_host(labels))
 
 
 def _is_missing(label: Any) -> bool:
+    """Is a label None, NaN, NaT or pandas.NA?"""
     if label is None:
         return True
-    same = label == label
-    # NaN and NaT differ from themselves, pandas.NA says NA
-    return type(same).__name__ == "NAType" or not same
+    equals_itself = label == label  # not so for NaN and NaT; NA for pandas.NA
+    return type(equals_itself).__name__ == "NAType" or not equals_itself
 
 
-def _subset(x: Array | None, mask: np.ndarray) -> Array | None:
-    if x is None:
+def _subset(values: Array | None, mask: np.ndarray) -> Array | None:
+    """The values of some samples, in the array library of the input; None for None."""
+    if values is None:
         return None
-    backend = backend_of(x)
-    return backend.asarray(x)[backend.asarray(mask, x)]
+    backend = backend_of(values)
+    return backend.asarray(values)[backend.asarray(mask, values)]
 
 
 def balanced_weights(groups: Array) -> np.ndarray:
@@ -367,18 +437,19 @@ def by_group(
 
     def wrap(metric: Callable[Concatenate[Array, Options], Array]) -> GroupableMetric[Options]:
         @functools.wraps(metric)
-        def grouped(
-            loss: Array, confidence: Array = None, /, *, groups: Array | None = None, **options: Any
-        ) -> Any:
+        def grouped(*arrays: Array, groups: Array | None = None, **options: Any) -> Any:
             if groups is None:
-                return cast(Any, metric)(loss, confidence, **options)
-            found = per_group(metric, loss, confidence, groups, options)
-            return Grouped(metric.__name__, *found, lower_is_better)
+                return cast(Any, metric)(*arrays, **options)
+            signature.bind(*arrays, **options)  # raises for wrong arguments before anything is split
+            values, counts = measure_groups(metric, arrays, groups, options)
+            return Grouped(metric.__name__, values, counts, lower_is_better)
 
-        own = inspect.signature(metric)
-        kind = inspect.Parameter.KEYWORD_ONLY
-        groups = inspect.Parameter("groups", kind, default=None, annotation="Array | None")
-        cast(Any, grouped).__signature__ = own.replace(parameters=[*own.parameters.values(), groups])
+        signature = inspect.signature(metric)
+        groups_parameter = inspect.Parameter(
+            "groups", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Array | None"
+        )
+        parameters = [*signature.parameters.values(), groups_parameter]
+        cast(Any, grouped).__signature__ = signature.replace(parameters=parameters)
         return cast(GroupableMetric[Options], grouped)
 
     return wrap

@@ -278,7 +278,6 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
 @by_group(lower_is_better=True)
 def oracle_aurc(
     loss: ArrayLike,
-    confidence: ArrayLike | None = None,
     /,
     *,
     estimator: Estimator = "harmonic",
@@ -297,8 +296,6 @@ def oracle_aurc(
     ----------
     loss : array, shape (..., n)
         One loss per sample along the last axis; leading axes are batches.
-    confidence : array, optional
-        Not read; here so that all areas are called alike.
     estimator : {"harmonic", "log", "loo", "sele", "2sele"}
         Which rank weights.
     oracle : {"empirical", "asymptotic"}
@@ -321,9 +318,8 @@ def oracle_aurc(
     >>> round(oracle_aurc([0, 0, 1]), 6)
     0.111111
     """
-    same = loss if confidence is None else confidence
     counting = _checked("oracle_aurc", estimator, "threshold")
-    sample = prepare("oracle_aurc", loss, same, sample_weight, abstained, counting, repetitions=repetitions)
+    sample = prepare("oracle_aurc", loss, loss, sample_weight, abstained, counting, repetitions=repetitions)
     return sample.deliver(_excess_parts(sample, estimator, "threshold", oracle)[1])
 
 

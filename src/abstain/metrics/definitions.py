@@ -603,6 +603,17 @@ def register_metric(metric: Metric) -> Metric:
     ------
     InputError
         If it is no `Metric`, if its name has an @ or a colon in it, or if the package has a metric of this name.
+
+    Examples
+    --------
+    >>> def top_risk(rows, options):
+    ...     return float(rows.risk[0])
+    >>> metric = Metric(
+    ...     name="top_risk", label="top risk", summary="the risk at the top", lower_is_better=True, value=top_risk
+    ... )
+    >>> by_name(register_metric(metric).name)([1, 0, 0], [0.9, 0.5, 0.1])
+    1.0
+    >>> del METRICS["top_risk"]  # for the other examples
     """
     if not isinstance(metric, Metric):
         raise InputError(f"register_metric: `metric` must be an abstain.Metric, got {type(metric).__name__}.")
@@ -633,6 +644,11 @@ def load(path: str) -> Metric:
     ------
     InputError
         If the module cannot be imported, or holds no `Metric` of that name.
+
+    Examples
+    --------
+    >>> load("my_package.metrics:LATE_AREA").name  # doctest: +SKIP
+    'late_area'
     """
     module_name, _, object_name = path.rpartition(":")
     try:

@@ -18,6 +18,7 @@ It can be passed wherever a metric's name can.
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +40,7 @@ from abstain.core.influence import (
 )
 from abstain.core.rows import Rows
 from abstain.errors import InfeasibleError, InputError
-from abstain.metrics._sample import CurveTable, Grouped, per_group, prepare
+from abstain.metrics._sample import CurveTable, Grouped, measure_groups, prepare
 from abstain.metrics.limit_rules import LimitRule
 from abstain.metrics.summaries import Scale
 
@@ -66,6 +67,11 @@ class Option:
         `check(function, option, value)` returns a valid number or raises InputError.
     read, write : callable
         From the text after the @ to the value, and back.
+
+    Examples
+    --------
+    >>> Option(name="tpr", default=0.95).write(0.9)
+    '0.9'
     """
 
     name: str
@@ -225,6 +231,8 @@ class Metric:
                 chosen[option.name] = option.checked(function, values[option.name])
             elif requires_all and option.is_required and option.name not in chosen:
                 raise InputError(f"{function}: {self.name} needs `{option.name}=`, got none.")
+        if not values:
+            return self
         ordered = tuple(
             (option.name, chosen[option.name]) for option in self.options if option.name in chosen
         )
@@ -261,7 +269,7 @@ class Metric:
         """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`."""
         if groups is not None:
             arguments = {"sample_weight": sample_weight, "repetitions": repetitions, "abstained": abstained}
-            values, counts = per_group(self, loss, confidence, groups, arguments)
+            values, counts = measure_groups(self, (loss, confidence), groups, arguments)
             return Grouped(self.name, values, counts, self.lower_is_better)
         sample = prepare(
             self.name,
@@ -429,6 +437,8 @@ def _call_public_function(metric: Metric, loss: Array, confidence: Array, argume
     for option in metric.options:
         if option.is_required:
             chosen.setdefault(option.name, option.default)
+    if "confidence" not in inspect.signature(function).parameters:
+        return function(loss, **chosen, **arguments)
     return function(loss, confidence, **chosen, **arguments)
 
 
