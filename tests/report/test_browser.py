@@ -703,7 +703,7 @@ def test_the_worst_group_leads_and_the_rest_is_counted(browser, hospitals):
     assert cells[0][3] == "25"
     assert cells[-1][0] == "37 others together"
     caption = page.locator("#parts caption").first.inner_text()
-    assert "The 24 worst of 61 are listed; the other 37 hold" in caption
+    assert "The 24 worst of 61 are listed; the last row adds up the others" in caption
     assert sum(int(c[3].replace(",", "")) for c in cells) == 2400
     watched.check_quiet()
     watched.context.close()

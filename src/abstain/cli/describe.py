@@ -67,7 +67,12 @@ def describe(file: str, read_options: ReadOptions, output: Output) -> None:
 
 
 def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
-    """Return all that the command prints, by the names of its JSON output."""
+    """Return all that the command prints, by the names of its JSON output.
+
+    "rows" is the number of rows in the file, "read" how many of them were read; "taken" maps roles to columns, with
+    "read as" for the kind of predictions if there is a confidence. Numbers of a log are None for other files, and a
+    file that cannot be read as predictions has the reason among its notes.
+    """
     source = open_source(file, format=read_options.format, limits=read_options.limits)
     log: Log | None = None
     column_by_role: dict[str, str] = {}

@@ -24,7 +24,7 @@ function order() {
   const known = (v) => v !== null && v !== undefined;
   return places.sort((a, b) => {
     const x = column.value(DATA.models[a], a), y = column.value(DATA.models[b], b);
-    if (known(x) !== known(y)) return known(x) ? -1 : 1; // what is absent comes last, either way
+    if (known(x) !== known(y)) return known(x) ? -1 : 1; // missing values come last in either order
     return sign * (x < y ? -1 : x > y ? 1 : 0) || a - b;
   });
 }
@@ -65,7 +65,7 @@ function showRows() {
   }));
 }
 
-// the model picked out
+// the selected model
 
 const equals = () => new Set(DATA.equal[STATE.picked]);
 
@@ -79,13 +79,13 @@ function curves(saved = false) {
   some.filter((e) => e.k === STATE.picked).forEach((e) => marks.push(mark(e, true)));
   const high = Math.max(1e-9, ...marks.flatMap((m) => m.y)) * 1.04;
   return {
-    title: "Selective risk against coverage", above: "selective risk of the answered", about: `${DATA.models[STATE.picked].name} against ${some.length - 1} others.`,
+    title: "Selective risk against coverage", above: "selective risk of the answered", about: `${DATA.models[STATE.picked].name} and ${countNoun(some.length - 1, "other model")}.`,
     height: 380, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => `${Math.round(100 * v)}%`, spacing: 60 },
     y: { low: 0, high, format: three, spacing: 48 }, marks, legend: saved ? [{ name: DATA.models[STATE.picked].short, k: 0 }, { name: "the others", k: null }] : [],
   };
 }
 
-// which of three kinds a model is: by shape and weight as well as by colour
+// selected, equal to the selected, or other: shown by shape and weight as well as by colour
 function kindOf(place, same) {
   if (place === STATE.picked) return { k: 0, open: false, r: 5 };
   return same.has(place) ? { k: 1, open: true, r: 4 } : { k: null, open: false, r: 3 };
@@ -99,7 +99,7 @@ function forest(saved = false, small = false) {
     marks.push({ kind: "point", x: m.estimate, y, ...kind, tell: () => [m.name, `${DATA.label} ${three(m.estimate)}`, m.low === null ? "no interval" : `${DATA.level} interval ${three(m.low)} to ${three(m.high)}`] });
   });
   const ends = DATA.models.flatMap((m) => [m.estimate, m.low, m.high]).filter((v) => v !== null);
-  const least = Math.min(...ends), most = Math.max(...ends), log = least > 0 && most > 8 * least; // else one model far off would flatten the rest
+  const least = Math.min(...ends), most = Math.max(...ends), log = least > 0 && most > 8 * least; // otherwise one outlier would compress all others
   const room = 0.04 * (most - least || 1);
   return {
     title: `${DATA.label} with ${DATA.level} intervals`, about: "The table above holds the numbers.", height: 66 + 20 * rows.length,

@@ -2,9 +2,10 @@
 // Figures as plain SVG: what is drawn is what is printed and saved. A figure is axes and a list of marks.
 const byId = (id) => document.getElementById(id);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const ink = (k) => k === null ? colour("--rest") : colour("--c" + (k % 8)); // null: one of the rest
+const ink = (k) => k === null ? colour("--rest") : colour("--c" + (k % 8)); // null: a model that is not selected
 // no two of the first 32 curves share both colour and dashes, and neighbours never share the dashes
 const dashes = (k) => k === null ? "" : ["", "8 4", "2 3", "11 3 2 3"][(k + Math.floor(k / 8)) % 4];
+const countNoun = (count, noun) => `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
 const shortened = (text, longest) => text.length > longest ? text.slice(0, longest - 1) + "…" : text;
 
 function element(parent, name, attributes = {}, text = null) {
@@ -41,7 +42,7 @@ function scaleOf(axis, from, to) {
 }
 
 // one figure: spec = {title, about, height, x, y, marks, legend}; an axis has low, high, log, title, format, or rows:
-// names beside the marks, {head: name} stands above the rows that follow it
+// names to the left of the marks; {head: name} is a heading of the rows that follow it
 
 function drawFigure(svg, spec, width) {
   const longest = width < 520 ? 20 : 44, names = spec.y.rows || [];
@@ -94,7 +95,7 @@ function drawFigure(svg, spec, width) {
 }
 
 const trace = (xs, ys, px, py) => xs.map((v, i) => `${i ? "L" : "M"}${px(v).toFixed(1)} ${py(ys[i]).toFixed(1)}`).join("");
-// what is accepted together is shown together: few thresholds make a staircase
+// samples of equal confidence are accepted together, so a curve with few thresholds is a staircase
 const stairs = (xs, ys, px, py) => xs.map((v, i) => i ? `V${py(ys[i]).toFixed(1)}H${px(v).toFixed(1)}` : `M${px(v).toFixed(1)} ${py(ys[i]).toFixed(1)}`).join("");
 
 const MARKS = {
@@ -108,7 +109,7 @@ const MARKS = {
     if (m.x.length <= 60 && !m.faint) m.x.forEach((v, i) => element(svg, "circle", { cx: px(v), cy: py(m.y[i]), r: 2.6, fill: ink(m.k) }));
   },
   span(svg, m, px, py) {
-    const low = px(m.low), high = px(m.high), y = py(m.y), end = 5.5; // its ends stand out above the dot, however short it is
+    const low = px(m.low), high = px(m.high), y = py(m.y), end = 5.5; // taller than the dot, so that short intervals stay visible
     element(svg, "path", { class: "span-mark", d: `M${low} ${y - end}V${y + end}M${low} ${y}H${high}M${high} ${y - end}V${y + end}`, fill: "none", stroke: ink(m.k), "stroke-width": 1.8 });
   },
   point(svg, m, px, py) {
@@ -116,7 +117,7 @@ const MARKS = {
   },
 };
 
-// on the page: drawn at the width there is, again when that changes; the pointer is told the nearest point
+// on the page: drawn at the available width, again when that changes; the pointer shows the nearest point
 
 const FIGURES = {};
 
@@ -254,7 +255,7 @@ function addSaving() {
   });
 }
 
-// light and dark, by the system's wish or the button; paper is light
+// light or dark, by the system's setting or the button; print is light
 
 function addThemes(redraw) {
   const set = (theme, keep) => {

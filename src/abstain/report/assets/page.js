@@ -1,7 +1,7 @@
 "use strict";
 const DATA = JSON.parse(byId("data").textContent);
 const STATE = { view: "risk", bands: true, log: false, hidden: new Set(), model: DATA.best, step: DATA.models.map((m) => m.start) };
-const MANY = 3; // with more curves than these only the one picked out has a band
+const MANY = 3; // with more curves than this only the selected one has a band
 
 const asShare = (x, digits = 1) => x > 0 && x < Math.pow(10, -digits - 2) ? (100 * x).toPrecision(2) + "%" : (100 * x).toFixed(digits) + "%";
 const asRisk = (x) => DATA.zero_one ? asShare(x, 2) : Number(x.toPrecision(4)).toString();
@@ -18,7 +18,7 @@ function chosenPoint() {
 
 function curves(saved = false) {
   const shown = DATA.models.map((m, k) => ({ name: m.name, view: m[STATE.view], k })).filter((m) => !STATE.hidden.has(m.k));
-  shown.sort((a, b) => (a.k === STATE.model) - (b.k === STATE.model)); // the one picked out lies on top
+  shown.sort((a, b) => (a.k === STATE.model) - (b.k === STATE.model)); // the selected curve is drawn on top
   const crowd = shown.length > MANY, marks = [], word = STATE.view === "risk" ? "risk" : "generalised risk";
   shown.forEach((m) => {
     if (m.view.band && STATE.bands && (!crowd || m.k === STATE.model)) marks.push({ kind: "area", x: m.view.band.coverage, low: m.view.band.low, high: m.view.band.high, k: m.k });
@@ -36,7 +36,7 @@ function curves(saved = false) {
   const low = STATE.log ? Math.min(...positive, high / 10) / 1.3 : Math.min(0, ...values);
   const title = STATE.view === "risk" ? DATA.words.risk : DATA.words.generalised;
   return {
-    title: `${title}, against coverage`, above: title + (STATE.log ? " (log scale; 0 lies on the lower edge)" : ""),
+    title: `${title}, against coverage`, above: title + (STATE.log ? " (log scale; 0 is at the lower edge)" : ""),
     about: `${shown.map((m) => m.name).join(", ")}. The table below the figure holds the numbers.`,
     height: saved ? 420 : 400, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => asShare(v, 0), spacing: 60 },
     y: { low, high, log: STATE.log, format: (v) => DATA.zero_one ? `${plain(100 * v)}%` : plain(v), spacing: 48 },
@@ -106,7 +106,7 @@ function showStep() {
   document.querySelectorAll(".part").forEach((card, k) => { card.hidden = k >= steps.parts.length; });
 }
 
-// who is answered and how often wrongly: rows come in their order, the worst first; what is not listed stands last
+// accepted samples by group: rows are sorted, worst first; the last row adds up the groups that are not listed
 
 function partRows(part, at) {
   const rows = part.listed[at].map((place, k) => ({
@@ -114,7 +114,7 @@ function partRows(part, at) {
     risk: part.risk[at][k], low: part.low[at][k], high: part.high[at][k],
   }));
   const left = part.groups - rows.length, [total, yes, loss, risk] = part.unlisted[at];
-  return left ? [...rows, { name: `${asCount(left)} others together`, total, yes, loss, risk, low: null, high: null }] : rows;
+  return left ? [...rows, { name: left === 1 ? "1 other" : `${asCount(left)} others together`, total, yes, loss, risk, low: null, high: null }] : rows;
 }
 
 function showPart(part, at, body) {
@@ -139,8 +139,8 @@ function showPart(part, at, body) {
     setCsv(cells[5], r.loss);
     setCsv(cells[6], r.risk, r.risk === null ? "" : r.low, r.risk === null ? "" : r.high);
   });
-  const order = `the worst first by the lower end of its ${DATA.level} limits`;
-  const all = left ? `The ${rows.length - 1} worst of ${asCount(part.groups)} are listed; the other ${asCount(left)} hold ${asCount(part.unlisted[at][0])} samples and are added up in the last row.` : "";
+  const order = `worst first, by the lower of the ${DATA.level} limits`;
+  const all = left ? `The ${rows.length - 1} worst of ${asCount(part.groups)} are listed; the last row adds up the others, with ${countNoun(part.unlisted[at][0], "sample")}.` : "";
   body.parentNode.caption.firstElementChild.textContent = `By ${part.by}, at the threshold above, ${order}. ${all}`.trim();
 }
 
@@ -177,7 +177,7 @@ function jump(share) {
   moveTo(at);
 }
 
-function paintKeys() { // a piece of the model's curve: colour and dashes
+function paintKeys() { // a sample of the model's line: colour and dashes
   document.querySelectorAll("svg.key").forEach((svg) => {
     const k = Number(svg.dataset.k);
     svg.replaceChildren();
