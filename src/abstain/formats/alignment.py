@@ -123,7 +123,11 @@ def _missing_id_error(sample_id: str, owner: Predictions, lacking: Predictions) 
 
 
 def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
-    """Return the models unchanged, where nothing in their files says that their rows differ."""
+    """Return the models unchanged, for files without ids.
+
+    OtherSamplesError where their lengths, labels, groups or clusters differ; a warning where nothing confirms that the
+    rows are the same samples.
+    """
     first = models[0]
     for model in models[1:]:
         if model.n != first.n:

@@ -201,10 +201,11 @@ def take_rows(source: Source, columns: Mapping[str, Values], selected: np.ndarra
 
 
 def _load_right_answers(right_answers: Source, values: Mapping[str, Values]) -> Values:
-    """Return the right answer of each row of `values`.
+    """Return the right answers from a second file, one for each row of the first.
 
-    They are matched by question where both files name the questions, otherwise taken in the order of the rows. Both
-    right answers and predictions are numbers, or the right answers are words.
+    `values` holds the loaded columns of the first file by role. Answers are matched by question where both files name
+    the questions, otherwise taken in the order of the rows. They are numbers where the predictions are numbers too,
+    otherwise words. DataError where a question has no right answer.
     """
     question_column = next((name for name in _QUESTION_COLUMNS if name in right_answers.columns), None)
     label_columns = right_answers.roles({}).get("labels")

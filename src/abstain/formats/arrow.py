@@ -110,7 +110,11 @@ def unpacked_message_size(message: Any) -> int:
 
 
 def open_parquet(path: Path, limits: Limits) -> Source:
-    """Open the columns of a parquet file. Text is read as a dictionary, so that repeated text costs nothing."""
+    """Open the columns of a parquet file, each read when it is loaded.
+
+    Text is read as a dictionary, so that repeated text costs nothing. Loading raises DataError where the column, or all
+    columns loaded so far, would need more memory than is allowed.
+    """
     parquet = _import_pyarrow(path, ".parquet")
     with reporting_damage(path, "parquet"), parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
@@ -120,6 +124,7 @@ def open_parquet(path: Path, limits: Limits) -> Source:
     bytes_of_column: dict[str, int] = {}  # of those that were loaded
 
     def load(name: str) -> Values:
+        """Read one column, after its size was checked."""
         is_text = columns[name].kind == "text"
         _check_column_type(path, name, schema.field(name).type)
         dictionary_columns = [name] if is_text else None
@@ -265,9 +270,8 @@ def read_batches(
             all_batches = reader
         for batch in all_batches:
             chosen_columns = batch.select(names)
-            chosen_columns.validate(
-                full=True
-            )  # an untrusted file may hold offsets that point outside its buffers
+            # An untrusted file may hold offsets that point outside its buffers.
+            chosen_columns.validate(full=True)
             yield chosen_columns
     except Exception:
         with reporting_damage(path, format_name):
@@ -282,9 +286,8 @@ def _read_parquet_batches(
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
     names = choose_columns(schema)
-    text_names = [
-        name for name in names if _is_text(schema.field(name).type)
-    ]  # so that repeated text costs nothing
+    # Text is read as a dictionary, so that repeated text costs nothing.
+    text_names = [name for name in names if _is_text(schema.field(name).type)]
     with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=text_names) as file:
         yield from file.iter_batches(max_rows, row_groups=row_groups, columns=names)
 

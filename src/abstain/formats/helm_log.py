@@ -42,7 +42,11 @@ def check_not_other_part(path: Path) -> None:
 
 
 def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogContent:
-    """Read `per_instance_stats.json` and what lies next to it: one row per instance and trial."""
+    """Read the instances of a run: one row per instance and trial, with a column for each statistic.
+
+    `path` is `per_instance_stats.json` and `instances` its parsed content; `load_json` loads the files next to it.
+    DataError where an entry is not an instance.
+    """
     state_path = path.with_name("scenario_state.json")
     chose_option = _find_chosen_options(load_json(state_path)) if state_path.is_file() else {}
     rows: list[Row] = []

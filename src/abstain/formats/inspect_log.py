@@ -175,7 +175,10 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
 
 
 def _make_row(sample: Row) -> Row:
-    """Return what is kept of a sample: the value of each score, and numbers that may be confidences."""
+    """Return what is kept of a sample: the value of each score, and numbers that may be confidences.
+
+    A score that holds several values by key gives a column for each, `scorer.key`. Texts stay texts here.
+    """
     row: Row = {
         "question": text_of(sample["id"]),
         "epoch": as_number(sample.get("epoch")),

@@ -143,7 +143,7 @@ class Option(NamedTuple):
 
 
 def _find_options(record: Row) -> list[Option] | None:
-    """Return the texts that the model scored for a document; None where the record holds a generated reply.
+    """Return the texts whose log-likelihoods a record holds; None where it holds a generated reply.
 
     A multiple-choice task scores every option. A task of kind `loglikelihood` (LAMBADA, ASDiv) scores one text: the
     right answer.
@@ -155,7 +155,7 @@ def _find_options(record: Row) -> list[Option] | None:
     for index, (loglikelihood, _) in enumerate(pairs):
         request = get_nested(record, "arguments", f"gen_args_{index}")
         has_no_prompt = get_nested(request, "arg_0") == ""
-        if index and has_no_prompt:  # asked for the mutual information; it is no option
+        if index and has_no_prompt:  # scored for the mutual information; it is not an option
             continue
         text = get_nested(request, "arg_1")
         length = len(text.removeprefix(" ")) if isinstance(text, str) else 0

@@ -61,8 +61,8 @@ LOG_READERS = (
 def read_json_log(path: Path, content: Any, limits: Limits, load_json: LoadJson) -> Source | None:
     """Return the log that a JSON file holds; None where it is a table or anything else.
 
-    `content` is the parsed file. A log that is a list may be written as one record per line with a single line, and one
-    that is an object as a list with a single entry, so both readings are tried.
+    `content` is the parsed file, and `load_json` loads another file of the same run. A file with a single line may be
+    parsed as an object where it should be a list of one record, or the other way round, so both readings are tried.
     """
     helm_log.check_not_other_part(path)
     if isinstance(content, list) and len(content) == 1:

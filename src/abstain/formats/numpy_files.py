@@ -94,7 +94,11 @@ def _read_values(path: Path, array_name: str, stream: IO[bytes], header: ArrayHe
 
 
 def open_npy(path: Path, limits: Limits) -> Source:
-    """Open one array without a name (it is called "array"), or the fields of a structured array by their names."""
+    """Open one array without a name (it is called "array"), or the fields of a structured array by their names.
+
+    Only the header is read here. DataError where the values would need more memory than is allowed, or where the file
+    is shorter than its header says.
+    """
     with reporting_damage(path, "npy"), open_limited(path, limits) as stream:
         header = _read_header(path, "it", stream)
         limits.check(path, header.value_bytes)
@@ -122,7 +126,11 @@ def open_npy(path: Path, limits: Limits) -> Source:
 
 
 def open_npz(path: Path, limits: Limits) -> Source:
-    """Open the arrays of a zip archive, each decompressed when it is loaded; the limit is for all of them together."""
+    """Open the arrays of a zip archive, each decompressed when it is loaded.
+
+    Only the headers are read here. DataError where all arrays together would need more memory than is allowed, where
+    two have one name, or where one is longer than the archive states.
+    """
 
     def load(member: zipfile.ZipInfo, header: ArrayHeader) -> np.ndarray:
         with reporting_damage(path, "npz"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:

@@ -43,7 +43,11 @@ def _find_results(content: Any) -> list[Any] | None:
 
 
 def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
-    """Read an export of promptfoo: one row per result; results whose model could not be called are left out."""
+    """Read an export of promptfoo: one row per result, grouped by provider where there are several.
+
+    Results whose model could not be called are left out, which a note says. DataError where a result does not say
+    whether it succeeded.
+    """
     rows: list[Row] = []
     failed_count = 0
     for index, result in enumerate(_find_results(content) or ()):

@@ -321,9 +321,16 @@ class _UserOptions:
     rules: Rules
 
     def check(self, kind: str, used_roles: Set[str], *, has_labels: bool = False) -> None:
-        """Raise DataError for each option that would be ignored.
+        """Raise DataError for an option of the user that this kind of file would ignore.
 
-        `kind` is a key of `_KIND_DESCRIPTIONS`, and `used_roles` are the roles whose columns this kind of file uses.
+        Parameters
+        ----------
+        kind : {"class scores", "answers", "a plain table"}
+            What the file is read as.
+        used_roles : set of str
+            Roles whose columns this kind of file uses.
+        has_labels : bool
+            Whether a plain table has labels, so that class names make sense for it.
         """
         unused_roles = sorted(self.stated - used_roles)
         if unused_roles:

@@ -27,11 +27,8 @@ from abstain.errors import AbstainError, DataError, InputError, MemoryLimitError
 
 _TRUST = "If you trust the file, raise the limit with --memory."
 _MAX_MESSAGE_LENGTH = 600  # characters
-_DECOMPRESSORS = {
-    ".gz": "gzip",
-    ".xz": "lzma",
-    ".bz2": "bz2",
-}  # file ending -> module with an `open` function
+# Ending of a compressed file -> module whose `open` decompresses it.
+_DECOMPRESSORS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 COMPRESSED_ENDINGS = tuple(_DECOMPRESSORS)
 """Endings of compressed files that are decompressed while they are read."""
 _COMPRESSED_STARTS = (b"\x1f\x8b", b"BZ", b"\xfd7")  # first two bytes of gz, bz2 and xz data

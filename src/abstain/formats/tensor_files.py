@@ -42,7 +42,11 @@ _TORCH_REFUSAL_WORDS = (
 
 
 def open_safetensors(path: Path, limits: Limits) -> Source:
-    """Open tensors by name; every offset is checked against the file before anything is read."""
+    """Open the tensors of a safetensors file by name, each read when it is loaded.
+
+    The file begins with the length of a JSON header (8 bytes); the header gives type, shape and offsets of each tensor.
+    DataError where the header is invalid, or where a tensor does not lie in the file or overlaps another one.
+    """
     with reporting_damage(path, "safetensors"), path.open("rb") as stream:
         header_length = int.from_bytes(stream.read(_LENGTH_SIZE), "little")
         bytes_after_length = path.stat().st_size - _LENGTH_SIZE
