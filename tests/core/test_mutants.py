@@ -376,7 +376,7 @@ ENGINES = {
         "engines/ranges.py",
         "place += confidence >= cut",
         "place += confidence > cut",
-        "tests/engines/test_counting.py::test_counted_and_sorted_ranges_give_the_whole",
+        "tests/engines/test_ranges.py::test_counted_and_sorted_ranges_give_the_whole",
     ),
     "ranges that look tied when merged": (
         "engines/ranges.py",

@@ -160,7 +160,7 @@ def told(engine, data, *, coverages=(), risks=(), points=0, client=None, session
 _WITH_CLUSTERS = (
     "test_every_engine",
     "test_cluster",
-    "test_evaluating",
+    "test_engine",
     "test_files",
     "test_finish",
     "test_groups",
