@@ -550,3 +550,44 @@ def test_weights_are_repetitions_only_if_stated(engine, tmp_path):
     stated = CliRunner().invoke(cli, [*call, "--repetitions"])
     written_out = abstain.aurc([0, 0, 1, 0, 0, 0, 1], [0.9, 0.9, 0.8, 0.7, 0.7, 0.7, 0.6], estimator="loo")
     assert float(stated.output) == pytest.approx(written_out)
+
+
+def weighted_tables(folder):
+    """Two CSV tables of the same 60 samples with whole weights; loss and confidence of the first, written out."""
+    rng = np.random.default_rng(0)
+    weight = rng.integers(1, 4, 60)
+    written_out = None
+    for name in ("a", "b"):
+        confidence = rng.permutation(60) / 60
+        loss = (rng.random(60) > confidence).astype(int)
+        rows = [f"{row},{confidence[row]},{loss[row]},{weight[row]}" for row in range(60)]
+        (folder / f"{name}.csv").write_text("\n".join(["id,confidence,loss,weight", *rows, ""]))
+        written_out = written_out or (np.repeat(loss, weight), np.repeat(confidence, weight))
+    return [str(folder / "a.csv"), str(folder / "b.csv")], written_out
+
+
+@pytest.mark.parametrize("engine", ["memory", "files"])
+def test_a_comparison_takes_weights_for_repetitions_only_if_stated(engine, tmp_path):
+    tables, written_out = weighted_tables(tmp_path)
+    call = ["compare", *tables, "--metric", "aurc:loo", "--engine", engine, "--json"]
+    refused = CliRunner().invoke(cli, call)
+    assert refused.exit_code != 0
+    assert "repetitions" in refused.output
+    stated = CliRunner().invoke(cli, [*call, "--repetitions"])
+    assert stated.exit_code == 0, stated.output
+    contestants = json.loads(stated.stdout)["contestants"]
+    estimates = {contestant["name"]: contestant["estimate"] for contestant in contestants}
+    assert estimates["a"] == pytest.approx(abstain.aurc(*written_out, estimator="loo"))
+
+
+def test_a_report_takes_weights_for_repetitions_only_if_stated(tmp_path):
+    tables, _ = weighted_tables(tmp_path)
+    pages = {}
+    for flags in ((), ("--repetitions",)):
+        path = tmp_path / "page.html"
+        answer = CliRunner().invoke(cli, ["report", *tables, "-o", str(path), *flags])
+        assert answer.exit_code == 0, answer.output
+        pages[flags] = path.read_text(encoding="utf-8")
+        path.unlink()
+    assert "leave-one-out" not in pages[()]
+    assert "leave-one-out" in pages["--repetitions",]

@@ -37,7 +37,7 @@ _BOARD_HELP = "Also write the ranking as an interactive page, for up to hundreds
 @click.argument("files", nargs=-1, required=True, type=opt.InputFile(folders=True))
 @opt.name_option("metrics", "Metric of the ranking; listed below.", default="aurc")
 @opt.name_option("scores", _SCORES_HELP, several=True, default=["max_softmax"])
-@opt.shared_options("loss", "names", "level")
+@opt.shared_options("loss", "names", "level", "repetitions")
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE_HELP)
 @click.option("--unpaired", is_flag=True, help="The files hold different test sets.")
 @opt.output_option("--html", "board", kind="page", help=_BOARD_HELP)
@@ -56,6 +56,7 @@ def compare(
     scores: list[str] | str,
     loss: str,
     level: float,
+    repetitions: bool,
     unpaired: bool,
 ) -> None:
     """Rank models by AURC (or another metric) on the same samples; models share a rank if the data cannot tell.
@@ -82,7 +83,14 @@ def compare(
     if engine == "files":
         if board:
             raise click.UsageError("--html needs the samples in memory: leave --engine files out.")
-        result = compare_files(file_by_name, read_options, metric=metric, unpaired=unpaired, level=level)
+        result = compare_files(
+            file_by_name,
+            read_options,
+            metric=metric,
+            level=level,
+            repetitions=repetitions,
+            unpaired=unpaired,
+        )
         notes: list[str] = []
     else:
         result, contestants, notes = compare_in_memory(
@@ -92,6 +100,7 @@ def compare(
             scores=scores,
             loss=loss,
             level=level,
+            repetitions=repetitions,
             unpaired=unpaired,
         )
         if board:
@@ -141,6 +150,7 @@ def compare_in_memory(
     scores: list[str] | str,
     loss: str,
     level: float,
+    repetitions: bool,
     unpaired: bool,
 ) -> tuple[Comparison, Contestants, list[str]]:
     """Read all files and compare them.
@@ -151,7 +161,7 @@ def compare_in_memory(
         Files by the names of their models.
     read_options : ReadOptions
         How files are read.
-    metric, scores, loss, level, unpaired
+    metric, scores, loss, level, repetitions, unpaired
         Options of the command.
 
     Returns
@@ -192,7 +202,9 @@ def compare_in_memory(
     entries = {name: model.samples(score, loss) for name, (model, score) in contestants.items()}
     columns = comparison_arguments([model for model, _ in contestants.values()])
     with show_working("comparing"):
-        result = abstain.compare(entries, metric=metric, level=level, paired=not unpaired, **columns)
+        result = abstain.compare(
+            entries, metric=metric, level=level, paired=not unpaired, repetitions=repetitions, **columns
+        )
     notes += reading_notes(models)
     if not unpaired and len(models) > 1 and all(model.ids is None for model in models):
         confirmed = confirming_columns(models)
@@ -225,7 +237,13 @@ def _split_by_score(
 
 
 def compare_files(
-    files: dict[str, str], read_options: opt.ReadOptions, *, metric: str, unpaired: bool, level: float
+    files: dict[str, str],
+    read_options: opt.ReadOptions,
+    *,
+    metric: str,
+    level: float,
+    repetitions: bool,
+    unpaired: bool,
 ) -> Comparison:
     """Compare two tables of the same samples by AURC with the engine for files."""
     chosen_metric = metrics.by_name(metric)
@@ -245,6 +263,7 @@ def compare_files(
         ids=read_options.columns.get("ids", read_options.columns.get("question")),
         memory=read_options.memory,
         level=level,
+        repetitions=repetitions,
         **weight,
         **dict(chosen_metric.settings),
     )

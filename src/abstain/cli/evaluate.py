@@ -36,9 +36,6 @@ _LOSSES_HELP = "Losses computed from class scores, e.g. zero_one, cross_entropy,
 _PRICE_HELP = (
     "What a wrong answer costs if a right one gains 1, for files with unanswered questions. 1 by default."
 )
-_REPETITIONS_HELP = (
-    "Sample weights are numbers of repetitions (aurc:loo and aurc:log need that), not relative."
-)
 _PREVIEW_HELP = "Only show what the file holds and how it would be read."
 
 
@@ -50,7 +47,7 @@ _PREVIEW_HELP = "Only show what the file holds and how it would be read."
 @opt.shared_options("level")
 @click.option("--engine", type=click.Choice(_ENGINES), help=_ENGINE_HELP)
 @click.option("--price", type=float, metavar="P", help=_PRICE_HELP)
-@click.option("--repetitions", is_flag=True, help=_REPETITIONS_HELP)
+@opt.shared_options("repetitions")
 @click.option("--preview", is_flag=True, help=_PREVIEW_HELP)
 @opt.with_read_options
 @opt.with_output_options

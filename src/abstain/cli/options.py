@@ -622,6 +622,9 @@ class Output(NamedTuple):
         return self._replace(form=next(matching_forms, None))
 
 
+_REPETITIONS_HELP = (
+    "Sample weights are numbers of repetitions (aurc:loo and aurc:log need that), not relative."
+)
 _SHARED: dict[str, Callable[[Any], Any]] = {
     "score": name_option(
         "scores", "Confidence computed from class scores, if the file has any.", default="max_softmax"
@@ -632,6 +635,7 @@ _SHARED: dict[str, Callable[[Any], Any]] = {
     "names": click.option("--names", metavar="A,B,...", callback=split_commas, help=_NAMES_HELP),
     "level": fraction_option("--level", "Confidence level of intervals, bands and tests.", 0.95),
     "rng": click.option("--rng", "--seed", "rng", type=int, default=0, help="Random seed of the bands."),
+    "repetitions": click.option("--repetitions", is_flag=True, help=_REPETITIONS_HELP),
     "open": click.option("--open", "open_it", is_flag=True, help="Open the page in the browser."),
 }
 

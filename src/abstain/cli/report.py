@@ -34,7 +34,7 @@ _METRICS_HELP = "Metrics in the tables of scores, in addition to aurc. By defaul
 )
 @click.option("--title", default="Selective prediction report", help="Title of the page.")
 @opt.name_option("metrics", _METRICS_HELP, several=True)
-@opt.shared_options("names", "score", "loss", "level", "rng", "open")
+@opt.shared_options("names", "score", "loss", "level", "repetitions", "rng", "open")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @opt.with_read_options
 def report(

@@ -235,6 +235,7 @@ def gather(
     loss: str = "zero_one",
     metrics: Sequence[str] | str | None = None,
     level: float = 0.95,
+    repetitions: bool = False,
     rng: int = 0,
     progress: Callable[[str], None] = lambda what: None,
 ) -> Content:
@@ -250,6 +251,8 @@ def gather(
         Names of metrics for the tables of scores, in addition to "aurc"; by default those of `evaluate`.
     level : float
         Confidence level of intervals and bands.
+    repetitions : bool
+        Are sample weights numbers of repetitions? The estimators "loo" and "log" of AURC need that.
     rng : int
         Seed of the bands' bootstrap.
     progress : callable
@@ -284,13 +287,14 @@ def gather(
                     loss,
                     level,
                     metrics=metrics,
+                    repetitions=repetitions,
                     rng=rng,
                     replicates=replicates,
                     slider_steps=slider_steps,
                 )
             )
     progress("comparing")
-    comparison = _compare_models(models, contents, score, loss, level, paired=paired)
+    comparison = _compare_models(models, contents, score, loss, level, repetitions=repetitions, paired=paired)
     notes = []
     for content in contents:
         prefix = f"{content.predictions.name}: " if len(contents) > 1 else ""
@@ -312,6 +316,7 @@ def _gather_model(
     level: float,
     *,
     metrics: Sequence[str] | str | None,
+    repetitions: bool,
     rng: int,
     replicates: int,
     slider_steps: int,
@@ -339,13 +344,23 @@ def _gather_model(
     estimators = []
     for name in ESTIMATORS:
         try:
-            estimate = interval("aurc", losses, confidence, level=level, estimator=name, **columns)
+            estimate = interval(
+                "aurc",
+                losses,
+                confidence,
+                level=level,
+                estimator=name,
+                repetitions=repetitions,
+                **columns,
+            )
         except InputError:  # with relative weights there is one estimator only
             continue
         estimators.append((name, estimate))
     if metrics is not None and metrics != "all":
         metrics = list(dict.fromkeys(["aurc", *metrics]))  # the page's summary and figures need AURC
-    evaluation = abstain.evaluate(**arguments, metrics=metrics, level=level, progress=False)
+    evaluation = abstain.evaluate(
+        **arguments, metrics=metrics, level=level, repetitions=repetitions, progress=False
+    )
     samples = (losses.astype(np.float64), confidence)
     return ModelContent(
         predictions=predictions,
@@ -358,7 +373,7 @@ def _gather_model(
         evaluation=evaluation,
         estimators=tuple(estimators),
         clinical=_two_class_table(predictions, score, level),
-        best=_find_best_scores(predictions, evaluation, level),
+        best=_find_best_scores(predictions, evaluation, level, repetitions),
     )
 
 
@@ -403,7 +418,7 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
 
 
 def _find_best_scores(
-    predictions: Predictions, evaluation: Evaluation, level: float
+    predictions: Predictions, evaluation: Evaluation, level: float, repetitions: bool
 ) -> dict[tuple[str, str], str]:
     """By (loss, metric), the score that a paired test finds better than every other score of the same model.
 
@@ -419,7 +434,9 @@ def _find_best_scores(
         entries = {score: predictions.samples(score, loss) for score in evaluation.scores}
         for metric in metrics:
             try:
-                comparison = abstain.compare(entries, metric=metric, level=level, **columns)
+                comparison = abstain.compare(
+                    entries, metric=metric, level=level, repetitions=repetitions, **columns
+                )
             except AbstainError:  # undefined for this loss, or because all answers are right
                 continue
             if len(comparison.winners) == 1:
@@ -434,6 +451,7 @@ def _compare_models(
     loss: str,
     level: float,
     *,
+    repetitions: bool,
     paired: bool,
 ) -> Comparison | None:
     """Compare the models, or the scores of a single model; None if there is nothing to compare."""
@@ -444,7 +462,7 @@ def _compare_models(
         return None
     entries = {model.name: model.samples(model_score, loss) for model, model_score in contestants}
     columns = comparison_arguments([model for model, _ in contestants])
-    return abstain.compare(entries, level=level, paired=paired, **columns)
+    return abstain.compare(entries, level=level, paired=paired, repetitions=repetitions, **columns)
 
 
 def in_one_order(models: Sequence[Predictions]) -> tuple[Sequence[Predictions], bool]:
