@@ -343,19 +343,19 @@ INTERVALS = {
         "inference/point_limits.py",
         "const = rejected - local_risk / cut.accepted_mass",
         "const = rejected - cut.risk / cut.accepted_mass",
-        "tests/inference/test_points.py",
+        "tests/inference/test_point_limits.py",
     ),
     "a share without its half": (
         "inference/point_limits.py",
         "few.beta_limits(share, size, level, pseudo=0.5)",
         "few.beta_limits(share, size, level, pseudo=0.0)",
-        "tests/inference/test_points.py",
+        "tests/inference/test_point_limits.py",
     ),
     "few errors show all of their variance": (
         "metrics/few_draws.py",
         "return fade(draws) * max(2 * largest / draws - variance, 0.0) / (draws + 1)",
         "return 0.0",
-        "tests/inference/test_few_draws.py",
+        "tests/metrics/test_few_draws.py",
     ),
 }
 
@@ -400,11 +400,11 @@ ENGINES = {
         "core/confidence_bins.py",
         "peak = safe_divide(xp, S + L, loss_end)",
         "peak = safe_divide(xp, S, loss_end)",
-        "tests/core/test_binning.py",
+        "tests/core/test_confidence_bins.py",
     ),
 }
 
-MUTANTS = {name: (*bug, "tests/core/test_estimators.py") for name, bug in CORE.items()}
+MUTANTS = {name: (*bug, "tests/core/test_area_estimators.py") for name, bug in CORE.items()}
 MUTANTS |= THRESHOLDS | INTERVALS | ENGINES
 ALWAYS = (
     "reversed order",

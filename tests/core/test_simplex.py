@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
 
 from abstain import scores
-
-_spec = importlib.util.spec_from_file_location("exact", Path(__file__).with_name("exact.py"))
-exact = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(exact)
+from tests.scores import exact
 
 TOP = np.finfo(np.float64).max
 KEYED = ("max_softmax", "softmax_margin", "negative_entropy", "negative_gini", "probability_norm")
