@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import abstain
 from abstain.core.area_estimators import ESTIMATORS, TIES, area
-from abstain.core.rows import Blocks, rows_from_numpy, rows_from_samples
-from abstain.errors import InputError
+from abstain.core.rows import rows_from_numpy, rows_from_samples
 from tests.core import oracles
 
 EVERY = list(itertools.product(ESTIMATORS, TIES))
@@ -207,16 +206,3 @@ def test_bit_identical_under_permutation_at_a_size_that_uses_threads():
     p = rng.permutation(n)
     assert abstain.aurc(loss[p], confidence[p]) == value
     assert abstain.aurc(loss[p] > 0.9, confidence[p]) == errors
-
-
-def test_blocks_know_a_zero_one_loss_by_its_values_not_by_its_moments():
-    same, confidence = np.array([0.5, 0.5, 0.5, 1.5]), np.zeros(4)
-    real, errors = (
-        Blocks.from_samples(same, confidence),
-        Blocks.from_samples(np.array([1.0, 1, 1, 0]), confidence),
-    )
-    assert np.array_equal(real.w2l, real.w2ll)
-    assert (real.zero_one, errors.zero_one, errors.merge(errors).zero_one) == (False, True, True)
-    assert not errors.merge(real).zero_one
-    with pytest.raises(InputError, match="needs the samples themselves"):
-        abstain.inference.interval_from_blocks("e_aurc", real)

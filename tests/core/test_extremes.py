@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core import sorting
 from abstain.core.area_estimators import ESTIMATORS, harmonic_difference, log_factorial_difference
 from abstain.inference import interval
 
@@ -41,58 +40,6 @@ def test_all_right_and_all_wrong(wrong):
 
 def test_all_wrong_log_value_of_three():
     assert abstain.aurc([1, 1, 1], [3, 2, 1], estimator="log") == pytest.approx(0.789, abs=5e-4)
-
-
-def test_signed_zeros_are_one_confidence():
-    assert abstain.aurc([1, 0], np.array([0.0, -0.0])) == 0.5
-    assert abstain.aurc([1, 0, 0], np.array([0.0, -0.0, -1.0], np.float32)) == pytest.approx(
-        (0.5 + 0.5 + 1 / 3) / 3
-    )
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_extreme_floats_keep_their_order(dtype):
-    info = np.finfo(dtype)
-    values = np.array(
-        [
-            info.min,
-            -1,
-            -info.tiny,
-            -info.smallest_subnormal,
-            0,
-            info.smallest_subnormal,
-            info.tiny,
-            1,
-            info.max,
-        ],
-        dtype,
-    )
-    loss = np.arange(9.0)  # the more confident, the larger the loss: value known from the ranks
-    exact = np.mean([np.mean(loss[k:]) for k in range(9)])
-    assert abstain.aurc(loss, values) == pytest.approx(exact, rel=1e-14)
-    assert abstain.aurc(loss.astype(np.float32), values) == pytest.approx(exact, rel=1e-7)
-    assert abstain.aurc(loss > 4, values) == pytest.approx(np.mean([np.mean(loss[k:] > 4) for k in range(9)]))
-
-
-def test_float64_confidences_that_agree_in_their_leading_bits():
-    rng = np.random.default_rng(0)
-    confidence = 1 - rng.permutation(70_000) * 2.0**-53  # neighbours in float64: leading bits alike
-    confidence[0] = -1.0  # both signs: no room for the index below the key
-    order = sorting.argsort_descending(confidence)
-    assert np.array_equal(order, np.argsort(-confidence, kind="stable"))
-
-
-def test_order_is_stable_and_descending_for_both_widths():
-    rng = np.random.default_rng(1)
-    for dtype in (np.float32, np.float64):
-        confidence = rng.integers(-50, 50, 10_000).astype(dtype)
-        assert np.array_equal(sorting.argsort_descending(confidence), np.argsort(-confidence, kind="stable"))
-
-
-def test_sort_in_threads_sorts():
-    keys = np.random.default_rng(0).integers(0, 1000, 3_000_000).astype(np.uint32)
-    assert np.array_equal(sorting.sort_in_place(keys.copy()), np.sort(keys))
-    assert np.array_equal(sorting.sort_in_place(np.full(3_000_000, 7, np.uint32)), np.full(3_000_000, 7))
 
 
 @pytest.mark.parametrize(
@@ -186,28 +133,6 @@ def test_a_single_precision_confidence_meets_a_threshold_only_if_it_is_at_least_
     assert abstain.rejection_cost([0, 1], confidence, cost=0.3, threshold=threshold) == pytest.approx(
         expected
     )
-
-
-def test_naurc_does_not_call_an_order_perfect_where_its_scale_is_empty():
-    """Twice SELE of the best order is the mean loss here: a worse order has an excess, and nothing to divide it by."""
-    loss = [1, 1, 1, 0]
-    assert abstain.oracle_aurc(loss, estimator="2sele") == abstain.risk(loss)
-    with pytest.raises(abstain.errors.InfeasibleError, match='naurc: by estimator="2sele"'):
-        abstain.naurc(loss, [4, 3, 2, 1], estimator="2sele")
-    with pytest.raises(abstain.errors.InfeasibleError, match='naurc: by estimator="sele"'):
-        abstain.naurc([-1, -2], [2, 1], estimator="sele")
-    assert abstain.naurc([1, 1], [1, 2], estimator="2sele") == 0
-
-
-@pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("n", [60, 1000, 30_000])
-@pytest.mark.parametrize("metric", ["naurc", "prediction_rejection_ratio"])
-def test_equal_losses_leave_nothing_to_gain_however_their_sums_round(metric, n, tied):
-    confidence = np.arange(n) % 5.0 if tied else np.arange(n)
-    for value in (0.3, 0.7, 1e-5, 1.7):
-        loss = np.full(n, value)
-        assert getattr(abstain, metric)(loss, confidence) == 0
-        assert interval(metric, loss, confidence).estimate == 0
 
 
 @pytest.mark.parametrize("metric", ["aurc", "augrc", "e_aurc", "naurc"])

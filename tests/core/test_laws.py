@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core.area_estimators import ESTIMATORS, area
-from abstain.core.rows import Blocks
+from abstain.core.area_estimators import ESTIMATORS
 
 SCALES = (1e-150, 1e-100, 0.1, 100.0, 1e22, 1e150)  # of weights
 NUMBERS = {"coverage": 0.3, "risk": 0.2, "tpr": 0.9, "max_rejection": 0.4}
@@ -165,18 +164,3 @@ def test_constant_loss_gives_the_mean_weight_times_it(constant, estimator):
     n = 50
     value = abstain.aurc(np.full(n, constant), np.arange(n), estimator=estimator)
     assert value == pytest.approx(constant * abstain.rank_weights(n, estimator=estimator).mean())
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_blocks_merge_by_addition_in_any_order(estimator):
-    rng = np.random.default_rng(5)
-    confidence, loss = rng.integers(0, 30, 500) / 30, rng.random(500)
-    parts = np.array_split(rng.permutation(500), 7)
-    tables = [Blocks.from_samples(loss[p], confidence[p]) for p in parts]
-    whole = Blocks.from_samples(loss, confidence)
-    merged = tables[3].merge(tables[6].merge(tables[0], tables[1]), tables[2], tables[5].merge(tables[4]))
-    assert np.array_equal(merged.confidence, whole.confidence)
-    for column in ("mass", "loss_sum", "w2", "w2l", "w2ll", "count"):
-        assert getattr(merged, column) == pytest.approx(getattr(whole, column), rel=1e-12)
-    value = abstain.aurc(loss, confidence, estimator=estimator)
-    assert area(merged.rows(), estimator) == pytest.approx(value, rel=1e-12)

@@ -388,7 +388,7 @@ ENGINES = {
         "engines/ranges.py",
         "zero_one=graded == 0,",
         "zero_one=True,",
-        "tests/engines/test_files.py::test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one",
+        "tests/engines/test_finish.py::test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one",
     ),
     "right and wrong change places in the tally": (
         "core/tally.py",

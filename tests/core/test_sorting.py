@@ -113,3 +113,55 @@ def test_the_processor_is_timed_once(monkeypatch):
     sorting.numpy_sorts_slowly.cache_clear()
     assert sorting.numpy_sorts_slowly() is not first
     sorting.numpy_sorts_slowly.cache_clear()
+
+
+def test_signed_zeros_are_one_confidence():
+    assert abstain.aurc([1, 0], np.array([0.0, -0.0])) == 0.5
+    assert abstain.aurc([1, 0, 0], np.array([0.0, -0.0, -1.0], np.float32)) == pytest.approx(
+        (0.5 + 0.5 + 1 / 3) / 3
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extreme_floats_keep_their_order(dtype):
+    info = np.finfo(dtype)
+    values = np.array(
+        [
+            info.min,
+            -1,
+            -info.tiny,
+            -info.smallest_subnormal,
+            0,
+            info.smallest_subnormal,
+            info.tiny,
+            1,
+            info.max,
+        ],
+        dtype,
+    )
+    loss = np.arange(9.0)  # the more confident, the larger the loss: value known from the ranks
+    exact = np.mean([np.mean(loss[k:]) for k in range(9)])
+    assert abstain.aurc(loss, values) == pytest.approx(exact, rel=1e-14)
+    assert abstain.aurc(loss.astype(np.float32), values) == pytest.approx(exact, rel=1e-7)
+    assert abstain.aurc(loss > 4, values) == pytest.approx(np.mean([np.mean(loss[k:] > 4) for k in range(9)]))
+
+
+def test_float64_confidences_that_agree_in_their_leading_bits():
+    rng = np.random.default_rng(0)
+    confidence = 1 - rng.permutation(70_000) * 2.0**-53  # neighbours in float64: leading bits alike
+    confidence[0] = -1.0  # both signs: no room for the index below the key
+    order = sorting.argsort_descending(confidence)
+    assert np.array_equal(order, np.argsort(-confidence, kind="stable"))
+
+
+def test_order_is_stable_and_descending_for_both_widths():
+    rng = np.random.default_rng(1)
+    for dtype in (np.float32, np.float64):
+        confidence = rng.integers(-50, 50, 10_000).astype(dtype)
+        assert np.array_equal(sorting.argsort_descending(confidence), np.argsort(-confidence, kind="stable"))
+
+
+def test_sort_in_threads_sorts():
+    keys = np.random.default_rng(0).integers(0, 1000, 3_000_000).astype(np.uint32)
+    assert np.array_equal(sorting.sort_in_place(keys.copy()), np.sort(keys))
+    assert np.array_equal(sorting.sort_in_place(np.full(3_000_000, 7, np.uint32)), np.full(3_000_000, 7))

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import abstain
 
@@ -74,3 +75,15 @@ def test_file_names_are_unique():
     """The page says so: a search for a file name finds one file."""
     names = [path.name for path in (ROOT / "src/abstain").rglob("*.py") if path.name != "__init__.py"]
     assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize(
+    "package", ["core", "metrics", "inference", "evaluation", "thresholds", "cascades", "engines", "formats"]
+)
+def test_every_file_has_a_test_file_of_its_name(package):
+    sources = {path.stem.lstrip("_") for path in (ROOT / "src" / "abstain" / package).glob("*.py")} - {
+        "init__"
+    }
+    tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / package).glob("test_*.py")}
+    assert len(sources) >= 5
+    assert sorted(sources - tests) == []

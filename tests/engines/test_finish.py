@@ -1,4 +1,4 @@
-"""A user's own metric and partial areas: memory, files, Dask and Spark give the same number and error bar."""
+"""From ranges to answers: weights, rounding and the oracle."""
 
 from __future__ import annotations
 
@@ -7,154 +7,80 @@ import pytest
 
 import abstain
 from abstain.engines import files
-from abstain.metrics import Metric, RowInfluence
+from tests.engines.test_files import pa
 
-from .conftest import write_parts
-
-pytest.importorskip("pyarrow")
+from .conftest import told, write_parts
 
 
-def squared_risk(rows, options):
-    """Mean over coverages of the squared selective risk."""
-    return float(np.sum(rows.mass * rows.risk**2) / rows.total_mass[0])
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(0)
+    g = rng.normal(0, 1, 30_000)
+    return rng.random(30_000) < 0.3 / (1 + np.exp(g)), g
 
 
-def squared_risk_influence(rows, options):
-    """A sample changes the accepted mass and loss of all rows at and below its own, and the mass of its own row."""
-    value = squared_risk(rows, options)
-    per_loss = 2 * rows.mass * rows.risk / rows.accepted_mass
-    per_mass = -2 * rows.mass * rows.risk**2 / rows.accepted_mass
+@pytest.fixture
+def tiny_ranges(monkeypatch):
+    import abstain.engines.files as files
 
-    def sum_from_row_down(values):
-        return np.cumsum(values[::-1])[::-1]
-
-    constant = rows.risk**2 + sum_from_row_down(per_mass) - value
-    return RowInfluence(constant=constant, slope=sum_from_row_down(per_loss))
+    monkeypatch.setattr(files, "samples_that_fit", lambda *a: 2000)
+    monkeypatch.setattr(files, "_fits_in_memory", lambda *a: False)
 
 
-OWN = Metric(
-    name="squared_risk",
-    label="squared risk",
-    summary="the mean squared selective risk",
-    lower_is_better=True,
-    value=squared_risk,
-    influence=squared_risk_influence,
-    is_nonnegative=True,
-)
-METRICS = [OWN, "aurc", "aurc@0.7-1", "aurc@0.2-0.55", "risk_at_coverage@0.8"]
+def test_fractional_weights_reach_the_same_area(sample, tmp_path, tiny_ranges):
+    l, g = sample
+    w = np.random.default_rng(3).exponential(1, len(l))
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "w": w})
+    found = told(files, path, sample_weight="w")
+    assert found["aurc"].estimate == pytest.approx(abstain.aurc(l, g, sample_weight=w), rel=1e-12)
+    truth = abstain.e_aurc(l, g, sample_weight=w)
+    assert found["e_aurc"].estimate == pytest.approx(truth, rel=1e-3)  # equal losses: masses as if small
 
 
-def brute_force(loss, confidence, weight):
-    """Both metrics by their definitions, threshold by threshold over the samples."""
-    squared = 0.0
-    partial = 0.0
-    for threshold in np.unique(confidence):
-        accepted = confidence >= threshold
-        above = confidence > threshold
-        risk = (weight * loss)[accepted].sum() / weight[accepted].sum()
-        start = weight[above].sum() / weight.sum()
-        stop = weight[accepted].sum() / weight.sum()
-        squared += (stop - start) * risk**2
-        partial += max(0.0, stop - max(start, 0.7)) * risk / 0.3
-    return squared, partial
+@pytest.mark.parametrize("spilled", [False, True])
+def test_shares_of_fractional_weights_are_not_missed_by_rounding(spilled, tmp_path, request):
+    if spilled:
+        request.getfixturevalue("tiny_ranges")
+    n = 20_000
+    g, l = np.arange(n)[::-1] / n, np.arange(n) % 10 == 9
+    folder = write_parts(tmp_path / "tenths", {"confidence": g, "loss": l, "w": np.full(n, 0.1)})
+    found = told(files, folder, sample_weight="w", coverages=(0.3, 0.7, 1.0), risks=(0.1,))
+    assert list(found.risk_at_coverage.values()) == pytest.approx([0.1] * 3, rel=1e-9)
+    assert found.coverage_at_risk[0.1] == pytest.approx(1.0)
 
 
-def make_samples(kind):
-    rng = np.random.default_rng(11)
-    n = 3_000
-    confidence = rng.random(n).round(2 if kind == "ties" else 9)
-    confidence = np.where(rng.random(n) < 0.2, 1.0, confidence)  # a heavy tie at the top
-    loss = (rng.random(n) < 0.5 * (1 - 0.8 * confidence)).astype(float)
-    if kind == "graded":
-        loss = rng.exponential(1.2 - confidence)
-    weight = rng.random(n) + 0.5 if kind == "weights" else np.ones(n)
-    return {"confidence": confidence, "loss": loss, "weight": weight, "team": rng.integers(0, 3, n)}
+@pytest.mark.parametrize("spilled", [False, True])
+def test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one(spilled, tmp_path, request):
+    """Sums of l and of l^2 are those of three errors in four: only the losses themselves tell."""
+    if spilled:
+        request.getfixturevalue("tiny_ranges")
+    l, g = np.tile([0.5, 0.5, 0.5, 1.5], 50), np.arange(200.0)
+    pa.parquet.write_table(pa.table({"loss": l, "confidence": g}), tmp_path / "half.parquet")
+    found = told(files, tmp_path / "half.parquet")
+    assert files.evaluate(tmp_path / "half.parquet", metrics=["auroc"]).entries[0].estimate is None
+    for metric in ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio"):
+        assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(l, g), rel=1e-12)
 
 
-def options_of(kind):
-    return {"sample_weight": "weight"} if kind == "weights" else {}
-
-
-def in_memory(samples, kind):
-    weight = samples["weight"] if kind == "weights" else None
-    return abstain.evaluate(
-        loss=samples["loss"],
-        confidence=samples["confidence"],
-        sample_weight=weight,
-        groups=samples["team"],
-        metrics=METRICS,
-    )
-
-
-def assert_same(table, expected):
-    assert [(e.metric, e.group) for e in table.entries] == [(e.metric, e.group) for e in expected.entries]
-    for entry, other in zip(table.entries, expected.entries):
-        assert entry.reason == other.reason
-        numbers = (entry.estimate, entry.standard_error, entry.low, entry.high)
-        assert numbers == pytest.approx(
-            (other.estimate, other.standard_error, other.low, other.high), rel=1e-9
+def test_weights_with_the_moments_of_unit_weights_are_not_taken_for_them(tmp_path):
+    l, g, w = np.arange(200) % 4 == 3, np.arange(200.0), np.tile([0.5, 0.5, 0.5, 1.5], 50)
+    pa.parquet.write_table(pa.table({"loss": l, "confidence": g, "w": w}), tmp_path / "w.parquet")
+    found = told(files, tmp_path / "w.parquet", sample_weight="w")
+    for metric in ("oracle_aurc", "e_aurc", "naurc"):
+        assert found[metric].estimate == pytest.approx(
+            getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12
         )
 
 
-KINDS = ["distinct", "ties", "graded", "weights"]
-CLUSTER_KINDS = ["ties", "weights"]  # clusters finish ranges by the code that files use
-FILE_CASES = [
-    *((kind, "at once") for kind in KINDS),
-    *((kind, "by ranges") for kind in KINDS),
-    ("distinct", "counted"),  # only 0/1 losses without weights are counted
-    ("ties", "counted"),
-]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_memory_gives_the_definition(kind):
-    samples = make_samples(kind)
-    table = in_memory(samples, kind)
-    weight = samples["weight"] if kind == "weights" else np.ones(len(samples["loss"]))
-    squared, partial = brute_force(samples["loss"], samples["confidence"], weight)
-    assert table["squared_risk"].estimate == pytest.approx(squared, rel=1e-10)
-    assert table["aurc@0.7-1"].estimate == pytest.approx(partial, rel=1e-10)
-
-
-@pytest.mark.parametrize(("kind", "way"), FILE_CASES)
-def test_files_give_what_memory_gives(kind, way, tmp_path, monkeypatch):
-    if way != "at once":
-        monkeypatch.setattr(files, "_fits_in_memory", lambda *arguments: False)
-        monkeypatch.setattr(files, "samples_that_fit", lambda *arguments: 400)
-    samples = make_samples(kind)
-    if way == "counted":
-        monkeypatch.setattr(files, "_COUNT_FROM", 100)
-        monkeypatch.setattr(files, "_SAMPLE_FROM", 100)
-        samples["confidence"] = samples["confidence"].astype(np.float32)
-        samples["loss"] = samples["loss"].astype(bool)
-    folder = write_parts(tmp_path / "parts", samples)
-    table = files.evaluate(folder, metrics=METRICS, groups="team", **options_of(kind))
-    assert_same(table, in_memory(samples, kind))
-
-
-def test_files_through_evaluate_take_a_metric_that_is_not_registered(tmp_path):
-    samples = make_samples("distinct")
-    folder = write_parts(tmp_path / "parts", samples)
-    table = abstain.evaluate(folder, engine="files", metrics=[OWN])
-    memory = abstain.evaluate(loss=samples["loss"], confidence=samples["confidence"], metrics=[OWN])
-    assert table["squared_risk"].low == pytest.approx(memory["squared_risk"].low, rel=1e-9)
-
-
-@pytest.mark.parametrize("kind", CLUSTER_KINDS)
-def test_dask_gives_what_memory_gives(kind, tmp_path, dask_client):
-    from abstain.engines import dask
-
-    samples = make_samples(kind)
-    folder = write_parts(tmp_path / "parts", samples)
-    table = dask.evaluate(folder, metrics=METRICS, groups="team", client=dask_client, **options_of(kind))
-    assert_same(table, in_memory(samples, kind))
-
-
-@pytest.mark.parametrize("kind", CLUSTER_KINDS)
-def test_spark_gives_what_memory_gives(kind, tmp_path, spark_session):
-    from abstain.engines import spark
-
-    samples = make_samples(kind)
-    folder = write_parts(tmp_path / "parts", samples)
-    table = spark.evaluate(folder, metrics=METRICS, groups="team", session=spark_session, **options_of(kind))
-    assert_same(table, in_memory(samples, kind))
+def test_equal_losses_of_fractional_weights_have_the_oracle_of_memory_by_sele(
+    tmp_path, tiny_ranges, monkeypatch
+):
+    monkeypatch.setattr(files, "samples_that_fit", lambda *a: 300)  # fewer than have any one loss
+    rng = np.random.default_rng(2)
+    loss, confidence, weight = rng.choice([0.0, 0.5, 2.0], 2000), rng.random(2000), rng.lognormal(0, 1, 2000)
+    path = write_parts(tmp_path / "data", {"loss": loss, "confidence": confidence, "w": weight})
+    found = files.evaluate(path, sample_weight="w", metrics=["oracle_aurc:sele", "oracle_aurc"])
+    exact = abstain.oracle_aurc(loss, sample_weight=weight, estimator="sele")
+    assert found.select(metric="oracle_aurc:sele")[0].estimate == pytest.approx(exact, rel=1e-12)
+    near = abstain.oracle_aurc(loss, sample_weight=weight)
+    assert found.select(metric="oracle_aurc")[0].estimate == pytest.approx(near, rel=1e-3)

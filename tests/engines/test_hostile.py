@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -216,33 +212,3 @@ def test_columns_count_together(tmp_path):
         DataError, match=r"its 7 columns would take 5.6 MB of memory, more than the limit of 5 MB"
     ):
         read_predictions(tmp_path / "a.parquet", limits=Limits(memory=5_000_000))
-
-
-def test_a_damaged_page_on_workers_of_our_own_is_one_line(table, tmp_path):
-    pq.write_table(table, tmp_path / "a.parquet")
-    (tmp_path / "b.parquet").write_bytes(wrong_pages((tmp_path / "a.parquet").read_bytes()))
-    said, status, _ = told("evaluate", tmp_path, "--engine", "dask")
-    assert "b.parquet: cannot be read as parquet" in one_line(said)
-    assert status != 0
-
-
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes here")
-@pytest.mark.parametrize("later", [0.0, 1.5])
-def test_ctrl_c_on_dask_is_one_word(later, endless, request):
-    """As a terminal sends it: to the command and to the workers it has just started; another cluster has the port."""
-    psutil = pytest.importorskip("psutil")
-    with contextlib.suppress(OSError):  # taken already, then
-        request.addfinalizer(socket.create_server(("", 8787)).close)
-    process = command("evaluate", endless, "--engine", "dask", start_new_session=True)
-    try:
-        until = time.monotonic() + 60
-        while not psutil.Process(process.pid).children(recursive=True) and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(later)
-        os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    assert one_line(said) == "Aborted!"
-    assert process.returncode not in (0, None)

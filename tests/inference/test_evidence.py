@@ -75,25 +75,6 @@ def test_other_losses():
         assert [many.low, many.high] == pytest.approx([one.low, one.high], rel=1e-9)
 
 
-@pytest.mark.parametrize("ties", ["threshold", "expected"])
-@pytest.mark.parametrize("estimator", ["harmonic", "loo", "log", "sele"])
-def test_stretches_of_every_estimator(estimator, ties):
-    """Stretches without a tie beside stretches that are all ties."""
-    rng = np.random.default_rng(5)
-    g = np.where(rng.random(600) < 0.5, rng.integers(0, 8, 600) / 8, rng.random(600))
-    l = rng.random(600) < 0.5 * (1 - g)
-    tables = tables_of(l, g)
-    total = totals_of(tables, 600, True, False, True)
-    metric = by_name("aurc").with_options(estimator=estimator, ties=ties)
-    request = request_for([metric])
-    whole, apart = (gather_evidence(t, total, request) for t in (tables, pieces(tables[0], 40)))
-    one, many = (estimate_interval(metric, evidence) for evidence in (whole, apart))
-    assert one.estimate == pytest.approx(abstain.aurc(l, g, estimator=estimator, ties=ties), rel=1e-12)
-    assert [many.estimate, many.standard_error, many.low, many.high] == pytest.approx(
-        [one.estimate, one.standard_error, one.low, one.high], rel=1e-9
-    )
-
-
 @pytest.mark.parametrize("levels", [None, 10, 500])
 @pytest.mark.parametrize("ties", ["threshold", "expected"])
 def test_auroc_is_the_same_whatever_is_asked_beside_it(ties, levels):

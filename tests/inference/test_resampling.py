@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 import abstain
-from abstain.core.bootstrap import Resampler, leave_one_out_areas
+from abstain.core.bootstrap import leave_one_out_areas
 from abstain.errors import InputError
 from abstain.inference import curve_band, interval
 from abstain.inference.point_limits import pointwise_level
@@ -50,66 +50,6 @@ def test_jackknife_interval_from_deletions():
 
 # bootstrap ----------------------------------------------------------------------------------------------
 
-METRICS = {
-    "aurc": {},
-    "augrc": {},
-    "risk": {},
-    "oracle_aurc": {},
-    "e_aurc": {},
-    "naurc": {},
-    "auroc": {},
-    "prediction_rejection_ratio": {},
-    "aupr_error": {},
-    "aupr_success": {},
-    "fpr_at_tpr": {"tpr": 0.8},
-    "risk_at_coverage": {"coverage": 0.6},
-    "coverage_at_risk": {"risk": 0.3},
-}
-
-
-def written_out(units, counts):
-    """The resample as rows of samples."""
-    order = np.argsort(-units.confidence, kind="stable")
-    take = np.repeat(order, counts)
-    return units.loss[take], units.confidence[take]
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("levels", [None, 12])
-@pytest.mark.parametrize("estimator", ["harmonic", "loo"])
-def test_a_replicate_is_the_metric_of_the_resample(metric, levels, estimator):
-    options = dict(METRICS[metric])
-    if metric in ("aurc", "oracle_aurc", "e_aurc", "naurc"):
-        options["estimator"] = estimator
-    l, g = sample(60, 1, levels)
-    units = gather("interval", metric, l, g, options=options)
-    source = resampler(units)
-    counts = source.counts(np.random.default_rng(0), 20)
-    assert source.repeats is None
-    assert (counts.sum(axis=1) == 60).all()
-    ours = statistic(units)(source.tabulate(counts))
-    theirs = [getattr(abstain, metric)(*written_out(units, c), **options) for c in counts]
-    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_drawing_cells_gives_the_metric_of_the_resample(metric):
-    l, g = sample(400, 2, levels=5)
-    units = gather("interval", metric, l, g, options=METRICS[metric])
-    source = resampler(units)
-    assert source.repeats is not None
-    assert len(source.repeats) <= 10
-    assert source.repeats.sum() == 400
-    counts = source.counts(np.random.default_rng(0), 10)
-    ours = statistic(units)(source.tabulate(counts))
-    theirs = [
-        getattr(abstain, metric)(
-            np.repeat(source.loss, c), np.repeat(source.confidence, c), **METRICS[metric]
-        )
-        for c in counts
-    ]
-    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
-
 
 def test_weights_and_abstentions_travel_with_their_samples():
     l, g = sample(50, 4)
@@ -129,30 +69,6 @@ def test_weights_and_abstentions_travel_with_their_samples():
                 l[take], g[take], sample_weight=w[take], abstained=out[take], **options
             )
             assert value == pytest.approx(expected, rel=1e-12)
-
-
-def test_clusters_are_drawn_whole_and_strata_keep_their_size():
-    l, g = sample(60, 6)
-    clusters, strata = np.arange(60) // 5, np.arange(60) // 20
-    order = np.argsort(-g, kind="stable")
-    rng = np.random.default_rng(0)
-    whole = Resampler(l, g, clusters=clusters).counts(rng, 30)
-    for c in range(12):
-        members = whole[:, clusters[order] == c]
-        assert (members == members[:, :1]).all()
-    assert (whole.sum(axis=1) == 60).all()
-    for kept in (Resampler(l, g, strata=strata), Resampler(l, g, clusters=clusters, strata=strata)):
-        counts = kept.counts(rng, 30)
-        for s in range(3):
-            assert (counts[:, strata[order] == s].sum(axis=1) == 20).all()
-
-
-def test_every_sample_is_drawn_equally_often():
-    l, g = sample(30, 7)
-    counts = Resampler(l, g).counts(np.random.default_rng(1), 20_000)
-    # each count is Binomial(30, 1/30): mean 1, variance 29/30
-    assert np.abs(counts.mean(axis=0) - 1).max() < 4.5 * np.sqrt(29 / 30 / 20_000)
-    assert counts.var(axis=0) == pytest.approx(29 / 30, rel=0.08)
 
 
 @pytest.mark.parametrize("levels", [None, 6])

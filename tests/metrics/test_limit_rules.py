@@ -10,7 +10,11 @@ import pytest
 import abstain
 from abstain.core.rows import Blocks
 from abstain.errors import InfeasibleError, InputError
-from abstain.inference import interval, interval_from_blocks, paired_difference
+from abstain.inference import (
+    interval,
+    interval_from_blocks,
+    paired_difference,
+)
 
 OPTIONS = {
     "risk_at_coverage": {"coverage": 0.6},
@@ -235,3 +239,58 @@ def test_a_first_error_does_not_make_one_surer_than_none(metric):
     many = interval("aurc", l, g)
     middle = abstain.aurc(l, g, estimator="loo")
     assert math.sqrt(many.low * many.high) == pytest.approx(middle, rel=1e-9)  # symmetric on its scale again
+
+
+def test_no_loss_at_all_gives_the_valid_bound():
+    found = interval("aurc", np.zeros(100), np.arange(100.0))
+    p = 1 - 0.05 ** (1 / 100)
+    assert (found.low, found.estimate, found.centre) == (0.0, 0.0, "bound")
+    assert found.high == pytest.approx(p * (1 - math.log(p)), rel=1e-12)
+    assert interval("risk", np.zeros(100), np.arange(100.0)).high == pytest.approx(p, rel=1e-12)
+    assert interval("aurc", np.zeros(100), np.arange(100.0), loss_bound=3).high == pytest.approx(
+        3 * found.high
+    )
+    # the bound is attained by a population with risk p, all of it on top: P(no error) = 5%
+    c = (np.arange(1_000_000) + 0.5) / 1_000_000
+    assert np.mean(np.minimum(1, p / c)) == pytest.approx(found.high, rel=1e-5)
+    assert (1 - p) ** 100 == pytest.approx(0.05)
+
+
+def test_all_wrong_gives_the_mirror_bound():
+    found = interval("aurc", np.ones(50), np.arange(50.0))
+    r = 0.05 ** (1 / 50)
+    assert (found.high, found.centre) == (1.0, "bound")
+    assert found.low == pytest.approx(r + (1 - r) * math.log(1 - r))
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "metric", ["aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio"]
+)
+def test_one_kind_of_sample_never_gives_an_interval_without_width(metric, wrong):
+    found = interval(metric, np.full(30, wrong), np.arange(30.0))
+    assert found.centre == "bound"
+    assert found.low < found.high
+    assert found.low <= found.estimate <= found.high
+
+
+def test_perfect_ranking_bounds_auroc_by_disjoint_pairs():
+    l = np.repeat([1, 0], [5, 45])
+    found = interval("auroc", l, np.arange(50.0))
+    assert (found.estimate, found.high, found.centre) == (1.0, 1.0, "bound")
+    assert found.low == pytest.approx(0.05 ** (1 / 5))
+    excess = interval("e_aurc", l, np.arange(50.0))
+    assert excess.estimate == pytest.approx(0, abs=1e-12)
+    order, missed = (1 - 0.05 ** (1 / 5)) * 0.1, 1 - 0.05 ** (1 / 50)  # of pairs, and errors that nobody saw
+    q = max(order, missed)
+    assert excess.high == pytest.approx(q * (1 - math.log(q)), rel=1e-9)
+    twenty = interval("e_aurc", np.repeat([1, 0], [20, 180]), np.arange(200.0))
+    order = (1 - 0.05 ** (1 / 20)) * 0.1
+    assert twenty.high == pytest.approx(order * (1 - math.log(order)), rel=1e-9)
+
+
+def test_clusters_weaken_the_bound():
+    clusters = np.arange(100) // 10
+    p = 1 - 0.05 ** (1 / 10)
+    found = interval("risk", np.zeros(100), np.arange(100.0), clusters=clusters)
+    assert found.high == pytest.approx(p)
