@@ -426,7 +426,9 @@ def heavy_covered(n: int, runs: int, seed: int, metric: str, **options: float) -
     import abstain
 
     rng = np.random.default_rng(seed)
-    truth = float(getattr(abstain, metric)(*heavy_losses(np.random.default_rng(0), 4_000_000), **options))
+    truth = float(
+        abstain.metrics.by_name(metric)(*heavy_losses(np.random.default_rng(0), 4_000_000), **options)
+    )
     return float(np.mean([truth in interval(metric, *heavy_losses(rng, n), **options) for _ in range(runs)]))
 
 

@@ -49,7 +49,7 @@ def test_a_replicate_is_the_metric_of_the_resample(metric, levels, estimator):
     assert source.repeats is None
     assert (counts.sum(axis=1) == 60).all()
     ours = statistic(units)(source.tabulate(counts))
-    theirs = [getattr(abstain, metric)(*written_out(units, c), **options) for c in counts]
+    theirs = [abstain.metrics.by_name(metric)(*written_out(units, c), **options) for c in counts]
     np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
 
 
@@ -64,7 +64,7 @@ def test_drawing_cells_gives_the_metric_of_the_resample(metric):
     counts = source.counts(np.random.default_rng(0), 10)
     ours = statistic(units)(source.tabulate(counts))
     theirs = [
-        getattr(abstain, metric)(
+        abstain.metrics.by_name(metric)(
             np.repeat(source.loss, c), np.repeat(source.confidence, c), **METRICS[metric]
         )
         for c in counts

@@ -140,7 +140,8 @@ def test_single_precision_weights_are_added_up_in_double(metric):
     rng = np.random.default_rng(0)
     loss, confidence, weight = rng.random(1000) < 0.2, rng.random(1000), rng.random(1000).astype(np.float32)
     found, wide = (
-        getattr(abstain, metric)(loss, confidence, sample_weight=w) for w in (weight, weight.astype(float))
+        abstain.metrics.by_name(metric)(loss, confidence, sample_weight=w)
+        for w in (weight, weight.astype(float))
     )
     assert found == wide
 
@@ -165,6 +166,6 @@ def test_an_offset_of_the_losses_takes_no_digits_from_the_excess(metric, offset)
         rng.integers(0, 1024, 200) / 1024,
         rng.random(200),
     )  # multiples of 2^-10: exact at the offset
-    value = getattr(abstain, metric)(loss, confidence)
-    assert getattr(abstain, metric)(loss + offset, confidence) == pytest.approx(value, rel=1e-12)
+    value = abstain.metrics.by_name(metric)(loss, confidence)
+    assert abstain.metrics.by_name(metric)(loss + offset, confidence) == pytest.approx(value, rel=1e-12)
     assert interval(metric, loss + offset, confidence).estimate == pytest.approx(value, rel=1e-12)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core.area_estimators import ESTIMATORS
 
 SCALES = (1e-150, 1e-100, 0.1, 100.0, 1e22, 1e150)  # of weights
 NUMBERS = {"coverage": 0.3, "risk": 0.2, "tpr": 0.9, "max_rejection": 0.4}

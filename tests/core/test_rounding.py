@@ -27,5 +27,5 @@ def test_equal_losses_leave_nothing_to_gain_however_their_sums_round(metric, n, 
     confidence = np.arange(n) % 5.0 if tied else np.arange(n)
     for value in (0.3, 0.7, 1e-5, 1.7):
         loss = np.full(n, value)
-        assert getattr(abstain, metric)(loss, confidence) == 0
+        assert abstain.metrics.by_name(metric)(loss, confidence) == 0
         assert interval(metric, loss, confidence).estimate == 0

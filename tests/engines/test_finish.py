@@ -59,7 +59,7 @@ def test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one(spille
     found = told(files, tmp_path / "half.parquet")
     assert files.evaluate(tmp_path / "half.parquet", metrics=["auroc"]).entries[0].estimate is None
     for metric in ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio"):
-        assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(l, g), rel=1e-12)
+        assert found[metric].estimate == pytest.approx(abstain.metrics.by_name(metric)(l, g), rel=1e-12)
 
 
 def test_weights_with_the_moments_of_unit_weights_are_not_taken_for_them(tmp_path):
@@ -68,7 +68,7 @@ def test_weights_with_the_moments_of_unit_weights_are_not_taken_for_them(tmp_pat
     found = told(files, tmp_path / "w.parquet", sample_weight="w")
     for metric in ("oracle_aurc", "e_aurc", "naurc"):
         assert found[metric].estimate == pytest.approx(
-            getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12
+            abstain.metrics.by_name(metric)(l, g, sample_weight=w), rel=1e-12
         )
 
 

@@ -97,7 +97,9 @@ def test_a_damaged_parquet_in_a_folder_is_named(name, damage, table, tmp_path, r
     engine, where = files, {}
     if name == "dask":
         engine, where = dask, {"client": request.getfixturevalue("dask_client")}
-    with pytest.raises(DataError, match=r"b\.parquet: cannot be read as parquet; it seems to be damaged") as caught:
+    with pytest.raises(
+        DataError, match=r"b\.parquet: cannot be read as parquet; it seems to be damaged"
+    ) as caught:
         engine.aurc(tmp_path, **where)
     assert "\n" not in str(caught.value)
 
@@ -108,7 +110,9 @@ def test_a_damaged_arrow_file_is_named(damage, table, tmp_path):
     with pa.OSFile(str(target), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     target.write_bytes(damage(target.read_bytes()))
-    with pytest.raises(DataError, match=r"a\.arrow: cannot be read as arrow; it seems to be damaged") as caught:
+    with pytest.raises(
+        DataError, match=r"a\.arrow: cannot be read as arrow; it seems to be damaged"
+    ) as caught:
         files.aurc(target)
     assert "\n" not in str(caught.value)
 

@@ -75,7 +75,9 @@ def test_counted_and_sorted_ranges_give_the_whole(shape, tmp_path, counts_small_
     assert sum(counts_small_data) == len(g)
     found = told(files, folder, coverages=(0.1, 0.5, 1.0), risks=(0.05, 0.2), points=50)
     for metric in ("aurc", "augrc", "risk", "e_aurc", "naurc", "auroc"):
-        assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(loss, g), rel=1e-10), metric
+        assert found[metric].estimate == pytest.approx(abstain.metrics.by_name(metric)(loss, g), rel=1e-10), (
+            metric
+        )
     memory = abstain.evaluate(loss=loss, confidence=g, metrics=["aurc"])["confidence", "loss", "aurc"]
     assert found["aurc"].standard_error == pytest.approx(memory.standard_error, rel=1e-8)
     for coverage, risk in found.risk_at_coverage.items():

@@ -47,7 +47,7 @@ def test_populations_have_the_values_they_claim():
                     continue  # at a boundary of blocks a sample falls to either side
                 options = {} if at is None else {sim.ARGUMENT[metric]: at}
                 assert truth == pytest.approx(
-                    getattr(abstain, metric)(wrong, g, **options), rel=0.04, abs=0.005
+                    abstain.metrics.by_name(metric)(wrong, g, **options), rel=0.04, abs=0.005
                 ), metric
     assert sim.true_values(SQUARE, None)["aurc", None] == pytest.approx(0.6 / 9, rel=1e-4)
 

@@ -112,7 +112,7 @@ def test_strata_take_off_what_lies_between_them():
 def test_points_have_closed_forms_and_the_bootstrap_on_request():
     l, g = sample(500, 9)
     for metric, options in (("risk_at_coverage", {"coverage": 0.7}), ("coverage_at_risk", {"risk": 0.1})):
-        value = getattr(abstain, metric)(l, g, **options)
+        value = abstain.metrics.by_name(metric)(l, g, **options)
         found = interval(metric, l, g, **options)
         drawn = interval(metric, l, g, method="bootstrap", replicates=500, **options)
         assert (found.method, found.estimate) == ("pointwise", pytest.approx(value, rel=1e-12))

@@ -65,7 +65,7 @@ def test_weights_and_abstentions_travel_with_their_samples():
         arranged = np.concatenate([kept[np.argsort(-g[kept], kind="stable")], idle])
         for value, c in zip(ours, counts):
             take = np.repeat(arranged, c)
-            expected = getattr(abstain, metric)(
+            expected = abstain.metrics.by_name(metric)(
                 l[take], g[take], sample_weight=w[take], abstained=out[take], **options
             )
             assert value == pytest.approx(expected, rel=1e-12)
@@ -145,7 +145,7 @@ def test_a_bootstrap_of_fractional_weights_is_of_the_metric_itself(metric, metho
     rng = np.random.default_rng(0)
     loss, confidence, weight = rng.choice([0, 0.5, 1], 30), rng.random(30), rng.random(30) + 0.1
     found = interval(metric, loss, confidence, sample_weight=weight, method=method, replicates=100)
-    exact = getattr(abstain, metric)(loss, confidence, sample_weight=weight)
+    exact = abstain.metrics.by_name(metric)(loss, confidence, sample_weight=weight)
     assert found.estimate == pytest.approx(exact, rel=1e-12)
 
 

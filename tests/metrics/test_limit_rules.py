@@ -68,7 +68,7 @@ def test_interval_holds_the_estimate_in_range_and_has_a_width(metric, weighted):
         w = {None: None, "equal": np.full(len(l), 0.1), "fractional": rng.random(len(l)) + 0.5}[weighted]
         options = OPTIONS.get(metric, {})
         try:
-            value = getattr(abstain, metric)(l, g, sample_weight=w, **options)
+            value = abstain.metrics.by_name(metric)(l, g, sample_weight=w, **options)
         except InfeasibleError:
             with pytest.raises(InfeasibleError):
                 interval(metric, l, g, sample_weight=w, **options)
@@ -135,7 +135,7 @@ def test_the_scale_of_the_weights_does_not_show(metric):
     options = OPTIONS.get(metric, {})
     found = [interval(metric, l, g, sample_weight=w * by, **options) for by in (1.0, 1 / w.sum(), 1e-9, 1e12)]
     assert found[0].estimate == pytest.approx(
-        getattr(abstain, metric)(l, g, sample_weight=w, **options), rel=1e-12
+        abstain.metrics.by_name(metric)(l, g, sample_weight=w, **options), rel=1e-12
     )
     assert found[0].low < found[0].estimate < found[0].high
     for other in found[1:]:
@@ -149,7 +149,7 @@ def test_oracles_of_fractional_weights_spread_as_they_say(metric):
     rng = np.random.default_rng(1)
     g, w = rng.random(400), rng.random(400)
     l = rng.random(400) < 0.5 * (1 - g)
-    function = getattr(abstain, metric)
+    function = abstain.metrics.by_name(metric)
     drawn = [function(l[i], g[i], sample_weight=w[i]) for i in rng.integers(0, 400, (500, 400))]
     found = interval(metric, l, g, sample_weight=w / w.sum())
     assert found.standard_error == pytest.approx(np.std(drawn), rel=0.15)

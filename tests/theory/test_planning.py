@@ -18,7 +18,7 @@ def test_populations_have_the_values_they_state(name):
     loss, confidence = population.sample(1_000_000, rng=21)
     curve = as_profile("test", population)
     for metric, truth in (("aurc", population.aurc), ("augrc", population.augrc), ("risk", population.risk)):
-        value = getattr(abstain, metric)(loss, confidence)
+        value = abstain.metrics.by_name(metric)(loss, confidence)
         assert value == pytest.approx(truth, abs=5 * asymptotic_deviation(curve, metric) / 1000)
     assert abstain.oracle_aurc(loss) == pytest.approx(population.oracle_aurc, rel=0.02)
 
@@ -45,7 +45,7 @@ def test_sampling_is_seeded_and_batched():
 def test_deviation_against_the_spread_of_simulated_estimates(name, metric):
     population, n, runs = NAMED[name], 2000, 1500
     loss, confidence = population.sample((runs, n), rng=31)
-    spread = np.std(getattr(abstain, metric)(loss, confidence)) * np.sqrt(n)
+    spread = np.std(abstain.metrics.by_name(metric)(loss, confidence)) * np.sqrt(n)
     sigma = asymptotic_deviation(as_profile("test", population), metric)
     assert spread == pytest.approx(sigma, rel=5 / np.sqrt(2 * runs))
     # a pilot's own influence gives the same number by another road
@@ -122,4 +122,4 @@ def test_a_tied_pilot_is_planned_with_its_own_value_and_spread(metric):
     assert plan.deviation == pytest.approx(0.4)
     coarse = np.round(np.random.default_rng(0).random(200), 1)
     plan = theory.plan_sample_size(width=0.1, curve=(loss, coarse), metric=metric)
-    assert plan.value == pytest.approx(getattr(abstain, metric)(loss, coarse))
+    assert plan.value == pytest.approx(abstain.metrics.by_name(metric)(loss, coarse))

@@ -41,28 +41,57 @@ from abstain.core.rows import (
 )
 from abstain.core.sorting import is_zero_one
 
-_TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
+
+def _exponent_triples(p: int) -> list[tuple[int, int, int]]:
+    """All (i, j, r) with i + j + r = p: the exponents of u, l and 1 in the expansion above."""
+    triples = []
+    for i in range(p + 1):
+        triples += [(i, j, p - i - j) for j in range(p + 1 - i)]
+    return triples
+
+
+def _split_exponents(i: int, j: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Exponents (i, j) of u and l, with i + j <= 4, as a sum of two pairs whose entries add up to 2 at most."""
+    first_i = min(i, 2)
+    first_j = min(j, 2 - first_i)
+    return (first_i, first_j), (i - first_i, j - first_j)
+
+
+def _multinomial(p: int, exponents: tuple[int, int, int]) -> float:
+    return math.factorial(p) / math.prod(math.factorial(exponent) for exponent in exponents)
+
+
+# keyed by the power p = 2 or 4; the order of the triples is the order of all sums of powers below
+_TRIPLES = {p: _exponent_triples(p) for p in (2, 4)}
 _PAIRS = {p: [(i, j) for i, j, _ in triples] for p, triples in _TRIPLES.items()}
-# sums of weights of 1: the lower powers are among the fourth
-_LOWER = [_PAIRS[4].index(ij) for ij in _PAIRS[2]]
-_HALVES = [((a := min(i, 2), b := min(j, 2 - a)), (i - a, j - b)) for i, j in _PAIRS[4]]
 _EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
-_WAYS = {
-    p: np.asarray([math.factorial(p) / math.prod(map(math.factorial, t)) for t in triples])
-    for p, triples in _TRIPLES.items()
-}
+_COEFFICIENTS = {p: np.asarray([_multinomial(p, t) for t in triples]) for p, triples in _TRIPLES.items()}
+_SECOND_AMONG_FOURTH = [_PAIRS[4].index(pair) for pair in _PAIRS[2]]  # with weights of 1, w^2 = w^4
+_FOURTH_AS_PRODUCTS = [_split_exponents(i, j) for i, j in _PAIRS[4]]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows with their sums of w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4); 0/1 losses: one array for all j > 0.
+    """Rows with the sums over their samples of w^2 l^j and w^4 l^j, for weights w and losses l.
 
-    `members`: losses, weights and where rows end, where rows and members are about as many.
+    Where losses are 0/1, one array object stands for all j > 0; where weights are 1, `rows.mass` is `squares[0]`.
+
+    Attributes
+    ----------
+    rows : Rows
+        Most confident first, with the accepted sums and the total mass of the whole data set.
+    squares : sequence of ndarray
+        By row, sums of w^2 l^j for j = 0, 1, 2.
+    known_fourths : sequence of ndarray
+        By row, sums of w^4 l^j for j = 0 ... 4; empty where they are computed from `members` when needed.
+    members : (ndarray, ndarray or None, ndarray) or None
+        Losses and weights of single samples, most confident first, and where rows stop among them. Kept where rows
+        are nearly as many as samples.
     """
 
     rows: Rows
     squares: Sequence[np.ndarray]
-    known_fourths: Sequence[np.ndarray] = ()  # those of members are added up when they are asked for
+    known_fourths: Sequence[np.ndarray] = ()
     members: tuple[np.ndarray, np.ndarray | None, np.ndarray] | None = None
 
     @cached_property
@@ -77,7 +106,7 @@ class Table:
 
     @cached_property
     def sums(self) -> np.ndarray:
-        """Of mass, loss and w^2 l^j, over all rows."""
+        """Sums over all rows of mass, loss and w^2 l^j (3)."""
         return added_up([self.rows.mass, self.rows.loss, *self.squares])
 
     @property
@@ -87,13 +116,17 @@ class Table:
 
     def in_error_units(self, size: float) -> Table:
         """The table of 0/1 losses, where all losses are 0 or `size`."""
-        m, L, N, S, W, *_ = self.rows
-        rows = Rows(
-            mass=m, loss=L / size, accepted_mass=N, accepted_loss=S / size, total_mass=W, padded=False
+        rows = self.rows._replace(
+            loss=self.rows.loss / size, accepted_loss=self.rows.accepted_loss / size, xp=np, padded=False
         )
-        wrong = self.squares[1] / size
-        mass2 = m if self.unit else self.squares[0]
-        return Table(rows, (mass2, wrong, wrong), (self.fourths[0], *4 * [self.fourths[1] / size]))
+        error_squares = self.squares[1] / size
+        error_fourths = self.fourths[1] / size
+        squared_mass = rows.mass if self.unit else self.squares[0]
+        return Table(
+            rows=rows,
+            squares=(squared_mass, error_squares, error_squares),
+            known_fourths=(self.fourths[0], *4 * [error_fourths]),
+        )
 
     @property
     def zero_one(self) -> bool:
@@ -102,91 +135,149 @@ class Table:
 
 
 def added_up(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """The sum of each column, of one that stands there several times once."""
-    totals = {id(x): x.sum() for x in {id(x): x for x in columns}.values()}
-    return np.asarray([totals[id(x)] for x in columns])
+    """The sum of each column; an array object that is there several times is added up once."""
+    totals: dict[int, float] = {}
+    for column in columns:
+        if id(column) not in totals:
+            totals[id(column)] = column.sum()
+    return np.asarray([totals[id(column)] for column in columns])
 
 
 def plain_table(rows: Rows) -> Table:
-    """Of 0/1 losses without weights: the rows say all."""
+    """The table of 0/1 losses without weights, whose sums of powers are mass and loss."""
     return Table(
-        rows, (rows.mass, rows.loss, rows.loss), (rows.mass, rows.loss, rows.loss, rows.loss, rows.loss)
+        rows=rows,
+        squares=(rows.mass, rows.loss, rows.loss),
+        known_fourths=(rows.mass, rows.loss, rows.loss, rows.loss, rows.loss),
     )
 
 
 def tables_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> list[Table]:
-    """Of samples, most confident first, in pieces that stay in cache."""
+    """Tables of samples, most confident first, in pieces that stay in cache."""
     return list(tables(read_by_confidence(loss, confidence, weight), is_zero_one(loss)))
 
 
 def tables_by(
     ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool, size: int = PIECE
 ) -> Iterator[Table]:
-    """Of samples whose ranking is known."""
+    """Tables of samples whose ranking is known, most confident first, of about `size` samples each."""
     return tables(read_along_ranking(ranking, loss, weight, zero_one), zero_one, size)
 
 
 def tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> Iterator[Table]:
-    """Most confident first, in pieces of whole rows that stay in cache."""
+    """Tables of whole rows, most confident first, of about `size` samples each, which stay in cache."""
     if samples.read_weight is None and zero_one:
         yield from map(plain_table, iterate_rows(samples, size=size))
         return
-    W, N, S = np.asarray([samples.total_mass]), 0.0, 0.0
-    for a, b, places in split_at_row_ends(samples, size):
-        stops = places + 1
-        l, w = samples.read_loss(a, b), samples.read_weight and samples.read_weight(a, b)
-        apart = not zero_one and 2 * len(stops) > b - a
-        m, L, *powers = sum_powers_by_row(l, w, stops, zero_one, fourths=not apart)
-        accepted = a + stops.astype(np.float64) if w is None else N + np.cumsum(m)
-        rows = Rows(
-            mass=m, loss=L, accepted_mass=accepted, accepted_loss=S + np.cumsum(L), total_mass=W, padded=False
+    total_mass = np.asarray([samples.total_mass])
+    mass_above = 0.0
+    loss_above = 0.0
+    for start, stop, last_places in split_at_row_ends(samples, size):
+        row_stops = last_places + 1
+        loss = samples.read_loss(start, stop)
+        weight = None if samples.read_weight is None else samples.read_weight(start, stop)
+        keeps_members = not zero_one and 2 * len(row_stops) > stop - start
+        row_mass, row_loss, *powers = sum_powers_by_row(
+            loss, weight, row_stops, zero_one, fourths=not keeps_members
         )
-        yield Table(rows, powers[:3], powers[3:], (l, w, stops) if apart else None)
-        N, S = float(rows.accepted_mass[-1]), float(rows.accepted_loss[-1])
+        if weight is None:
+            accepted_mass = start + row_stops.astype(np.float64)
+        else:
+            accepted_mass = mass_above + np.cumsum(row_mass)
+        rows = Rows(
+            mass=row_mass,
+            loss=row_loss,
+            accepted_mass=accepted_mass,
+            accepted_loss=loss_above + np.cumsum(row_loss),
+            total_mass=total_mass,
+            padded=False,
+        )
+        yield Table(
+            rows=rows,
+            squares=powers[:3],
+            known_fourths=powers[3:],
+            members=(loss, weight, row_stops) if keeps_members else None,
+        )
+        mass_above = float(rows.accepted_mass[-1])
+        loss_above = float(rows.accepted_loss[-1])
 
 
 def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
-    """The totals before anything is ranked, a cacheful at a time."""
+    """The totals of samples in any order, a cacheful at a time."""
     n = len(loss)
     if weight is None and zero_one:
-        wrong = float(np.count_nonzero(loss))
-        return Totals(n, float(n), wrong, (n, *2 * [wrong]), (n, *4 * [wrong]), True)
-    sums, least, whole = [], math.inf, True
-    for a in range(0, n, PIECE):
-        l = loss[a : a + PIECE].astype(np.float64, copy=False)
-        least = min(least, float(l.min()))
-        square = l * l
+        error_count = float(np.count_nonzero(loss))
+        return Totals(
+            n=n,
+            W=float(n),
+            S=error_count,
+            squares=(n, error_count, error_count),
+            fourths=(n, *4 * [error_count]),
+            zero_one=True,
+        )
+    piece_sums = []
+    smallest_loss = math.inf
+    has_whole_weights = True
+    for start in range(0, n, PIECE):
+        l = loss[start : start + PIECE].astype(np.float64, copy=False)
+        smallest_loss = min(smallest_loss, float(l.min()))
+        l2 = l * l
         if weight is None:
-            powers = [len(l), l.sum(), square.sum(), l @ square, square @ square]  # of the loss, from 0 to 4
-            sums.append([*powers[:2], *powers[:3], *powers])
+            loss_powers = [len(l), l.sum(), l2.sum(), l @ l2, l2 @ l2]  # exponents 0 to 4
+            piece_sums.append([*loss_powers[:2], *loss_powers[:3], *loss_powers])
             continue
-        w = weight[a : a + PIECE].astype(np.float64, copy=False)
-        whole = whole and bool(np.all(w == np.floor(w)))
-        x, y, z = w * w, w * w * l, w * w * square
-        sums.append([w.sum(), (w * l).sum(), x.sum(), y.sum(), z.sum(), x @ x, x @ y, y @ y, y @ z, z @ z])
-    W, S, *rest = (math.fsum(column) for column in zip(*sums))
-    return Totals(n, W, S, tuple(rest[:3]), tuple(rest[3:]), zero_one, least < 0, whole)
+        w = weight[start : start + PIECE].astype(np.float64, copy=False)
+        if not np.all(w == np.floor(w)):
+            has_whole_weights = False
+        w2 = w * w
+        w2l = w * w * l
+        w2l2 = w * w * l2
+        squares = [w2.sum(), w2l.sum(), w2l2.sum()]
+        fourths = [w2 @ w2, w2 @ w2l, w2l @ w2l, w2l @ w2l2, w2l2 @ w2l2]
+        piece_sums.append([w.sum(), (w * l).sum(), *squares, *fourths])
+    sums = [math.fsum(column) for column in zip(*piece_sums)]
+    return Totals(
+        n=n,
+        W=sums[0],
+        S=sums[1],
+        squares=tuple(sums[2:5]),
+        fourths=tuple(sums[5:]),
+        zero_one=zero_one,
+        negative=smallest_loss < 0,
+        whole=has_whole_weights,
+    )
 
 
 def table_of_blocks(blocks: Blocks) -> Table:
-    """Of a mergeable table (which ascends)."""
-    powers = [x[::-1] for x in (blocks.w2, blocks.w2l, blocks.w2ll, *blocks.fourths)]
+    """The table of a mergeable one, whose confidences ascend."""
+    ascending = (blocks.w2, blocks.w2l, blocks.w2ll, *blocks.fourths)
+    powers = [column[::-1] for column in ascending]
     return table_of_sums(blocks.rows(), powers, blocks.zero_one)
 
 
 def table_of_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) -> Table:
-    """Of rows with their sums of w^2 l^j (3) and w^4 l^j (5)."""
-    if zero_one:  # l^j = l, bit by bit
+    """The table of rows with their sums of w^2 l^j (3) and w^4 l^j (5), in that order in `powers`."""
+    if zero_one:  # l^j = l
         w2, w2l, _, w4, w4l = powers[:5]
         return Table(rows, (w2, w2l, w2l), (w4, w4l, w4l, w4l, w4l))
     return Table(rows, powers[:3], powers[3:])
 
 
 def totals_of(tables: Sequence[Table], n: int, zero_one: bool, negative: bool, whole: bool) -> Totals:
-    """Of the stretches of one data set; what sums cannot tell is given."""
-    last, sums = tables[-1].rows, [math.fsum(x) for x in zip(*(added_up(t.columns) for t in tables))]
-    W, S = float(last.accepted_mass[-1]), float(last.accepted_loss[-1])
-    return Totals(n, W, S, tuple(sums[2:5]), tuple(sums[5:]), zero_one, negative, whole)
+    """The totals of all tables of one data set, most confident first; what sums do not show are arguments."""
+    table_sums = [added_up(table.columns) for table in tables]
+    sums = [math.fsum(column) for column in zip(*table_sums)]
+    last_rows = tables[-1].rows
+    return Totals(
+        n=n,
+        W=float(last_rows.accepted_mass[-1]),
+        S=float(last_rows.accepted_loss[-1]),
+        squares=tuple(sums[2:5]),
+        fourths=tuple(sums[5:]),
+        zero_one=zero_one,
+        negative=negative,
+        whole=whole,
+    )
 
 
 class Stretch(NamedTuple):
@@ -231,7 +322,7 @@ def stretch_of(table: Table, area: Area, error_mass: float = math.nan) -> Stretc
     second, fourth, wrong = _powers(table, line.constant - mean_constant, slope - mean_slope)
     squared_loss = table.sums[4]
     if area.weighs_by_rank:
-        slope_moments = _means(table.squares[2], slope, 2)
+        slope_moments = _weighted_powers(table.squares[2], slope, 2)
         weights = [loss, weighted_loss, squared_loss, slope_moments[1], slope_moments[2]]
     else:
         weights = [loss, loss, squared_loss, squared_loss, squared_loss]
@@ -283,79 +374,116 @@ def _powers(table: Table, const: np.ndarray, slope: np.ndarray) -> tuple[np.ndar
     if table.zero_one and table.members is None:
         fourth, wrong = _powers_of_errors(4, table.fourths, const, slope)
         if table.unit:
-            return fourth[_LOWER], fourth, wrong[:3]
+            return fourth[_SECOND_AMONG_FOURTH], fourth, wrong[:3]
         second, wrong = _powers_of_errors(2, table.squares, const, slope)
         return second, fourth, wrong
     unknown = np.full(3, np.nan)
     if table.members is not None:
         return *_powers_of_members(*table.members, const, slope), unknown
     fourth = _powers_of_rows(4, table.fourths, const, slope)
-    second = fourth[_LOWER] if table.unit else _powers_of_rows(2, table.squares, const, slope)
+    second = fourth[_SECOND_AMONG_FOURTH] if table.unit else _powers_of_rows(2, table.squares, const, slope)
     return second, fourth, unknown
 
 
 def _powers_of_errors(
     p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of 0/1 losses, where u is const (right) or const + slope (wrong): over all samples, and over errors."""
-    right = _means(sums[0] - sums[1], const, p)
-    wrong = _means(sums[1], const + slope, p)
+    """Sums of w^p u^i l^j for 0/1 losses, in the order of _PAIRS[p], over all samples and over errors alone.
+
+    u is `const` for right samples and `const + slope` for errors; `sums` are the rows' sums of w^p and of w^p l.
+    """
+    right = _weighted_powers(sums[0] - sums[1], const, p)
+    wrong = _weighted_powers(sums[1], const + slope, p)
     i, j = _EXPONENTS[p][:2]
-    return np.asarray(wrong[i] + right[i] * (j == 0)), wrong
+    of_right = np.where(j == 0, right[i], 0.0)  # l^j is 0 for right samples unless j is 0
+    return np.asarray(wrong[i] + of_right), wrong
 
 
 def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """From the rows' sums of w^p l^j."""
-    found = dict[tuple[int, int], float]()
+    """Sums of w^p u^i l^j in the order of _PAIRS[p], from the rows' sums of w^p l^j, with u = const + slope l."""
+    totals: dict[tuple[int, int], float] = {}
     for i in range(p + 1):
-        found |= {(i, j): float(np.sum(x)) for j, x in enumerate(sums)}
-        sums = [const * x + slope * y for x, y in pairwise(sums)]  # one u more, one l less
-    return np.asarray([found[ij] for ij in _PAIRS[p]])
+        for j, column in enumerate(sums):
+            totals[i, j] = float(np.sum(column))
+        sums = [const * low + slope * high for low, high in pairwise(sums)]  # one u more, one l less
+    return np.asarray([totals[pair] for pair in _PAIRS[p]])
 
 
 def _powers_of_members(
-    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, const: np.ndarray, slope: np.ndarray
+    l: np.ndarray, w: np.ndarray | None, row_stops: np.ndarray, const: np.ndarray, slope: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """From the members themselves: fourth powers are dot products of squares."""
-    if len(stops) < len(l):
-        place = np.repeat(np.arange(len(stops)), diff_from(stops, 0))
-        const, slope = const[place], slope[place]
+    """Sums of w^p u^i l^j over single samples, for p = 2 and for p = 4, in the order of _PAIRS.
+
+    u = const + slope l, with `const` and `slope` by row; fourth powers are dot products of second powers.
+    """
+    if len(row_stops) < len(l):
+        row_of_sample = np.repeat(np.arange(len(row_stops)), diff_from(row_stops, 0))
+        const = const[row_of_sample]
+        slope = slope[row_of_sample]
     u = const + slope * l
-    one = np.ones(len(l)) if w is None else w * w
-    wu, wl = (u, l) if w is None else (one * u, one * l)
-    two = {(0, 0): one, (1, 0): wu, (0, 1): wl, (2, 0): wu * u, (1, 1): wu * l, (0, 2): wl * l}
-    fourth = np.asarray([dot(two[first], two[rest]) for first, rest in _HALVES])
-    return fourth[_LOWER] if w is None else np.asarray([two[ij].sum() for ij in _PAIRS[2]]), fourth
+    if w is None:
+        w2 = np.ones(len(l))
+        w2u = u
+        w2l = l
+    else:
+        w2 = w * w
+        w2u = w2 * u
+        w2l = w2 * l
+    second_powers = {(0, 0): w2, (1, 0): w2u, (0, 1): w2l, (2, 0): w2u * u, (1, 1): w2u * l, (0, 2): w2l * l}
+    fourth = np.asarray(
+        [dot(second_powers[pair_a], second_powers[pair_b]) for pair_a, pair_b in _FOURTH_AS_PRODUCTS]
+    )
+    if w is None:
+        return fourth[_SECOND_AMONG_FOURTH], fourth
+    return np.asarray([second_powers[pair].sum() for pair in _PAIRS[2]]), fourth
 
 
-def _means(mass: np.ndarray, x: np.ndarray, p: int) -> np.ndarray:
-    """Sums of mass x^i, i = 0 ... p, for p = 2 and 4."""
-    square = x * x
-    found = [mass.sum(), dot(mass, x), dot(mass, square)]
+def _weighted_powers(mass: np.ndarray, x: np.ndarray, p: int) -> np.ndarray:
+    """Sums of mass x^i for i = 0 ... p, where p is 2 or 4."""
+    x2 = x * x
+    sums = [mass.sum(), dot(mass, x), dot(mass, x2)]
     if p > 2:
-        mass = mass * square
-        found += [dot(mass, x), dot(mass, square)]
-    return np.asarray(found)
+        mass_x2 = mass * x2
+        sums += [dot(mass_x2, x), dot(mass_x2, x2)]
+    return np.asarray(sums)
 
 
 class Totals(NamedTuple):
-    """Of the whole data set. `idle`: count, mass, sums of w^2 and w^4 of abstained samples, never accepted."""
+    """Sums over a whole data set, with weights w and losses l.
 
-    n: int  # samples that were answered
+    Attributes
+    ----------
+    n : int
+        Samples that did not abstain.
+    W, S : float
+        Sums of w and of w l, over those.
+    squares, fourths : tuple of float
+        Sums of w^2 l^j (j = 0, 1, 2), and of w^4 l^j (j = 0 ... 4).
+    zero_one, negative : bool
+        Are all losses 0 or 1? Is any below 0?
+    whole : bool
+        Are all weights whole numbers, that is, repetitions?
+    idle : (int, float, float, float)
+        Of the samples that abstained: how many, and their sums of w, w^2 and w^4.
+    error_size : float
+        One unit of the losses above, in the user's units.
+    """
+
+    n: int
     W: float
     S: float
-    squares: tuple[float, ...]  # sums of w^2 l^j, j = 0, 1, 2
-    fourths: tuple[float, ...]  # sums of w^4 l^j, j = 0 ... 4
+    squares: tuple[float, ...]
+    fourths: tuple[float, ...]
     zero_one: bool
-    negative: bool = False  # is any loss below 0?
-    whole: bool = True  # are all weights whole numbers, that is, repetitions?
+    negative: bool = False
+    whole: bool = True
     idle: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
-    error_size: float = 1.0  # one unit of the losses above, in the user's units
+    error_size: float = 1.0
 
     def in_error_units(self) -> Totals:
-        """The totals of 0/1 losses where every loss is 0 or one number c, and both occur; others as they are.
+        """The totals of 0/1 losses where every loss is 0 or one number c, and both occur; others unchanged.
 
-        Losses of at least 0 take one value beside 0 exactly where their sums of powers are proportional:
+        Losses of at least 0 take one value besides 0 exactly where their sums of powers are proportional:
         sum w^4 l times sum w^4 l^3 is the square of sum w^4 l^2, and larger otherwise (Cauchy and Schwarz).
         """
         if self.zero_one or self.negative or not self.fourths or not self.fourths[1] > 0:
@@ -417,48 +545,57 @@ def stacked(stretches: Sequence[Stretch]) -> Stretch:
     return Stretch(*(np.asarray(field) for field in zip(*stretches)))
 
 
-def combined(every: Stretch, area: Area, metric: MetricDerivative) -> InfluenceSums:
+def combined(stretches: Stretch, area: Area, metric: MetricDerivative) -> InfluenceSums:
     """The sums of a metric made of `area`, over stacked stretches of that area.
 
     In the code, a member of a stretch has influence k u + a + b l, with u the influence known within the stretch,
     k = `metric.per_area`, and a and b (one entry per stretch) what the other stretches, the pivot and the metric add.
     """
     k = metric.per_area
-    W = float(every.mass.sum())
-    constant_from_outside, slope_from_outside = offsets(every)
-    a = k * (constant_from_outside + every.pivot[:, 0]) + metric.constant
-    b = k * (slope_from_outside + every.pivot[:, 1]) + metric.slope
+    W = float(stretches.mass.sum())
+    constant_from_outside, slope_from_outside = offsets(stretches)
+    a = k * (constant_from_outside + stretches.pivot[:, 0]) + metric.constant
+    b = k * (slope_from_outside + stretches.pivot[:, 1]) + metric.slope
 
     def power(p: int, sums: np.ndarray) -> float:
         i, j, r = _EXPONENTS[p]
-        terms = _WAYS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
+        terms = _COEFFICIENTS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
         total = float(np.sum(terms))
         return total / W**p if total > SUM_ROUNDING * float(np.sum(np.abs(terms))) else 0.0
 
-    loss, ranked_loss, square, ranked_square, twice_ranked_square = every.weights.T
+    loss, ranked_loss, square, ranked_square, twice_ranked_square = stretches.weights.T
     if area.weighs_by_rank and k != 0:
         weighted_loss = float(np.sum(ranked_loss + slope_from_outside * loss))
         squares = (
             twice_ranked_square + 2 * slope_from_outside * ranked_square + slope_from_outside**2 * square
         )
         weighted_loss_squares = float(np.sum(squares))
-    else:  # every error counts the same
+    else:  # all errors count the same
         weighted_loss = float(np.sum(loss))
         weighted_loss_squares = float(np.sum(square))
     of_error = a + b  # an error has loss 1
-    wrong = k**2 * every.wrong[:, 2] + 2 * k * of_error * every.wrong[:, 1] + of_error**2 * every.wrong[:, 0]
+    wrong = (
+        k**2 * stretches.wrong[:, 2]
+        + 2 * k * of_error * stretches.wrong[:, 1]
+        + of_error**2 * stretches.wrong[:, 0]
+    )
     return InfluenceSums(
-        squares=power(2, every.second),
-        fourth_powers=power(4, every.fourth),
+        squares=power(2, stretches.second),
+        fourth_powers=power(4, stretches.fourth),
         weighted_loss=weighted_loss / W,
         weighted_loss_squares=weighted_loss_squares / W**2,
         error_squares=max(float(np.sum(wrong)), 0.0) / W**2,
     )
 
 
-def offsets(every: Stretch) -> tuple[np.ndarray, np.ndarray]:
-    """What the others add to const and slope of each stretch's members; the mean influence is taken off."""
-    up, down = every.up, every.down  # handed up by those below, handed down by those above
+def offsets(stretches: Stretch) -> tuple[np.ndarray, np.ndarray]:
+    """What the other stretches add to the constant and the slope of each stretch's members, one entry per stretch.
+
+    The mean influence over all samples is subtracted from the constants. `stretches` holds stacked stretches, most
+    confident first; each adds `up` to all above it and `down` to all below.
+    """
+    up = stretches.up
+    down = stretches.down
     a, b = (np.cumsum(up[::-1], axis=0)[::-1] - up + np.cumsum(down, axis=0) - down).T
-    mean = (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / every.mass.sum()
+    mean = (stretches.centre.sum() + np.sum(a * stretches.mass + b * stretches.loss)) / stretches.mass.sum()
     return a - mean, b

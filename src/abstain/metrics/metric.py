@@ -438,8 +438,8 @@ def _call_public_function(metric: Metric, loss: Array, confidence: Array, argume
         if option.is_required:
             chosen.setdefault(option.name, option.default)
     if "confidence" not in inspect.signature(function).parameters:
-        return function(loss, **chosen, **arguments)
-    return function(loss, confidence, **chosen, **arguments)
+        return function(loss, **(chosen | arguments))
+    return function(loss, confidence, **(chosen | arguments))
 
 
 @dataclass(frozen=True, kw_only=True)
