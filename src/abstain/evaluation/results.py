@@ -436,9 +436,12 @@ def best_scores(entries: Sequence[Entry], show: Callable[[Entry], str]) -> set[s
 
 
 def _best_first(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries that have a value, the best first; equal ones keep their order."""
+    """The entries of one metric that have a value, the best first; equal ones keep their order."""
     defined = [entry for entry in entries if entry.estimate is not None]
-    return sorted(defined, key=lambda entry: (entry.estimate or 0.0) * (1 if entry.lower_is_better else -1))
+    if not defined:
+        return []
+    higher_is_better = not defined[0].lower_is_better
+    return sorted(defined, key=lambda entry: entry.estimate or 0.0, reverse=higher_is_better)
 
 
 def _bars(
