@@ -415,7 +415,7 @@ def show_cifar10(plot: str | None) -> None:
             )
     head = ("promise", "risk", "cost", "risk seen", "small answers", "large answers", "people answer")
     table({name: list(column) for name, column in zip(head, zip(*rows))})
-    curve = abstain.cost_risk_curve(stages, person=person, promise="system", risks=(0.03, 0.1))
+    curve = abstain.cascades.cost_risk_curve(stages, person=person, promise="system", risks=(0.03, 0.1))
     print(curve)
     if plot:
         curve.plot().figure.savefig(plot, dpi=110)

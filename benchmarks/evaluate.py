@@ -140,7 +140,11 @@ def _of_scikit_learn(wrong: np.ndarray, sure: np.ndarray) -> list[Peer]:
         return []
     return [
         ("auroc / scikit-learn's", abstain.auroc, lambda: roc_auc_score(wrong, -sure)),
-        ("aupr_error / scikit-learn's", abstain.aupr_error, lambda: average_precision_score(wrong, -sure)),
+        (
+            "aupr_error / scikit-learn's",
+            abstain.metrics.aupr_error,
+            lambda: average_precision_score(wrong, -sure),
+        ),
     ]
 
 

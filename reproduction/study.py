@@ -143,7 +143,10 @@ def two_forms(outputs: Outputs) -> dict[str, dict[str, float]]:
     forms = {}
     for kind in LOSSES:
         loss = outputs.loss(kind)
-        forms[kind] = {"p": abstain.aurc(loss, confidence), "a": abstain.aurc_given_cdf(loss, confidence)}
+        forms[kind] = {
+            "p": abstain.aurc(loss, confidence),
+            "a": abstain.metrics.aurc_given_cdf(loss, confidence),
+        }
     return forms
 
 
@@ -176,7 +179,7 @@ def expected_gap(n: int) -> float:
 
     AURC_p minus AURC_a is this times the mean loss of the samples it falls on, the most confident ones.
     """
-    return float(1 - np.mean(abstain.rank_weights(n, estimator="log")))
+    return float(1 - np.mean(abstain.metrics.rank_weights(n, estimator="log")))
 
 
 def equivalence_study(forms: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:

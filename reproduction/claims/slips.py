@@ -44,7 +44,7 @@ def _squared_bias(evidence: Evidence) -> Finding:
 
 
 def _frozen_weights(_: Evidence) -> Finding:
-    got = float(np.mean(abstain.rank_weights(128)[:16]))
+    got = float(np.mean(abstain.metrics.rank_weights(128)[:16]))
     return Finding(
         got < 0.1, f"a last batch of 16 under weights made for 128 counts {100 * got:.0f}% of its loss"
     )
@@ -112,7 +112,7 @@ def _paired_sees(evidence: Evidence) -> Finding:
 
 def _counterexample_factor(_: Evidence) -> Finding:
     e = theory.sele_counterexample(5)
-    printed = float(np.sum(abstain.rank_weights(5) * e.loss))
+    printed = float(np.sum(abstain.metrics.rank_weights(5) * e.loss))
     return Finding(
         abs(printed - 5 * e.aurc) < 1e-12 and e.aurc > e.twice_sele,
         f"printed {printed:.4f} is 5 times the estimate {e.aurc:.4f}; the inequality stands",

@@ -10,8 +10,8 @@ from reproduction.claims.ledger import Claim, Evidence, Finding
 
 
 def _mean_weights(_: Evidence) -> Finding:
-    gaps = [abs(float(np.mean(abstain.rank_weights(n))) - 1) for n in (1, 5, 128, 10_000)]
-    log = [float(np.mean(abstain.rank_weights(n, estimator="log"))) for n in (8, 128, 10_000)]
+    gaps = [abs(float(np.mean(abstain.metrics.rank_weights(n))) - 1) for n in (1, 5, 128, 10_000)]
+    log = [float(np.mean(abstain.metrics.rank_weights(n, estimator="log"))) for n in (8, 128, 10_000)]
     good = max(gaps) < 1e-12 and all(v < 1 for v in log) and log == sorted(log)
     return Finding(
         good, f"harmonic: off by at most {max(gaps):.0e}; log: {', '.join(f'{v:.4f}' for v in log)}"
@@ -20,7 +20,7 @@ def _mean_weights(_: Evidence) -> Finding:
 
 def _log_below_harmonic(_: Evidence) -> Finding:
     gaps = [
-        np.min(abstain.rank_weights(n) - abstain.rank_weights(n, estimator="log"))
+        np.min(abstain.metrics.rank_weights(n) - abstain.metrics.rank_weights(n, estimator="log"))
         for n in (1, 2, 8, 128, 1024)
     ]
     return Finding(min(gaps) > 0, f"smallest harmonic minus log weight {min(gaps):.2g}")
@@ -56,7 +56,7 @@ def _weight_mse(_: Evidence) -> Finding:
     rng = np.random.default_rng(1)
     n, draws = 32, 40_000
     beta = np.sort(rng.random((draws, n)), axis=-1)
-    measured = np.mean((abstain.rank_weights(n) + np.log1p(-beta)) ** 2, axis=0)
+    measured = np.mean((abstain.metrics.rank_weights(n) + np.log1p(-beta)) ** 2, axis=0)
     ratio = measured / theory.weight_mse(np.arange(1, n + 1), n)
     return Finding(
         bool(np.all(np.abs(ratio - 1) < 0.1)),
@@ -117,7 +117,7 @@ def _counterexample(_: Evidence) -> Finding:
 def _monte_carlo(_: Evidence) -> Finding:
     rng = np.random.default_rng(7)
     drawn = -np.log1p(-np.sort(rng.random((20_000, 16)), axis=-1)).mean(0)
-    gap = float(np.max(np.abs(drawn / abstain.rank_weights(16) - 1)))
+    gap = float(np.max(np.abs(drawn / abstain.metrics.rank_weights(16) - 1)))
     return Finding(gap < 0.05, f"largest relative difference at n = 16 after 20,000 draws: {gap:.3f}")
 
 

@@ -2,12 +2,13 @@
 
 Every metric is a weighted mean of losses, and a sample's weight depends only on how the confidences rank it.
 
+The names here are those that most users need; the rest is in the modules (`abstain.metrics`, `abstain.thresholds` ...).
 Names are loaded on first use, so that `import abstain` costs little more than `import numpy`.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from abstain._engines import declare_engine
@@ -15,12 +16,7 @@ from abstain._engines import declare_engine
 if TYPE_CHECKING:  # what type checkers and editors see of the names that `__getattr__` loads
     from abstain import (
         cascades,
-        compat,
-        core,
-        display,
         engines,
-        errors,
-        evaluation,
         formats,
         inference,
         losses,
@@ -30,58 +26,34 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
         theory,
         thresholds,
     )
+    from abstain import compat as compat
+    from abstain import display as display
+    from abstain import errors as errors
+    from abstain import evaluation as evaluation
     from abstain import jax as jax
     from abstain import sklearn as sklearn
     from abstain import torch as torch
-    from abstain.cascades import Cascade, CostRiskCurve, cascade, cost_risk_curve
+    from abstain.cascades import Cascade, cascade
     from abstain.display import RiskCoverageDisplay
-    from abstain.evaluation import (
-        Comparison,
-        Evaluation,
-        ExpectedAURC,
-        ThreeWay,
-        compare,
-        evaluate,
-        expected_aurc,
-        three_way,
-    )
+    from abstain.evaluation import Comparison, Evaluation, compare, evaluate
+    from abstain.inference import Interval, interval, paired_difference
     from abstain.metrics import (
-        Grouped,
         Metric,
-        RejectionPoint,
-        RiskCoverageCurve,
         augrc,
-        aupr_error,
-        aupr_success,
         aurc,
-        aurc_given_cdf,
         auroc,
-        balanced_weights,
-        best_rejection,
         coverage_at_risk,
         e_aurc,
-        fpr_at_tpr,
         naurc,
-        oracle_aurc,
         prediction_rejection_ratio,
-        rank_weights,
         register_metric,
-        rejection_cost,
         risk,
         risk_at_coverage,
         risk_coverage_curve,
-        weights,
     )
     from abstain.thresholds import (
-        Check,
-        ClinicalTable,
-        CostCurve,
-        GroupChecks,
-        GroupThresholds,
         Threshold,
-        class_costs,
         clinical_table,
-        cost_curve,
         decision_record,
         load_rule,
         select_threshold,
@@ -89,62 +61,80 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
 
 __version__ = "0.1.0"
 
+_MODULES = (
+    "cascades",
+    "engines",
+    "formats",
+    "inference",
+    "losses",
+    "metrics",
+    "report",
+    "scores",
+    "theory",
+    "thresholds",
+)
+_FURTHER_MODULES = ("compat", "display", "errors", "evaluation")  # reachable, but few users name them
+_OPTIONAL_MODULES = ("jax", "sklearn", "torch")  # need an extra, so not for `from abstain import *`
+_MODULE_OF_NAME = {
+    "Cascade": "cascades",
+    "Comparison": "evaluation",
+    "Evaluation": "evaluation",
+    "Interval": "inference",
+    "Metric": "metrics",
+    "RiskCoverageDisplay": "display",
+    "Threshold": "thresholds",
+    "augrc": "metrics",
+    "aurc": "metrics",
+    "auroc": "metrics",
+    "cascade": "cascades",
+    "clinical_table": "thresholds",
+    "compare": "evaluation",
+    "coverage_at_risk": "metrics",
+    "decision_record": "thresholds",
+    "e_aurc": "metrics",
+    "evaluate": "evaluation",
+    "interval": "inference",
+    "load_rule": "thresholds",
+    "naurc": "metrics",
+    "paired_difference": "inference",
+    "prediction_rejection_ratio": "metrics",
+    "register_metric": "metrics",
+    "risk": "metrics",
+    "risk_at_coverage": "metrics",
+    "risk_coverage_curve": "metrics",
+    "select_threshold": "thresholds",
+}
+
 __all__ = [
     "Cascade",
-    "Check",
-    "ClinicalTable",
     "Comparison",
-    "CostCurve",
-    "CostRiskCurve",
     "Evaluation",
-    "ExpectedAURC",
-    "GroupChecks",
-    "GroupThresholds",
-    "Grouped",
+    "Interval",
     "Metric",
-    "RejectionPoint",
-    "RiskCoverageCurve",
     "RiskCoverageDisplay",
-    "ThreeWay",
     "Threshold",
     "augrc",
-    "aupr_error",
-    "aupr_success",
     "aurc",
-    "aurc_given_cdf",
     "auroc",
-    "balanced_weights",
-    "best_rejection",
     "cascade",
     "cascades",
-    "class_costs",
     "clinical_table",
     "compare",
-    "compat",
-    "core",
-    "cost_curve",
-    "cost_risk_curve",
     "coverage_at_risk",
     "decision_record",
-    "display",
     "e_aurc",
     "engines",
-    "errors",
     "evaluate",
-    "evaluation",
-    "expected_aurc",
     "formats",
-    "fpr_at_tpr",
     "inference",
+    "interval",
     "load_rule",
     "losses",
     "metrics",
     "naurc",
-    "oracle_aurc",
+    "paired_difference",
     "prediction_rejection_ratio",
-    "rank_weights",
     "register_metric",
-    "rejection_cost",
     "report",
     "risk",
     "risk_at_coverage",
@@ -152,13 +142,8 @@ __all__ = [
     "scores",
     "select_threshold",
     "theory",
-    "three_way",
     "thresholds",
-    "weights",
 ]
-_OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
-# of functions and classes, cheapest first
-_HOMES = ("metrics", "thresholds", "display", "evaluation", "cascades")
 
 declare_engine("path", "abstain.formats.file_evaluation")  # `evaluate("predictions.parquet")`
 declare_engine("table", "abstain.formats.file_evaluation")  # `evaluate(frame)`
@@ -169,18 +154,26 @@ declare_engine("spark", "abstain.engines.spark")
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
     def __getattr__(name: str) -> Any:
-        if name not in __all__ and name not in _OPTIONAL:
-            raise AttributeError(f"module 'abstain' has no attribute {name!r}")
-        try:
-            if importlib.util.find_spec(f"abstain.{name}"):
+        """Import a module of the package, or a name from its module, on first use."""
+        if name in _MODULE_OF_NAME:
+            value = getattr(importlib.import_module(f"abstain.{_MODULE_OF_NAME[name]}"), name)
+            globals()[name] = value
+            return value
+        if name in (*_MODULES, *_FURTHER_MODULES, *_OPTIONAL_MODULES):
+            try:
                 return importlib.import_module(f"abstain.{name}")
-        except ImportError as problem:  # so that hasattr(abstain, "jax") is False where jax is missing
-            raise AttributeError(str(problem)) from problem
-        homes = (importlib.import_module(f"abstain.{home}") for home in _HOMES)
-        value = next(getattr(home, name) for home in homes if name in home.__all__)
-        globals()[name] = value
-        return value
+            except ImportError as problem:  # so that hasattr(abstain, "jax") is False where jax is missing
+                raise AttributeError(str(problem)) from problem
+        raise AttributeError(f"module 'abstain' has no attribute {name!r}{_where_else(name)}")
+
+
+def _where_else(name: str) -> str:
+    """A hint where a name that is not at the top level can be found; empty if no module has it."""
+    for module in ("metrics", "thresholds", "inference", "evaluation", "cascades"):
+        if name in importlib.import_module(f"abstain.{module}").__all__:
+            return f". It is in abstain.{module}"
+    return ""
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_OPTIONAL, "__version__"])
+    return sorted([*__all__, *_FURTHER_MODULES, *_OPTIONAL_MODULES, "__version__"])

@@ -43,7 +43,7 @@ def true_values(policy, n=400_000):
 
 
 def test_points_are_near_the_population_and_bands_hold_it():
-    curve = abstain.cost_risk_curve(sample(), person=PERSON, risks=(0.1, 0.3), points=7)
+    curve = abstain.cascades.cost_risk_curve(sample(), person=PERSON, risks=(0.1, 0.3), points=7)
     held = []
     for k in range(7):
         cost, risk = true_values(curve.thresholds[k])
@@ -60,7 +60,7 @@ def test_bands_and_area_hold_the_truth_as_often_as_they_say():
     """60 data sets; the bands come from the half that did not choose."""
     held = []
     for seed in range(60):
-        curve = abstain.cost_risk_curve(
+        curve = abstain.cascades.cost_risk_curve(
             sample(1000, seed), person=PERSON, risks=(0.15, 0.3), points=3, cuts=20
         )
         costs = [true_values(p, 40_000)[0] for p in curve.thresholds]
@@ -70,13 +70,13 @@ def test_bands_and_area_hold_the_truth_as_often_as_they_say():
 
 
 def test_the_area_is_the_mean_cost_over_the_range():
-    curve = abstain.cost_risk_curve(sample(), person=PERSON, risks=(0.1, 0.3), points=21)
+    curve = abstain.cascades.cost_risk_curve(sample(), person=PERSON, risks=(0.1, 0.3), points=21)
     assert curve.area == pytest.approx(curve.cost.mean())
     assert curve.area_interval[0] < curve.area < curve.area_interval[1]
 
 
 def test_a_cascade_is_below_its_stages_and_the_coin():
-    curve = abstain.cost_risk_curve(sample(20_000), person=PERSON, risks=(0.1, 0.3))
+    curve = abstain.cascades.cost_risk_curve(sample(20_000), person=PERSON, risks=(0.1, 0.3))
     assert (curve.cost <= 1.02 * np.minimum(curve.alone["small"], curve.alone["large"])).all()
     ends = np.asarray(list(curve.everything.values()))
     assert ends[:, 1].tolist() == [1.0, 10.0]
@@ -87,7 +87,7 @@ def test_a_cascade_is_below_its_stages_and_the_coin():
 
 
 def test_least_cost_and_least_risk():
-    curve = abstain.cost_risk_curve(sample(), person=PERSON, risks=(0.1, 0.3))
+    curve = abstain.cascades.cost_risk_curve(sample(), person=PERSON, risks=(0.1, 0.3))
     assert curve.cost_at(0.05) == np.inf
     assert curve.cost_at(0.3) == curve.cost.min()
     assert np.isnan(curve.risk_at(0.5))
@@ -97,23 +97,23 @@ def test_least_cost_and_least_risk():
 
 
 def test_below_every_risk_the_person_answers():
-    curve = abstain.cost_risk_curve(sample(), person=PERSON, risks=(1e-9, 0.3), points=4)
+    curve = abstain.cascades.cost_risk_curve(sample(), person=PERSON, risks=(1e-9, 0.3), points=4)
     assert curve.cost[0] == 100.0
     assert curve.coverage[0] == 0
     assert np.isnan(curve.risk[0])
 
 
 def test_the_system_counts_the_person():
-    curve = abstain.cost_risk_curve(
+    curve = abstain.cascades.cost_risk_curve(
         sample(), person=(100.0, 0.1), promise="system", risks=(0.12, 0.3), points=6
     )
     assert np.isfinite(curve.risk).all()
     with pytest.raises(InputError, match="must not go below"):  # the person errs more often than that
-        abstain.cost_risk_curve(sample(), person=(100.0, 0.1), promise="system", risks=(0.001, 0.3))
+        abstain.cascades.cost_risk_curve(sample(), person=(100.0, 0.1), promise="system", risks=(0.001, 0.3))
 
 
 def test_frame_picture_and_section():
-    curve = abstain.cost_risk_curve(sample(500), person=PERSON, unit="USD", points=5, cuts=10)
+    curve = abstain.cascades.cost_risk_curve(sample(500), person=PERSON, unit="USD", points=5, cuts=10)
     frame = curve.frame("dict")
     assert list(frame)[:3] == ["target", "cost", "cost_low"]
     assert len(frame["threshold of small"]) == 5
@@ -127,7 +127,7 @@ def test_frame_picture_and_section():
 
 
 def test_the_report_takes_the_section():
-    curve = abstain.cost_risk_curve(sample(500), person=PERSON, points=5, cuts=10)
+    curve = abstain.cascades.cost_risk_curve(sample(500), person=PERSON, points=5, cuts=10)
     loss, confidence, _ = sample(500)["small"]
     read = Predictions("mine", "t.csv", "csv", 500, loss=loss.astype(float), confidence=confidence)
     section = curve.to_html()
@@ -137,11 +137,11 @@ def test_the_report_takes_the_section():
 def test_clusters_widen_the_bands():
     stages = {name: (np.repeat(l, 5), np.repeat(g, 5), c) for name, (l, g, c) in sample(600).items()}
     asked = {"person": PERSON, "risks": (0.15, 0.3), "points": 3}
-    plain = abstain.cost_risk_curve(stages, **asked)
-    wide = abstain.cost_risk_curve(stages, **asked, clusters=np.repeat(np.arange(600), 5))
+    plain = abstain.cascades.cost_risk_curve(stages, **asked)
+    wide = abstain.cascades.cost_risk_curve(stages, **asked, clusters=np.repeat(np.arange(600), 5))
     assert np.diff(wide.area_interval) / wide.area > 1.7 * np.diff(plain.area_interval) / plain.area
 
 
 def test_too_few_samples_are_refused():
     with pytest.raises(InputError, match="at least two samples in each half"):
-        abstain.cost_risk_curve({"a": ([0, 1], [0.1, 0.2], 1.0)}, person=PERSON)
+        abstain.cascades.cost_risk_curve({"a": ([0, 1], [0.1, 0.2], 1.0)}, person=PERSON)

@@ -48,7 +48,7 @@ def test_class_costs_of_many_sizes():
     rng = np.random.default_rng(0)
     y, p = rng.integers(0, 3, (2, 4000))
     p = np.where(rng.random(4000) < 0.8, y, p)
-    loss, _ = abstain.class_costs(y, p, errors=[[0, 1, 2], [3, 0, 1], [1, 4, 0]])
+    loss, _ = abstain.thresholds.class_costs(y, p, errors=[[0, 1, 2], [3, 0, 1], [1, 4, 0]])
     g = np.where(loss == 0, rng.random(4000), 0.6 * rng.random(4000))
     rule = cascade({"one": (loss, g, 1.0)}, risk=0.3, person=(10.0, 0.0), bounded=(0, 4))
     assert rule.feasible

@@ -52,7 +52,7 @@ def test_every_form_has_the_counts_by_hand(file):
     data = json.loads(run("clinical", path, "--positive", positive, "--json").stdout)
     assert data["format"] == "abstain.ClinicalTable/1"
     assert data["sensitivity"]["value"] == [float(row["sensitivity"]) for row in rows]
-    again = abstain.ClinicalTable.from_json(json.dumps(data))
+    again = abstain.thresholds.ClinicalTable.from_json(json.dumps(data))
     assert again.frame("dict")["npv_low"] == [float(row["npv_low"]) for row in rows]
     shown = run("clinical", path, "--positive", positive).stdout
     assert f"{float(rows[0]['specificity']):.3f}" in shown

@@ -467,7 +467,7 @@ def results_with(name):
         abstain.inference.interval(abstain.aurc, loss, confidence, groups=groups),
         abstain.clinical_table(labels, labels[::-1].copy(), confidence, positive=name),
         abstain.cascade(stages, person=(10, 0), risk=0.5),
-        abstain.cost_risk_curve(stages, person=(10, 0)),
+        abstain.cascades.cost_risk_curve(stages, person=(10, 0)),
         Predictions(name, "t.csv", "csv", 40, loss=loss, confidence=confidence),
     ]
 

@@ -131,7 +131,7 @@ def test_a_rule_per_group_is_checked_and_applied(run, files, tmp_path):
     assert [(r["group"], r["n"]) for r in rows] == [("north", "200"), ("south", "200")]
     write(tmp_path / "new.csv", 100, 30, labels=False)
     assert run("decide", "sites.json", "new.csv", "-o", "d.csv").exit_code == 0
-    rules = abstain.GroupThresholds.load(tmp_path / "sites.json")
+    rules = abstain.thresholds.GroupThresholds.load(tmp_path / "sites.json")
     z, _, site = write(tmp_path / "x.csv", 100, 30)
     expected = rules.accepts(logits=z, groups=site)
     decided = list(csv.DictReader((tmp_path / "d.csv").open()))
@@ -306,7 +306,7 @@ def test_a_cascade_has_a_record_and_knows_its_files(run, tmp_path):
     assert run("cascade", "later-small.csv", "later-large.csv", *check).exit_code == 0
     again = run("cascade", "later-small.csv", "later-large.csv", *check)
     assert "was counted in this series before" in again.stderr
-    assert abstain.Check.load(tmp_path / "s.json").looks == 1
+    assert abstain.thresholds.Check.load(tmp_path / "s.json").looks == 1
     refused = run("cascade", "small.csv", "large.csv", *check)
     assert refused.exit_code == 3
     assert "small.csv: the rule was made from these data" in refused.stderr

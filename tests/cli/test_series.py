@@ -51,7 +51,7 @@ def look(name, *more):
 
 
 def state(folder):
-    return abstain.Check.load(folder / "series.json")
+    return abstain.thresholds.Check.load(folder / "series.json")
 
 
 def run_in_process(arguments, start=None):

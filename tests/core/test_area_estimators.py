@@ -37,7 +37,7 @@ def test_numbers_of_the_five_points():
 @pytest.mark.parametrize("n", [1, 2, 17, 64])
 def test_rank_weights_equal_their_defining_sums(estimator, n):
     exact = [float(oracles.untied_weight(r, n, estimator)) for r in range(1, n + 1)]
-    assert abstain.rank_weights(n, estimator=estimator) == pytest.approx(exact, rel=1e-14, abs=1e-16)
+    assert abstain.metrics.rank_weights(n, estimator=estimator) == pytest.approx(exact, rel=1e-14, abs=1e-16)
 
 
 def test_weights_of_samples_follow_the_pairwise_definition():
@@ -46,8 +46,8 @@ def test_weights_of_samples_follow_the_pairwise_definition():
     exact = [
         sum(1 / sum(g >= t for g in confidence) for t in confidence if t <= g_i) for g_i in confidence
     ]  # alpha_i = sum_j 1(g_i >= g_j) / #{k: g_k >= g_j}
-    assert abstain.weights(confidence) == pytest.approx(exact, rel=1e-13)
-    assert np.mean(abstain.weights(confidence)) == pytest.approx(1, rel=1e-14)
+    assert abstain.metrics.weights(confidence) == pytest.approx(exact, rel=1e-13)
+    assert np.mean(abstain.metrics.weights(confidence)) == pytest.approx(1, rel=1e-14)
 
 
 @pytest.mark.parametrize(("estimator", "ties"), EVERY)
@@ -70,7 +70,7 @@ def test_all_roads_agree(estimator, ties, dtype):
                 ties=ties,
             )
             ones = abstain.aurc(loss, confidence, estimator=estimator, ties=ties, sample_weight=np.ones(n))
-            alpha = abstain.weights(confidence, estimator=estimator, ties=ties)
+            alpha = abstain.metrics.weights(confidence, estimator=estimator, ties=ties)
             dual = float(np.mean(alpha * loss))
             assert [generic, table, *batch, ones, dual] == pytest.approx([value] * 6, rel=1e-11, abs=1e-15)
 
@@ -154,7 +154,7 @@ def test_any_weights_against_the_sum_over_all_pairs(estimator):
 
 @pytest.mark.parametrize("n", [10, 1000, 10**6])
 def test_mean_weights(n):
-    mean = {e: abstain.rank_weights(n, estimator=e).mean() for e in ESTIMATORS}
+    mean = {e: abstain.metrics.rank_weights(n, estimator=e).mean() for e in ESTIMATORS}
     assert mean["harmonic"] == pytest.approx(1, rel=1e-12)
     assert mean["loo"] == pytest.approx((n - 1) / n, rel=1e-12)
     assert mean["sele"] == pytest.approx((n + 1) / (2 * n), rel=1e-12)
@@ -164,13 +164,15 @@ def test_mean_weights(n):
 def test_given_cdf_is_the_logarithmic_form():
     rng = np.random.default_rng(0)
     g, loss = rng.random(100), rng.random(100)
-    assert abstain.aurc_given_cdf(loss, g, cdf=lambda x: x) == pytest.approx(
+    assert abstain.metrics.aurc_given_cdf(loss, g, cdf=lambda x: x) == pytest.approx(
         np.mean(-np.log(1 - g) * loss), rel=1e-13
     )
-    assert abstain.aurc_given_cdf(loss, g, cdf=g) == abstain.aurc_given_cdf(loss, g, cdf=lambda x: x)
-    assert abstain.aurc_given_cdf(loss, g) == abstain.aurc(loss, g, estimator="log")
+    assert abstain.metrics.aurc_given_cdf(loss, g, cdf=g) == abstain.metrics.aurc_given_cdf(
+        loss, g, cdf=lambda x: x
+    )
+    assert abstain.metrics.aurc_given_cdf(loss, g) == abstain.aurc(loss, g, estimator="log")
     with pytest.raises(abstain.errors.InputError, match=r"\[0, 1\)"):
-        abstain.aurc_given_cdf(loss, g, cdf=np.ones(100))
+        abstain.metrics.aurc_given_cdf(loss, g, cdf=np.ones(100))
 
 
 @given(

@@ -90,9 +90,9 @@ def test_same_number_in_every_library(library, name, shape):
 @pytest.mark.parametrize("estimator", ["harmonic", "log", "loo", "sele"])
 def test_weights_of_samples_in_every_library(library, estimator):
     confidence = np.random.default_rng(1).integers(0, 9, (2, 30)).astype(np.float32)
-    found = abstain.weights(library.make(confidence), estimator=estimator)
+    found = abstain.metrics.weights(library.make(confidence), estimator=estimator)
     found = found.detach() if hasattr(found, "detach") else found
-    expected = abstain.weights(confidence, estimator=estimator)
+    expected = abstain.metrics.weights(confidence, estimator=estimator)
     assert np.asarray(found, dtype=float) == pytest.approx(expected, rel=library.rel)
 
 
@@ -114,7 +114,7 @@ def test_gradient_of_a_torch_loss_is_its_rank_weight():
     loss = torch.rand(20, dtype=torch.float64, requires_grad=True)
     confidence = torch.randint(0, 5, (20,)).double()
     abstain.aurc(loss, confidence).backward()
-    assert loss.grad.numpy() == pytest.approx(abstain.weights(confidence.numpy()) / 20, rel=1e-12)
+    assert loss.grad.numpy() == pytest.approx(abstain.metrics.weights(confidence.numpy()) / 20, rel=1e-12)
 
 
 def test_jax_traces_under_jit_and_grad():
@@ -124,7 +124,7 @@ def test_jax_traces_under_jit_and_grad():
     compiled = jax.jit(lambda l, g: abstain.aurc(l, g))
     assert float(compiled(loss, confidence)) == pytest.approx(abstain.aurc(loss, confidence), rel=1e-5)
     gradient = jax.grad(lambda l: abstain.aurc(l, jax.numpy.asarray(confidence)))(jax.numpy.asarray(loss))
-    assert np.asarray(gradient) == pytest.approx(abstain.weights(confidence) / 30, rel=1e-4)
+    assert np.asarray(gradient) == pytest.approx(abstain.metrics.weights(confidence) / 30, rel=1e-4)
 
 
 def test_half_precision_confidences_are_ranked_exactly():

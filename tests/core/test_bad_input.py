@@ -85,8 +85,8 @@ def test_clear_error(case):
         (abstain.risk_at_coverage, {"coverage": 80}, "not in percent"),
         (abstain.risk_at_coverage, {"coverage": "all"}, "must be a number between 0 and 1"),
         (abstain.coverage_at_risk, {"risk": -0.1}, "at least 0, got -0.1"),
-        (abstain.rejection_cost, {"cost": float("nan")}, "finite number"),
-        (abstain.fpr_at_tpr, {"tpr": 1.5}, r"`tpr` must lie in \(0, 1\]"),
+        (abstain.metrics.rejection_cost, {"cost": float("nan")}, "finite number"),
+        (abstain.metrics.fpr_at_tpr, {"tpr": 1.5}, r"`tpr` must lie in \(0, 1\]"),
         (abstain.auroc, {}, "must be 0 .right. or 1 .wrong."),
     ],
 )
@@ -107,7 +107,7 @@ def test_device_arrays_are_checked_too():
 @pytest.mark.parametrize("n", [0, -3, 2.5])
 def test_rank_weights_need_a_whole_number(n):
     with pytest.raises(InputError, match="whole number, at least 1"):
-        abstain.rank_weights(n)
+        abstain.metrics.rank_weights(n)
 
 
 def test_every_error_is_in_the_tree():
@@ -142,7 +142,7 @@ def test_masked_arrays_are_refused_by_every_metric(call):
     [
         lambda: abstain.select_threshold(_with_mask(LOSS), CONFIDENCE, risk=0.5),
         lambda: abstain.select_threshold(LOSS, _with_mask(CONFIDENCE), risk=0.5, groups=list("aabbcc")),
-        lambda: abstain.cost_curve(LOSS, CONFIDENCE, cost=_with_mask(np.ones(6))),
+        lambda: abstain.thresholds.cost_curve(LOSS, CONFIDENCE, cost=_with_mask(np.ones(6))),
         lambda: abstain.inference.interval("aurc", LOSS, _with_mask(CONFIDENCE)),
         lambda: abstain.scores.max_softmax(_with_mask(np.zeros(12)).reshape(6, 2)),
         lambda: abstain.evaluate(_with_mask(np.zeros(12)).reshape(6, 2), np.zeros(6, dtype=int)),
@@ -174,7 +174,7 @@ def test_a_data_frame_of_one_column_is_not_read_as_batches():
 @pytest.mark.parametrize("cdf", [[np.nan, 0.5], lambda g: g * np.nan, [0.5, 1.0], [-0.1, 0.5]])
 def test_a_cdf_outside_its_range_is_refused(cdf):
     with pytest.raises(InputError, match="aurc_given_cdf: `cdf` must lie in"):
-        abstain.aurc_given_cdf([1, 0], [0.2, 0.3], cdf=cdf)
+        abstain.metrics.aurc_given_cdf([1, 0], [0.2, 0.3], cdf=cdf)
 
 
 @pytest.mark.parametrize("loss", [[0, 1, 0], [False, True, False], [0.0, 1.0, 0.0]])
@@ -188,4 +188,4 @@ def test_a_risk_in_percent_is_refused_for_right_and_wrong(loss):
 
 def test_a_threshold_that_is_no_number_is_refused():
     with pytest.raises(InputError, match="rejection_cost: `threshold` must be a number"):
-        abstain.rejection_cost([0, 1], [0.9, 0.1], cost=0.3, threshold=float("nan"))
+        abstain.metrics.rejection_cost([0, 1], [0.9, 0.1], cost=0.3, threshold=float("nan"))

@@ -48,7 +48,7 @@ def test_shares_of_fractional_weights_are_those_of_exact_arithmetic():
         got = [
             abstain.risk_at_coverage(loss, confidence, coverage=float(share), **weight),
             abstain.coverage_at_risk(loss, confidence, risk=float(share), **weight),
-            abstain.fpr_at_tpr(loss, confidence, tpr=float(share), **weight),
+            abstain.metrics.fpr_at_tpr(loss, confidence, tpr=float(share), **weight),
         ]
         assert got == pytest.approx(_by_fractions(loss, confidence, tenths, share, share, share))
 
@@ -58,7 +58,7 @@ def test_half_of_twenty_tenths_is_ten_of_them():
     assert abstain.risk_at_coverage(
         loss, confidence, coverage=0.5, sample_weight=[0.1] * 20
     ) == pytest.approx(0.1)
-    assert abstain.fpr_at_tpr([1, 0], [0, 1], tpr=1.0, sample_weight=[0.2, 0.1]) == 0
+    assert abstain.metrics.fpr_at_tpr([1, 0], [0, 1], tpr=1.0, sample_weight=[0.2, 0.1]) == 0
 
 
 def test_coverage_one_is_reached_by_all_samples_whatever_their_weights():

@@ -33,7 +33,12 @@ def test_all_right_and_all_wrong(wrong):
     assert abstain.naurc(loss, confidence) == 0
     assert abstain.e_aurc(loss, confidence) == pytest.approx(0, abs=1e-15)
     assert abstain.prediction_rejection_ratio(loss, confidence) == 0
-    for metric in (abstain.auroc, abstain.aupr_error, abstain.aupr_success, abstain.fpr_at_tpr):
+    for metric in (
+        abstain.auroc,
+        abstain.metrics.aupr_error,
+        abstain.metrics.aupr_success,
+        abstain.metrics.fpr_at_tpr,
+    ):
         with pytest.raises(abstain.errors.InfeasibleError, match="both right and wrong"):
             metric(loss, confidence)
 
@@ -130,7 +135,7 @@ def test_weighted_risk_of_single_precision_does_not_overflow():
 def test_a_single_precision_confidence_meets_a_threshold_only_if_it_is_at_least_that(threshold):
     confidence = np.float32([0.7, 0.1])  # the float32 nearest to 0.7 lies below it
     expected = 0.15 if float(confidence[0]) >= float(threshold) else 0.3
-    assert abstain.rejection_cost([0, 1], confidence, cost=0.3, threshold=threshold) == pytest.approx(
+    assert abstain.metrics.rejection_cost([0, 1], confidence, cost=0.3, threshold=threshold) == pytest.approx(
         expected
     )
 

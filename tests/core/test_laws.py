@@ -35,7 +35,7 @@ def metrics_under_the_laws():
         for settings in settings_to_try(definition):
             metric = definition.with_options(**settings)
             found[metric.key] = (metric, {})
-    return {**found, "rejection_cost": (abstain.rejection_cost, {"cost": 0.2})}
+    return {**found, "rejection_cost": (abstain.metrics.rejection_cost, {"cost": 0.2})}
 
 
 def takes_repetitions(metric):
@@ -162,4 +162,4 @@ def test_read_only_and_lists_and_integers_are_taken(metric, options, sample):
 def test_constant_loss_gives_the_mean_weight_times_it(constant, estimator):
     n = 50
     value = abstain.aurc(np.full(n, constant), np.arange(n), estimator=estimator)
-    assert value == pytest.approx(constant * abstain.rank_weights(n, estimator=estimator).mean())
+    assert value == pytest.approx(constant * abstain.metrics.rank_weights(n, estimator=estimator).mean())

@@ -12,7 +12,7 @@ from abstain.inference import interval
 def test_naurc_does_not_call_an_order_perfect_where_its_scale_is_empty():
     """Twice SELE of the best order is the mean loss here: a worse order has an excess, and nothing to divide it by."""
     loss = [1, 1, 1, 0]
-    assert abstain.oracle_aurc(loss, estimator="2sele") == abstain.risk(loss)
+    assert abstain.metrics.oracle_aurc(loss, estimator="2sele") == abstain.risk(loss)
     with pytest.raises(abstain.errors.InfeasibleError, match='naurc: by estimator="2sele"'):
         abstain.naurc(loss, [4, 3, 2, 1], estimator="2sele")
     with pytest.raises(abstain.errors.InfeasibleError, match='naurc: by estimator="sele"'):

@@ -166,7 +166,9 @@ def test_members_and_the_averaged_predictor_have_the_intervals_of_one_model():
         loss, confidence = np.zeros(80), rng.random(80)
         loss[:errors] = 1
         both = np.stack([loss, loss]), np.stack([confidence, confidence])
-        found = abstain.expected_aurc(loss=both[0], confidence=both[1], averaged=(loss, confidence))
+        found = abstain.evaluation.expected_aurc(
+            loss=both[0], confidence=both[1], averaged=(loss, confidence)
+        )
         truth = abstain.inference.interval("aurc", loss, confidence)
         for own in (found.mean, found.averaged):
             assert (own.estimate, own.low, own.high) == pytest.approx((truth.estimate, truth.low, truth.high))

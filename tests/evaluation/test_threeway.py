@@ -14,14 +14,14 @@ def test_three_way_score(price):
     rng = np.random.default_rng(3)
     answered = rng.random(400) < 0.8
     correct = (rng.random(400) < 0.7) & answered
-    found = abstain.three_way(correct, answered=answered, price=price)
+    found = abstain.evaluation.three_way(correct, answered=answered, price=price)
     points = [1.0 if c else -price if a else 0.0 for c, a in zip(correct, answered)]
     assert found.score.estimate == pytest.approx(np.mean(points), abs=1e-12)
     assert found.right.estimate + found.wrong.estimate + found.not_attempted.estimate == pytest.approx(1)
     error = np.std(points, ddof=1) / np.sqrt(400)
     half = (found.score.high - found.score.low) / 2
     assert half == pytest.approx(1.966 * error, rel=0.05)
-    assert abstain.ThreeWay.from_json(found.to_json()) == found
+    assert abstain.evaluation.ThreeWay.from_json(found.to_json()) == found
 
 
 def test_three_way_intervals_hold_the_truth():
@@ -33,7 +33,9 @@ def test_three_way_intervals_hold_the_truth():
     for _ in range(300):
         easy = rng.beta(3, 2, 60)[question]
         answered = rng.random(300) < 0.9
-        found = abstain.three_way(rng.random(300) < easy, answered=answered, price=2, clusters=question)
+        found = abstain.evaluation.three_way(
+            rng.random(300) < easy, answered=answered, price=2, clusters=question
+        )
         for name, value in truth.items():
             held[name] += value in getattr(found, name)
     assert all(0.92 <= count / 300 <= 0.985 for count in held.values()), held
@@ -41,7 +43,7 @@ def test_three_way_intervals_hold_the_truth():
 
 def _three_way_of(right, wrong, n, price):
     correct = np.arange(n) < right
-    return abstain.three_way(correct, answered=np.arange(n) < right + wrong, price=price).score
+    return abstain.evaluation.three_way(correct, answered=np.arange(n) < right + wrong, price=price).score
 
 
 @pytest.mark.parametrize("price", [10.0, 20.0])
@@ -71,7 +73,7 @@ def test_the_score_is_covered_in_two_thousand_samples(n, price):
 
 
 def test_three_way_of_nothing_wrong_is_not_certain():
-    found = abstain.three_way([1, 1, 1])
+    found = abstain.evaluation.three_way([1, 1, 1])
     assert found.score.low < 0.5
     assert found.score.high == 1
     # 70 right, none wrong, 30 declined: 3.6% may be wrong, which at price 10 costs more than the right share varies
@@ -85,7 +87,7 @@ def test_three_way_of_nothing_wrong_is_not_certain():
 )
 def test_a_score_without_spread_is_no_certainty(answered, low, high):
     """Of 20 all wrong, or none attempted, up to a sixth may be otherwise."""
-    found = abstain.three_way([0] * 20, answered=answered, price=2).score
+    found = abstain.evaluation.three_way([0] * 20, answered=answered, price=2).score
     assert (found.low, found.high) == pytest.approx((low, high), abs=0.01)
 
 
@@ -99,4 +101,4 @@ def test_a_score_without_spread_is_no_certainty(answered, low, high):
 )
 def test_three_way_refuses_what_it_would_misread(given, words):
     with pytest.raises(abstain.errors.InputError, match=words):
-        abstain.three_way(**given)
+        abstain.evaluation.three_way(**given)

@@ -35,7 +35,7 @@ def test_probabilities_are_refused_where_logits_belong(dtype):
     for take in (
         lambda: abstain.evaluate(probs, LABELS),
         lambda: abstain.compare({"a": probs, "b": LOGITS}, LABELS),
-        lambda: abstain.expected_aurc(logits=np.stack([probs, probs]), labels=LABELS),
+        lambda: abstain.evaluation.expected_aurc(logits=np.stack([probs, probs]), labels=LABELS),
         lambda: abstain.scores.tune("energy", probs, LABELS),
     ):
         with pytest.raises(
@@ -77,8 +77,8 @@ def test_word_labels_need_the_order_of_the_columns():
     other = abstain.compare({"a": LOGITS, "b": -LOGITS}, LABELS)
     assert one.contestants == other.contestants
     members = np.stack([LOGITS, LOGITS + 1])
-    by_words = abstain.expected_aurc(logits=members, labels=WORDS[LABELS], classes=WORDS)
-    assert by_words.members == abstain.expected_aurc(logits=members, labels=LABELS).members
+    by_words = abstain.evaluation.expected_aurc(logits=members, labels=WORDS[LABELS], classes=WORDS)
+    assert by_words.members == abstain.evaluation.expected_aurc(logits=members, labels=LABELS).members
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,8 @@ def test_differences(errors, metric):
     tables = [abstain.compare({"a": (k * l, g), "b": (k * other, h)}, metric=metric) for k in (1, 10)]
     same(tables[0].pairs[0], tables[1].pairs[0], size, ("difference", "low", "high"))
     members = [
-        abstain.expected_aurc(loss=[k * l, k * other], confidence=[g, h], metric=metric) for k in (1, 10)
+        abstain.evaluation.expected_aurc(loss=[k * l, k * other], confidence=[g, h], metric=metric)
+        for k in (1, 10)
     ]
     same(members[0].mean, members[1].mean, size)
 

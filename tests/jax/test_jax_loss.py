@@ -69,7 +69,7 @@ def test_no_gradient_through_hard_ranks():
     with jax.enable_x64(True):
         got = jax.grad(lambda z: compiled(z, target))(jnp.asarray(logits))
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    alpha = abstain.weights(abstain.scores.max_softmax(logits))
+    alpha = abstain.metrics.weights(abstain.scores.max_softmax(logits))
     np.testing.assert_allclose(got, alpha[:, None] * (p - np.eye(4)[target]) / 12, rtol=1e-10, atol=1e-14)
 
 

@@ -120,7 +120,7 @@ def test_per_hospital(folder):
     assert [(r["group"], r["looks"], r["n"]) for r in rows] == [(site, "3", "300") for site in SITES]
     decided = run(folder, "decide", "sites.json", "new.csv")
     assert decided.returncode == 0, decided.stderr
-    rules = abstain.GroupThresholds.load(folder / "sites.json")
+    rules = abstain.thresholds.GroupThresholds.load(folder / "sites.json")
     for row in csv.DictReader(decided.stdout.splitlines()):
         plain = rules[row["group"]].origin.plain
         assert (row["accepted"] == "1") == (float(row["max_softmax"]) >= plain)

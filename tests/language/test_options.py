@@ -196,7 +196,7 @@ def test_a_price_is_obeyed_or_refused(tmp_path):
         if kind == "plain":
             right = LOGITS.argmax(axis=1) == LABELS
             away = np.arange(N) % 7 == 0
-            expected = abstain.three_way(right & ~away, answered=~away, price=7)
+            expected = abstain.evaluation.three_way(right & ~away, answered=~away, price=7)
             assert said == f"{expected}."
 
 

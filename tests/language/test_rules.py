@@ -71,6 +71,6 @@ def test_from_a_log_to_a_table_in_two_commands(tmp_path):
 
 
 def test_shares_of_partly_right_answers_are_at_most_one():
-    found = abstain.three_way([0.3, 0.1, 0.9], price=1)
+    found = abstain.evaluation.three_way([0.3, 0.1, 0.9], price=1)
     for share in (found.right, found.wrong, found.not_attempted):
         assert 0 <= share.low <= share.estimate <= share.high <= 1

@@ -16,7 +16,7 @@ from tests.core import oracles
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=15))
 @settings(max_examples=80, deadline=None)
 def test_oracle_is_the_mean_of_prefix_means_and_the_least_of_all_orders(loss):
-    best = abstain.oracle_aurc(np.asarray(loss))
+    best = abstain.metrics.oracle_aurc(np.asarray(loss))
     assert best == pytest.approx(oracles.oracle_aurc(loss), rel=1e-12, abs=1e-15)
     rng = np.random.default_rng(0)
     for _ in range(5):
@@ -27,16 +27,18 @@ def test_oracle_is_the_mean_of_prefix_means_and_the_least_of_all_orders(loss):
 def test_oracle_of_zero_one_loss_has_two_forms(n):
     loss = np.arange(n) < n // 3
     exact = oracles.oracle_aurc(loss.astype(float).tolist())
-    assert abstain.oracle_aurc(loss) == pytest.approx(exact, rel=1e-12)
-    assert abstain.oracle_aurc(loss * 1.0, sample_weight=np.ones(n)) == pytest.approx(exact, rel=1e-12)
+    assert abstain.metrics.oracle_aurc(loss) == pytest.approx(exact, rel=1e-12)
+    assert abstain.metrics.oracle_aurc(loss * 1.0, sample_weight=np.ones(n)) == pytest.approx(
+        exact, rel=1e-12
+    )
 
 
 def test_asymptotic_oracle_is_the_limit_and_refuses_other_losses():
     n = 200_000
     loss = np.arange(n) < n // 5
     limit = 0.2 + 0.8 * math.log(0.8)
-    assert abstain.oracle_aurc(loss, oracle="asymptotic") == pytest.approx(limit, rel=1e-12)
-    assert abstain.oracle_aurc(loss) == pytest.approx(limit, rel=1e-4)
+    assert abstain.metrics.oracle_aurc(loss, oracle="asymptotic") == pytest.approx(limit, rel=1e-12)
+    assert abstain.metrics.oracle_aurc(loss) == pytest.approx(limit, rel=1e-4)
     with pytest.raises(abstain.errors.InputError, match="0/1 loss only"):
         abstain.e_aurc([0.5, 0.2], [1, 2], oracle="asymptotic")
 

@@ -32,10 +32,10 @@ def test_detection_equals_sums_over_pairs_and_thresholds(sample, data):
     assert abstain.auroc(loss, confidence, **options) == pytest.approx(
         oracles.auroc(loss, confidence, weight)
     )
-    assert abstain.aupr_error(loss, confidence, **options) == pytest.approx(
+    assert abstain.metrics.aupr_error(loss, confidence, **options) == pytest.approx(
         oracles.average_precision(loss, unsure, weight)
     )
-    assert abstain.aupr_success(loss, confidence, **options) == pytest.approx(
+    assert abstain.metrics.aupr_success(loss, confidence, **options) == pytest.approx(
         oracles.average_precision(right, confidence, weight)
     )
     ratio = abstain.prediction_rejection_ratio(loss, confidence, **options)
@@ -46,7 +46,7 @@ def test_detection_equals_sums_over_pairs_and_thresholds(sample, data):
 @settings(max_examples=80, deadline=None)
 def test_fpr_at_tpr_takes_the_least_over_all_thresholds(sample, tpr):
     loss, confidence = sample
-    assert abstain.fpr_at_tpr(loss, confidence, tpr=tpr) == pytest.approx(
+    assert abstain.metrics.fpr_at_tpr(loss, confidence, tpr=tpr) == pytest.approx(
         oracles.fpr_at_tpr(loss, confidence, tpr)
     )
 
@@ -110,14 +110,14 @@ def test_rejection_cost_is_the_least_over_all_thresholds(cost):
     for _ in range(30):
         loss, g = rng.random(12) < 0.4, rng.integers(0, 5, 12).astype(float)
         by_threshold = {t: (loss[g >= t].sum() + cost * (g < t).sum()) / 12 for t in [*g, np.inf]}
-        assert abstain.rejection_cost(loss, g, cost=cost) == pytest.approx(min(by_threshold.values()))
-        best = abstain.best_rejection(loss, g, cost=cost)
+        assert abstain.metrics.rejection_cost(loss, g, cost=cost) == pytest.approx(min(by_threshold.values()))
+        best = abstain.metrics.best_rejection(loss, g, cost=cost)
         assert best.cost == pytest.approx(min(by_threshold.values()))
         if best.threshold is not None:
             assert by_threshold[best.threshold] == pytest.approx(best.cost)
-            assert abstain.rejection_cost(loss, g, cost=cost, threshold=best.threshold) == pytest.approx(
-                best.cost
-            )
+            assert abstain.metrics.rejection_cost(
+                loss, g, cost=cost, threshold=best.threshold
+            ) == pytest.approx(best.cost)
 
 
 def test_abstained_samples_are_never_accepted_but_count_in_coverage():
@@ -129,7 +129,7 @@ def test_abstained_samples_are_never_accepted_but_count_in_coverage():
     assert curve.abstained == pytest.approx(0.4)
     assert abstain.coverage_at_risk(loss, g, risk=0.4, abstained=out) == pytest.approx(0.6)
     assert abstain.augrc(loss, g, abstained=out) == pytest.approx(np.mean([0, 1 / 5, 1 / 5]))
-    assert abstain.rejection_cost(loss, g, cost=0.1, abstained=out) == pytest.approx((0.1 * 4) / 5)
+    assert abstain.metrics.rejection_cost(loss, g, cost=0.1, abstained=out) == pytest.approx((0.1 * 4) / 5)
     with pytest.raises(abstain.errors.InfeasibleError, match="cannot be reached"):
         abstain.risk_at_coverage(loss, g, coverage=0.7, abstained=out)
     with pytest.raises(abstain.errors.InputError, match="every sample has abstained"):
@@ -138,7 +138,7 @@ def test_abstained_samples_are_never_accepted_but_count_in_coverage():
 
 def test_balanced_weights_give_every_class_equal_mass():
     labels = np.array(["a"] * 6 + ["b"] * 2 + ["c"])
-    w = abstain.balanced_weights(labels)
+    w = abstain.metrics.balanced_weights(labels)
     masses = [w[labels == c].sum() for c in "abc"]
     assert masses == pytest.approx([3, 3, 3])
     loss, g = (np.arange(9) % 3 == 0), np.arange(9.0)

@@ -89,7 +89,7 @@ def test_options_are_split_with_the_samples():
 def test_metrics_that_need_no_confidence():
     result = abstain.risk(LOSS, groups=_labels("a", "b", "c"))
     assert result.values == {"a": LOSS[FIRST].mean(), "b": LOSS[SECOND].mean(), "c": LOSS[MISSING].mean()}
-    assert list(abstain.oracle_aurc(LOSS, groups=_labels("a", "b", "c")).values) == ["a", "b", "c"]
+    assert list(abstain.metrics.oracle_aurc(LOSS, groups=_labels("a", "b", "c")).values) == ["a", "b", "c"]
 
 
 def test_no_groups_at_all():
@@ -97,7 +97,7 @@ def test_no_groups_at_all():
 
 
 def test_balanced_weights_take_the_same_labels():
-    weights = abstain.balanced_weights(_labels("a", "b", None))
+    weights = abstain.metrics.balanced_weights(_labels("a", "b", None))
     for places in (FIRST, SECOND, MISSING):
         assert weights[places].sum() == pytest.approx(len(LOSS) / 3)
 

@@ -660,7 +660,9 @@ def hospitals(tmp_path_factory):
             abstain.formats.read_predictions(path, name=f"{'resnet-50-with-a-very-long-prefix-' * 2}{k}")
         )
     sure = rng.random(2000)
-    curve = abstain.cost_risk_curve({"only": (rng.random(2000) > sure, sure, 1.0)}, person=(10.0, 0.0))
+    curve = abstain.cascades.cost_risk_curve(
+        {"only": (rng.random(2000) > sure, sure, 1.0)}, person=(10.0, 0.0)
+    )
     content = abstain.report.gather(contents)
     abstain.report.save_page(content, folder / "out.html", more=curve.to_html())
     return folder

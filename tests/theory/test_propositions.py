@@ -79,7 +79,7 @@ def test_proposition_1_is_exact_in_a_finite_population_with_many_samples():
 
 @pytest.mark.parametrize("n", [1, 2, 5, 64, 1000])
 def test_mean_weights(n):
-    mean = {name: float(np.mean(abstain.rank_weights(n, estimator=name))) for name in ESTIMATORS}
+    mean = {name: float(np.mean(abstain.metrics.rank_weights(n, estimator=name))) for name in ESTIMATORS}
     assert mean["harmonic"] == pytest.approx(1, abs=1e-12)
     assert mean["loo"] == pytest.approx((n - 1) / n, abs=1e-12)
     assert mean["sele"] == pytest.approx((n + 1) / (2 * n), abs=1e-12)
@@ -93,7 +93,7 @@ def test_mean_weights(n):
 
 
 def test_mean_log_weight_tends_to_one():
-    means = [np.mean(abstain.rank_weights(n, estimator="log")) for n in (10, 100, 1000, 10_000)]
+    means = [np.mean(abstain.metrics.rank_weights(n, estimator="log")) for n in (10, 100, 1000, 10_000)]
     assert all(a < b < 1 for a, b in pairwise(means))
     assert 1 - means[-1] < 1e-3
 
@@ -185,7 +185,7 @@ def beta_integral(rank: int, n: int, function) -> float:
 @pytest.mark.parametrize(("rank", "n"), [(1, 1), (1, 5), (3, 5), (5, 5), (1, 64), (40, 64), (64, 64)])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_mse_propositions_by_integral(rank, n, estimator):
-    weight = float(abstain.rank_weights(n, estimator=estimator)[rank - 1])
+    weight = float(abstain.metrics.rank_weights(n, estimator=estimator)[rank - 1])
     truth = beta_integral(rank, n, lambda b: (weight + mpmath.log(1 - b)) ** 2)
     assert theory.weight_mse(rank, n, estimator=estimator) == pytest.approx(truth, rel=1e-9)
 
@@ -195,7 +195,7 @@ def test_mse_propositions_by_beta_simulation(estimator):
     n, draws = 32, 40_000
     rng = np.random.default_rng(11)
     alpha = -np.log1p(-np.sort(rng.random((draws, n)), axis=-1))
-    squares = (abstain.rank_weights(n, estimator=estimator) - alpha) ** 2
+    squares = (abstain.metrics.rank_weights(n, estimator=estimator) - alpha) ** 2
     error = squares.std(axis=0) / np.sqrt(draws)
     theory_mse = theory.weight_mse(np.arange(1, n + 1), n, estimator=estimator)
     assert np.max(np.abs(squares.mean(axis=0) - theory_mse) / error) < 5
@@ -254,7 +254,7 @@ def test_mse_is_stable_at_ten_million():
 def test_weights_are_consistent(estimator):
     for beta in (0.1, 0.5, 0.9, 0.99):
         gap = [
-            abs(abstain.rank_weights(n, estimator=estimator)[round(beta * n) - 1] + np.log1p(-beta))
+            abs(abstain.metrics.rank_weights(n, estimator=estimator)[round(beta * n) - 1] + np.log1p(-beta))
             for n in (100, 1000, 10_000, 100_000)
         ]
         assert all(b < 0.2 * a for a, b in pairwise(gap))  # as 1/n
@@ -267,9 +267,9 @@ def test_sele_weights_are_not_consistent():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 1000, 100_000])
 def test_log_and_sele_lie_below_harmonic_at_every_rank(n):
-    harmonic = abstain.rank_weights(n)
-    assert np.all(abstain.rank_weights(n, estimator="log") <= harmonic)
-    assert np.all(abstain.rank_weights(n, estimator="sele") <= harmonic * (1 + 1e-15))
+    harmonic = abstain.metrics.rank_weights(n)
+    assert np.all(abstain.metrics.rank_weights(n, estimator="log") <= harmonic)
+    assert np.all(abstain.metrics.rank_weights(n, estimator="sele") <= harmonic * (1 + 1e-15))
     beta = np.linspace(0, 0.999, 50)
     assert np.all(theory.weight_bias(beta, n, estimator="log") <= theory.weight_bias(beta, n) + 1e-15)
 
@@ -277,7 +277,7 @@ def test_log_and_sele_lie_below_harmonic_at_every_rank(n):
 def test_monte_carlo_route_tends_to_harmonic():
     n = 20
     drawn = theory.monte_carlo_weights(n, draws=100_000, rng=3)
-    z = (drawn.mean - abstain.rank_weights(n)) / drawn.standard_error
+    z = (drawn.mean - abstain.metrics.rank_weights(n)) / drawn.standard_error
     assert np.max(np.abs(z)) < 4.5
     assert drawn.standard_error[-1] == pytest.approx(np.sqrt(theory.weight_mse(n, n) / 100_000), rel=0.05)
 

@@ -135,7 +135,7 @@ def test_coverage_form_with_and_without_certainty():
 def test_cost_form_agrees_with_the_metric():
     wrong, g = sample(700, 4, levels=30)
     t = abstain.select_threshold(wrong, g, cost=0.1)
-    assert t.value == abstain.best_rejection(wrong, g, cost=0.1).threshold
+    assert t.value == abstain.metrics.best_rejection(wrong, g, cost=0.1).threshold
     assert t.guarantee is None
     nothing = abstain.select_threshold(np.ones(9), np.arange(9.0), cost=0.1)
     assert nothing.value is None

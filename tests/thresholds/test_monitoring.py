@@ -180,7 +180,7 @@ def test_a_cluster_counts_once(by_patient):
     assert (mixed.n, mixed.looks) == (9, 2)
     assert "left out: 3 samples" in repr(mixed)
     assert "left out" not in repr(first)
-    restored = abstain.Check.from_json(mixed.to_json())
+    restored = abstain.thresholds.Check.from_json(mixed.to_json())
     assert restored == mixed
     with pytest.warns(AbstainWarning, match="1 of 2"):
         assert by_patient.check([1, 1], [0.5, 0.5], clusters=["5", "6"], previous=restored).n == 10
@@ -204,7 +204,7 @@ def test_clusters_of_groups_are_apart():
     with pytest.warns(AbstainWarning, match="1 of 1"):
         then = rules.check([0, 0, 0], [0.5] * 3, ["a", "b", "b"], clusters=[7, 7, 8], previous=first)
     assert (then["a"].n, then["a"].left_out, then["b"].n, then["b"].left_out) == (2, 1, 2, 0)
-    assert abstain.GroupChecks.from_json(then.to_json()) == then
+    assert abstain.thresholds.GroupChecks.from_json(then.to_json()) == then
     with pytest.warns(AbstainWarning), pytest.raises(InputError, match="got none"):
         rules.check([0, 0], [0.5] * 2, ["a", "b"], clusters=[8, 7], previous=then)
 

@@ -19,7 +19,7 @@ def sample():
 
 def test_cost_curve_is_the_sum_over_samples(sample):
     loss, g, cost, human = sample
-    curve = abstain.cost_curve(loss, g, cost=cost, person_loss=human)
+    curve = abstain.thresholds.cost_curve(loss, g, cost=cost, person_loss=human)
     for i, t in enumerate(curve.value):
         taken = g >= t
         assert curve.coverage[i] == pytest.approx(taken.mean())
@@ -33,44 +33,44 @@ def test_cost_curve_is_the_sum_over_samples(sample):
 
 def test_cost_curve_with_one_price_is_chow(sample):
     loss, g, *_ = sample
-    curve = abstain.cost_curve(loss, g, cost=0.1)
-    assert curve.cost.min() == pytest.approx(abstain.rejection_cost(loss, g, cost=0.1))
-    best = abstain.best_rejection(loss, g, cost=0.1)
+    curve = abstain.thresholds.cost_curve(loss, g, cost=0.1)
+    assert curve.cost.min() == pytest.approx(abstain.metrics.rejection_cost(loss, g, cost=0.1))
+    best = abstain.metrics.best_rejection(loss, g, cost=0.1)
     assert curve.value[curve.best] == best.threshold
 
 
 def test_cost_curve_with_weights_is_repetition(sample):
     loss, g, cost, human = sample
     times = np.random.default_rng(1).integers(0, 4, len(g))
-    a = abstain.cost_curve(loss, g, cost=cost, person_loss=human, sample_weight=times)
+    a = abstain.thresholds.cost_curve(loss, g, cost=cost, person_loss=human, sample_weight=times)
     many = [np.repeat(x, times) for x in (loss, g, cost, human)]
-    b = abstain.cost_curve(many[0], many[1], cost=many[2], person_loss=many[3])
+    b = abstain.thresholds.cost_curve(many[0], many[1], cost=many[2], person_loss=many[3])
     np.testing.assert_allclose(a.cost, b.cost)
     np.testing.assert_array_equal(a.value, b.value)
 
 
 def test_class_costs_read_the_matrix():
-    loss, reject = abstain.class_costs(
+    loss, reject = abstain.thresholds.class_costs(
         [0, 1, 2, 1], [0, 0, 1, 1], errors=[[0, 1, 2], [3, 0, 4], [5, 6, 0]], rejections=[1, 2, 3]
     )
     assert loss.tolist() == [0, 3, 6, 0]
     assert reject.tolist() == [1, 2, 3, 2]
     with pytest.raises(InputError, match=r"0 \.\.\. 2"):
-        abstain.class_costs([3], [0], errors=np.ones((3, 3)))
+        abstain.thresholds.class_costs([3], [0], errors=np.ones((3, 3)))
     with pytest.raises(ShapeError):
-        abstain.class_costs([0], [0], errors=np.ones((2, 3)))
+        abstain.thresholds.class_costs([0], [0], errors=np.ones((2, 3)))
     with pytest.raises(InputError, match="whole numbers"):
-        abstain.class_costs(["a"], ["b"], errors=np.ones((2, 2)))
+        abstain.thresholds.class_costs(["a"], ["b"], errors=np.ones((2, 2)))
 
 
 def test_bad_costs(sample):
     loss, g, *_ = sample
     with pytest.raises(InputError):
-        abstain.cost_curve(loss, g, cost=-1.0)
+        abstain.thresholds.cost_curve(loss, g, cost=-1.0)
     with pytest.raises(ShapeError):
-        abstain.cost_curve(loss, g, cost=np.ones(3))
+        abstain.thresholds.cost_curve(loss, g, cost=np.ones(3))
     with pytest.raises(InputError):
-        abstain.cost_curve(loss, g, cost=np.full(300, np.nan))
+        abstain.thresholds.cost_curve(loss, g, cost=np.full(300, np.nan))
 
 
 def test_clinical_table_counts_by_hand():
@@ -121,7 +121,7 @@ def test_handing_over_to_people_beats_either_alone(data_dir):
     if probs.shape != (10000, 10):
         probs = next(human[k] for k in human.files if human[k].shape == (10000, 10))
     wrong = z["logits"].argmax(1) != labels
-    curve = abstain.cost_curve(
+    curve = abstain.thresholds.cost_curve(
         wrong,
         abstain.scores.max_softmax(z["logits"]),
         cost=0.02,
@@ -152,20 +152,20 @@ def test_the_cheapest_threshold_has_the_largest_coverage_among_equals(library):
         confidence, cost = rng.integers(0, 15, n).astype(float), int(rng.integers(1, 10))
         truth = _cheapest([Fraction(int(x), 10) for x in tenths], confidence.tolist(), Fraction(cost, 10))
         loss = asarray(tenths / 10)
-        assert abstain.best_rejection(loss, asarray(confidence), cost=cost / 10).threshold == truth
-        curve = abstain.cost_curve(loss, asarray(confidence), cost=cost / 10)
+        assert abstain.metrics.best_rejection(loss, asarray(confidence), cost=cost / 10).threshold == truth
+        curve = abstain.thresholds.cost_curve(loss, asarray(confidence), cost=cost / 10)
         assert curve.value[curve.best] == (np.inf if truth is None else truth)
         assert abstain.select_threshold(loss, asarray(confidence), cost=cost / 10).value == truth
 
 
 def test_costs_that_make_no_sense_are_refused():
     with pytest.raises(ShapeError, match=r"cost_curve: takes one vector, got shape \(2, 3\)"):
-        abstain.cost_curve(np.zeros((2, 3)), np.zeros((2, 3)))
+        abstain.thresholds.cost_curve(np.zeros((2, 3)), np.zeros((2, 3)))
     for rejections in (-1, [0, -1], np.nan, [0, np.inf]):
         with pytest.raises(InputError, match="class_costs: `rejections` must be finite and at least 0"):
-            abstain.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=rejections)
+            abstain.thresholds.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=rejections)
     with pytest.raises(ShapeError, match="`rejections` must be a number or one for each of 2 classes"):
-        abstain.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=[1, 2, 3])
+        abstain.thresholds.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=[1, 2, 3])
 
 
 def test_a_missing_label_is_not_a_negative_case():

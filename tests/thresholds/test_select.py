@@ -95,7 +95,7 @@ def test_groups_are_corrected():
     taken = both.accepts(g, labels)
     np.testing.assert_array_equal(taken[:2000], alone.accepts(g[:2000]))
     assert "all at once" in both.guarantee
-    assert abstain.GroupThresholds.from_json(both.to_json()).to_json() == both.to_json()
+    assert abstain.thresholds.GroupThresholds.from_json(both.to_json()).to_json() == both.to_json()
     with pytest.raises(InputError, match="'z'"):
         both.accepts([0.5], ["z"])
     with pytest.raises(ShapeError):

@@ -150,7 +150,7 @@ def test_exact_accumulation_by_a_first_pass_for_the_ranks(batch):
     import abstain
 
     logits, target = batch(32)
-    weights = abstain.weights(abstain.scores.max_softmax(logits))
+    weights = abstain.metrics.weights(abstain.scores.max_softmax(logits))
     logits.requires_grad_()
     for a in range(0, 32, 8):
         part = slice(a, a + 8)

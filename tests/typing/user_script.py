@@ -31,14 +31,14 @@ def right_calls() -> None:
     reveal_type(abstain.coverage_at_risk(loss, confidence, risk=0.05, groups=groups))  # Grouped
     reveal_type(abstain.risk_coverage_curve(loss, confidence))  # RiskCoverageCurve
     reveal_type(abstain.risk_coverage_curve((0, 1), range(2)))  # RiskCoverageCurve
-    reveal_type(abstain.aurc_given_cdf(loss, confidence))  # float
+    reveal_type(abstain.metrics.aurc_given_cdf(loss, confidence))  # float
     reveal_type(abstain.aurc(loss, confidence, groups=None))  # Any
-    reveal_type(abstain.best_rejection(loss, confidence, cost=0.3).threshold)  # float | None
+    reveal_type(abstain.metrics.best_rejection(loss, confidence, cost=0.3).threshold)  # float | None
     reveal_type(abstain.evaluate(logits, [0, 1]))  # Evaluation
     reveal_type(abstain.evaluate(logits, [0, 1]).best("aurc").estimate)  # float | None
     reveal_type(abstain.evaluate(logits, [0, 1]).best("aurc").value)  # float
     reveal_type(abstain.compare({"a": logits, "b": logits}, [0, 1]))  # Comparison
-    reveal_type(abstain.expected_aurc(logits[None], [0, 1]))  # ExpectedAURC
+    reveal_type(abstain.evaluation.expected_aurc(logits[None], [0, 1]))  # ExpectedAURC
     reveal_type(interval("aurc", loss, confidence))  # Interval
     reveal_type(interval("risk_at_coverage", loss, confidence, coverage=0.8, method="bootstrap"))  # Interval
     reveal_type(interval(abstain.aurc, loss, confidence, groups=groups))  # GroupedIntervals

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 import abstain
-from abstain import Check
 from abstain.cascades import Cascade
 from abstain.cli.compare import name_files
 from abstain.cli.main import INFEASIBLE
@@ -36,7 +35,7 @@ from abstain.cli.threshold import check_rule_fits, draw_facts, origin_facts, rul
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models
 from abstain.formats.safety import naming_file
-from abstain.thresholds import Origin, decision_record
+from abstain.thresholds import Check, Origin, decision_record
 
 
 def _parse_numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:

@@ -235,7 +235,7 @@ def answer_notes(log: Log, price: float, level: float) -> list[str]:
         return []
     rows = log.scored
     repeats = log.repeats()
-    three_way = abstain.three_way(
+    three_way = abstain.evaluation.three_way(
         1 - log.losses(rows),
         answered=log.answered[rows],
         price=price,

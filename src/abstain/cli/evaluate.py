@@ -140,7 +140,7 @@ def price_note(predictions: Predictions, price: float, level: float) -> str:
         )
     losses, _ = predictions.samples("max_softmax", "zero_one")
     answered = None if predictions.abstained is None else ~predictions.abstained
-    three_way = abstain.three_way(
+    three_way = abstain.evaluation.three_way(
         1 - losses, answered=answered, price=price, level=level, clusters=predictions.clusters
     )
     return f"{three_way}."

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abstain import GroupThresholds, Threshold, _tables, scores, select_threshold
+from abstain import Threshold, _tables, scores, select_threshold
 from abstain.cli import options as opt
 from abstain.cli.main import INFEASIBLE
 from abstain.cli.screen import (
@@ -32,7 +32,7 @@ from abstain.formats import Predictions
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
 from abstain.report.content import clinical_of
-from abstain.thresholds import Check, GroupChecks, decision_record, load_rule
+from abstain.thresholds import Check, GroupChecks, GroupThresholds, decision_record, load_rule
 from abstain.thresholds.calibration import Method
 
 _TABLE_FIELDS = (

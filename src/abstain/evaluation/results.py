@@ -785,7 +785,7 @@ class ExpectedAURC(Stored, _tables.Notebook):
     >>> import numpy as np
     >>> import abstain
     >>> logits = np.random.default_rng(0).normal(size=(3, 50, 4))  # three members
-    >>> ensemble = abstain.expected_aurc(logits, np.arange(50) % 4)
+    >>> ensemble = abstain.evaluation.expected_aurc(logits, np.arange(50) % 4)
     >>> len(ensemble.members), bool(min(ensemble.members) < ensemble.mean.estimate < max(ensemble.members))
     (3, True)
     """

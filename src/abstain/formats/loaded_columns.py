@@ -65,7 +65,11 @@ class LoadedColumns:
         """Return fields of `Predictions` from logits or probabilities (`kind` is "logits" or "probs") with labels."""
         scores = self.load_class_scores(kind)
         if scores.ndim != 2:
-            hint = " For an ensemble use `abstain.expected_aurc` in Python." if scores.ndim == 3 else ""
+            hint = (
+                " For an ensemble use `abstain.evaluation.expected_aurc` in Python."
+                if scores.ndim == 3
+                else ""
+            )
             raise self.error(f"the {kind} must have shape (samples, classes), got {scores.shape}.{hint}")
         n, class_count = scores.shape
         if n == 0:
