@@ -141,5 +141,5 @@ def test_a_name_that_lives_in_a_module_is_pointed_to():
     assert len(abstain.__all__) < 40
     with pytest.raises(AttributeError, match=r"no attribute 'fpr_at_tpr'. It is in abstain.metrics"):
         _ = abstain.fpr_at_tpr
-    with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
         _ = abstain.nothing
