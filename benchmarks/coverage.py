@@ -32,6 +32,7 @@ SMOOTH = (
     *("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc"),
     *("auroc", "prediction_rejection_ratio", "aupr_error", "aupr_success"),
 )
+PARTIAL = ("aurc@0.7-1", "aurc@0.2-0.8", "prediction_rejection_ratio@0.5")
 ARGUMENT = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
 
 
@@ -210,7 +211,7 @@ def keys_of(profile: Profile) -> list[Key]:
     """Every metric, points at two coverages, at half the risk, and at a TPR of 95%."""
     risk = round(float(np.mean(profile.chance(_GRID))), 6)
     points: list[Key] = [("risk_at_coverage", 0.5), ("risk_at_coverage", 0.8), ("coverage_at_risk", risk / 2)]
-    return [*((name, None) for name in SMOOTH), *points, ("fpr_at_tpr", 0.95)]
+    return [*((name, None) for name in (*SMOOTH, *PARTIAL)), *points, ("fpr_at_tpr", 0.95)]
 
 
 def blocks(profile: Profile, levels: int | None) -> tuple[Vector, Vector]:
@@ -247,6 +248,20 @@ def block_width(profile: Profile, levels: int, key: Key, n: int) -> float:
     return float(steps @ not_told) + own
 
 
+def true_rejection_ratio(m: Vector, f: Vector, first: float) -> float:
+    """Gain over random rejection, from coverage `first` on, as a share of the largest possible gain.
+
+    `m` and `f` are mass and errors of the population's blocks, most confident first; blocks come in evenly.
+    """
+    coverage = np.linspace(first, 1.0, 200_001)
+    risk = float(f.sum())
+    accepted = np.interp(coverage, np.append(0.0, np.cumsum(m)), np.append(0.0, np.cumsum(f)))
+    actual = np.trapezoid(accepted, coverage)
+    best = np.trapezoid(np.maximum(coverage - (1 - risk), 0.0), coverage)
+    random = risk * (1 - first**2) / 2
+    return float((random - actual) / (random - best))
+
+
 @lru_cache
 def true_values(profile: Profile, levels: int | None) -> dict[Key, float]:
     """Population values, by sums over blocks."""
@@ -267,6 +282,10 @@ def true_values(profile: Profile, levels: int | None) -> dict[Key, float]:
         ("aupr_error", None): float(np.sum(f * (risk - S + f) / (1 - N + m)) / risk),
         ("aupr_success", None): float(np.sum(right * (N - S) / N) / (1 - risk)),
     }
+    for low, high in ((0.7, 1.0), (0.2, 0.8)):
+        inside = np.clip(np.minimum(N, high) - np.maximum(N - m, low), 0.0, None)
+        found[f"aurc@{low:g}-{high:g}", None] = float(np.sum(inside * S / N)) / (high - low)
+    found["prediction_rejection_ratio@0.5", None] = true_rejection_ratio(m, f, 0.5)
     for metric, at in keys_of(profile):
         if metric == "risk_at_coverage":
             k = int(np.searchsorted(N, at - 1e-9))
@@ -279,9 +298,11 @@ def true_values(profile: Profile, levels: int | None) -> dict[Key, float]:
     return found
 
 
-def errors_behind(key: Key, truth: dict[Key, float], n: int) -> float:
+def errors_behind(key: Key, truth: dict[Key, float], n: int, profile: Profile) -> float:
     """Errors expected among the samples that a number is made of."""
     metric, at = key
+    if metric.startswith("aurc@"):  # those accepted up to the upper coverage
+        return n * float(profile.accepted(np.asarray(float(metric.rpartition("-")[2]))))
     if metric == "risk_at_coverage":
         return n * at * truth[key]
     return n * truth[key] * at if metric == "coverage_at_risk" else n * truth["risk", None]
@@ -328,7 +349,7 @@ def every_metric(
         result[key] = Found(
             covered=float(inside),
             width=width,
-            errors=errors_behind(key, truth, n),
+            errors=errors_behind(key, truth, n, profile),
             spread=spread,
             forced=forced,
             mean_width=float(np.mean(high - low)),

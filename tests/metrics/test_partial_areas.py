@@ -170,6 +170,9 @@ def test_largest_and_smallest_areas(coverage, risk):
 
 def test_no_errors_and_all_errors():
     confidence = np.arange(100.0)
+    below = interval("aurc@0.2-0.8", confidence < 10, confidence)  # errors beyond the upper coverage alone
+    assert (below.estimate, below.low, below.centre) == (0.0, 0.0, "bound")
+    assert below.high > 0.02
     none = interval("aurc@0.7-1", np.zeros(100), confidence)
     assert (none.estimate, none.low, none.centre) == (0.0, 0.0, "bound")
     assert 0 < none.high < interval("aurc", np.zeros(100), confidence).high

@@ -184,6 +184,12 @@ class PartialAreaRule(AreaRule):
         """See `AreaRule.smallest`."""
         return best_partial_area(risk, self.low, self.high)
 
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
+        """Where no error is accepted up to the upper coverage, those that were not drawn could be on top."""
+        if estimate > 0:
+            return None
+        return 0.0, self.largest(sample.unseen(level))
+
 
 @dataclass(frozen=True)
 class ExcessRule(AreaRule):
