@@ -1,7 +1,7 @@
 """Pick a threshold for a clinic: below which confidence should a person look?
 
 Data: scikit-learn's breast cancer set (569 biopsies, 212 malignant). Half of them train the model, the other half
-choose the threshold: a promise needs samples that took no part in the training.
+choose the threshold: a guarantee needs samples that were not used for training.
 """
 
 import numpy as np
@@ -22,23 +22,23 @@ def main() -> abstain.Threshold:
     )
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1)).fit(X_train, y_train)
     score = model.decision_function(X_cal)
-    says, confidence = (score > 0).astype(int), np.abs(score)
-    wrong = says != y_cal
+    prediction = (score > 0).astype(int)
+    confidence = np.abs(score)
+    wrong = prediction != y_cal
     print(f"Answering all {len(y_cal)} cases, the model is wrong on {wrong.sum()}.\n")
 
-    for risk in (0.005, 0.02, 0.05):  # how many errors among the answered would be acceptable?
-        t = abstain.select_threshold(wrong, confidence, risk=risk, delta=0.1)
-        if t.feasible:
-            print(
-                f"At most {risk:.1%} errors: answer {t.coverage:.0%} of the cases, {t.risk:.2%} wrong here."
-            )
+    for risk in (0.005, 0.02, 0.05):  # acceptable error rates among the answered
+        threshold = abstain.select_threshold(wrong, confidence, risk=risk, delta=0.1)
+        if threshold.feasible:
+            coverage, error_rate = f"{threshold.coverage:.0%}", f"{threshold.risk:.2%}"
+            print(f"At most {risk:.1%} errors: answer {coverage} of the cases, {error_rate} wrong here.")
         else:
-            print(f"At most {risk:.1%} errors: no threshold. {t.advice}")
-    print(f"\n{t}\n")
+            print(f"At most {risk:.1%} errors: no threshold. {threshold.advice}")
+    print(f"\n{threshold}\n")
 
-    # What a physician asks: among the answered, how good is a "malignant", how good a "benign"?
-    print(abstain.clinical_table(y_cal, says, confidence, thresholds=[0.0, float(t.value)]))
-    return t
+    # For the physician: among the answered cases, how reliable are "malignant" and "benign"?
+    print(abstain.clinical_table(y_cal, prediction, confidence, thresholds=[0.0, float(threshold.value)]))
+    return threshold
 
 
 if __name__ == "__main__":

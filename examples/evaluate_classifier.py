@@ -24,9 +24,9 @@ def main() -> abstain.Evaluation:
 
     best = table.best("aurc")
     print(f"\nBest score by AURC: {best.score}.")
-    by_digit = abstain.aurc(
-        abstain.losses.zero_one(logits, y_test), abstain.scores.by_name(best.score)(logits), groups=y_test
-    )
+    loss = abstain.losses.zero_one(logits, y_test)
+    confidence = abstain.scores.by_name(best.score)(logits)
+    by_digit = abstain.aurc(loss, confidence, groups=y_test)
     print(f"Hardest digit: {by_digit.worst_group}, AURC {by_digit.worst:.4f} (mean {by_digit.macro:.4f}).")
     return table
 

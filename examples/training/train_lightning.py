@@ -11,7 +11,9 @@ from abstain.torch.lightning import AURCMonitor
 class Classifier(L.LightningModule):
     def __init__(self):
         super().__init__()
-        self.model, self.criterion, self.val_aurc = torch.nn.Linear(8, 3), AURCLoss(), AURC()
+        self.model = torch.nn.Linear(8, 3)
+        self.criterion = AURCLoss()
+        self.val_aurc = AURC()
 
     def training_step(self, batch, _):
         return self.criterion(self.model(batch[0]), batch[1])

@@ -30,9 +30,11 @@ def main(steps: int = 120) -> float:
         part = slice(64 * (count % 9), 64 * (count % 9 + 1))
         params, state = step(params, state, x[part], y[part], count)
     logits = predict(params, x[600:])
-    found = abstain.aurc(abstain.losses.zero_one(logits, y[600:]), abstain.scores.max_softmax(logits))
-    print(f"validation AURC {float(found):.4f}")
-    return float(found)
+    validation_aurc = abstain.aurc(
+        abstain.losses.zero_one(logits, y[600:]), abstain.scores.max_softmax(logits)
+    )
+    print(f"validation AURC {float(validation_aurc):.4f}")
+    return float(validation_aurc)
 
 
 if __name__ == "__main__":

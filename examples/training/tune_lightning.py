@@ -13,7 +13,9 @@ from abstain.torch.lightning import SelectiveTuning
 class Classifier(L.LightningModule):
     def __init__(self, model, rate, criterion):
         super().__init__()
-        self.model, self.rate, self.criterion = model, rate, criterion
+        self.model = model
+        self.rate = rate
+        self.criterion = criterion
 
     def training_step(self, batch, _):
         return self.criterion(self.model(batch[0]), batch[1])
