@@ -18,20 +18,19 @@ import abstain
 
 HEAD = """# Twenty-five CIFAR-10 models compared
 
-Real, public model outputs on the 10,000 test images. Which of these models knows best when it is wrong, and
-which of the differences would survive another test set? This page is written by
+This page compares public outputs of real models on the 10,000 test images. Which of these models knows best when it is
+wrong, and which differences would persist on another test set? A script writes the page:
 
     ABSTAIN_DATA=folder python benchmarks/compare_cifar10.py
 
-which calls `abstain.compare` for each table below. AURC is by the maximum softmax probability, ranked from the
-logits (so that nothing saturates), with 0/1 loss; lower is better. Intervals are on the log scale; differences
-are tested on the same images, sample by sample, and their intervals and p-values are corrected (Holm) for the number of
-pairs.
+It calls `abstain.compare` for each table below. AURC uses the maximum softmax probability, ranked from the logits (so
+that nothing saturates), with 0/1 loss; lower is better. Intervals are on the log scale. Differences are tested on the
+same images, sample by sample. Their intervals and p-values have Holm's correction for the number of pairs.
 
-How to read the tables: `rank` is the range in which a model's true rank lies as far as the tests can tell;
-models that share a letter in `group` cannot be told apart. Names are model / publisher. One caution:
-resnet20 / laodao is better than its kind usually is, and its checkpoint was chosen by some accuracy, perhaps on
-these very images; no interval can know that.
+How to read the tables: `rank` is the range of true ranks that the tests allow for a model. Models that share a letter
+in `group` do not differ significantly. Names are model / publisher. One caution: resnet20 / laodao is better than most
+models of its kind, and its checkpoint was chosen by accuracy, perhaps on these same images. No interval can correct for
+that.
 """
 
 
@@ -100,10 +99,9 @@ def page(folder: Path) -> str:
     loose = abstain.compare(everyone, own_labels, paired=False)
     parts += [
         f"\n## All {len(everyone)} without pairing\n",
-        f"{len(others)} more models are stored each in an order of its own, which was not published with them, so "
-        "they cannot be paired. Here every model is treated as if it had had a test set of its own. The images were "
-        "in truth the same, so these tests are cautious: what they separate is separate. Compare the letters with "
-        "those above to see what pairing buys.\n",
+        f"The outputs of {len(others)} more models are stored in other orders, which were not published, so they "
+        "cannot be paired. This table treats every model as if it had its own test set. The images were in fact "
+        "the same, so these tests are conservative. Compare the letters with those above to see how much pairing helps.\n",
         clear_pairs(loose) + "\n",
         table(loose),
         "## The winner depends on the question\n",
