@@ -166,10 +166,10 @@ class AreaUnderCurve(Area):
             constant = constant + at_or_below
             constant_above = float(at_or_below[0])
         if ties == "threshold" and estimator in ("harmonic", "loo"):
-            others = float(rows.accepted_mass[0]) - 1
+            mass_without_one = float(rows.accepted_mass[0]) - 1
             # "loo" leaves the sample itself out in the top row only
-            left_out = 1 / others if estimator == "loo" and others > 0 else 0.0
-            slope_above = float(slope[0]) + left_out
+            per_sample = 1 / mass_without_one if estimator == "loo" and mass_without_one > 0 else 0.0
+            slope_above = float(slope[0]) + per_sample
         return AreaDerivative(
             mass_times_area=float(np.sum(area_terms(rows, estimator, ties))),
             constant=constant,
@@ -671,7 +671,7 @@ class RankedLoss:
         error_mass = float(rows.accepted_loss[-1])
         rows_at_once = PIECE if area.is_additive and not area.reads_rows_above else len(rows.mass)
         areas = []
-        means = []
+        influence_sums = []
         weighted_losses = []
         weighted_squares = []
         constant_below = 0.0
@@ -682,7 +682,7 @@ class RankedLoss:
             line = area.derivative(piece, error_mass)
             constant = line.constant + constant_below
             slope = line.slope + slope_below
-            means.append(float(piece.mass @ constant + piece.loss @ slope))
+            influence_sums.append(float(piece.mass @ constant + piece.loss @ slope))
             members = slice(int(stops[start_row - 1]) if start_row else 0, int(stops[stop_row - 1]))
             if self.row_of_sample is not None:
                 row_in_piece = self.row_of_sample[members] - start_row
@@ -698,7 +698,7 @@ class RankedLoss:
             constant_below += line.for_rows_above[0]
             slope_below += line.for_rows_above[1]
         total_mass = float(rows.total_mass[0])
-        influence -= math.fsum(means) / total_mass  # mass given to one sample is taken from all
+        influence -= math.fsum(influence_sums) / total_mass  # mass given to one sample is taken from all
         return AreaOfSamples(
             estimate=math.fsum(areas) / total_mass,
             influence=self.in_input_order(influence),
@@ -764,5 +764,5 @@ class _SeparateRows(RankedLoss):
         differs_from_last = (np.diff(self.loss) != 0) | (np.diff(self.weight) != 0)
         set_of_equals = np.cumsum(np.concatenate([[False], differs_from_last]))
         totals = np.bincount(set_of_equals, computed.influence[self.ranking.order])
-        means = totals / np.bincount(set_of_equals)
-        return computed._replace(influence=self.in_input_order(means[set_of_equals]))
+        mean_influence = totals / np.bincount(set_of_equals)
+        return computed._replace(influence=self.in_input_order(mean_influence[set_of_equals]))

@@ -536,8 +536,8 @@ def _evaluate_in_memory(
         samples_of_group[name] = _check_samples(vectors, columns, repetitions, rows, all_samples)
     any_units = next(iter(all_samples.losses.values()))
     _check_repetitions(requested_metrics or (), any_units)
-    if group_names and any_units.kept is not None:
-        codes = codes[any_units.kept]
+    if group_names and any_units.is_answered is not None:
+        codes = codes[any_units.is_answered]
     metrics = {
         loss: metrics_for(requested_metrics, total.right_or_wrong)
         for loss, total in all_samples.totals.items()
@@ -641,7 +641,7 @@ def _measure(
     Independent 0/1 losses are summed row by row. Clusters, abstentions and other losses need the influence of each
     sample, except for points of the curve of independent samples.
     """
-    sums_suffice = units.zero_one and units.independent and units.kept is None
+    sums_suffice = units.zero_one and units.independent and units.is_answered is None
     requests = requests_for([metric for metric in metrics if sums_suffice or isinstance(metric, PointMetric)])
     if not sums_suffice:
         units, ranking = _in_ranking_order(units, ranking)
@@ -723,7 +723,7 @@ def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
 
     Where samples abstained, the units stay in the order of the data.
     """
-    if units.kept is not None:
+    if units.is_answered is not None:
         return units._replace(ranked=RankedLoss(ranking, units.loss, units.weight)), ranking
     order = ranking.order
     fields = ["loss", "weight", "whole_weight", "clusters"]

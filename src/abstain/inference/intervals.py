@@ -254,9 +254,9 @@ def _point_interval(units: Units, level: float) -> Interval:
     if units.independent:
         return interval
     answered_design_effect = 1.0
-    if units.kept is not None:
-        is_answered = units.kept.astype(np.float64)
-        answered_design_effect = _design_effect(units, is_answered - units.mass / units.total)
+    if units.is_answered is not None:
+        answered = units.is_answered.astype(np.float64)
+        answered_design_effect = _design_effect(units, answered - units.mass / units.total)
     return estimate_interval(
         metric,
         evidence,

@@ -261,10 +261,17 @@ def limits_without_spread(
 
 
 class Joint(NamedTuple):
-    """Of two models, over independent units: e = v_A rate(T_A) - v_B rate(T_B), each on the metric's scale.
+    """Sums over independent units of what they do to the difference of two models, one entry per pair.
 
-    `second` is the sum of e^2, `excess` the sum of e^4 less second^2 / n, `error` the root of the sum of (v_A -
-    v_B)^2. Of independent test sets the first two add up over both, and so do the squares of `error`.
+    v_A and v_B are what a unit does to either estimate T, and e = v_A rate(T_A) - v_B rate(T_B) is the same on the
+    metric's scale. For independent test sets `second`, `excess` and the square of `error` add up over both.
+
+    Attributes
+    ----------
+    second, excess : array
+        The sum of e^2, and the sum of e^4 less second^2 / n.
+    error : array
+        Standard error of the difference: the root of the sum of (v_A - v_B)^2.
     """
 
     second: Any
@@ -275,57 +282,93 @@ class Joint(NamedTuple):
 def contrast(
     scale: Scale, T: tuple[Any, Any], s: tuple[Any, Any], second: Any, df: Any, level: Any
 ) -> tuple[Any, Any, Any]:
-    r"""Limits of `T_A - T_B` and the p-value of no difference, over pairs; distances are taken on the metric's scale.
+    r"""Limits of `T_A - T_B` and the p-value of no difference, for many pairs at once.
 
-    On the scale the sides have errors a and b, and their difference has eta = sqrt(sum e^2), less where they
-    share what makes samples hard. What is their own, :math:`a\eta/\sqrt{a^2+b^2}` and so for b, gives distances L
-    and U to either side's limits, and :math:`\sqrt{L_A^2 + U_B^2}` that of the difference's lower limit. What they
-    share moves both and leaves no difference where there is none: it widens the limits, and the p-value, the level
-    at which the first limit is 0, does not see it. `second` is the sum of e^2, `df` the degrees of freedom of it.
+    Distances are taken on the metric's scale, where the two sides have standard errors a and b and their difference
+    has :math:`\eta = \sqrt{\sum e^2}`, less than :math:`\sqrt{a^2+b^2}` where both find the same samples hard.
+    The error that is not shared, :math:`a\eta/\sqrt{a^2+b^2}` and the same for b, gives distances L and U from each
+    estimate to its limits, and :math:`\sqrt{L_A^2 + U_B^2}` is the distance to the lower limit of the difference.
+    Shared error moves both estimates and makes no difference where there is none: it widens the limits, but it must
+    not move a limit back across zero, and the p-value (the level at which the first limit is 0) ignores it.
+
+    Parameters
+    ----------
+    scale : Scale
+        Of the metric.
+    T, s : (array, array)
+        Estimates and standard errors of A and of B, one entry per pair.
+    second, df : array
+        The sum of e^2, and its degrees of freedom.
+    level : array or float
+        Of the limits; it may differ by pair.
+
+    Returns
+    -------
+    (low, high, p_value)
     """
     from scipy.special import stdtr
 
-    A, B, sA, sB = np.broadcast_arrays(*T, *s)
-    d, a, b = A - B, sA * scale.rate(A), sB * scale.rate(B)
-    both = a**2 + b**2
-    own = np.sqrt(np.where(both > 0, second / np.where(both > 0, both, 1.0), 0.0))
-    shared = np.sqrt(np.maximum(both - second, 0.0) / 2)
+    value_a, value_b, error_a, error_b = np.broadcast_arrays(*T, *s)
+    difference = value_a - value_b
+    scaled_a = error_a * scale.rate(value_a)
+    scaled_b = error_b * scale.rate(value_b)
+    independent = scaled_a**2 + scaled_b**2  # the variance if nothing were shared
+    has_error = independent > 0
+    unshared = np.sqrt(np.where(has_error, second / np.where(has_error, independent, 1.0), 0.0))
+    shared = np.sqrt(np.maximum(independent - second, 0.0) / 2)
 
-    def reach(q: Any, one: Any, its: Any, other: Any, error: Any) -> Any:
-        """How far the lower limit of `one - other` lies below it."""
-        L = one - scale.shifted(one, -q * own * its)
-        return np.hypot(L, scale.shifted(other, q * own * error) - other)
+    def distance_to_lower_limit(q: Any, first: Any, first_error: Any, other: Any, other_error: Any) -> Any:
+        """How far the lower limit of `first - other` lies below it, from unshared error at quantile q."""
+        below_first = first - scale.shifted(first, -q * unshared * first_error)
+        above_other = scale.shifted(other, q * unshared * other_error) - other
+        return np.hypot(below_first, above_other)
+
+    def lower_limit(gap: Any, distance: Any, moved_gaps: list[Any]) -> Any:
+        """The lower limit of a difference `gap`; `moved_gaps` is the gap when shared error moves both sides."""
+        smallest_moved = np.minimum(moved_gaps[0], moved_gaps[1])
+        unshared_limit = gap - distance
+        limit = gap - np.hypot(gap - unshared_limit, gap - smallest_moved)
+        # shared error must not move the limit back across zero
+        excludes_zero = (unshared_limit > 0) & (gap > 0)
+        shrunk = unshared_limit * smallest_moved / np.where(excludes_zero, gap, 1.0)
+        return np.where(excludes_zero, np.maximum(limit, shrunk), limit)
 
     q = student_quantile(df, level)
-    moved = [scale.shifted(A, x) - scale.shifted(B, x) for x in (-q * shared, q * shared)]
-    sides = ((A, a, B, b), (B, b, A, a))
-    limits = []
-    for sign, side in zip((1, -1), sides):
-        gap, least = sign * d, np.minimum(sign * moved[0], sign * moved[1])
-        near = gap - reach(q, *side)
-        far = gap - np.hypot(gap - near, gap - least)
-        kept = (near > 0) & (gap > 0)  # zero is left out: what both share does not bring it back
-        limits.append(sign * np.where(kept, np.maximum(far, near * least / np.where(kept, gap, 1.0)), far))
-    larger = [np.where(d >= 0, x, y) for x, y in zip(*sides)]
-    edge = _reached(lambda q: reach(q, *larger), np.abs(d))
-    return limits[0], limits[1], np.where(d == 0, 1.0, 2 * stdtr(df, -edge))
+    moved = [
+        scale.shifted(value_a, shift) - scale.shifted(value_b, shift) for shift in (-q * shared, q * shared)
+    ]
+    a_minus_b = (value_a, scaled_a, value_b, scaled_b)
+    b_minus_a = (value_b, scaled_b, value_a, scaled_a)
+    low = lower_limit(difference, distance_to_lower_limit(q, *a_minus_b), moved)
+    high = -lower_limit(-difference, distance_to_lower_limit(q, *b_minus_a), [-gap for gap in moved])
+    larger_first = [np.where(difference >= 0, x, y) for x, y in zip(a_minus_b, b_minus_a)]
+    edge = _solve_increasing(lambda q: distance_to_lower_limit(q, *larger_first), np.abs(difference))
+    return low, high, np.where(difference == 0, 1.0, 2 * stdtr(df, -edge))
 
 
-def _reached(rise: Callable[[Any], Any], top: Any) -> Any:
-    """Where a function that rises from 0 reaches `top`: false position, a stale end counting half (Illinois)."""
-    a, b = np.zeros_like(top), np.ones_like(top)
+def _solve_increasing(function: Callable[[Any], Any], target: Any) -> Any:
+    """Where a function that rises from 0 reaches `target`, for many entries at once.
+
+    By false position; the value at an end that did not move is halved, which keeps it fast (the Illinois rule).
+    """
+    low = np.zeros_like(target)
+    high = np.ones_like(target)
     for _ in range(60):
-        if not (short := rise(b) < top).any():
+        too_small = function(high) < target
+        if not too_small.any():
             break
-        b = np.where(short, 2 * b, b)
-    at_a, at_b = -top, rise(b) - top
+        high = np.where(too_small, 2 * high, high)
+    error_low = -target
+    error_high = function(high) - target
     for _ in range(60):
-        gap = at_b - at_a
-        c = np.where(gap == 0, b, b - at_b * (b - a) / np.where(gap == 0, 1.0, gap))
-        at_c = rise(c) - top
-        across = at_b * at_c < 0
-        a, at_a = np.where(across, b, a), np.where(across, at_b, at_a / 2)
-        b, at_b = c, at_c
-        if not (np.abs(at_b) > 1e-15 * top).any():
+        rise = error_high - error_low
+        middle = np.where(rise == 0, high, high - error_high * (high - low) / np.where(rise == 0, 1.0, rise))
+        error_middle = function(middle) - target
+        crosses = error_high * error_middle < 0
+        low = np.where(crosses, high, low)
+        error_low = np.where(crosses, error_high, error_low / 2)
+        high = middle
+        error_high = error_middle
+        if not (np.abs(error_high) > 1e-15 * target).any():
             break
-    return b
+    return high

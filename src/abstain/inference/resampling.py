@@ -30,7 +30,7 @@ MOST_DELETIONS = 2e8  # (values without a unit) * (rows of the table): about a m
 def delete_each_sample(units: Units) -> tuple[float, np.ndarray] | None:
     """Estimate, and its value without each sample, exactly and in O(n); None where there is no formula for that."""
     deletion = units.metric.deletion
-    if deletion is None or units.weight is not None or units.kept is not None or units.n < 3:
+    if deletion is None or units.weight is not None or units.is_answered is not None or units.n < 3:
         return None
     if deletion == "mean":
         total = float(np.sum(units.loss, dtype=np.float64))
@@ -60,7 +60,7 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
     weighted_loss = weight * units.loss
     unit_of_sample = np.arange(len(units.loss))
     if units.clusters is not None:
-        unit_of_sample = units.clusters if units.kept is None else units.clusters[units.kept]
+        unit_of_sample = units.clusters if units.is_answered is None else units.clusters[units.is_answered]
     by_unit = np.argsort(unit_of_sample, kind="stable")
     unit_starts = np.flatnonzero(np.diff(unit_of_sample[by_unit], prepend=-1))
     if len(unit_starts) * row_count > MOST_DELETIONS:
@@ -185,16 +185,16 @@ def resampler(units: Units) -> Resampler:
     idle_weight = None
     clusters = units.clusters
     strata = units.strata
-    if units.kept is not None:
-        abstained = ~units.kept
+    if units.is_answered is not None:
+        abstained = ~units.is_answered
         if units.whole_weight is None:
             idle_weight = np.ones(int(abstained.sum()))
         else:
             idle_weight = units.whole_weight[abstained]
         if clusters is not None:
-            clusters = np.concatenate([clusters[units.kept], clusters[abstained]])
+            clusters = np.concatenate([clusters[units.is_answered], clusters[abstained]])
         if strata is not None:
-            strata = np.concatenate([strata[units.kept], strata[abstained]])
+            strata = np.concatenate([strata[units.is_answered], strata[abstained]])
     if clusters is not None and strata is not None:
         pairs = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
         if pairs > int(clusters.max()) + 1:

@@ -43,7 +43,7 @@ class Units(NamedTuple):
         What is estimated, with its options.
     loss, confidence, weight : ndarray
         Of the answered samples; no weight means 1 for all. Losses are in units of `error_size`.
-    kept : ndarray of bool or None
+    is_answered : ndarray of bool or None
         Which of all n samples are answered and have a weight; None for all.
     n : int
         Samples in the input.
@@ -65,7 +65,7 @@ class Units(NamedTuple):
     loss: np.ndarray
     confidence: np.ndarray
     weight: np.ndarray | None
-    kept: np.ndarray | None
+    is_answered: np.ndarray | None
     n: int
     total: float
     whole_weight: np.ndarray | None
@@ -152,10 +152,10 @@ def gather(
             f"{function}: takes one vector, got shape {tuple(np.shape(loss))}. Loop over the batch."
         )
     n = len(loss)
-    kept = None
+    is_answered = None
     if len(sample.loss) != n:
-        kept = np.ones(n, dtype=bool) if abstained is None else ~np.asarray(abstained, dtype=bool)
-        kept &= True if sample_weight is None else np.asarray(sample_weight) > 0
+        is_answered = np.ones(n, dtype=bool) if abstained is None else ~np.asarray(abstained, dtype=bool)
+        is_answered &= True if sample_weight is None else np.asarray(sample_weight) > 0
     zero_one = is_zero_one(sample.loss)
     requested.check_losses(function, sample.loss, zero_one)
     losses = sample.loss
@@ -173,7 +173,7 @@ def gather(
         loss=losses,
         confidence=sample.confidence,
         weight=sample.weight,
-        kept=kept,
+        is_answered=is_answered,
         n=n,
         total=float(sample.total),
         whole_weight=sample.every_weight,
@@ -330,7 +330,7 @@ def measure(function: str, units: Units) -> tuple[EstimateSpread, SampleSummary]
     """Estimate with its spread, and what limits must know of the sample."""
     check_has_influence(function, units.metric)
     needs_second_ranking = units.metric.needs.order_by_loss and not units.zero_one
-    if units.independent and units.kept is None and not needs_second_ranking:
+    if units.independent and units.is_answered is None and not needs_second_ranking:
         evidence = evidence_of_units(units)
         return spread_from_evidence(units.metric, evidence), summarise_sample(evidence.totals)
     return spread_by_sample(function, units), summarise_units(units)
@@ -410,10 +410,10 @@ def totals_of_units(units: Units) -> Totals:
     """The totals of samples in memory, with the sums over those that abstained."""
     totals = totals_of_samples(units.loss, units.weight, units.zero_one)
     totals = totals._replace(error_size=units.error_size)
-    if units.kept is None:
+    if units.is_answered is None:
         return totals
     weight = np.ones(units.n) if units.whole_weight is None else units.whole_weight
-    abstained_weight = weight[~units.kept]
+    abstained_weight = weight[~units.is_answered]
     abstained_weight = abstained_weight[abstained_weight > 0]
     mass, w2, w4 = (float(np.sum(abstained_weight**power)) for power in (1, 2, 4))
     return totals._replace(idle=(len(abstained_weight), mass, w2, w4))
@@ -487,7 +487,7 @@ def influences_of_units(function: str, units: Units) -> SampleInfluences:
         by_loss=units.by_loss,
         loss_unit=units.error_size,
     )
-    if units.kept is None:
+    if units.is_answered is None:
         return answered
     share = units.mass / units.total
     estimate = answered.estimate
@@ -508,10 +508,10 @@ def influences_of_units(function: str, units: Units) -> SampleInfluences:
 
 def fill_in(units: Units, values: np.ndarray, for_abstained: float = 0.0) -> np.ndarray:
     """Values of the answered samples at their places among all n; the others get `for_abstained`."""
-    if units.kept is None:
+    if units.is_answered is None:
         return values
     filled = np.full(units.n, for_abstained)
-    filled[units.kept] = values
+    filled[units.is_answered] = values
     return filled
 
 

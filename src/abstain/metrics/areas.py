@@ -239,10 +239,10 @@ def aurc_given_cdf(
         raise InputError(
             "aurc_given_cdf: `cdf` must lie in [0, 1) and not be NaN: at 1 the weight is infinite. Use r/(n+1)."
         )
-    own = -xp.log1p(-values) * loss
+    weighted_loss = -xp.log1p(-values) * loss
     if sample.every_weight is not None:
-        own = own * sample.every_weight
-    return backend.deliver(xp.sum(own, axis=-1) / sample.total)
+        weighted_loss = weighted_loss * sample.every_weight
+    return backend.deliver(xp.sum(weighted_loss, axis=-1) / sample.total)
 
 
 # AURC beside the best any ordering of the same losses could do ------------------------------------
@@ -254,9 +254,11 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
     if estimator == "harmonic" and sample.backend.host and sample.name != "oracle_aurc":
         sample = sample._replace(loss=core.remove_offset(sample.loss))
     if sample.backend.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
-        n, errors = float(len(sample.loss)), float(np.count_nonzero(sample.loss))
-        risk: Array = np.asarray(errors / n)
-        best: Array = core.area(core.zero_one_oracle_rows(errors, n), estimator, "expected")
+        sample_count = float(len(sample.loss))
+        error_count = float(np.count_nonzero(sample.loss))
+        risk: Array = np.asarray(error_count / sample_count)
+        best_rows = core.zero_one_oracle_rows(error_count, sample_count)
+        best: Array = core.area(best_rows, estimator, "expected")
     else:
         rows = sample.rows()
         risk = rows.accepted_loss[..., -1] / rows.total_mass[..., 0]

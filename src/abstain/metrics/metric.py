@@ -223,7 +223,7 @@ class Metric:
         option_names = [option.name for option in self.options]
         for name in values:
             if name not in option_names:
-                listed = ", ".join(f"`{known}`" for known in option_names) or "none"
+                listed = ", ".join(f"`{option_name}`" for option_name in option_names) or "none"
                 raise InputError(f"{function}: `{name}` is no option of {self.name} (its options: {listed}).")
         chosen = dict(self.settings)
         for option in self.options:

@@ -155,16 +155,17 @@ def _on_host(sample: Sample) -> tuple[Array, Array, Array, Array]:
 
 
 def _on_device(sample: Sample) -> tuple[Array, Array, Array, Array]:
+    """`_on_host` for arrays of other libraries; nothing leaves the device."""
     xp = sample.backend.xp
     loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
     ends = mark_run_ends(ranked, xp)
     rows = rows_from_sorted(xp, loss, ends, weight)
-    kept = xp.nonzero(rows.mass > 0)[0]
+    row_ends = xp.nonzero(rows.mass > 0)[0]
     return (
-        xp.take(rows.accepted_mass, kept),
-        xp.take(rows.accepted_loss, kept),
-        xp.take(ranked, kept),
-        kept + 1,
+        xp.take(rows.accepted_mass, row_ends),
+        xp.take(rows.accepted_loss, row_ends),
+        xp.take(ranked, row_ends),
+        row_ends + 1,
     )
 
 
@@ -249,12 +250,12 @@ def risk_at_coverage(
     >>> risk_at_coverage([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5], coverage=0.6)
     0.3333333333333333
     """
-    asked = check_fraction("risk_at_coverage", "coverage", coverage)
+    requested = check_fraction("risk_at_coverage", "coverage", coverage)
     sample = prepare("risk_at_coverage", loss, confidence, sample_weight, abstained)
-    value, found = curve_points.risk_at_coverage(sample.rows(), sample.total, asked)
-    if not bool(sample.backend.xp.all(found)):
+    value, is_reached = curve_points.risk_at_coverage(sample.rows(), sample.total, requested)
+    if not bool(sample.backend.xp.all(is_reached)):
         raise InfeasibleError(
-            f"risk_at_coverage: coverage {asked:g} cannot be reached, since abstained samples are never accepted. "
+            f"risk_at_coverage: coverage {requested:g} cannot be reached, since abstained samples are never accepted. "
             f"Ask for at most the share that was answered."
         )
     return sample.deliver(value)
@@ -299,11 +300,11 @@ def coverage_at_risk(
     >>> coverage_at_risk([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5], risk=0.25)
     0.8
     """
-    most = check_nonnegative("coverage_at_risk", "risk", risk)
+    largest_risk = check_nonnegative("coverage_at_risk", "risk", risk)
     sample = prepare("coverage_at_risk", loss, confidence, sample_weight, abstained)
-    if most > 1 and is_concrete(sample.loss) and sample.is_zero_one():
-        check_risk("coverage_at_risk", most)
-    return sample.deliver(curve_points.coverage_at_risk(sample.rows(), sample.total, most))
+    if largest_risk > 1 and is_concrete(sample.loss) and sample.is_zero_one():
+        check_risk("coverage_at_risk", largest_risk)
+    return sample.deliver(curve_points.coverage_at_risk(sample.rows(), sample.total, largest_risk))
 
 
 @by_group(lower_is_better=True)
@@ -348,20 +349,21 @@ def rejection_cost(
     >>> rejection_cost([0, 0, 1], [0.9, 0.8, 0.1], cost=0.3)  # reject the last: 0.3 / 3
     0.09999999999999999
     """
-    d = check_nonnegative("rejection_cost", "cost", cost)
+    cost_of_rejection = check_nonnegative("rejection_cost", "cost", cost)
     sample = prepare("rejection_cost", loss, confidence, sample_weight, abstained)
     xp = sample.backend.xp
     if threshold is not None:
         if np.isnan(threshold):
             raise InputError("rejection_cost: `threshold` must be a number, got NaN.")
         wide = float_dtype(xp)  # a float32 just below 0.7 is not 0.7, here as in `Threshold.accepts`
-        kept = xp.astype(xp.astype(sample.confidence, wide) >= float(threshold), wide)
-        mass = kept if sample.weight is None else kept * sample.weight
-        paid = xp.sum(mass * sample.loss, axis=-1) + d * (sample.total - xp.sum(mass, axis=-1))
-        return sample.deliver(paid / sample.total)
-    costs = curve_points.rejection_costs(sample.rows(), sample.total, d)
-    least = xp.min(costs, axis=-1)
-    return sample.deliver(xp.minimum(least, xp.full_like(least, d)))
+        is_accepted = xp.astype(xp.astype(sample.confidence, wide) >= float(threshold), wide)
+        accepted_mass = is_accepted if sample.weight is None else is_accepted * sample.weight
+        rejected_mass = sample.total - xp.sum(accepted_mass, axis=-1)
+        total_cost = xp.sum(accepted_mass * sample.loss, axis=-1) + cost_of_rejection * rejected_mass
+        return sample.deliver(total_cost / sample.total)
+    costs = curve_points.rejection_costs(sample.rows(), sample.total, cost_of_rejection)
+    smallest = xp.min(costs, axis=-1)
+    return sample.deliver(xp.minimum(smallest, xp.full_like(smallest, cost_of_rejection)))
 
 
 @dataclass(frozen=True)
