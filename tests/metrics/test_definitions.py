@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,11 @@ def test_smooth_metrics_have_a_standard_error(name):
     else:
         with pytest.raises(abstain.errors.InputError, match="influence"):
             abstain.inference.standard_error(metric, LOSS, confidence)
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_a_definition_is_equal_to_itself_in_another_process(name):
+    metric = by_name(name)
+    assert pickle.loads(pickle.dumps(metric)) == metric
+    if metric.is_smooth:
+        assert pickle.loads(pickle.dumps(metric.area)) == metric.area

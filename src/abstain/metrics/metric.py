@@ -47,6 +47,11 @@ from abstain.metrics.summaries import Scale
 Options = Mapping[str, Any]
 
 
+def write_number(value: Any) -> str:
+    """A number as short as it can be read back: "0.9". (A named function, so that options are equal when unpickled.)"""
+    return f"{value:g}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Option:
     """An option of a metric, and the only place of its default.
@@ -81,7 +86,7 @@ class Option:
     choices: tuple[str, ...] = ()
     check: Callable[[str, str, Any], Any] | None = None
     read: Callable[[str], Any] = float
-    write: Callable[[Any], str] = "{:g}".format
+    write: Callable[[Any], str] = write_number
 
     def checked(self, function: str, value: Any) -> Any:
         """The value as the metric reads it; InputError in the name of `function` where it is none."""
