@@ -101,7 +101,8 @@ def page(folder: Path) -> str:
         f"\n## All {len(everyone)} without pairing\n",
         f"The outputs of {len(others)} more models are stored in other orders, which were not published, so they "
         "cannot be paired. This table treats every model as if it had its own test set. The images were in fact "
-        "the same, so these tests are conservative. Compare the letters with those above to see how much pairing helps.\n",
+        "the same, so these tests are conservative. Compare the letters with those above to see how much pairing "
+        "helps.\n",
         clear_pairs(loose) + "\n",
         table(loose),
         "## The winner depends on the question\n",

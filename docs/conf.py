@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import types
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -26,7 +27,7 @@ nitpicky = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the parameter lists say it in words
 autodoc_inherit_docstrings = False
-# Heavy frameworks need not be there: what they would add to a docstring is nothing.
+# The docstrings do not need these packages.
 autodoc_mock_imports = ["torch", "torchmetrics", "jax", "dask", "distributed", "pyspark"]
 napoleon_google_docstring = False
 napoleon_use_rtype = False
@@ -44,7 +45,7 @@ templates_path: list[str] = []
 
 
 def setup(app: object) -> None:
-    """Draw the figures before the pages are read; leave out what scikit-learn adds to every estimator."""
+    """Draw the figures before the pages are read, and leave some members out of the reference."""
     app.connect("builder-inited", lambda _: _draw())  # type: ignore[attr-defined]
     app.connect("autodoc-skip-member", _skip)  # type: ignore[attr-defined]
 
@@ -56,4 +57,8 @@ def _draw() -> None:
 
 
 def _skip(app: object, kind: str, name: str, value: object, skip: bool, options: object) -> bool | None:
-    return True if re.fullmatch(r"set_\w+_request", name) else None
+    """Leave out what scikit-learn adds to every estimator, and fields that the class describes itself."""
+    is_sklearn_request = re.fullmatch(r"set_\w+_request", name) is not None
+    is_tuple_field = type(value).__name__ == "_tuplegetter"
+    is_builtin = isinstance(value, types.BuiltinMethodType)  # the default of a field that is a function
+    return True if is_sklearn_request or is_tuple_field or is_builtin else None

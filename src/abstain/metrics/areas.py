@@ -53,7 +53,7 @@ def aurc(
     r"""Area under the risk-coverage curve; lower is better.
 
     .. math:: \widehat{\mathrm{AURC}} = \frac{1}{n}\sum_i \hat\alpha_i\,\ell_i, \qquad
-              \frac{1}{b-a}\int_a^b R(c)\,dc \ \text{ with } \texttt{coverage=(a, b)}
+              \frac{1}{b-a}\int_a^b R(c)\,dc \ \text{ with coverage} = (a, b)
 
     Parameters
     ----------
