@@ -95,7 +95,15 @@ def aurc_loss(
     >>> round(float(aurc_loss(logits, jnp.asarray([0, 0, 1]), estimator="sele")), 4)
     0.0792
     """
-    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, mix)
+    batch.check_options(
+        estimator=estimator,
+        reduction=reduction,
+        rank=rank,
+        temperature=temperature,
+        label_smoothing=label_smoothing,
+        criterion=criterion,
+        mix=mix,
+    )
     logits = jnp.asarray(logits)
     labels = jnp.asarray(labels)
     _check_arrays(logits, labels, ignore_index)
@@ -114,7 +122,7 @@ def aurc_loss(
     batch.check_returned("criterion", "one number per sample", losses, flat_labels.shape)
     losses = jnp.where(valid, losses, 0.0)
     weights = _rank_weights(rows, valid, estimator, score, rank, temperature)
-    weights = weights + mix * (valid - weights)
+    weights = weights + mix * (valid - weights)  # the plain criterion has weight 1 for every valid sample
     weighted_losses = weights * losses
     if reduction == "none":
         return weighted_losses.reshape(labels.shape)
@@ -214,7 +222,7 @@ def _cross_entropy(rows: Array, labels: Array, label_smoothing: float) -> Array:
 
 
 def _confidence(rows: Array, score: Score) -> Array:
-    """Compute one confidence per row of logits (n, C), higher = surer.
+    """Compute one confidence per row of logits (n, C), higher = surer, by a name in `_SCORES` or a user's function.
 
     Raises InputError for an unknown score, ShapeError if a user's score does not return one number per sample.
     """
@@ -234,20 +242,24 @@ def _rank_weights(
 ) -> Array:
     """Compute the weight of each sample's rank from logits (n, C); 0 where `valid` is False.
 
-    With rank="hard" no gradient flows through the weights.
+    Samples are ranked by the confidence that `score`, a name or a function of the logits, gives them. With rank="hard"
+    no gradient flows through the weights, and equal confidences get equal weights; with rank="soft" samples are
+    compared by a sigmoid of the difference over `temperature`. Raises InputError for an unknown score, and ShapeError
+    if a user's score does not return one number per sample.
     """
     mass = valid.astype(float_dtype(jnp))
     total = jnp.maximum(jnp.sum(mass, keepdims=True), 1)
     confidence = _confidence(rows, score)
     if rank == "soft":
+        # [i, j]: how far, from 0 to 1, sample i is accepted at the threshold of sample j
         accepted = softly_accepts(jnp, jnp.where(valid, confidence, 0.0), temperature)
         weights = pair_weights(jnp, accepted, mass, total, estimator)
         return jnp.where(valid, weights, 0.0).astype(rows.dtype)
     confidence = jax.lax.stop_gradient(confidence)
     if len(confidence) <= _MAX_PAIRWISE:
         accepted = accepts(jnp.where(valid, confidence, jnp.nan))  # a comparison with NaN is False
-        weights = pair_weights(jnp, accepted, None, total, estimator)
+        weights = pair_weights(jnp, accepted, mass=None, total=total, estimator=estimator)
     else:
         ranked_confidence = jnp.where(valid, confidence, -jnp.inf)
-        weights = sample_weights(jnp, ranked_confidence, mass, estimator, "threshold")
+        weights = sample_weights(jnp, ranked_confidence, mass, estimator, ties="threshold")
     return jnp.where(valid, weights, 0.0).astype(rows.dtype)

@@ -62,6 +62,11 @@ def board(
     str
         One HTML document with scripts, styles and data inside.
 
+    Raises
+    ------
+    InputError
+        If `curves`, `columns` or `groups` have a name that is not in the comparison.
+
     Examples
     --------
     >>> import abstain
@@ -74,11 +79,13 @@ def board(
     curves = curves or {}
     columns = columns or {}
     groups = groups or {}
-    for argument, values_by_name in {"curves": {"": curves}, "columns": columns, "groups": groups}.items():
-        for values in values_by_name.values():
-            _check_contestants(argument, values, comparison)
+    _check_contestants("curves", curves, comparison)
+    for values in columns.values():
+        _check_contestants("columns", values, comparison)
+    for values in groups.values():
+        _check_contestants("groups", values, comparison)
     short = short_names(comparison.names)
-    tiny = short_names(comparison.names, 20)  # for the figure on a phone
+    tiny = short_names(comparison.names, longest=20)  # for the figure on a phone
     models = []
     for contestant in comparison.contestants:
         name = contestant.name
@@ -98,7 +105,7 @@ def board(
             }
         )
     level = f"{comparison.level:.0%}"
-    data = {
+    data = {  # the names that `assets/board.js` reads
         "label": comparison.label,
         "level": level,
         "lower": comparison.lower_is_better,
@@ -108,7 +115,7 @@ def board(
         "equal": _find_equals(comparison),
     }
     direction = "lower" if comparison.lower_is_better else "higher"
-    fields = {
+    fields = {  # the fields of `assets/board.html`
         "notes": list_items([_summary(comparison), *chance_warnings(comparison.notes), *notes]),
         "label": text(comparison.label),
         "level": level,
@@ -176,7 +183,7 @@ def board_content(
         curve = risk_coverage_curve(losses, confidence, sample_weight=weight, abstained=abstained)
         curves[name] = thinned(name, curve.coverage, curve.risk, _CURVE_POINTS)
         numbers = {"risk %": float(curve.risk[-1]), "risk of the most confident 80%": risk_where(curve, 0.8)}
-        if predictions.log is not None:
+        if predictions.log is not None:  # the file is a log of answers, some of which may be missing
             numbers["unanswered %"] = predictions.log.unanswered
             numbers[f"{comparison.label}, answered only"] = _answered_only(predictions, metric)
         for column, number in numbers.items():
@@ -195,17 +202,18 @@ def board_content(
 
 
 def _answered_only(predictions: Predictions, metric: Metric) -> float | None:
-    """The metric of a log over its answers only.
+    """Return the metric of a log of answers over these answers only.
 
-    Unanswered questions are abstentions, and answers without a confidence are left out. None if nothing was answered.
+    Unanswered questions are abstentions, and answers without a confidence are left out. None if the file is not a log,
+    if it has no confidence, if nothing was answered, or if the metric is undefined.
     """
     if predictions.log is None or not predictions.log.signals:
         return None
     try:
-        fields = predictions.log.fields(Rules())
+        fields = predictions.log.fields(Rules())  # by default unanswered questions are abstentions
     except AbstainError:  # nothing was answered
         return None
-    signal = next(iter(predictions.signals), "")
+    signal = next(iter(predictions.signals), "")  # the name of the first confidence of the file
     confidence = fields["signals"].get(signal, fields["confidence"])
     return _metric_value(
         metric,
@@ -269,7 +277,7 @@ def _curve_data(curve: CurveLine | None) -> dict[str, list[float]] | None:
 
 
 def _find_equals(comparison: Comparison) -> list[list[int]]:
-    """For each contestant, the places in the ranking of those it cannot be told apart from."""
+    """Return for each contestant, best first, the indices in the ranking of those it cannot be told apart from."""
     place = {name: index for index, name in enumerate(comparison.names)}
     equals: list[list[int]] = [[] for _ in place]
     for pair in comparison.pairs:

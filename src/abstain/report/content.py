@@ -40,7 +40,9 @@ _SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")  # 
 _BAND_WORK = 5e6  # samples times bootstrap replicates that a band may take
 _SLIDER_STEPS = 400  # for one model; all models together have at most four times as many
 _CURVE_POINTS = 600
-_MAX_LOOKS = 4e7  # samples read for the limits of a loss that is not 0/1, and for paired tests of scores
+_MAX_SAMPLES_READ = (
+    4e7  # for the limits of a loss that is not 0/1, and for paired tests of scores: else omitted
+)
 Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences
 _PACKAGES = (
     "numpy",
@@ -262,6 +264,13 @@ def gather(
     -------
     Content
 
+    Raises
+    ------
+    InputError
+        If there is no model, or a name of a score, loss or metric is unknown.
+    DataError
+        If files share only some of their sample ids.
+
     Examples
     --------
     >>> from abstain.formats import Predictions
@@ -273,7 +282,8 @@ def gather(
     """
     if not models:
         raise InputError("report: needs at least one model.")
-    replicates = int(np.clip(_BAND_WORK / max(model.n for model in models), 100, 1000))
+    largest_n = max(model.n for model in models)
+    replicates = int(np.clip(_BAND_WORK / largest_n, 100, 1000))
     slider_steps = min(_SLIDER_STEPS, 4 * _SLIDER_STEPS // len(models))
     models, paired = in_one_order(models)
     contents = []
@@ -283,9 +293,9 @@ def gather(
             contents.append(
                 _gather_model(
                     predictions,
-                    score,
-                    loss,
-                    level,
+                    score=score,
+                    loss=loss,
+                    level=level,
                     metrics=metrics,
                     repetitions=repetitions,
                     rng=rng,
@@ -294,7 +304,9 @@ def gather(
                 )
             )
     progress("comparing")
-    comparison = _compare_models(models, contents, score, loss, level, repetitions=repetitions, paired=paired)
+    comparison = _compare_models(
+        models, contents, score=score, loss=loss, level=level, repetitions=repetitions, paired=paired
+    )
     notes = []
     for content in contents:
         prefix = f"{content.predictions.name}: " if len(contents) > 1 else ""
@@ -311,29 +323,51 @@ def gather(
 
 def _gather_model(
     predictions: Predictions,
+    *,
     score: str,
     loss: str,
     level: float,
-    *,
     metrics: Sequence[str] | str | None,
     repetitions: bool,
     rng: int,
     replicates: int,
     slider_steps: int,
 ) -> ModelContent:
-    """Compute all that a report shows about one model; arguments are those of `gather`.
+    """Compute all that a report shows about one model.
 
-    A file with confidences keeps its own confidence and loss instead of `score` and `loss`.
+    Parameters
+    ----------
+    predictions : Predictions
+        What was read from the model's file: class scores, or a column of confidences.
+    score, loss : str
+        Names of the confidence and the loss that are computed from class scores. A file with a column of confidences
+        keeps its own confidence and loss.
+    level : float
+        Confidence level of intervals and bands.
+    metrics : sequence of str, "all", or None
+        Names of metrics for the table of scores, in addition to "aurc"; None for those of `abstain.evaluate`.
+    repetitions : bool
+        True if sample weights are numbers of repetitions.
+    rng, replicates : int
+        Seed and number of replicates of the band's bootstrap.
+    slider_steps : int
+        About how many steps the threshold slider has at most.
+
+    Raises
+    ------
+    AbstainError
+        If a name is unknown, or the file's values are invalid.
     """
     losses, confidence = predictions.samples(score, loss)
     columns: Any = {"sample_weight": predictions.sample_weight, "abstained": predictions.abstained}
     curve = risk_coverage_curve(losses, confidence, **columns)
-    columns["clusters"] = predictions.clusters
+    columns["clusters"] = predictions.clusters  # for intervals and bands; the curve does not depend on them
     band = None
     if predictions.n >= 20 and not bool((losses < 0).any()):
         band = curve_band(
             losses, confidence, level=level, replicates=replicates, rng=rng, progress=False, **columns
         )
+    # the arguments of `abstain.evaluate`; groups are shown by the slider instead
     arguments = {name: value for name, value in predictions.arguments().items() if name != "groups"}
     if predictions.kind == "confidence":
         score = next(iter(predictions.signals), "confidence")
@@ -369,19 +403,23 @@ def _gather_model(
         zero_one=is_zero_one(losses),
         curve=curve,
         band=band,
-        slider=_make_slider(predictions, curve, samples, score, level, slider_steps),
+        slider=_make_slider(predictions, curve, samples, score=score, level=level, max_steps=slider_steps),
         evaluation=evaluation,
         estimators=tuple(estimators),
         clinical=_two_class_table(predictions, score, level),
-        best=_find_best_scores(predictions, evaluation, level, repetitions),
+        best=_find_best_scores(predictions, evaluation, level=level, repetitions=repetitions),
     )
 
 
 def _two_class_table(predictions: Predictions, score: str, level: float) -> ClinicalTable | None:
-    """Sensitivity and so on of the second of two classes; None for more classes, unknown answers, and weights."""
+    """Tabulate sensitivity and so on, with the second of two classes as the positive one.
+
+    None if there are not exactly two classes, if labels are one-hot rows, if the file does not hold both true and
+    predicted classes, if nothing was answered, and for weighted samples.
+    """
     try:
-        labels = predictions.answered().answers()[0]
-    except DataError:
+        labels, _ = predictions.answered().answers()
+    except DataError:  # no labels, no predicted classes, or nothing answered
         return None
     classes = predictions.classes or np.unique(labels).tolist()
     if len(classes) != 2 or labels.ndim > 1 or predictions.sample_weight is not None:
@@ -390,16 +428,25 @@ def _two_class_table(predictions: Predictions, score: str, level: float) -> Clin
 
 
 def clinical_of(predictions: Predictions, score: str, positive: Any, level: float) -> ClinicalTable:
-    """Sensitivity, specificity and predictive values among the accepted, at shares of the answered.
+    """Tabulate sensitivity, specificity and predictive values among accepted samples, at shares of the answered.
 
-    A refused case is never accepted but counts in every share: it gets a confidence below all others.
+    A sample that the model refused to answer is never accepted but counts in every coverage: it gets a confidence below
+    all others. Samples without a label are left out.
+
+    `score` names the confidence that is computed from class scores, `positive` is a class as in the labels. Thresholds
+    in the table are plain values of the score, not its rank keys. Raises DataError if the file does not hold both true
+    and predicted classes.
     """
-    labels = predictions.answers()[0]
-    has_label = labels == labels if labels.dtype.kind == "f" else labels != ""  # a refused case may have none
+    labels, _ = predictions.answers()
+    if labels.dtype.kind == "f":
+        has_label = ~np.isnan(labels)  # a refused sample may have no label
+    else:
+        has_label = labels != ""
     if not has_label.all():
         predictions = predictions.rows(np.flatnonzero(has_label))
     labels, predicted = predictions.answers()
-    confidence = predictions.samples(score, "zero_one")[1].astype(np.float64)
+    _, confidence = predictions.samples(score, loss="zero_one")
+    confidence = confidence.astype(np.float64)
     thresholds = None
     if predictions.abstained is not None and predictions.abstained.any():
         answered = ~predictions.abstained
@@ -418,16 +465,19 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
 
 
 def _find_best_scores(
-    predictions: Predictions, evaluation: Evaluation, level: float, repetitions: bool
+    predictions: Predictions, evaluation: Evaluation, *, level: float, repetitions: bool
 ) -> dict[tuple[str, str], str]:
-    """By (loss, metric), the score that a paired test finds better than every other score of the same model.
+    """Return, by (loss, metric), the score that paired tests find better than every other score of the same model.
 
-    Empty if there is one score, or if the tests would take too long.
+    A pair is missing if no score is better than all others, or if the metric is undefined for the loss. The result is
+    empty if there is one score, or if the tests would take too long. `evaluation` says which scores, losses and metrics
+    there are; `repetitions` is True if sample weights are numbers of repetitions.
     """
+    # the paired tests of other metrics resample, which takes too long for a page
     metrics = [name for name in evaluation.metrics if by_name(name).is_smooth]
     test_count = len(evaluation.scores) * len(metrics) * len(evaluation.losses)
     best: dict[tuple[str, str], str] = {}
-    if len(evaluation.scores) < 2 or predictions.n * test_count > _MAX_LOOKS:
+    if len(evaluation.scores) < 2 or predictions.n * test_count > _MAX_SAMPLES_READ:
         return best
     columns = comparison_arguments([replace(predictions, name=score) for score in evaluation.scores])
     for loss in evaluation.losses:
@@ -447,14 +497,18 @@ def _find_best_scores(
 def _compare_models(
     models: Sequence[Predictions],
     contents: list[ModelContent],
+    *,
     score: str,
     loss: str,
     level: float,
-    *,
     repetitions: bool,
     paired: bool,
 ) -> Comparison | None:
-    """Compare the models, or the scores of a single model; None if there is nothing to compare."""
+    """Compare several models by AURC, or the scores of a single model; None if there is nothing to compare.
+
+    `contents` are in the order of `models`. `score` and `loss` are names of the confidence and the loss for files with
+    class scores. `paired`: row k is the same sample in all models.
+    """
     contestants = [(model, score) for model in models]
     if len(models) == 1:
         contestants = [(replace(models[0], name=name), name) for name in contents[0].evaluation.scores]
@@ -495,13 +549,19 @@ def _make_slider(
     predictions: Predictions,
     curve: RiskCoverageCurve,
     samples: Samples,
+    *,
     score: str,
     level: float,
     max_steps: int,
 ) -> Slider:
-    """Make the steps of the slider, at all distinct confidences or at about `max_steps` of them."""
+    """Make the steps of the slider, at all distinct confidences or at about `max_steps` of them.
+
+    `samples` are losses and confidences of all samples, in the order of the file; samples on which the model abstained
+    are never accepted. `curve` is their risk-coverage curve, from high to low confidence. `score` names the confidence,
+    by which thresholds of class scores are written as plain values.
+    """
     loss, confidence = samples
-    points = _spread_points(curve, curve.coverage[-1] / max_steps, max_steps)
+    points = _spread_points(curve, low=curve.coverage[-1] / max_steps, points=max_steps)
     is_answered = np.ones(len(loss), dtype=bool) if predictions.abstained is None else ~predictions.abstained
     answered = np.flatnonzero(is_answered)
     most_confident_first = answered[np.argsort(-confidence[answered], kind="stable")]
@@ -553,16 +613,17 @@ def _risk_limits(
     accepted_loss: np.ndarray,
     level: float,
 ) -> np.ndarray:
-    """Lower and upper limits of the risk at each step, shape (2, steps); None where there are none.
+    """Return lower and upper limits of the risk at each step, shape (2, steps); None where there are none.
 
-    Clopper-Pearson limits for 0/1 losses, otherwise the interval of a mean if that is quick. `sorted_samples` are
-    losses and confidences of the answered samples, most confident first.
+    Clopper-Pearson limits for 0/1 losses, otherwise the interval of a mean if that is quick and at least 10 samples are
+    accepted. Weighted samples have none. `sorted_samples` are losses and confidences of the answered samples, most
+    confident first; at step k the first `accepted_count[k]` of them are accepted, with total loss `accepted_loss[k]`.
     """
     loss, confidence = sorted_samples
     if predictions.sample_weight is None and is_zero_one(loss):
         return np.asarray(clopper_pearson(accepted_loss, accepted_count, level))
     limits = np.full((2, len(accepted_count)), None)
-    if predictions.sample_weight is None and float(accepted_count.sum()) <= _MAX_LOOKS:
+    if predictions.sample_weight is None and float(accepted_count.sum()) <= _MAX_SAMPLES_READ:
         for step in np.flatnonzero(accepted_count >= 10):
             count = accepted_count[step]
             risk = interval("risk", loss[:count], confidence[:count], level=level)
@@ -586,18 +647,18 @@ def _make_breakdown(
     accepted_count: np.ndarray,
     level: float,
 ) -> Breakdown:
-    """At each step of the slider, list the worst groups by the lower limit of their error rate.
+    """At each step of the slider, list the worst groups by the lower limit of their mean loss, and sum up the others.
 
     Parameters
     ----------
     partition : Partition
-        The group of each sample.
+        The group of each sample, as a code from 0, and the name of each code.
     most_confident_first : array of int
         Indices of the answered samples in this order.
     loss, weight : array, shape (samples,)
         Of all samples.
     accepted_count : array of int
-        How many samples are accepted at each step, ascending.
+        How many of `most_confident_first` are accepted at each step, ascending.
     level : float
         Confidence level of the limits.
     """
@@ -623,25 +684,28 @@ def _make_breakdown(
     }
     for start, end in pairwise([0, *accepted_count]):
         newly_accepted = most_confident_first[start:end]
-        for total, values in zip(sums, summands):
-            total += np.bincount(codes[newly_accepted], values[newly_accepted], group_count)
+        for group_sums, values in zip(sums, summands):  # rows of `sums`, changed in place
+            group_sums += np.bincount(
+                codes[newly_accepted], weights=values[newly_accepted], minlength=group_count
+            )
+        accepted, accepted_loss, accepted_mass, weighted_loss = sums[:4]
         risk, low, high = _group_risks(sums, error_cost, scale, level)
         worst = worst_first(risk, low, high, lower_is_better=True)
         worst_listed = worst[:GROUPS_SHOWN]
         unlisted = worst[GROUPS_SHOWN:]
-        unlisted_mass = float(sums[2, unlisted].sum())
-        unlisted_risk = float(sums[3, unlisted].sum()) / unlisted_mass if unlisted_mass else None
+        unlisted_mass = float(accepted_mass[unlisted].sum())
+        unlisted_risk = float(weighted_loss[unlisted].sum()) / unlisted_mass if unlisted_mass else None
         listed.append(worst_listed)
-        numbers["accepted"].append(sums[0, worst_listed].astype(int).tolist())
-        numbers["loss"].append(_round_six(sums[1, worst_listed]))
+        numbers["accepted"].append(accepted[worst_listed].astype(int).tolist())
+        numbers["loss"].append(_round_six(accepted_loss[worst_listed]))
         numbers["risk"].append(_round_four(risk[worst_listed]))
         numbers["low"].append(_round_four(low[worst_listed]))
         numbers["high"].append(_round_four(high[worst_listed]))
         numbers["unlisted"].append(
             (
                 int(group_sizes[unlisted].sum()),
-                int(sums[0, unlisted].sum()),
-                float(sums[1, unlisted].sum()),
+                int(accepted[unlisted].sum()),
+                float(accepted_loss[unlisted].sum()),
                 unlisted_risk,
             )
         )
@@ -657,7 +721,7 @@ def _make_breakdown(
 
 
 def _error_cost(loss: np.ndarray) -> float | None:
-    """The loss of an error if all errors have the same; None for any other loss. 0 if there are no errors."""
+    """Return the loss of an error if all errors have the same; None for any other loss, 0 if there are no errors."""
     largest = float(loss.max())
     return largest if is_zero_one(loss / (largest or 1.0)) else None
 
@@ -673,12 +737,13 @@ def _group_risks(
     Parameters
     ----------
     sums : array, shape (7, groups)
-        Sums over the accepted samples of each group, as `_make_breakdown` makes them: count, loss, weight w, w loss,
-        w^2, w^2 loss, w^2 loss^2.
+        Sums over the accepted samples of each group, in this order: 1, loss, weight w, w loss, w^2, w^2 loss,
+        w^2 loss^2.
     error_cost : float or None
-        See `_error_cost`.
+        The loss of an error if every loss is 0 or this number; 0 if there are no errors, None for other losses.
     scale : Scale
-        On which the limits of other losses are symmetric.
+        The scale on which Student's limits are symmetric around the mean: "normal", or "log" for losses that are not
+        negative.
     level : float
         Confidence level.
     """
@@ -686,12 +751,13 @@ def _group_risks(
     has_accepted = mass > 0
     risk, low, high = np.full((3, len(mass)), np.nan)
     mean = weighted_loss[has_accepted] / mass[has_accepted]
-    draws = mass[has_accepted] ** 2 / squared_weight[has_accepted]
+    # as many samples of equal weight would vary as much; the number of samples if there are no weights
+    effective_n = mass[has_accepted] ** 2 / squared_weight[has_accepted]
     risk[has_accepted] = mean
     if error_cost is not None:
         error_share = mean / error_cost if error_cost else mean
         # many groups have the same counts, and the limits are computed once for each pair of counts
-        counts, pair_index = np.unique([error_share * draws, draws], axis=1, return_inverse=True)
+        counts, pair_index = np.unique([error_share * effective_n, effective_n], axis=1, return_inverse=True)
         errors, trials = counts
         limits = np.asarray(clopper_pearson(errors, trials, level)) * (error_cost if error_cost else 1.0)
         low[has_accepted], high[has_accepted] = limits[:, pair_index.reshape(-1)]
@@ -699,15 +765,21 @@ def _group_risks(
     mass_sum, _, square_sum, square_loss_sum, square_loss2_sum = sums[2:, has_accepted]
     spread = square_loss2_sum - 2 * mean * square_loss_sum + mean**2 * square_sum
     varies = spread > 1e-12 * square_loss2_sum  # more than rounding error
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        variance = np.where(varies, spread, np.nan) / mass_sum**2 * draws / (draws - 1)
-        half_width = student_quantile(draws - 1, level) * np.sqrt(variance) * scale.rate(mean)
-        low[has_accepted], high[has_accepted] = scale.shifted(mean, np.stack([-half_width, half_width]))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a single sample has the limits nan
+        variance = np.where(varies, spread, np.nan) / mass_sum**2 * effective_n / (effective_n - 1)
+        half_width = student_quantile(effective_n - 1, level) * np.sqrt(variance)
+        scaled_half_width = half_width * scale.rate(mean)  # by the derivative of the scale at the mean
+        # the two numbers that lie so far from the mean on the scale
+        limits = scale.shifted(mean, np.stack([-scaled_half_width, scaled_half_width]))
+        low[has_accepted], high[has_accepted] = limits
     return risk, low, high
 
 
 def _partitions(predictions: Predictions) -> list[Partition]:
-    """The partitions of the samples: by group if there are groups, by true class if it is known."""
+    """Return the partitions of the samples: by group if there are groups, by true class if it is known.
+
+    Classes are called by the file's class names if these cover all labels, otherwise by their labels.
+    """
     labels = predictions.labels
     if labels is not None and labels.ndim > 1:
         labels = labels.argmax(axis=1)  # one-hot rows
@@ -716,6 +788,7 @@ def _partitions(predictions: Predictions) -> list[Partition]:
     for values, by in ((predictions.groups, "group"), (true_classes, "true class")):
         if values is None:
             continue
+        # `Words` are stored as codes into a list of texts
         distinct, codes = np.unique(
             values.codes if isinstance(values, Words) else values, return_inverse=True
         )
@@ -726,7 +799,7 @@ def _partitions(predictions: Predictions) -> list[Partition]:
             names = [class_names[int(code)] for code in distinct.tolist()]
         else:
             names = list(map(_format_label, distinct.tolist()))
-        partitions.append(Partition(codes.reshape(-1), names, by))
+        partitions.append(Partition(codes=codes.reshape(-1), names=names, by=by))
     return partitions
 
 
@@ -768,7 +841,10 @@ def short_names(names: Iterable[str], longest: int = 40) -> dict[str, str]:
 
 
 def embedded(content: Content) -> dict[str, Any]:
-    """The data that the page's scripts read (`assets/page.js`): dicts, lists, text and numbers."""
+    """Return the data that the page's scripts read (`assets/page.js`): dicts, lists, text and numbers.
+
+    The scripts depend on these names. Models are in the order of `content.models`.
+    """
     zero_one = all(model.zero_one for model in content.models)
     risk_noun = "error rate" if zero_one else "mean loss"
     loss_noun = "errors" if zero_one else "loss"
@@ -792,17 +868,20 @@ def embedded(content: Content) -> dict[str, Any]:
 
 
 def _model_data(model: ModelContent, short_name: str) -> dict[str, Any]:
-    """The curves and the slider of one model."""
+    """Return the curves and the slider of one model, by the names that the page's scripts read.
+
+    "start" is the step at which the slider stands first: the first that accepts 80% of all that can be accepted.
+    """
     curve = model.curve
     slider = asdict(model.slider)
-    points = _spread_points(curve, curve.coverage[0], _CURVE_POINTS)
-    start = int(np.searchsorted(slider["coverage"], 0.8 * slider["coverage"][-1] - 1e-12))
+    points = _spread_points(curve, low=curve.coverage[0], points=_CURVE_POINTS)
+    start_step = int(np.searchsorted(slider["coverage"], 0.8 * slider["coverage"][-1] - 1e-12))
     data = {
         "name": model.predictions.name,
         "short": short_name,
         "n": model.predictions.n,
         "steps": slider,
-        "start": min(start, len(slider["coverage"]) - 1),
+        "start": min(start_step, len(slider["coverage"]) - 1),
     }
     for view, values in (("risk", curve.risk), ("generalised", curve.generalised_risk)):
         data[view] = {
@@ -814,7 +893,10 @@ def _model_data(model: ModelContent, short_name: str) -> dict[str, Any]:
 
 
 def _band_data(model: ModelContent, view: str) -> dict[str, Any] | None:
-    """The band of a curve; for view "generalised" times coverage, as generalised risk is risk times coverage."""
+    """Return the band of a curve, None if there is none; `view` is "risk" or "generalised".
+
+    Generalised risk is risk times coverage, and so are its limits.
+    """
     band = model.band
     if band is None:
         return None
@@ -838,7 +920,11 @@ def _round_six(values: np.ndarray) -> list[float]:
 
 
 def _forest_data(content: Content) -> list[dict[str, Any]]:
-    """AURC with its interval, for each model by each of its scores."""
+    """Return AURC with its interval, for each model by each of its scores, in the order of the models.
+
+    "first" marks the score of the model's curve, "colour" is the model's index. Undefined values are left out; limits
+    may be None.
+    """
     rows = []
     for index, model in enumerate(content.models):
         table = model.evaluation

@@ -64,7 +64,10 @@ def percent(value: float, digits: int = 1) -> str:
 
 
 def summary(content: Content) -> list[str]:
-    """The findings in a few sentences."""
+    """Return the findings as a few sentences of plain text: which model is best, and what abstaining gains.
+
+    `content` has at least one model; with several it has a comparison.
+    """
     if len(content.models) == 1:
         model = content.models[0]
         entry = model.evaluation[model.score, model.evaluation.losses[0], "aurc"]
@@ -100,9 +103,9 @@ def _describe_interval(interval: Any, level: float) -> str:
 
 
 def verdicts(content: Content) -> str:
-    """A table of the first model against each other one: difference, interval, p, and what they mean.
+    """Make a table, as HTML, of the first model of the ranking against each other one.
 
-    Empty for a single model.
+    Its columns are the difference, its interval, p, and what they mean in words. Empty for a single model.
     """
     comparison = content.comparison
     if comparison is None or len(content.models) < 2:
@@ -110,10 +113,10 @@ def verdicts(content: Content) -> str:
     first = comparison.names[0]
     name_cell = name_cells(comparison.names)
     pairs = [comparison.pair(name, first) for name in comparison.names[1:]]
-    ends = []
+    printed_numbers = []
     for pair in pairs:
-        ends += [pair.difference, pair.low, pair.high]
-    places = decimals(ends)
+        printed_numbers += [pair.difference, pair.low, pair.high]
+    places = decimals(printed_numbers)
     rows: list[list[str | Cell]] = []
     for pair in pairs:
         difference = format_fixed(pair.difference, places, sign=True)
@@ -133,7 +136,7 @@ def verdicts(content: Content) -> str:
     correction = f"; interval and p corrected for all {pair_count} pairs" if pair_count > 1 else ""
     caption = f"{text(comparison.label)} minus that of {name_cell[first].html}{correction}"
     head = ["model", "difference", f"{comparison.level:.0%} interval", "p", "in words"]
-    return f'<div class="card">{html_table(head, rows, caption, (1, 2, 3))}</div>'
+    return f'<div class="card">{html_table(head, rows, caption, number_columns=(1, 2, 3))}</div>'
 
 
 def _describe_pair(pair: Any, first: str) -> str:
@@ -182,7 +185,7 @@ def name_cells(names: Iterable[str]) -> dict[str, Cell]:
 
 
 def _describe_gain(model: ModelContent) -> str:
-    """A sentence with the risk of all answers and that of the most confident 80%."""
+    """Make a sentence with the risk of all answers and that of about the most confident 80% of them."""
     curve = model.curve
     target = 0.8 * curve.coverage[-1]
     index = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - target)))
@@ -201,7 +204,10 @@ def _format_risk(model: ModelContent, risk: float) -> str:
 
 
 def about_ties(model: ModelContent) -> list[str]:
-    """Sentences about what equal confidences mean for this model."""
+    """Return sentences about what equal confidences mean for this model, and the notes of its evaluation.
+
+    Notes that the page shows elsewhere are left out.
+    """
     curve = model.curve
     distinct_count = len(curve.threshold)
     top_count = int(curve.count[0])  # samples that share the highest confidence
@@ -220,7 +226,8 @@ def about_ties(model: ModelContent) -> list[str]:
         )
     shown_above = chance_warnings(model.evaluation.notes)  # these are at the top of the page
     for note in model.evaluation.notes:
-        if "tie at the top of" not in note and note not in shown_above:
+        says_ties_at_top = "tie at the top of" in note  # the sentence above says it with more numbers
+        if not says_ties_at_top and note not in shown_above:
             sentences.append(note)
     return sentences
 
@@ -243,17 +250,27 @@ def list_items(lines: Sequence[str]) -> str:
 def html_table(
     head: Sequence[str], rows: Sequence[Sequence[str | Cell]], caption: str, number_columns: Sequence[int]
 ) -> str:
-    """Make a table. Titles, cells and caption are HTML; columns in `number_columns` are aligned to the right."""
-    classes = [' class="num"' if index in number_columns else "" for index in range(len(head))]
+    """Make a table as HTML, from titles, cells and a caption that are HTML already.
+
+    Columns in `number_columns`, counted from 0, are aligned to the right. A column of the page becomes as many columns
+    of the CSV file as its cells have values at most: one, two (limits) or three (a value and its limits).
+    """
+    class_attributes = [' class="num"' if index in number_columns else "" for index in range(len(head))]
     csv_widths = [
         max((len(cell.csv) for cell in column if isinstance(cell, Cell)), default=1) for column in zip(*rows)
     ]
-    csv_titles = [_csv_attribute(_csv_titles(name, width)) for name, width in zip(head, csv_widths)]
+    csv_attributes = [_csv_attribute(_csv_titles(name, width)) for name, width in zip(head, csv_widths)]
     header = "".join(
-        f'<th scope="col"{kind}{csv}>{cell}</th>' for kind, cell, csv in zip(classes, head, csv_titles)
+        f'<th scope="col"{class_attribute}{csv_attribute}>{title}</th>'
+        for class_attribute, title, csv_attribute in zip(class_attributes, head, csv_attributes)
     )
-    lines = ["".join(f"<td{kind}{_cell_tail(cell)}</td>" for kind, cell in zip(classes, row)) for row in rows]
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    body = ""
+    for row in rows:
+        cells = (
+            f"<td{class_attribute}{_cell_tail(cell)}</td>"
+            for class_attribute, cell in zip(class_attributes, row)
+        )
+        body += f"<tr>{''.join(cells)}</tr>"
     top = f"<caption><span>{caption}</span></caption><thead><tr>{header}</tr></thead>"
     return f'<div class="scroll"><table>{top}<tbody>{body}</tbody></table></div>'
 
@@ -308,7 +325,10 @@ def _estimate_decimals(entries: Sequence[Any]) -> int:
 
 
 def scores_table(model: ModelContent, loss: str) -> str:
-    """A table with a row for each metric and a column for each score."""
+    """Make a table, as HTML, with a row for each metric and a column for each score, of the loss of this name.
+
+    The score that paired tests find better than all others is bold.
+    """
     evaluation = model.evaluation
     rows: list[list[str | Cell]] = []
     for entries in evaluation.rows(loss):
@@ -316,11 +336,11 @@ def scores_table(model: ModelContent, loss: str) -> str:
         title = f'{text(entries[0].label)}<br><span class="span">{direction} is better</span>'
         best = model.best.get((loss, entries[0].metric))
         places = _estimate_decimals(entries)
-        cells = [estimate_cell(entry, places, entry.score == best) for entry in entries]
+        cells = [estimate_cell(entry, places, best=entry.score == best) for entry in entries]
         rows.append([Cell(title, (entries[0].label,)), *cells])
     caption = f"{text(model.predictions.name)}: {text(loss_words(loss))}"
     head = ["metric", *map(text, evaluation.scores)]
-    return html_table(head, rows, caption, range(1, len(head)))
+    return html_table(head, rows, caption, number_columns=range(1, len(head)))
 
 
 def undefined_list(model: ModelContent) -> str:
@@ -347,7 +367,10 @@ def glossary(content: Content) -> str:
 
 
 def curves_table(content: Content) -> str:
-    """Selective risk at every tenth of coverage: the text alternative of the curves."""
+    """Make a table, as HTML, of the selective risk at every tenth of coverage: the text alternative of the curves.
+
+    A dash means that no threshold has this coverage, because of abstentions.
+    """
     name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
     for model in content.models:
@@ -363,11 +386,15 @@ def curves_table(content: Content) -> str:
             cells.append(Cell(shown_risk, (csv_number(risk),)))
         rows.append(cells)
     head = ["model", *(f"{coverage:.0%}" for coverage in _TABLE_COVERAGES)]
-    return html_table(head, rows, "Selective risk when at least this share is answered", range(1, 11))
+    caption = "Selective risk when at least this share is answered"
+    return html_table(head, rows, caption, number_columns=range(1, len(head)))
 
 
 def parts(content: Content) -> str:
-    """A section with tables of accepted samples by group and class, which the script fills as the slider moves."""
+    """Make a section with tables of accepted samples by group and class, which the script fills as the slider moves.
+
+    Empty if no model has groups or classes.
+    """
     table_count = max(len(model.slider.parts) for model in content.models)
     if not table_count:
         return ""
@@ -382,15 +409,19 @@ group: look at the first rows.</p>
 
 
 def clinical(content: Content) -> str:
-    """A section with sensitivity, specificity and predictive values of models of two classes; empty without any."""
+    """Make a section with sensitivity, specificity and predictive values of models of two classes.
+
+    Empty if there is no such model.
+    """
     cards = ""
     for model in content.models:
         if model.clinical is not None:
-            grid = model.clinical.grid()
+            grid = model.clinical.grid()  # cells of text by column, such as "0.5 [0.4, 0.6]"
             name = model_cells(content)[model.predictions.name].html
             caption = f"{name}, positive: {text(model.clinical.positive)}, {content.level:.0%} intervals"
             rows = [[with_limits(cell) for cell in row] for row in zip(*grid.values())]
-            cards += f'<div class="card">{html_table(list(grid), rows, caption, range(7))}</div>'
+            table = html_table(list(grid), rows, caption, number_columns=range(7))
+            cards += f'<div class="card">{table}</div>'
     if not cards:
         return ""
     explanation = (
@@ -401,7 +432,10 @@ def clinical(content: Content) -> str:
 
 
 def estimators_table(content: Content) -> str:
-    """A table of AURC with a column for each estimator and a row for each model, and what the estimators are."""
+    """Make a table of AURC with a column for each estimator and a row for each model, and what the estimators are.
+
+    An estimator that no model has is left out; one that some models do not have gets a dash there.
+    """
     names = [name for name in ESTIMATORS if any(name in dict(model.estimators) for model in content.models)]
     intervals = [interval for model in content.models for _, interval in model.estimators]
     places = _estimate_decimals(intervals)
@@ -411,13 +445,13 @@ def estimators_table(content: Content) -> str:
         interval_by_estimator = dict(model.estimators)
         cells = [estimate_cell(interval_by_estimator.get(name), places) for name in names]
         rows.append([name_cell[model.predictions.name], *cells])
-    table = html_table(["model", *names], rows, "AURC by estimator", range(1, 1 + len(names)))
+    table = html_table(["model", *names], rows, "AURC by estimator", number_columns=range(1, 1 + len(names)))
     explanations = "".join(f"<li><code>{name}</code>: {text(ESTIMATORS[name])}</li>" for name in names)
     return f"{table}<ul class='soft'>{explanations}</ul>"
 
 
 def ranking_table(comparison: Comparison) -> str:
-    """A table of the ranking, best first; models that share a letter cannot be told apart."""
+    """Make a table of the ranking, as HTML, best first; models that share a letter cannot be told apart."""
     name_cell = name_cells(comparison.names)
     places = _estimate_decimals(comparison.contestants)
     rows: list[list[str | Cell]] = []
@@ -428,11 +462,11 @@ def ranking_table(comparison: Comparison) -> str:
         estimate = estimate_cell(contestant, places)
         rows.append([rank, name_cell[contestant.name], estimate, text(contestant.group)])
     head = ["rank", "name", text(comparison.label), "letters"]
-    return html_table(head, rows, "Ranking, best first", (2,))
+    return html_table(head, rows, "Ranking, best first", number_columns=(2,))
 
 
 def files_table(content: Content) -> str:
-    """A table of the files: format, samples, and which column was read as what."""
+    """Make a table of the files, as HTML: format, samples, and which column was read as what."""
     name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
     for model in content.models:
@@ -445,11 +479,14 @@ def files_table(content: Content) -> str:
         kind = f"{text(predictions.kind)} ({text(predictions.format)})"
         rows.append([name_cell[predictions.name], file_name, sample_count, kind, columns])
     head = ["model", "file", "samples", "read as", "columns"]
-    return html_table(head, rows, "Where the numbers come from", (2,))
+    return html_table(head, rows, "Where the numbers come from", number_columns=(2,))
 
 
 def ranking(content: Content) -> str:
-    """A section with the ranking; empty if there is nothing to compare."""
+    """Make a section with the ranking of the models, or of the scores of one model.
+
+    Empty if there is nothing to compare.
+    """
     comparison = content.comparison
     if comparison is None:
         return ""
@@ -512,9 +549,10 @@ def page(
     name_cell = model_cells(content)
     html_names = [name_cell[model.predictions.name].html for model in content.models]
     sections = {"ranking": ranking(content), "parts": parts(content), "clinical": clinical(content)}
-    links = {section: title for section, title in _LINKS.items() if sections.get(section, True)}
+    # a section that is empty has no link
+    links = {section: link for section, link in _LINKS.items() if sections.get(section, True)}
     sentences = (*summary(content), *content.notes)
-    fields = {
+    fields = {  # the fields of `assets/page.html`
         **sections,
         "clinical": sections["clinical"] + more,
         "summary": "".join(f'<p class="lead">{text(sentence)}</p>' for sentence in sentences),
@@ -522,13 +560,13 @@ def page(
         "crowd": " (for the selected model if there are many)" if model_count > 3 else "",
         "points": curves_table(content),
         "words": glossary(content),
-        "picked": _model_menu(content, "Select", "picked"),
+        "picked": _model_menu(content, label="Select", element_id="picked"),
         "level": f"{content.level:.0%}",
         "chips": "".join(
             f'<button type="button" class="chip" data-model="{index}" aria-pressed="true">{key}{name}</button>'
             for index, (key, name) in enumerate(zip(line_keys, html_names))
         ),
-        "choice": _model_menu(content, "Model", "model"),
+        "choice": _model_menu(content, label="Model", element_id="model"),
         "jumps": "".join(
             f'<button type="button" data-jump="{coverage}">{coverage:.0%}</button>' for coverage in _JUMPS
         ),
@@ -567,28 +605,36 @@ def _model_menu(content: Content, label: str, element_id: str) -> str:
 
 
 def _scores_by_model(content: Content, line_keys: Sequence[str], html_names: Sequence[str]) -> str:
-    """The tables of scores, folded by model if there are several; `line_keys` are samples of their curves' lines."""
-    blocks = []
+    """Make the tables of scores of each model, as HTML, folded by model if there are several.
+
+    `line_keys` are images of the lines by which the figures draw the models, `html_names` the models' names as HTML,
+    both in the order of `content.models`.
+    """
+    parts_by_model = []
     for index, model in enumerate(content.models):
         tables = "".join(scores_table(model, loss) for loss in model.evaluation.losses)
-        block = tables + undefined_list(model)
+        model_part = tables + undefined_list(model)
         if len(content.models) > 1:
-            is_open = " open" if index == 0 else ""
+            open_attribute = " open" if index == 0 else ""
             heading = f"{line_keys[index]} {html_names[index]}"
-            block = f"<details{is_open}><summary>{heading}</summary>{block}</details>"
-        blocks.append(block)
-    return "".join(blocks)
+            model_part = f"<details{open_attribute}><summary>{heading}</summary>{model_part}</details>"
+        parts_by_model.append(model_part)
+    return "".join(parts_by_model)
 
 
 def _ties_by_model(content: Content, line_keys: Sequence[str], html_names: Sequence[str]) -> str:
-    """Sentences about ties, with a heading for each model if there are several."""
-    blocks = []
+    """Make sentences about ties, as HTML, with a heading for each model if there are several.
+
+    `line_keys` are images of the lines by which the figures draw the models, `html_names` the models' names as HTML,
+    both in the order of `content.models`.
+    """
+    parts_by_model = []
     for index, model in enumerate(content.models):
-        block = "".join(f"<p>{with_code(sentence)}</p>" for sentence in about_ties(model))
+        model_part = "".join(f"<p>{with_code(sentence)}</p>" for sentence in about_ties(model))
         if len(content.models) > 1:
-            block = f"<h3>{line_keys[index]} {html_names[index]}</h3>{block}"
-        blocks.append(f"<div>{block}</div>")
-    return "".join(blocks)
+            model_part = f"<h3>{line_keys[index]} {html_names[index]}</h3>{model_part}"
+        parts_by_model.append(f"<div>{model_part}</div>")
+    return "".join(parts_by_model)
 
 
 def framed(
@@ -612,7 +658,7 @@ def framed(
     made : str
         The date; omitted if empty.
     links : mapping
-        Titles of the links to sections, by their ids, in order.
+        Titles of the links to sections, by the ids of the sections, in order; at least one.
     data
         What the script reads, as JSON.
     fields : mapping
@@ -698,7 +744,7 @@ def save_page(content: Content, path: str | Path, **options: str) -> None:
 
 
 def _subtitle(content: Content) -> str:
-    """How many models and samples there are, and which confidence and loss is shown."""
+    """Say how many models and samples there are, and which confidence and loss the first model shows."""
     models = count_noun(len(content.models), "model")
     sizes = sorted({model.predictions.n for model in content.models})
     samples = count_noun(sizes[-1], "sample")

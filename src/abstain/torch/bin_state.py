@@ -47,20 +47,24 @@ def empty_state(size: int, device: Any = None) -> BinState:
 def add(
     state: BinState, binmap: BinMap, loss: Array, confidence: Array, binned_value: Array | None = None
 ) -> None:
-    """Add samples to the state, in place: with a kernel on a GPU, with plain torch elsewhere.
+    """Add samples to the state, in place: with a Triton kernel on a GPU, with plain torch elsewhere.
+
+    All ways give the same counts and extremes; sums of losses that are not 0/1 may differ in rounding. On a GPU the
+    lean kernel is used if it can take the samples and has passed its trial run, otherwise the general kernel.
 
     Parameters
     ----------
     state : BinState
-        Changed in place.
+        One entry per bin of `binmap`, on the device of the samples. Changed in place.
     binmap : BinMap
-        Assigns a bin to each number.
+        Assigns one of `binmap.size` bins to each number.
     loss, confidence : tensor, shape (n,)
         One number per sample. Bins record the extremes of the confidences.
     binned_value : tensor, shape (n,), optional
         The number that decides a sample's bin, if it is not the confidence itself: a probability, for example, when
         confidences are rank keys. It must increase with the confidence.
     """
+    # `kernels.AVAILABLE` says whether Triton is installed; kernels read contiguous memory
     use_kernel = (
         confidence.is_cuda and kernels.AVAILABLE and confidence.is_contiguous() and len(confidence) > 0
     )
@@ -80,7 +84,11 @@ def add(
 def add_with_torch(
     state: BinState, binmap: BinMap, loss: Array, confidence: Array, binned_value: Array
 ) -> None:
-    """Add samples, in place, with plain torch operations; arguments as in `add`."""
+    """Add samples to `state`, in place, with plain torch operations on any device.
+
+    `loss` and `confidence` have shape (n,), and so has `binned_value`, the number by which `binmap` chooses a sample's
+    bin. The state keeps counts, sums of losses, and the extremes of the confidences.
+    """
     bin_index = binmap.index(xp, binned_value)
     wide_confidence = confidence.double()
     state.count.add_(torch.bincount(bin_index, minlength=binmap.size))
@@ -97,9 +105,13 @@ def to_bins(state: BinState) -> Bins:
 def add_with_general_kernel(
     state: BinState, binmap: BinMap, loss: Array, confidence: Array, binned_value: Array
 ) -> None:
-    """Add samples with any loss and float32 or float64 confidences, by atomics on the bins in global memory.
+    """Add samples to `state`, in place, on a GPU: any loss, float32 or float64 confidences.
 
-    Arguments as in `add`; all tensors on one GPU.
+    The kernel adds to the bins in global memory by atomic operations. It keeps the extremes of the confidences as
+    integers of the same order, for which there are atomic minima and maxima.
+
+    `loss`, `confidence` (contiguous) and `binned_value`, the number that decides a sample's bin, have shape (n,) with
+    n > 0 and are on the GPU of `state`.
     """
     low_bits = to_ordered_bits(state.low)
     high_bits = to_ordered_bits(state.high)
@@ -126,9 +138,12 @@ def add_with_general_kernel(
 
 
 def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidence: Array) -> None:
-    """Add samples with 0/1 losses and float32 confidences, by bins in shared memory.
+    """Add samples with 0/1 losses and float32 confidences to `state`, in place, by bins in shared memory.
 
-    Each program fills its own bins and adds them to the state once. Arguments as in `add`; all tensors on one GPU.
+    Each program fills its own bins and adds them to the state once. The confidence itself decides a sample's bin.
+
+    `loss` (bool or uint8, 0 or 1) and `confidence` (contiguous) have shape (n,) with n > 0 and are on the GPU of
+    `state`. The map has at most LEAN_BINS bins, fewer than 512 in each octave; nothing is checked here.
     """
     low_bits = to_ordered_bits(state.low)
     high_bits = to_ordered_bits(state.high)
@@ -161,7 +176,10 @@ def _fits_lean_kernel(loss: Array, confidence: Array, binmap: BinMap) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _lean_kernel_works(device: str, binmap: BinMap) -> bool:
-    """Try the lean kernel once per device and map: return True if it compiles and agrees with plain torch."""
+    """Try the lean kernel once per device and map: return True if it compiles and agrees with plain torch.
+
+    The numbers must be equal to the last bit, as they can be: counts and errors are whole, and extremes are copied.
+    """
     rng = np.random.default_rng(0)
     confidence = torch.tensor(rng.random(50_001, dtype=np.float32), device=device)
     confidence[::7] = 0.5  # some ties

@@ -30,9 +30,11 @@ _PARTIAL_SUMS_AND_COUNTER = 129  # numbers at the end of `work`
 
 
 def can_compute(logits: Any, target: Any, estimator: str, reduction: str, label_smoothing: float) -> bool:
-    """Return True for a small batch of logits and class numbers on one GPU, with options that the kernels support.
+    """Return True for a small batch of logits (N, C) and class numbers (N,) on one GPU, with supported options.
 
-    Such arguments also pass every check of `abstain.torch.aurc_loss`.
+    The caller then skips its own checks of options, shapes and dtypes, so an argument that they would refuse must give
+    False here. Values of tensors are not read, since that would wait for the GPU. Code that is being compiled is left
+    to the plain operations, which the compiler fuses. `logits` and `target` may be any objects.
     """
     return (
         kernels.AVAILABLE
@@ -106,10 +108,15 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         ignore_index: int,
         label_smoothing: float,
     ) -> Array:
-        """Compute the loss: a scalar, or one number per sample if reduction is "none".
+        """Compute the AURC of logits (N, C) and class numbers (N,), float64 for float64 logits, otherwise float32.
 
-        The kernels pass their results on in `work`: five columns of one number per sample (key, log-sum-exp, loss,
-        weight, share), then the partial sums of the programs, and a counter.
+        Returns a scalar for the reductions "mean" and "sum", one weighted loss per sample for "none". `ctx` stores what
+        `backward` needs.
+
+        The kernels pass their results on in `work`, float64: five columns of N numbers, then the partial sums of the
+        programs, and a counter. The columns are the key that ranks a sample, the log-sum-exp of its logits, its
+        cross-entropy, its rank weight, and its share: 1 / number of samples accepted at its confidence. Only the
+        estimators "harmonic" and "loo" use shares.
         """
         sample_count, class_count = logits.shape
         work = torch.empty(
@@ -146,7 +153,11 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, upstream: Array) -> tuple[Array | None, ...]:
-        """Return the gradient with respect to the logits, and None for every other argument of `forward`."""
+        """Return the gradient with respect to the logits, and None for each of the five other arguments of `forward`.
+
+        `upstream` is the gradient with respect to the result of `forward`: a scalar, or one number per sample for
+        reduction "none".
+        """
         logits, target, work = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative was requested, by create_graph=True
             gradient = _differentiable_gradient(
@@ -178,10 +189,14 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
 def _differentiable_gradient(
     logits: Array, target: Array, work: Array, upstream: Array, ignore_index: int, label_smoothing: float
 ) -> Array:
-    """Compute the gradient that the kernel `compute_gradients` writes, by operations that can be differentiated again.
+    """Compute the gradient with respect to the logits by operations that can be differentiated again.
 
-    `work` is the vector of the forward pass, whose fourth column holds the weights; `upstream` is the gradient of the
-    loss, a scalar or one number per sample. The result has the shape of `logits`.
+    Row i is w_i * upstream_i * (p_i - (1 - s) * onehot_i - s / C): the rank weight of the sample times the gradient of
+    its cross-entropy with label smoothing s. It is 0 for ignored samples, and no gradient flows through the weights.
+
+    `logits` is (N, C) and `target` (N,), `work` is the vector of the forward pass, whose fourth column of N numbers
+    holds the weights, and `upstream` is the gradient with respect to the loss, a scalar or one number per sample. The
+    result has the shape and dtype of `logits`; the kernel `compute_gradients` computes the same numbers.
     """
     sample_count, class_count = logits.shape
     valid = target != ignore_index

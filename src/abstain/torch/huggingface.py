@@ -57,7 +57,7 @@ def trainer_loss(**options: Any) -> Callable[..., Array]:
         raise InputError("trainer_loss: `mix` must be a number: the Trainer does not advance a schedule.")
 
     def compute_loss(outputs: Any, labels: Array, num_items_in_batch: Any = None) -> Array:
-        logits = outputs["logits"] if isinstance(outputs, dict) else outputs.logits
+        logits = outputs["logits"] if isinstance(outputs, dict) else outputs.logits  # classes last
         weighted_losses = criterion(logits.movedim(-1, 1), labels)
         is_counted = labels != criterion.options["ignore_index"]
         counted_items = is_counted.sum().clamp(min=1)
@@ -66,7 +66,7 @@ def trainer_loss(**options: Any) -> Callable[..., Array]:
         else:
             total_mass = criterion.weight[labels[is_counted]].sum().clamp(min=1e-30)
         mean = weighted_losses.sum() / total_mass
-        if num_items_in_batch is None:
+        if num_items_in_batch is None:  # no gradient accumulation
             return mean
         return mean * counted_items / num_items_in_batch
 
@@ -101,7 +101,10 @@ class TrainerMetrics:
         self.samples: Samples | None = None
 
     def __call__(self, prediction: Any) -> dict[str, float]:
-        """Compute the metrics from the Trainer's predictions (logits, classes last) and label ids."""
+        """Compute the metrics from the Trainer's predictions (logits, classes last) and label ids; store `samples`.
+
+        Labels of -100 are left out. `prediction.predictions` may be a tuple of the logits and other outputs.
+        """
         outputs = prediction.predictions
         all_labels = np.asarray(prediction.label_ids)
         all_logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
@@ -143,13 +146,17 @@ class AURCStopping(TrainerCallback):  # type: ignore[misc, valid-type]
         self.best_step: int | None = None
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Decide after each evaluation whether to save and whether to stop."""
+        """Compare the last evaluation with the best one; request a checkpoint after progress, or the end of training.
+
+        Called by the Trainer, which reads the flags set on `control`. Raises InputError if `metrics` has no evaluation.
+        """
         if self.metrics.samples is None:
             raise InputError(
                 "AURCStopping: its `metrics` have seen no evaluation. Pass the same object to the Trainer: "
                 "`compute_metrics=metrics, callbacks=[AURCStopping(metrics)]`."
             )
-        if self.rule.improved(*self.metrics.samples):
+        loss, confidence = self.metrics.samples
+        if self.rule.improved(loss, confidence):  # this also records the evaluation
             self.best_step = state.global_step
             control.should_save = True
         if self.rule.exhausted:
@@ -169,8 +176,10 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
     held_out : iterable of batches
         Mappings with "labels" that the model was not trained on, always in the same order, e.g.
         `trainer.get_eval_dataloader(held_out)`.
-    looks, level
-        As in `abstain.torch.fine_tune`.
+    looks : int
+        How often to evaluate on the held-out samples, spread evenly over the epochs.
+    level : float
+        Confidence level of the verdict, over all evaluations together.
 
     Examples
     --------
@@ -185,7 +194,7 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
         self.result: Tuned | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-        """Evaluate the original weights."""
+        """Evaluate the original weights; the Trainer passes the `model` that it trains."""
         self._averaging = Averaging(
             "TrainerTuning",
             model,

@@ -82,13 +82,18 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         self._metric_of(pl_module).reset()
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Compute and log the metric, and decide whether to save and whether to stop."""
+        """Log the metric with its interval, save a checkpoint after progress, and stop when patience is exhausted.
+
+        Nothing happens in the short validation by which Lightning tests the code before training.
+        """
         if trainer.sanity_checking:
             return
         metric = self._metric_of(pl_module)
         interval = metric.compute_with_interval(self.level)
         pl_module.log_dict(error_bar_entries(self.metric, interval), rank_zero_only=True)
-        if self.rule.improved(*metric.samples()) and self.path is not None:
+        loss, confidence = metric.samples()
+        has_improved = self.rule.improved(loss, confidence)  # this also records the evaluation
+        if has_improved and self.path is not None:
             trainer.save_checkpoint(self.path)
         if self.rule.exhausted:
             trainer.should_stop = True
@@ -116,8 +121,10 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
         (inputs, labels) that the network was not trained on, always in the same order.
     network : str
         Attribute of the module that holds the network, which returns logits.
-    looks, level
-        As in `abstain.torch.fine_tune`.
+    looks : int
+        How often to evaluate on the held-out samples, spread evenly over the epochs.
+    level : float
+        Confidence level of the verdict, over all evaluations together.
 
     Examples
     --------
@@ -135,7 +142,7 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
         self.result: Tuned | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Evaluate the original weights."""
+        """Evaluate the original weights; raise InputError if the module has no network under the stated name."""
         network = getattr(pl_module, self.network, None)
         if network is None:
             raise InputError(

@@ -120,6 +120,7 @@ def aurc_loss(
     >>> aurc_loss(logits, torch.tensor([0, 0, 1]), estimator="sele")  # least sure first: (1*0.313+2*0.127+3*0.049)/9
     tensor(0.0792)
     """
+    # With default options, a small batch on a GPU takes a few kernels that need no other checks.
     is_unmixed = isinstance(mix, float) and mix == 0
     has_default_loss = is_unmixed and criterion is None and weight is None and not gather and not check_finite
     has_default_rank = rank == "hard" and score == "max_softmax" and temperature > 0
@@ -130,15 +131,27 @@ def aurc_loss(
     ):
         return fused.compute_loss(logits, labels, estimator, reduction, ignore_index, label_smoothing)
 
-    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, mix)
+    batch.check_options(
+        estimator=estimator,
+        reduction=reduction,
+        rank=rank,
+        temperature=temperature,
+        label_smoothing=label_smoothing,
+        criterion=criterion,
+        mix=mix,
+    )
     _check_combination(estimator, weight, rank, gather)
     labels_are_probs = _check_tensors(logits, labels, weight, allow_empty=gather)
     if labels_are_probs:
-        values_checked = _check_values(logits, None, weight, ignore_index, check_finite)
+        values_checked = _check_values(
+            logits, labels=None, weight=weight, ignore_index=ignore_index, check_finite=check_finite
+        )
         valid = torch.ones_like(labels[:, 0], dtype=torch.bool)
     else:
         labels = labels.long()  # labels of bytes would index as a mask
-        values_checked = _check_values(logits, labels, weight, ignore_index, check_finite)
+        values_checked = _check_values(
+            logits, labels=labels, weight=weight, ignore_index=ignore_index, check_finite=check_finite
+        )
         valid = labels != ignore_index
 
     losses = _sample_losses(logits, labels, valid, criterion, ignore_index, label_smoothing).reshape(-1)
@@ -149,7 +162,7 @@ def aurc_loss(
         confidence = _confidence(logits, score, differentiable=rank == "soft")
         if values_checked and bool((torch.isnan(confidence) & valid).any()):
             raise InputError(f"{_NAME}: `score` must give every sample a number, got NaN.")
-        confidence = torch.where(valid, confidence, torch.nan)
+        confidence = torch.where(valid, confidence, torch.nan)  # samples with NaN are not ranked
         replica_count = 1
         if gather:
             rank_weights, total, replica_count = gathered_weights(confidence, mass, estimator, group)
@@ -159,7 +172,7 @@ def aurc_loss(
         else:
             total = total_mass(valid, mass)
             rank_weights = hard_weights(confidence, mass, total, estimator)
-        if not is_unmixed:
+        if not is_unmixed:  # the plain criterion has weight 1 for every valid sample
             rank_weights = rank_weights + mix * (valid.to(rank_weights.dtype) - rank_weights)
         sample_weights = rank_weights if mass is None else rank_weights * mass
     if reduction == "none":
@@ -248,8 +261,16 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
         group: Any = None,
         check_finite: bool | None = None,
     ) -> None:
+        """Check the options; store class weights, and the progress of a schedule, as buffers of the module."""
         super().__init__()
-        batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
+        batch.check_options(
+            estimator=estimator,
+            reduction=reduction,
+            rank=rank,
+            temperature=temperature,
+            label_smoothing=label_smoothing,
+            criterion=criterion,
+        )
         _check_combination(estimator, weight, rank, gather)
         self.options: dict[str, Any] = {
             "estimator": estimator,
@@ -346,7 +367,7 @@ class LinearWarmup:
 
 
 def _check_combination(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
-    """Raise InputError for options that exclude each other."""
+    """Raise InputError for class weights with an estimator that counts samples, and for soft ranks over replicas."""
     if weight is not None and estimator in area_estimators.WHOLE_WEIGHTS_ONLY:
         raise InputError(
             f'{_NAME}: estimator="{estimator}" counts samples and takes no class weights. '
@@ -360,7 +381,7 @@ def _check_combination(estimator: str, weight: Array | None, rank: str, gather: 
 
 
 def _check_tensors(logits: Array, labels: Array, weight: Array | None, *, allow_empty: bool) -> bool:
-    """Check shapes and dtypes of logits (N, C, ...), labels (N, ...) and class weights (C,).
+    """Check shapes and dtypes of logits (N, C, ...), labels (N, ...) and class weights (C,); values are not read.
 
     Returns True if the labels are class probabilities, of the shape of the logits. Raises DtypeError, ShapeError, or
     InputError for a batch without samples unless `allow_empty`.
@@ -411,9 +432,12 @@ def _check_values(
 ) -> bool:
     """Check values: by default only on the CPU, where reading them is cheap.
 
-    On a GPU only the logits are checked, and only with `check_finite=True`. `labels` are class numbers, or None if
-    they are probabilities. Returns True if the logits were checked. Raises InputError for a label out of range, a
-    negative class weight, or logits that are NaN or +inf.
+    On the CPU, labels and class weights are always checked, and logits unless `check_finite=False`. On a GPU only the
+    logits are checked, and only with `check_finite=True`. Nothing is checked while code is being compiled. `labels` are
+    class numbers, or None if they are probabilities.
+
+    Returns True if the logits were checked. Raises InputError for a label out of range, a negative class weight, or
+    logits that are NaN or +inf.
     """
     if torch.compiler.is_compiling():  # reading values would break the graph
         return False
@@ -461,7 +485,11 @@ def _sample_losses(
 
 
 def _sample_mass(logits: Array, labels: Array, valid: Array, weight: Array) -> Array:
-    """Return the mass of each sample as a vector: the weight of its class, 0 where `valid` is False."""
+    """Return the mass of each sample as a vector: the weight of its class, 0 where `valid` is False.
+
+    `labels` are class numbers and `valid` booleans, both (N, ...); `weight` has one number per class. The logits only
+    say which float type the device has.
+    """
     class_weight = weight.to(wide_dtype(logits))
     mass = class_weight[torch.where(valid, labels, 0)]
     return torch.where(valid, mass, 0).reshape(-1)
@@ -469,6 +497,9 @@ def _sample_mass(logits: Array, labels: Array, valid: Array, weight: Array) -> A
 
 def _confidence(logits: Array, score: Score, *, differentiable: bool) -> Array:
     """Compute one confidence per sample, higher = surer, from logits (N, C, ...), as a vector.
+
+    Only the order of the confidences matters: softmax scores are returned as keys that rank alike but do not saturate.
+    With `differentiable`, "max_softmax" is computed so that gradients flow through it; otherwise in fewer kernels.
 
     Raises InputError for an unknown score, ShapeError if a user's score does not return one number per sample.
     """
@@ -521,12 +552,14 @@ def total_mass(valid: Array, mass: Array | None) -> Array:
 def hard_weights(confidence: Array, mass: Array | None, total: Array, estimator: str) -> Array:
     """Compute the weight of each sample's rank; no gradient flows through it.
 
-    `confidence` is a vector; samples with NaN are not ranked and get weight 0. `mass` is the mass of each sample (1 if
-    None), `total` their sum, shape (1,).
+    `confidence` is a vector, higher = surer; samples with NaN are not ranked and get weight 0. `mass` is the mass of
+    each sample (1 if None), `total` the sum over the ranked samples, shape (1,). Small batches compare all pairs of
+    samples, larger ones are sorted; equal confidences get equal weights either way.
     """
     is_compiling = torch.compiler.is_compiling()
     max_pairwise = MAX_PAIRWISE if is_compiling or confidence.is_cuda else MAX_PAIRWISE_ON_CPU
     if confidence.shape[0] <= max_pairwise:
+        # [i, j]: is sample i accepted at the threshold of sample j? A comparison with NaN is False.
         accepted = area_estimators.accepts(confidence)
         return area_estimators.pair_weights(xp, accepted, mass, total, estimator)
     if is_compiling:
@@ -539,14 +572,17 @@ def soft_weights(
 ) -> Array:
     """Compute rank weights from a smooth comparison of confidences, through which gradients flow.
 
-    Vectors over samples, as in `hard_weights`; samples that are not `valid` get weight 0. Raises InputError if there
-    are more than MAX_SOFT samples.
+    `confidence`, `valid` and `mass` are vectors with one entry per sample: the confidence (higher = surer; any value,
+    even NaN, where `valid` is False), whether the sample is ranked, and its mass (None: 1 for valid samples, 0 for
+    others). `total` is the sum of the masses, shape (1,); `temperature` is in the units of the confidence. Samples that
+    are not valid get weight 0. Raises InputError if there are more than MAX_SOFT samples.
     """
     if confidence.shape[0] > MAX_SOFT:
         raise InputError(
             f'{_NAME}: rank="soft" compares all pairs and takes at most {MAX_SOFT} samples, got '
             f'{confidence.shape[0]}. Use rank="hard", or a sample of the pixels.'
         )
+    # [i, j]: how far, from 0 to 1, sample i is accepted at the threshold of sample j
     accepted = area_estimators.softly_accepts(xp, torch.where(valid, confidence, 0), temperature)
     sample_mass = valid.to(confidence.dtype) if mass is None else mass
     weights = area_estimators.pair_weights(xp, accepted, sample_mass, total, estimator)
@@ -554,11 +590,15 @@ def soft_weights(
 
 
 def _sorted_weights(confidence: Array, mass: Array | None, estimator: str) -> Array:
-    """Compute the weights of `hard_weights` by sorting."""
+    """Compute the weight of each sample's rank by sorting; equal confidences are accepted together.
+
+    `confidence` is a vector, higher = surer; samples with NaN are not ranked and get weight 0. `mass` is the mass of
+    each sample (1 if None).
+    """
     valid = ~torch.isnan(confidence)
     sample_mass = valid.to(confidence.dtype) if mass is None else torch.where(valid, mass, 0)
     ranked_confidence = torch.where(valid, confidence, -torch.inf)
-    weights = area_estimators.sample_weights(xp, ranked_confidence, sample_mass, estimator, "threshold")
+    weights = area_estimators.sample_weights(xp, ranked_confidence, sample_mass, estimator, ties="threshold")
     return torch.where(valid, weights, 0)
 
 
@@ -578,8 +618,11 @@ def gathered_weights(
 ) -> tuple[Array, Array, int]:
     """Rank this replica's samples among those of all replicas of the process group (None: of all processes).
 
-    Returns the weights of this replica's samples, the mass of all replicas' samples, shape (1,), and the number of
-    replicas. Other arguments as in `hard_weights`. Raises InputError without an initialised process group.
+    `confidence` and `mass` (1 if None) are vectors over this replica's samples; samples with NaN are not ranked and get
+    weight 0. All replicas must call this together, because they exchange their vectors.
+
+    Returns the weights of this replica's samples, the mass of the ranked samples of all replicas, shape (1,), and the
+    number of replicas. Raises InputError without an initialised process group.
     """
     if not (dist.is_available() and dist.is_initialized()):
         raise InputError(
@@ -588,7 +631,7 @@ def gathered_weights(
         )
     group = dist.group.WORLD if group is None else group
     group_name = group.group_name
-    _process_groups[group_name] = group
+    _process_groups[group_name] = group  # the operator gets a name, since it cannot take a process group
     weights, total = _gathered_weights_op(confidence, mass, estimator, group_name)
     return weights, total, dist.get_world_size(group)
 
@@ -597,7 +640,11 @@ def gathered_weights(
 def _gathered_weights_op(
     confidence: torch.Tensor, mass: torch.Tensor | None, estimator: str, group_name: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute this replica's weights and the mass of all replicas, as an operator that can be compiled."""
+    """Compute this replica's rank weights and the mass of all replicas, as an operator that can be compiled.
+
+    `confidence` (NaN: not ranked) and `mass` (None: 1) are vectors over this replica's samples; `group_name` is a key
+    of `_process_groups`. Returns vectors of the length of `confidence` and of length 1.
+    """
     group = _process_groups[group_name]
     all_confidences, start = _gather_vectors(confidence, group)
     all_masses = None
@@ -625,9 +672,10 @@ def _gather_vectors(x: Array, group: Array) -> tuple[Array, int]:
     gathered_lengths = [torch.empty_like(length) for _ in range(replica_count)]
     dist.all_gather(gathered_lengths, length, group=group)
     lengths = [int(size) for size in torch.cat(gathered_lengths).tolist()]
-    padded = x.new_zeros(max(*lengths, 1))  # all_gather needs equal lengths
-    padded[: x.shape[0]] = x
-    gathered = [torch.empty_like(padded) for _ in range(replica_count)]
-    dist.all_gather(gathered, padded, group=group)
+    zero_padded = x.new_zeros(max(*lengths, 1))  # all_gather needs equal lengths
+    zero_padded[: x.shape[0]] = x
+    gathered = [torch.empty_like(zero_padded) for _ in range(replica_count)]
+    dist.all_gather(gathered, zero_padded, group=group)
     joined = torch.cat([part[:size] for part, size in zip(gathered, lengths)])
-    return joined, sum(lengths[: dist.get_rank(group)])
+    start = sum(lengths[: dist.get_rank(group)])
+    return joined, start

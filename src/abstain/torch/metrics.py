@@ -61,6 +61,7 @@ class BatchReader:
     def __init__(
         self, name: str, *, loss: Any, score: Any, input_kind: str, ignore_index: int | None
     ) -> None:
+        """Look up the loss and the score; raise InputError for an unknown name, or a score that needs other inputs."""
         check_choice(name, "input", input_kind, ("logits", "probs"))
         self.name = name
         self.input_kind = input_kind
@@ -81,9 +82,12 @@ class BatchReader:
     def read(self, preds: Array, target: Array, confidence: Array | None) -> Iterator[tuple[Array, Array]]:
         """Yield losses and confidences of a batch, as vectors over a bounded number of samples at a time.
 
-        Arguments as in `SelectiveMetric.update`. Raises ShapeError or DtypeError if they do not fit together.
+        `preds` are logits or probabilities (N, C, ...) or, with a `confidence` and a 0/1 loss, class numbers (N, ...).
+        `target` holds class numbers (N, ...). `confidence` (N, ...), higher = surer, replaces the score. Ignored
+        samples are dropped, and results have no gradient. Raises ShapeError or DtypeError if arguments do not fit
+        together.
         """
-        self._check(preds, target, confidence)
+        self._check_batch(preds, target, confidence)
         has_class_axis = preds.is_floating_point()
         if has_class_axis:
             rows = preds.detach().movedim(1, -1).flatten(0, -2)  # (samples, classes)
@@ -100,8 +104,9 @@ class BatchReader:
     def _read_chunk(self, preds: Array, target: Array, confidence: Array | None) -> tuple[Array, Array]:
         """Return losses (uint8 for 0/1 losses) and confidences of some samples, without the ignored ones.
 
-        `preds` are (samples, classes), or class numbers (samples,). Raises InputError for a confidence on the CPU that
-        is not finite.
+        `preds` are class scores (samples, classes), or class numbers (samples,), which come with a confidence; `target`
+        and `confidence` are vectors. Confidences that the score computes are rank keys: they order samples as the score
+        does. Raises InputError for a confidence on the CPU that is not finite; on a GPU that is not checked.
         """
         if self.ignore_index is not None:
             is_counted = target != self.ignore_index
@@ -123,8 +128,12 @@ class BatchReader:
             return loss, self.score(preds)
         return loss, self.score(probs=preds)
 
-    def _check(self, preds: Array, target: Array, confidence: Array | None) -> None:
-        """Check that shapes and dtypes fit together, see `SelectiveMetric.update`."""
+    def _check_batch(self, preds: Array, target: Array, confidence: Array | None) -> None:
+        """Raise ShapeError or DtypeError unless shapes and dtypes of a batch fit together.
+
+        Allowed are floating-point `preds` (N, C, ...) with `target` (N, ...), and whole numbers of the shape of
+        `target`, if there is a `confidence` and the loss is 0/1. A `confidence` has the shape of `target`.
+        """
         if preds.is_floating_point():
             expected_shape = preds.shape[:1] + preds.shape[2:]
             if preds.ndim < 2 or target.shape != expected_shape:
@@ -217,6 +226,7 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         ignore_index: int | None = None,
         **kwargs: Any,
     ) -> None:
+        """Check the options, and register the state with torchmetrics: lists of samples, or bins."""
         super().__init__(**kwargs)
         name = type(self).__name__
         self.metric = by_name(metric, name)
@@ -322,7 +332,12 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         return torch.as_tensor(value, dtype=torch.float64, device=confidence.device)
 
     def _compute_bracket(self, bins: Bins) -> Bracket:
-        """Compute the metric of binned samples with its bounds; these are None for losses without a largest value."""
+        """Compute the metric of binned samples with certified bounds.
+
+        The bounds are None for losses without a largest value. Estimate and bounds are NaN, with a warning, for a
+        metric that needs right and wrong samples if one kind is missing. Raises InfeasibleError for a metric that needs
+        the samples in the order of their losses, unless these are 0/1.
+        """
         total_mass, total_loss = confidence_bins.total(bins)
         if self.metric.needs.both_kinds and not 0 < float(total_loss) < float(total_mass):
             undefined = self._undefined_value(total_mass)
@@ -382,7 +397,9 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
     def _sync_dist(self, dist_sync_fn: Any, process_group: Any = None) -> None:
         """Exchange the states of all processes, after they have agreed on the dtype of stored samples.
 
-        Each converts to the widest dtype among them; a process without samples has none of its own.
+        torchmetrics calls this before it computes. Each process joins its stored samples into one tensor, which it
+        converts to the widest dtype among all processes. A process without samples counts as the narrowest dtype.
+        `dist_sync_fn(tensor, group=...)` returns the tensors of all processes.
         """
         if self.thresholds is None:
             for name in ("loss", "confidence"):
@@ -472,7 +489,7 @@ _BRACKETS: dict[str, Callable[[Bins, Options, float | None], Bracket]] = {
 
 
 def _check_bins_certify(name: str, metric: Metric) -> None:
-    """Raise InputError unless bins can certify the metric, which must have its default options.
+    """Raise InputError unless bins can bound the metric: one of the package's in `_BRACKETS`, with default options.
 
     Options that a metric cannot do without (a coverage, a risk) may have any value. `name` is the class in the message.
     """
@@ -509,6 +526,11 @@ class _FixedMetric(SelectiveMetric):
         cls.higher_is_better = not METRICS[cls.metric_name].lower_is_better
 
     def __init__(self, **kwargs: Any) -> None:
+        """Make the metric named `metric_name`; its options are read from attributes that the subclass has set.
+
+        Options with their default are left out, so that the metric equals the plain one. `kwargs` go to
+        `SelectiveMetric`. Raises InputError if an option is out of range.
+        """
         definition = METRICS[self.metric_name]
         changed_options = {}
         for option in definition.options:

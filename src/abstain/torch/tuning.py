@@ -57,7 +57,8 @@ class Tuned:
     looks: tuple[tuple[int, float], ...]
 
     def __repr__(self) -> str:
-        difference = self.difference
+        """One line: AURC before and after, the verdict, and the interval of the difference (or why there is none)."""
+        difference = self.difference  # of a, the averaged weights, minus b, the original ones
         original_aurc = difference.estimate_b
         averaged_aurc = difference.estimate_a
         percent_change = 100 * (averaged_aurc / original_aurc - 1) if original_aurc else 0.0
@@ -150,7 +151,8 @@ def fine_tune(
         network.train()
         for batch in _move_to_device(train, network):
             optimizer.zero_grad()
-            criterion(*_predict(network, batch)).backward()
+            logits, labels = _predict(network, batch)
+            criterion(logits, labels).backward()
             optimizer.step()
         averaging.after_epoch(train)
     return averaging.finish(train)
@@ -186,6 +188,10 @@ class Averaging:
     def __init__(
         self, name: str, network: nn.Module, held_out: Iterable[Any], *, epochs: int, looks: int, level: float
     ) -> None:
+        """Check the options, copy and evaluate the original weights, and put the network into training mode.
+
+        Raises InputError for `epochs`, `looks` or `level` out of range.
+        """
         epochs = check_count(name, "epochs", epochs)
         looks = check_count(name, "looks", looks)
         self.level = check_fraction(name, "level", level, open_high=True)
@@ -208,7 +214,11 @@ class Averaging:
             self._evaluate_average(train)
 
     def _evaluate_average(self, train: Iterable[Any]) -> None:
-        """Recompute batch norm on `train`, measure the held-out AURC of the mean, and remember the best mean."""
+        """Recompute batch norm on `train`, measure the held-out AURC of the mean, and remember the best mean.
+
+        `train` is the training data, an iterable of batches. Appends to `looks`, and replaces `best` if the AURC is
+        lower than at all evaluations before.
+        """
         # each batch is wrapped in a mapping, because `update_bn` would pass on only the first part of a pair
         wrapped_batches = ({"batch": batch} for batch in _move_to_device(train, self.network))
         update_bn(wrapped_batches, _TakesWrappedBatch(self.averaged))
@@ -217,13 +227,15 @@ class Averaging:
         lowest_aurc = min((earlier_aurc for _, earlier_aurc in self.looks), default=math.inf)
         if aurc < lowest_aurc:
             weights = deepcopy(self.averaged.module.state_dict())
-            self.best = _Evaluation(self.epoch, metric.samples(), weights)
+            self.best = _Evaluation(epoch=self.epoch, samples=metric.samples(), weights=weights)
         self.looks.append((self.epoch, aurc))
 
     def finish(self, train: Iterable[Any]) -> Tuned:
         """Compare the best mean with the original weights, and load whichever is kept into the network.
 
-        Raises InputError if no epoch was trained.
+        The mean is kept if its held-out AURC is significantly lower. The network is in evaluation mode afterwards.
+        `train` is the training data, an iterable of batches; it is read if training stopped before the last planned
+        evaluation, to evaluate the mean now. Raises InputError if no epoch was trained.
         """
         if not self.epoch:
             raise InputError("tuning: no epoch was trained, so there is nothing to compare.")
@@ -238,7 +250,7 @@ class Averaging:
         improved = difference.significant and difference.difference < 0
         self.network.load_state_dict(self.best.weights if improved else self.original_weights)
         self.network.eval()
-        return Tuned(improved, self.best.epoch, difference, tuple(self.looks))
+        return Tuned(improved=improved, epoch=self.best.epoch, difference=difference, looks=tuple(self.looks))
 
 
 class _TakesWrappedBatch(nn.Module):  # type: ignore[misc]
@@ -330,7 +342,12 @@ class PairedPatience:
         self.since = 0  # evaluations without progress
 
     def improved(self, loss: Array, confidence: Array) -> bool:
-        """Record one evaluation, always of the same samples in the same order; return True if it made progress."""
+        """Record one evaluation; return True if it made progress, as the first one always does.
+
+        `loss` and `confidence` have one entry per sample, always of the same samples in the same order. Progress is an
+        AURC lower than that of the last progress by more than `sigmas` standard errors of the difference. It makes this
+        evaluation the best one; otherwise the count of evaluations without progress rises.
+        """
         best_samples = (loss, confidence) if self.samples is None else self.samples
         difference = paired_difference(loss, confidence, *best_samples)
         is_first = self.samples is None
