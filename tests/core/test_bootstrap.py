@@ -7,7 +7,7 @@ import pytest
 
 import abstain
 from abstain.core.bootstrap import Resampler
-from abstain.inference.resampling import resampler, statistic
+from abstain.inference.resampling import make_resampler, metric_of_draw
 from abstain.inference.standard_errors import gather
 from tests.inference.test_resampling import sample
 
@@ -44,11 +44,11 @@ def test_a_replicate_is_the_metric_of_the_resample(metric, levels, estimator):
         options["estimator"] = estimator
     l, g = sample(60, 1, levels)
     units = gather("interval", metric, l, g, options=options)
-    source = resampler(units)
+    source = make_resampler(units)
     counts = source.counts(np.random.default_rng(0), 20)
     assert source.repeats is None
     assert (counts.sum(axis=1) == 60).all()
-    ours = statistic(units)(source.tabulate(counts))
+    ours = metric_of_draw(units)(source.tabulate(counts))
     theirs = [abstain.metrics.by_name(metric)(*written_out(units, c), **options) for c in counts]
     np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
 
@@ -57,12 +57,12 @@ def test_a_replicate_is_the_metric_of_the_resample(metric, levels, estimator):
 def test_drawing_cells_gives_the_metric_of_the_resample(metric):
     l, g = sample(400, 2, levels=5)
     units = gather("interval", metric, l, g, options=METRICS[metric])
-    source = resampler(units)
+    source = make_resampler(units)
     assert source.repeats is not None
     assert len(source.repeats) <= 10
     assert source.repeats.sum() == 400
     counts = source.counts(np.random.default_rng(0), 10)
-    ours = statistic(units)(source.tabulate(counts))
+    ours = metric_of_draw(units)(source.tabulate(counts))
     theirs = [
         abstain.metrics.by_name(metric)(
             np.repeat(source.loss, c), np.repeat(source.confidence, c), **METRICS[metric]

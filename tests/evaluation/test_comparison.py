@@ -141,12 +141,12 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
             risk=0.5,
             units=1000,
             limits=lambda level: (0.0, 2.0),
-            pulls=row,
+            effects=row,
         )
         for row in rows
     ]
     a, b = np.triu_indices(3, 1)
-    errors = differences.compared(sides, a, b, Scale("log"), 0.95, True).standard_error
+    errors = differences.compare_sides(sides, a, b, Scale("log"), 0.95, True).standard_error
     for i, j, error in zip(a, b, errors):
         assert error == pytest.approx(np.linalg.norm(rows[i] - rows[j]), rel=1e-9)
 

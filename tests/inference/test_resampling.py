@@ -11,7 +11,7 @@ from abstain.core.bootstrap import leave_one_out_areas
 from abstain.errors import InputError
 from abstain.inference import curve_band, interval
 from abstain.inference.point_limits import pointwise_level
-from abstain.inference.resampling import replicate, resampler, statistic
+from abstain.inference.resampling import compute_replicates, make_resampler, metric_of_draw
 from abstain.inference.standard_errors import gather
 
 
@@ -58,9 +58,9 @@ def test_weights_and_abstentions_travel_with_their_samples():
     for metric in ("aurc", "augrc", "risk_at_coverage"):
         options = {"coverage": 0.2} if metric == "risk_at_coverage" else {}
         units = gather("interval", metric, l, g, w, out, options=options)
-        source = resampler(units)
+        source = make_resampler(units)
         counts = source.counts(np.random.default_rng(0), 8)
-        ours = statistic(units)(source.tabulate(counts))
+        ours = metric_of_draw(units)(source.tabulate(counts))
         kept, idle = np.flatnonzero(~out), np.flatnonzero(out)
         arranged = np.concatenate([kept[np.argsort(-g[kept], kind="stable")], idle])
         for value, c in zip(ours, counts):
@@ -110,7 +110,7 @@ def test_bca_shifts_percentiles_by_its_formula():
     l, g = sample(80, 11)
     found = interval("aurc", l, g, method="bca", rng=2, replicates=1000)
     units = gather("interval", "aurc", l, g)
-    values = replicate(units, statistic(units), 1000, np.random.default_rng(2), False)
+    values = compute_replicates(units, metric_of_draw(units), 1000, np.random.default_rng(2), False)
     without = np.asarray([abstain.aurc(np.delete(l, i), np.delete(g, i)) for i in range(80)])
     pull = without.mean() - without
     a = np.sum(pull**3) / (6 * np.sum(pull**2) ** 1.5)

@@ -58,9 +58,11 @@ def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
 def _split_at_table_end(
     xp: Namespace, table: np.ndarray, low: Array, high: Array
 ) -> tuple[Array, Array, Array]:
-    """Split the difference of a function between `low` and `high` where its table of small numbers ends.
+    """Split the difference f(high) - f(low) at 32, where the table of the values f(0) ... f(32) ends.
 
-    Returns the part of the difference that the table gives, and the two ends of the part beyond the table.
+    `low` and `high` are whole numbers held as floats, 0 <= low <= high. Returns the part of the difference below 32,
+    from the table, and the ends a <= b, both at least 32, of the part above: the difference is the first part plus
+    f(b) - f(a), which is 0 where `high` is at most 32.
     """
     table_end = xp.asarray(_TABLE_END, dtype=low.dtype)
     from_table = _look_up(xp, table, xp.minimum(high, table_end))
@@ -113,7 +115,11 @@ def has_only_single_samples(rows: Rows) -> bool:
 
 
 def harmonic_gain(rows: Rows) -> Array:
-    """`H_N - H_(N - m)` of each row: the sum of 1/k over the positions k of its samples, 1/N for a single sample."""
+    """`H_N - H_(N - m)` of each row: the sum of 1/k over the positions k of its samples, 1/N for a single sample.
+
+    A row of mass m ends at position N (its accepted mass), counted from the most confident sample. Masses are whole
+    numbers. On numpy a row of mass at most 1 gets m / N, which is exact and fast; rows without mass get 0.
+    """
     if rows.xp is not np:
         return harmonic_difference(rows.xp, rows.accepted_mass - rows.mass, rows.accepted_mass)
     if rows.padded:
@@ -149,7 +155,8 @@ def _sele(rows: Rows) -> Array:
 def _loo(rows: Rows) -> Array:
     """Terms (m S - L) / (N - 1): a threshold at each sample, with the selective risk of the *other* samples.
 
-    The term is 0 where no other sample is accepted.
+    A row has mass m and loss L, and accepts mass N and loss S. The term is 0 where no other sample is accepted. Weights
+    are whole numbers of repetitions.
     """
     loss_of_others = rows.mass * rows.accepted_loss - rows.loss
     mass_of_others = rows.accepted_mass - 1
@@ -161,7 +168,8 @@ def _loo(rows: Rows) -> Array:
 def _log(rows: Rows) -> Array:
     """Loss of each row times the mean of -ln(1 - rank / (W + 1)) over the ranks of its samples.
 
-    The rank counts from the least confident sample, so 1 - rank / (W + 1) is position / (W + 1) from the top.
+    The rank counts from the least confident sample, so 1 - rank / (W + 1) is position / (W + 1) from the top. A row of
+    mass m has the positions N - m + 1 ... N, whose logarithms add up to ln(N!) - ln((N - m)!).
     """
     xp = rows.xp
     N = rows.accepted_mass
@@ -172,15 +180,16 @@ def _log(rows: Rows) -> Array:
 def _harmonic_expected(rows: Rows) -> Array:
     """Expected `_harmonic` terms when the samples of a row are accepted one by one in random order.
 
-    The loss of a row is then accepted evenly while the accepted mass grows from N - m to N. With g = H_N - H_(N - m)
-    the term is (S - L) g + L (m - (N - m) g) / m.
+    A row has mass m and loss L, and accepts mass N and loss S. Its loss is accepted evenly while the accepted mass
+    grows from N - m to N. With g = H_N - H_(N - m) the term is (S - L) g + L (m - (N - m) g) / m; for a single sample
+    (m = 1) it is (S - L) g + L g, which avoids cancellation. Masses are whole numbers.
     """
     if has_only_single_samples(rows):
         return _harmonic(rows)
     xp = rows.xp
     mass_above = rows.accepted_mass - rows.mass
     gain = harmonic_gain(rows)
-    row_share = xp.where(rows.mass > 1, rows.mass - mass_above * gain, gain)
+    row_share = xp.where(rows.mass > 1, rows.mass - mass_above * gain, gain)  # of L / m
     row_loss_term = rows.loss * row_share / xp.where(rows.mass > 0, rows.mass, 1.0)
     return (rows.accepted_loss - rows.loss) * gain + row_loss_term
 
@@ -203,7 +212,10 @@ _TERMS: dict[str, dict[str, Callable[[Rows], Array]]] = {
 
 
 def area_terms(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
-    """What each row adds to `total_mass * AURC`; the sum over rows may be taken in pieces."""
+    """What each row adds to `total_mass * AURC`; rows may be a part of the table, so sums may be taken in pieces.
+
+    `estimator` and `ties` are names in `ESTIMATORS` and `TIES`, not checked here.
+    """
     if estimator == "2sele":
         return 2 * _TERMS[ties]["sele"](rows)
     return _TERMS[ties][estimator](rows)
@@ -252,10 +264,14 @@ def _rank_weights(n: int, estimator: str) -> np.ndarray:
 
 
 def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
-    """Weight of the sample of each rank (1 for the least confident of n) without ties."""
+    """Weight of the sample of each rank (1 for the least confident of n) without ties.
+
+    harmonic H_n - H_(n-r), loo H_(n-1) - H_(n-r), log -ln(1 - r/(n+1)), sele r/n, 2sele 2r/n. `rank` and `n` are whole
+    numbers held as floats, and broadcast.
+    """
     above = n - rank  # samples strictly more confident
     if estimator == "harmonic":
-        return np.asarray(harmonic_difference(np, above, n + 0 * above))
+        return np.asarray(harmonic_difference(np, above, n + 0 * above))  # n in the shape of the ranks
     if estimator == "loo":
         return np.asarray(harmonic_difference(np, above, n - 1 + 0 * above))
     if estimator == "log":
@@ -269,9 +285,13 @@ def _sum_at_and_below(values: Array, xp: Namespace) -> Array:
 
 
 def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
-    """The weight of each sample of a row, such that AURC is the mean of the losses with these weights.
+    """The estimator's weight of a sample in each row, such that AURC is the mean of the losses with these weights.
 
-    With ties="expected" the rows may be a part of a longer table: thresholds below them are added by `total_mass`.
+    A row of mass m ends at the accepted mass N; W is the total mass. The weight of a sample is a sum over the
+    thresholds that accept it, which are those at its row and at all rows below: of m / N (harmonic), of m / (N - 1)
+    without the sample itself (loo), of m / W (sele); for log it is -ln of its position over W + 1. With
+    ties="expected", and for log always, it is the mean over the positions in the row. With ties="expected" the rows
+    may be a part of a longer table: thresholds below them are added by means of `total_mass`.
     """
     xp = rows.xp
     if estimator == "2sele":
@@ -297,9 +317,10 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
 
 
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
-    """Sum of m / N over the row of a sample and all rows below it.
+    """For a sample in each row: the sum of m / N over its row and all rows below it, to the end of the table.
 
-    For "loo" the sample itself is left out: the sum of m / (N - 1), less 1 / (N - 1) of the sample's row.
+    m is the mass of a row and N the mass accepted there. For "loo" the sample itself is left out: the sum of
+    m / (N - 1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0 count as 0.
     """
     xp = rows.xp
     if estimator == "loo":
@@ -317,7 +338,11 @@ def _threshold_weights(rows: Rows, estimator: str) -> Array:
 def sample_weights(
     xp: Namespace, confidence: Array, weight: Array | None, estimator: str, ties: str
 ) -> Array:
-    """The estimator's weight of each sample along the last axis, in the order of `confidence`."""
+    """Compute the estimator's weight of each sample along the last axis, in the order of `confidence`.
+
+    AURC is the mean of the losses with these weights, times the samples' own `weight` (None: all 1). Samples of equal
+    confidence get the same weight. Works with every array library, on the device of the arrays.
+    """
     wide = float_dtype(xp)
     n = confidence.shape[-1]
     order = xp.argsort(confidence, axis=-1, descending=True, stable=True)
@@ -347,20 +372,24 @@ def sample_weights(
 def area_of_samples(
     loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, estimator: str, ties: str
 ) -> np.ndarray | float:
-    """AURC of samples along the last axis, in any order."""
+    """AURC of samples along the last axis, in any order: a float, or an array of the shape of the leading axes.
+
+    `weight` None means 1 for all. `estimator` and `ties` are names in `ESTIMATORS` and `TIES`. Nothing is checked.
+    """
     if loss.ndim > 1:
         return _batch_area(loss, confidence, weight, estimator, ties)
     samples = read_by_confidence(loss, confidence, weight)
-    pieces = iterate_rows(samples, needs_row_loss(estimator, ties))
+    pieces = iterate_rows(samples, with_loss=needs_row_loss(estimator, ties))
     return math.fsum(float(np.sum(area_terms(rows, estimator, ties))) for rows in pieces) / samples.total_mass
 
 
 def _batch_area(
     loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, estimator: str, ties: str
 ) -> np.ndarray:
-    """AURC of every line of samples, an array of the shape of the leading axes.
+    """AURC of every line of samples (the last axis), an array of the shape of the leading axes.
 
-    Packed losses are sorted line by line and multiplied by the weights of their ranks; ties are corrected afterwards.
+    Losses that can be packed with their confidences are sorted line by line and multiplied by the weights of their
+    ranks; ties are corrected afterwards. Other losses, and all with weights, go through rows.
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
@@ -372,6 +401,7 @@ def _batch_area(
     most_confident_first = np.ascontiguousarray(rank_weights(n, estimator)[::-1])
 
     def compute_lines(start: int, stop: int) -> np.ndarray:
+        """AURC of the lines start, ..., stop - 1, whose keys are sorted in place and then overwritten."""
         sort_lines(lines[start:stop])
         sorted_loss = unpack_loss(lines[start:stop])
         keys = lines[start:stop].reshape(-1)
@@ -394,8 +424,9 @@ def _tie_correction(
 ) -> np.ndarray:
     """What to add to each line's sum of terms because of ties: terms of tied rows, less those of their samples.
 
-    `sorted_loss` has one line of n losses per data set, most confident first; `equals_next` marks the samples that have
-    the same confidence as the next sample of their line.
+    `sorted_loss` has one line of n losses per data set, most confident first: bytes for a 0/1 loss, or floats.
+    `equals_next` marks the samples that have the same confidence as the next sample of their line; at least one does,
+    and never the last of a line. Returns one number per line.
     """
     line_count, n = sorted_loss.shape
     is_tied = equals_next.copy()
@@ -440,21 +471,22 @@ def _tie_correction(
 
 
 def oracle_rows(xp: Namespace, loss: Array, weight: Array | None) -> Rows:
-    """Rows of samples ordered by loss, smallest on top, and by weight among equal losses.
+    """Make rows of samples ordered by loss along the last axis, smallest on top, and by weight among equal losses.
 
-    The order of the input does not matter.
+    This is how the best possible confidence orders them. Each sample is a row of its own. The order of the input does
+    not matter. `weight` None means 1 for all.
     """
     wide = float_dtype(xp)
     loss = xp.astype(loss, wide)
-    every_sample = xp.ones_like(loss, dtype=xp.bool)
+    is_row_end = xp.ones_like(loss, dtype=xp.bool)  # every sample is a row
     if weight is None:
-        return rows_from_sorted(xp, xp.sort(loss, axis=-1), every_sample)
+        return rows_from_sorted(xp, xp.sort(loss, axis=-1), is_row_end)
     weight = xp.astype(weight, wide)
     for column in ("weight", "loss"):  # stable sorts: the last key sorted by is the leading one
         order = xp.argsort(weight if column == "weight" else loss, axis=-1, stable=True)
         loss = xp.take_along_axis(loss, order, axis=-1)
         weight = xp.take_along_axis(weight, order, axis=-1)
-    return rows_from_sorted(xp, loss, every_sample, weight)
+    return rows_from_sorted(xp, loss, is_row_end, weight)
 
 
 def oracle_area(xp: Namespace, loss: Array, weight: Array | None, estimator: str = "harmonic") -> Array:
@@ -464,11 +496,12 @@ def oracle_area(xp: Namespace, loss: Array, weight: Array | None, estimator: str
     return area(rows, estimator, "expected" if has_whole_weights else "threshold")
 
 
-def remove_offset(loss: np.ndarray) -> np.ndarray:
-    """Subtract the smallest loss along the last axis, if it is larger than the range of the losses.
+def subtract_large_offset(loss: np.ndarray) -> np.ndarray:
+    """Subtract the smallest loss of each line (the last axis) where its size exceeds the range of the line's losses.
 
-    Harmonic weights have mean 1, so an offset adds the same to an area, to its oracle and to the risk; it would only
-    take digits from their differences.
+    For differences of areas only: harmonic weights have mean 1, so an offset adds the same to an area, to its oracle
+    and to the risk, and would only take digits from their differences. Returns `loss` itself if nothing is subtracted,
+    otherwise a new float64 array.
     """
     if loss.dtype == bool:
         return loss
@@ -480,9 +513,9 @@ def remove_offset(loss: np.ndarray) -> np.ndarray:
 
 
 def zero_one_oracle_rows(errors: float, n: float) -> Rows:
-    """The two rows of the best ordering of a 0/1 loss: all right samples on top, all errors below.
+    """The two rows of the best ordering of a 0/1 loss: all right samples on top, all `errors` errors of `n` below.
 
-    Read them with ties="expected".
+    Areas must be taken with ties="expected", since the samples of a row are not tied. A row may have no mass.
     """
     mass = np.asarray([n - errors, errors])
     loss = np.asarray([0.0, errors])
@@ -532,7 +565,10 @@ def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, esti
 
     `A[..., i, j]` says whether sample i is accepted at the threshold of sample j: booleans (ties are accepted
     together) or numbers between 0 and 1. `mass` holds the weights w_i (None: all 1; "loo" and "log" allow only 0 and
-    1), `total` their sum, shape (..., 1).
+    1), `total` their sum W, shape (..., 1).
+
+    With N_j = sum_i w_i A_ij: harmonic sum_j w_j A_ij / N_j; sele sum_j w_j A_ij / W; loo the sum of A_ij / (N_j - 1)
+    over j other than i; log -ln(1 - r / (W + 1)) for rank r. A quotient counts as 0 where its denominator is 0.
     """
     if estimator in ("sele", "2sele"):
         weights = _sum_pairs(xp, A, mass, axis=-1) / total
@@ -542,7 +578,7 @@ def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, esti
     accepted_mass = _sum_pairs(xp, A, mass, axis=-2)
     sample_mass = 1.0 if mass is None else mass
     if estimator == "loo":
-        accepted_mass = accepted_mass - sample_mass
+        accepted_mass = accepted_mass - sample_mass  # N_j without sample j
     is_positive = accepted_mass > 0
     share = xp.where(is_positive, sample_mass / xp.where(is_positive, accepted_mass, 1.0), 0.0)
     weights = _sum_pairs(xp, A, share, axis=-1)
@@ -552,7 +588,9 @@ def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, esti
 def _log_weights(xp: Namespace, A: Array, mass: Array | None, total: Array) -> Array:
     """-ln(1 - r / (W + 1)) for rank r, averaged over the ranks that samples of equal confidence share.
 
-    Arguments as in `pair_weights`. With a soft A the rank is the soft sum, and nothing is shared.
+    `A[..., i, j]` says whether sample i is accepted at the threshold of sample j. `mass` is 0 or 1 for each sample
+    (None: all 1), `total` is W, their sum, shape (..., 1). If A holds numbers instead of booleans, the rank r_i is the
+    sum of mass_j A_ij, and nothing is shared. A sample that no threshold accepts has weight 0.
     """
     if A.dtype != xp.bool:
         return -xp.log1p(-_sum_pairs(xp, A, mass, axis=-1) / (total + 1))

@@ -39,7 +39,10 @@ class Draw(NamedTuple):
 
 
 class Resampler:
-    """Sorted samples from which replicates are drawn.
+    """Sorted samples from which replicates are drawn, each as large as the data set.
+
+    What is drawn are units: samples, or clusters, or, where few distinct pairs of confidence and loss occur, how often
+    each pair occurs. "Idle" samples are those that abstained.
 
     Parameters
     ----------
@@ -49,7 +52,7 @@ class Resampler:
         Weights of samples that abstained. They are drawn and count in the total mass, but belong to no row.
     clusters, strata : ndarray of int, shape (n + m,), optional
         Numbers from 0; the abstained samples come last. Whole clusters are drawn, and from each stratum as many units
-        as it has.
+        as it has. All samples of a cluster must lie in one stratum.
     """
 
     def __init__(
@@ -65,22 +68,24 @@ class Resampler:
         self.loss = loss[order].astype(np.float64)
         self.confidence = confidence[order]
         self.weight = None if weight is None else weight[order].astype(np.float64)
-        self.idle_weight = idle_weight if weight is not None else None
+        self.idle_weight = idle_weight if weight is not None else None  # without weights, a count is enough
         idle_count = 0 if idle_weight is None else len(idle_weight)
         order_with_idle = np.concatenate([order, np.arange(len(order), len(order) + idle_count)])
         self.clusters = None if clusters is None else clusters[order_with_idle]
         self.strata = None if strata is None else strata[order_with_idle]
         self.n = len(order_with_idle)
-        self.repeats: np.ndarray | None = None
+        self.repeats: np.ndarray | None = None  # how often each pair occurs, if pairs are drawn
         if weight is None and clusters is None and strata is None:
             self._draw_pairs_if_few(idle_count)
         self.row_starts = np.flatnonzero(sorting.mark_run_starts(self.confidence))
-        self._loss_order: np.ndarray | None = None
+        self._loss_order: np.ndarray | None = None  # computed when first needed
 
     def _draw_pairs_if_few(self, idle_count: int) -> None:
-        """Replace samples by their distinct pairs of confidence and loss, if these are few.
+        """Replace the samples by their distinct pairs of confidence and loss, if these are few.
 
-        `repeats` is then how often each pair occurs, with the number of abstained samples at the end if there are any.
+        Sets `confidence` and `loss` to those of the pairs, most confident first, and `repeats` to how often each pair
+        occurs, with the number `idle_count` of abstained samples at the end if there are any. Otherwise changes
+        nothing. Only for samples without weights, clusters and strata.
         """
         order = np.lexsort((self.loss, -self.confidence))
         confidence = self.confidence[order]
@@ -109,7 +114,11 @@ class Resampler:
         return self.tabulate(self.counts(rng, size))
 
     def tabulate(self, counts: np.ndarray) -> Draw:
-        """Replicates in which unit k (in sorted order, abstained samples last) occurs `counts[:, k]` times."""
+        """Make replicates in which sample (or pair) k occurs `counts[:, k]` times.
+
+        `counts` has shape (replicates, `width`): first the answered samples, most confident first, then the abstained
+        ones (or, where pairs are drawn, their number).
+        """
         answered_counts = counts[:, : len(self.loss)]
         idle_counts = counts[:, len(self.loss) :]
         if self.weight is None:
@@ -126,7 +135,11 @@ class Resampler:
         return Draw(rows=rows, total=total, by_loss=lambda: self._rows_by_loss(mass))
 
     def counts(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """How often each unit is drawn, in sorted order with abstained samples last, shape (size, width)."""
+        """Draw how often each sample (or pair) occurs in each of `size` replicates, shape (size, width).
+
+        Answered samples come first, most confident first, abstained ones last. All samples of a cluster get the count
+        of their cluster.
+        """
         if self.repeats is not None:
             return rng.multinomial(self.n, self.repeats / self.n, size=size)
         if self.clusters is None:
@@ -139,24 +152,30 @@ class Resampler:
         return _draw_counts(rng, cluster_count, size, stratum_of_cluster)[:, self.clusters]
 
     def _rows_by_loss(self, mass: np.ndarray) -> Rows:
-        """Rows of replicates ordered by loss, smallest first; `mass` has shape (replicates, samples)."""
+        """Make the rows of replicates ordered by loss, smallest first, as the best possible confidence orders them.
+
+        `mass` is the mass of each answered sample in each replicate, shape (replicates, samples). Samples of equal loss
+        share a row if their weights are whole numbers.
+        """
         if self._loss_order is None:
-            # among equal losses by weight, as the oracle orders them
+            # among equal losses by weight, as `oracle_rows` orders them
             keys = (self.loss,) if self.weight is None else (self.weight, self.loss)
             self._loss_order = np.lexsort(keys)
         loss = self.loss[self._loss_order]
         has_whole_weights = self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
         if has_whole_weights:
             row_starts = np.flatnonzero(sorting.mark_run_starts(loss))
-        else:  # as in the oracle, samples of equal loss are not grouped
+        else:  # as in `oracle_rows`, samples of equal loss are not grouped
             row_starts = np.arange(len(loss))
         return _rows_of_replicates(mass[:, self._loss_order], loss, row_starts)
 
 
 def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarray) -> Rows:
-    """Rows of replicates, from the mass of each sample in each replicate, shape (replicates, samples).
+    """Make the rows of replicates from the mass of each sample in each replicate, shape (replicates, samples).
 
-    `loss` is the loss of each sample, and `row_starts` the first sample of each row.
+    `loss` is the loss of each sample, and `row_starts` the index of the first sample of each row; samples are in the
+    order of the rows. Where a replicate accepts nothing (the rows above its first sample), its accepted mass is set to
+    1, so that the risk there is 0 and needs no guard against division by 0.
     """
     row_mass = mass
     row_loss = mass * loss
@@ -167,7 +186,6 @@ def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarr
     accepted_loss = np.cumsum(row_loss, axis=1)
     total_mass = accepted_mass[:, -1:].copy()
     if not accepted_mass[:, 0].all():
-        # rows above the first sample drawn: they have neither mass nor loss, and this avoids 0 / 0
         accepted_mass[accepted_mass == 0] = 1.0
     return Rows(
         mass=row_mass,
@@ -211,7 +229,10 @@ def leave_one_out_areas(
 ) -> np.ndarray:
     """AURC without sample i, for each i in the order of the input; unit weights, at least two samples.
 
-    Rows have mass m, loss L, accepted mass N and accepted loss S, as in `Rows`.
+    Rows, one per distinct confidence and most confident first, have mass m, loss L, and accepted mass N and loss S when
+    the threshold is put at them. Without a sample of loss l, the rows above its row keep their terms, its own row has
+    m - 1, L - l, N - 1, S - l, and the rows below have N - 1 and S - l. A term is linear in (L, S), so the last ones
+    need two sums over the rows below: with (L, S) as they are, and with (0, 1), which is subtracted l times.
     """
     ranked = RankedLoss(rank_confidences(confidence), loss)
     m, L, N, S = ranked.rows[:4]
@@ -220,6 +241,7 @@ def leave_one_out_areas(
     total_mass = np.asarray([len(loss) - 1.0])
 
     def terms(m: np.ndarray, L: np.ndarray, N: np.ndarray, S: np.ndarray) -> np.ndarray:
+        """What rows with these sums add to `total_mass * AURC`, with one sample less in all."""
         rows = Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=total_mass)
         return np.asarray(area_terms(rows, estimator, ties))
 

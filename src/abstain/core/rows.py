@@ -95,9 +95,10 @@ def rows_from_blocks(mass: Array, loss_sum: Array, xp: Namespace = np) -> Rows:
 
 
 def rows_from_samples(xp: Namespace, loss: Array, confidence: Array, weight: Array | None = None) -> Rows:
-    """Rows of samples, in any order along the last axis; the rows have the shape of the samples.
+    """Make rows of samples, in any order along the last axis; the rows have the shape of the samples.
 
-    Values never leave the device. The result does not depend on the order of the samples: equal confidences are
+    A run of equal confidences becomes one row, at the place of its last sample; the other places are rows without
+    mass. Values never leave the device. The result does not depend on the order of the samples: equal confidences are
     ordered by loss before they are added up.
     """
     loss, confidence, weight = sort_samples(xp, loss, confidence, weight)
@@ -105,10 +106,11 @@ def rows_from_samples(xp: Namespace, loss: Array, confidence: Array, weight: Arr
 
 
 def rows_from_sorted(xp: Namespace, loss: Array, is_row_end: Array, weight: Array | None = None) -> Rows:
-    """Rows of samples sorted most confident first; the rows have the shape of the samples.
+    """Make rows of samples sorted most confident first along the last axis; the rows have the shape of the samples.
 
-    `is_row_end` marks the last sample of each run of equal confidences: the row of the run is put there, and the other
-    places become rows without mass. Without `weight` every sample has weight 1.
+    `loss` holds wide floats. `is_row_end` marks the last sample of each run of equal confidences, and so always the
+    last sample: the row of the run is put there, and the other places become rows without mass. Their accepted sums
+    still count up to that place. Without `weight` every sample has weight 1.
     """
     n = loss.shape[-1]
     position = xp.broadcast_to(xp.arange(1, n + 1, **device_keyword(loss)), loss.shape)
@@ -132,10 +134,10 @@ def rows_from_sorted(xp: Namespace, loss: Array, is_row_end: Array, weight: Arra
     row_loss = xp.where(is_single, weighted_loss, row_loss)
     if weight is not None:
         row_mass = xp.where(is_single, weight, row_mass)
-    no_mass = xp.zeros_like(loss)
+    zeros = xp.zeros_like(loss)
     return Rows(
-        mass=xp.where(is_row_end, row_mass, no_mass),
-        loss=xp.where(is_row_end, row_loss, no_mass),
+        mass=xp.where(is_row_end, row_mass, zeros),
+        loss=xp.where(is_row_end, row_loss, zeros),
         accepted_mass=accepted_mass,
         accepted_loss=accepted_loss,
         total_mass=accepted_mass[..., -1:],
@@ -162,7 +164,8 @@ def sort_samples(
 ) -> tuple[Array, Array, Array | None]:
     """Sort samples along the last axis, most confident first, equal confidences by loss and then by weight.
 
-    Returns losses, confidences and weights in that order; losses and weights as the widest floats of the library.
+    Losses (or weights) that are booleans or integers are not sorted by, since they add up exactly in any order.
+    Returns losses, confidences and weights in the sorted order; losses and weights as the widest floats of the library.
     """
 
     def reorder(array: Array, order: Array) -> Array:
@@ -172,7 +175,7 @@ def sort_samples(
     for column in ("weight", "loss"):  # stable sorts: the last key sorted by is the leading one
         values = weight if column == "weight" else loss
         if values is None or xp.isdtype(values.dtype, ("bool", "integral")):
-            continue  # whole numbers add up exactly in any order
+            continue
         order = xp.argsort(values, axis=-1, stable=True)
         loss = reorder(loss, order)
         confidence = reorder(confidence, order)
@@ -236,7 +239,7 @@ class Blocks:
     def from_samples(
         cls, loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
     ) -> Blocks:
-        """Sort samples once and add up those of equal confidence."""
+        """Sort samples, in any order, once, and add up those of equal confidence; no weight means 1 for all."""
         order, row_stops = rank_confidences(confidence)
         ranked_loss = loss[order].astype(np.float64)
         ranked_weight = None if weight is None else weight[order].astype(np.float64)
@@ -259,7 +262,10 @@ class Blocks:
         )
 
     def merge(self, *more_blocks: Blocks) -> Blocks:
-        """The table of all samples of several tables; the order of merging changes sums only by rounding."""
+        """The table of all samples of several tables: sums of equal confidences are added up.
+
+        The tables must use the same scale of weights. The order of merging changes sums only by rounding.
+        """
         tables = (self, *more_blocks)
         confidence = np.concatenate([table.confidence for table in tables])
         order = np.argsort(confidence, kind="stable")
@@ -273,11 +279,16 @@ class Blocks:
         return Blocks(confidence=distinct, **sums)
 
     def in_units(self) -> Blocks:
-        """The table with weights divided by a unit: the common weight if all are equal, else a power of two."""
+        """The table with all weights divided by one number, the unit.
+
+        The unit is the common weight if all weights are equal (except for rounding), so that they become exactly 1;
+        otherwise the largest power of two that is not above the root of the largest `w2`. The table is not empty.
+        """
         mean_weight = self.mass / self.count
-        rows_agree = np.allclose(mean_weight, mean_weight[0], rtol=SUM_ROUNDING, atol=0)
+        blocks_agree = np.allclose(mean_weight, mean_weight[0], rtol=SUM_ROUNDING, atol=0)
+        # no variance of the weights within any block
         samples_agree = np.allclose(self.w2 * self.count, self.mass**2, rtol=SUM_ROUNDING, atol=0)
-        all_equal = rows_agree and samples_agree
+        all_equal = blocks_agree and samples_agree
         largest = float(np.sqrt(self.w2.max()))
         unit = float(mean_weight[0]) if all_equal else 2.0 ** math.floor(math.log2(largest))
         if unit == 1:
@@ -355,7 +366,11 @@ def rank_confidences(confidence: np.ndarray, order: np.ndarray | None = None) ->
 
 
 def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> SampleReader:
-    """Sort samples, most confident first: losses packed into the keys if they fit, otherwise indices."""
+    """Sort samples, given in any order, and return a reader that reads them most confident first.
+
+    Unweighted 0/1 or float32 losses are packed into the sorted keys if they fit; otherwise indices are sorted. Sums of
+    what is read do not depend on the order of the input, except for rounding of weighted or float64 losses.
+    """
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
         return _read_by_index(loss, confidence, weight)
@@ -376,13 +391,17 @@ def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndar
 
 
 def _read_by_index(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> SampleReader:
-    """Sort the indices of samples, most confident first; sums of float32 losses do not depend on the input order."""
+    """Sort the indices of samples, and return a reader that reads them most confident first.
+
+    Without weights, float32 losses of equal confidence are read by ascending bits, so that their sum does not depend on
+    the order of the input.
+    """
     ranking = rank_confidences(confidence)
     reader = read_along_ranking(ranking, loss, weight)
     has_ties = len(ranking.row_stops) < len(loss)
     if weight is not None or loss.dtype != np.float32 or not has_ties:
         return reader
-    # order the losses within each row, so that their sum does not depend on the order of the input
+    # keys of row number and loss: sorting them orders the losses within each row
     rows = np.arange(len(ranking.row_stops), dtype=np.uint64)
     row_of_sample = np.repeat(rows, diff_from(ranking.row_stops, 0))
     loss_bits = loss[ranking.order].view(np.uint32)
@@ -393,7 +412,11 @@ def _read_by_index(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray 
 def read_along_ranking(
     ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool = False
 ) -> SampleReader:
-    """Read samples along a known ranking; unweighted 0/1 losses as bytes, which add up exactly and fast."""
+    """Return a reader of samples along a known ranking of their confidences.
+
+    `loss` and `weight` are in the order of the input; no weight means 1 for all. `zero_one` says that all losses are 0
+    or 1: without weights they are then read as bytes, which add up exactly and fast. Other losses are read as float64.
+    """
     order, row_stops = ranking
     loss_dtype = np.uint8 if zero_one and weight is None else np.float64
     read_weight: ReadSlice | None = None
@@ -404,7 +427,7 @@ def read_along_ranking(
 
     def read_row_ends(start: int, stop: int) -> np.ndarray:
         first, last = np.searchsorted(row_stops, (start, stop), "right")
-        return np.asarray(row_stops[first:last] - (start + 1))
+        return np.asarray(row_stops[first:last] - (start + 1))  # a row ends one sample before its stop
 
     return SampleReader(
         sample_count=len(order),
@@ -423,24 +446,26 @@ def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[tuple[int, i
     """
     start = 0
     while start < samples.sample_count:
-        # look for row ends in [seen, stop); a row that is longer than a piece makes the window grow
-        seen = start
+        # look for row ends in [searched, stop); a row that is longer than a piece makes the window grow
+        searched = start
         stop = min(start + size, samples.sample_count)
-        row_ends = samples.read_row_ends(seen, stop)
-        while not len(row_ends):
-            seen = stop
+        row_ends = samples.read_row_ends(searched, stop)
+        while not len(row_ends):  # ends: the last sample always ends a row
+            searched = stop
             stop = min(start + 8 * (stop - start), samples.sample_count)
-            row_ends = samples.read_row_ends(seen, stop)
-        row_ends += seen - start
+            row_ends = samples.read_row_ends(searched, stop)
+        row_ends += searched - start  # counted from `start`
         piece_stop = start + int(row_ends[-1]) + 1
         yield start, piece_stop, row_ends
         start = piece_stop
 
 
 def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
-    """Rows of ranked samples, most confident first, in pieces of about `size` samples, which stay in cache.
+    """Yield the rows of ranked samples, most confident first, in pieces of about `size` samples, which stay in cache.
 
-    Accepted sums are counted from the top of the whole data set. With `with_loss=False` the field `loss` may be None.
+    Accepted sums are counted from the top of the whole data set, and `total_mass` is that of the whole data set. With
+    `with_loss=False` the field `loss` may be None, which saves time where a formula does not read it. Losses read as
+    uint8 are 0/1 losses without weights: their sums are exact.
     """
     total_mass = np.asarray([samples.total_mass])
     mass_above = 0.0
@@ -535,6 +560,7 @@ def sum_powers_by_row(
         return [row_sum(product) for product in products]
 
     if w is None:
+        # without weights all powers of w are 1: the same sums of l^0, l^1, ... serve all three groups
         loss_powers = sum_loss_powers(l, 3 if fourths else 1)  # of l, l^2, ...
         sums = [diff_from(row_stops, 0).astype(np.float64), *loss_powers]
         return [*sums[:2], *sums[:3], *(sums if fourths else ())]
@@ -563,7 +589,10 @@ def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray
 
 
 def _batch_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Rows:
-    """Rows of a batch of samples, in arrays of the samples' shape."""
+    """Make rows of a batch of samples, in any order along the last axis, in arrays of the samples' shape.
+
+    A run of equal confidences becomes one row at the place of its last sample; the other places have no mass.
+    """
     import array_api_compat.numpy as xp
 
     packed = pack_loss(loss, confidence) if weight is None else None

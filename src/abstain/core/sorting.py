@@ -39,10 +39,12 @@ def mark_run_starts(values: np.ndarray) -> np.ndarray:
 
 
 def mark_run_ends_between(sorted_keys: np.ndarray, payload_bits: int, start: int, stop: int) -> np.ndarray:
-    """`mark_run_ends` for the places start, ..., stop - 1 of sorted keys, whose lowest `payload_bits` are ignored.
+    """Mask for the places start, ..., stop - 1 of sorted keys: is this the last key of a run of equal keys?
 
-    A run that goes on beyond `stop` does not end here; one that ends with the whole array does.
+    The lowest `payload_bits` bits of the keys are ignored. A run that goes on beyond `stop` does not end here; one that
+    ends with the whole array does. Requires 0 <= start < stop <= len(sorted_keys).
     """
+    # one key more than the range has, if there is one, to compare the last with
     heads = sorted_keys[start : min(stop + 1, len(sorted_keys))]
     if payload_bits:
         heads = heads >> sorted_keys.dtype.type(payload_bits)
@@ -86,7 +88,11 @@ def numpy_sorts_slowly() -> bool:
 
 
 def sort_by_digits(keys: np.ndarray) -> np.ndarray:
-    """Return the sorted keys in a new array; `keys` is overwritten."""
+    """Sort a vector of unsigned keys, not empty, ascending into a new array; `keys` is overwritten.
+
+    The keys of each chunk are brought into the order of their groups (ranges of values); then each group is collected
+    from all chunks into its part of the result, and sorted there. Runs in threads.
+    """
     shift, group_of_prefix = _plan_groups(keys)
     chunks = [keys[start : start + _KEYS_PER_CHUNK] for start in range(0, len(keys), _KEYS_PER_CHUNK)]
     # group g of chunk c lies in chunks[c][group_bounds[c, g] : group_bounds[c, g + 1]]
@@ -118,8 +124,8 @@ def sort_by_digits(keys: np.ndarray) -> np.ndarray:
 def _plan_groups(keys: np.ndarray) -> tuple[np.unsignedinteger, np.ndarray]:
     """Divide the range of the keys into groups of about equal size.
 
-    Returns the right shift that leaves the 16 leading bits of a key, and the group number (uint8, non-decreasing) of
-    each value of those bits, estimated from a regular sample of the keys.
+    Returns the right shift that leaves the 16 leading bits of a key (leading in the largest key), and the group number
+    (uint8, non-decreasing) of each value of those bits, from the distribution of every k-th key.
     """
     bits = max(1, int(keys.max()).bit_length())
     shift = keys.dtype.type(max(0, bits - _DIGIT_BITS))
@@ -131,7 +137,11 @@ def _plan_groups(keys: np.ndarray) -> tuple[np.unsignedinteger, np.ndarray]:
 
 
 def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
-    """Sort the keys of several arrays together into `out`, which has room for exactly these."""
+    """Sort the keys of several arrays together, ascending, into `out`, whose length is the sum of theirs.
+
+    `out` may be the only part. Sorts by 16-bit digits of the distance to the smallest key, the lowest digit first,
+    since numpy sorts 16-bit integers fast. Groups of more than 2^21 keys are left to numpy's sort.
+    """
     if not len(out):
         return
     np.concatenate(parts, out=out)
@@ -185,9 +195,10 @@ def thread_count() -> int:
 
 
 def map_in_threads(work: Callable[[int, int], Result], n: int, step: int, width: int = 1) -> list[Result]:
-    """Call `work(start, stop)` for consecutive pieces of 0 ... n, `step` long; return the results in order.
+    """Call `work(start, stop)` for consecutive pieces of range(n), each of `step` items; return the results in order.
 
-    Threads are used when there is enough to do, which is n times `width` (elements per item) elements.
+    `width` is the number of elements per item. Threads are used from about a million elements (n times `width`) on; if
+    a call raises, so does this function.
     """
     pieces = [(start, min(start + step, n)) for start in range(0, n, step)]
     if n * width < PARALLEL_FROM or thread_count() == 1 or len(pieces) == 1:
@@ -197,23 +208,26 @@ def map_in_threads(work: Callable[[int, int], Result], n: int, step: int, width:
 
 
 def _run_for_each(work: Callable[[int], None], count: int) -> None:
-    """Call `work(0)` ... `work(count - 1)` in threads, each of which takes a few stretches of numbers."""
+    """Call `work(0)` ... `work(count - 1)` in threads, each of which takes several numbers at a time."""
 
-    def run_stretch(first: int, stop: int) -> None:
+    def run_range(first: int, stop: int) -> None:
         for number in range(first, stop):
             work(number)
 
-    map_in_threads(run_stretch, count, -(-count // (4 * thread_count())), PARALLEL_FROM)
+    numbers_at_a_time = -(-count // (4 * thread_count()))
+    # width=PARALLEL_FROM: use threads however few numbers there are
+    map_in_threads(run_range, count, numbers_at_a_time, width=PARALLEL_FROM)
 
 
 def sort_in_place(keys: np.ndarray) -> np.ndarray:
-    """Sort unsigned keys along the last axis, with threads if they are many.
+    """Sort unsigned keys, ascending along the last axis, with threads if they are many.
 
-    Returns the sorted keys: `keys` itself, or for long vectors a new array (`keys` is then overwritten).
+    Returns the sorted keys: `keys` itself, or for long vectors a new array (`keys` may then be overwritten). So always
+    use the result, and not `keys`.
     """
     threads = thread_count()
     if keys.ndim > 1:
-        lines = keys.reshape(-1, keys.shape[-1])
+        lines = keys.reshape(-1, keys.shape[-1])  # a view, since keys are contiguous
         step = max(1, -(-len(lines) // (4 * threads)))
         map_in_threads(lambda start, stop: sort_lines(lines[start:stop]), len(lines), step, lines.shape[-1])
         return keys
@@ -235,12 +249,16 @@ def sort_lines(keys: np.ndarray) -> None:
 
 
 def _sort_by_ranges(keys: np.ndarray, threads: int) -> np.ndarray:
-    """Sort a vector into a new array: each thread copies out and sorts the keys of one range of values."""
+    """Sort a vector ascending into a new array: each thread copies out and sorts the keys of one range of values.
+
+    The ranges hold about equally many of every k-th key. `keys` is not changed.
+    """
     thinned_keys = np.sort(keys[:: max(1, len(keys) // 4096)])
     cuts = np.unique(thinned_keys[[len(thinned_keys) * part // threads for part in range(1, threads)]])
-    bounds = [None, *cuts.tolist(), None]
+    bounds = [None, *cuts.tolist(), None]  # None: no bound
 
     def mark_members(low: int | None, high: int | None) -> np.ndarray:
+        """Mask of the keys in [low, high)."""
         if low is None:
             return np.asarray(keys < high)
         if high is None:
@@ -253,6 +271,7 @@ def _sort_by_ranges(keys: np.ndarray, threads: int) -> np.ndarray:
         result = np.empty_like(keys)
 
         def copy_and_sort(part: int) -> None:
+            """Copy the keys of one range into its part of the result, and sort them there."""
             part_keys = result[starts[part] : starts[part + 1]]
             copied = 0
             for start in range(0, len(keys), 16 * CHUNK):  # in pieces: compress needs an index for every key
@@ -331,10 +350,11 @@ class Packing:
     def pack(
         self, payload_bits: int, payload: Callable[[int, int], np.ndarray], dropped_bits: int = 0
     ) -> np.ndarray:
-        """Keys, of the shape of the confidences, whose lowest `payload_bits` hold `payload(start, stop)`.
+        """Return keys, of the shape of the confidences, whose lowest `payload_bits` bits hold a payload.
 
-        `payload` is called for pieces of the flattened confidences. The `dropped_bits` lowest bits of the confidences
-        are left out to make room; all other bits and the payload must fit into 64 bits.
+        `payload(start, stop)` returns the payloads of these places of the flattened confidences, as unsigned integers
+        below 2**payload_bits; it is called in threads. The `dropped_bits` lowest bits of the confidences are left out
+        to make room; `span_bits - dropped_bits + payload_bits` must be at most 64. Keys are uint32 where 32 bits do.
         """
         dtype = np.uint32 if self.span_bits + payload_bits <= 32 else np.uint64
         flat = self.confidence.reshape(-1)
@@ -371,11 +391,15 @@ def argsort_descending(confidence: np.ndarray) -> np.ndarray:
 
 
 def argsort_descending_with_keys(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`argsort_descending`, and one number per sample in that order, equal exactly for equal confidences."""
+    """Sort a vector of confidences, most confident first, equal ones in order of appearance.
+
+    Returns the indices in that order, and one number per sample in that order, equal exactly for equal confidences:
+    packed keys, ascending, or the confidences themselves, descending. Confidences must not be NaN or -infinity.
+    """
     packing = Packing(confidence)
     n = len(confidence)
     index_bits = max(1, (n - 1).bit_length())
-    dropped_bits = max(0, packing.span_bits + index_bits - 64)
+    dropped_bits = max(0, packing.span_bits + index_bits - 64)  # low bits of the confidences that do not fit
 
     def index(start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop, dtype=np.uint32)
@@ -408,7 +432,7 @@ def is_zero_one(loss: np.ndarray) -> bool:
 
 
 def error_size(loss: np.ndarray) -> float | None:
-    """The size c of an error if every loss is 0 or c > 0 and both occur; 1 for 0/1 losses; None for other losses.
+    """The size c of an error if every loss is 0 or c > 0 and both occur; 1.0 for 0/1 losses; None for other losses.
 
     Such losses are c times 0/1 losses. Losses that are all equal are not enough: they need not be errors. Rounding is
     allowed for, as in a cost of 0.3 computed as 0.1 * 3.
@@ -445,7 +469,12 @@ class PackedLoss(NamedTuple):
 
 
 def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> PackedLoss | None:
-    """Pack losses with their confidences; None if they do not fit into 64 bits."""
+    """Pack each loss below its confidence in one unsigned key; None if that is not possible.
+
+    Possible for 0/1 losses and for float32 losses, if the distinct confidences leave 1 or 32 of 64 bits free. `loss`
+    and `confidence` have the same shape. Sorting the keys ascending ranks samples most confident first, equal
+    confidences by the bits of the loss.
+    """
     packing = Packing(confidence)
     if packing.fits(1) and is_zero_one(loss):
         flat = loss.reshape(-1)
@@ -511,9 +540,11 @@ class RankedSamples(NamedTuple):
         return len(self.sorted_keys)
 
     def cut(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each rank: how many samples lie above `tau`, and the smallest float that accepts exactly these.
+        """For each rank k: how many samples a cut there accepts, and the smallest threshold that accepts exactly these.
 
-        At rank n every sample is accepted, whatever its confidence: the float is -infinity.
+        Accepted are the samples strictly above `tau`, the (k+1)-th largest confidence: at most k. The threshold is the
+        float after `tau`; a sample is accepted if its confidence is at least that. At rank n (or above) every sample is
+        accepted, whatever its confidence: the threshold is -infinity.
         """
         first_rejected = np.minimum(ranks, self.n - 1)
         tau_keys = self.sorted_keys[first_rejected]
@@ -534,7 +565,11 @@ class RankedSamples(NamedTuple):
 
 
 def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> RankedSamples:
-    """Sort samples once. A 0/1 loss or a float32 loss without weights is packed with the confidence."""
+    """Sort samples, given in any order, most confident first, and add up their losses and weights from the top.
+
+    Unweighted 0/1 or float32 losses are packed with the confidence and sorted with it, which is faster than sorting
+    indices. Sums of 0/1 losses are then exact integers. No weight means 1 for all.
+    """
     packed = pack_loss(loss, confidence) if weight is None else None
     decode_keys: Callable[[np.ndarray], np.ndarray]
     if packed is not None:
@@ -546,7 +581,7 @@ def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | 
         sorted_weight = None
     else:
         order = argsort_descending(confidence)
-        sorted_keys = -confidence[order]
+        sorted_keys = -confidence[order]  # ascending, as packed keys are
         sorted_loss = loss[order].astype(np.float64)
         zero_one = is_zero_one(loss)
         decode_keys = np.negative

@@ -20,7 +20,7 @@ from abstain.engines.read import Fields
 from abstain.evaluation.comparison import Competitor, assemble_comparison
 from abstain.evaluation.results import Comparison
 from abstain.inference import evidence
-from abstain.inference.differences import Side, centres_of, side_of_spread
+from abstain.inference.differences import Side, centres_without_rounding, side_from_spread
 from abstain.inference.limits import Joint
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
@@ -125,7 +125,7 @@ class PairComparison:
         zero_one = first.total.zero_one and second.total.zero_one
         negative = first.total.negative or second.total.negative
         self.scale = pair.metric.scale_for(zero_one, negative)
-        centres = centres_of(self.sides)
+        centres = centres_without_rounding(self.sides)
         used_scale = self.scale if bool(np.all(self.scale.holds(centres))) else Scale("normal")
         first_rate, second_rate = used_scale.rate(centres)
         self.rates = (float(first_rate), float(second_rate))
@@ -159,4 +159,4 @@ def _side(answer: Answer, metric: Metric) -> Side:
     """One model of a comparison; its influences are only known through the joint sums."""
     spread = evidence.spread_from_evidence(metric, answer.evidence[0])
     sample = evidence.summarise_sample(answer.total.in_error_units())
-    return side_of_spread(metric, spread, sample, pulls=np.empty(0))
+    return side_from_spread(metric, spread, sample, effects=np.empty(0))

@@ -21,7 +21,13 @@ from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
 from abstain.evaluation.vectors import flat, read_model
-from abstain.inference.differences import Side, Tests, compared, side_of, with_one_error_size
+from abstain.inference.differences import (
+    Side,
+    Tests,
+    compare_sides,
+    convert_to_one_error_size,
+    side_from_units,
+)
 from abstain.inference.limits import Joint, make_interval
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import Units, gather, spread_by_sample, summarise_units
@@ -230,7 +236,7 @@ def _gather_contestants(
             titles.append(title)
             checked.append(units)
     contestants: dict[str, Units] = {}
-    for title, units in zip(titles, with_one_error_size("compare", checked)):
+    for title, units in zip(titles, convert_to_one_error_size("compare", checked)):
         ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
         contestants[title] = units._replace(ranked=ranked)
     if paired and len({units.n for units in contestants.values()}) > 1:
@@ -337,7 +343,7 @@ def assemble_comparison(
     sign = 1 if metric.lower_is_better else -1
     ranking = sorted(competitors, key=lambda competitor: sign * competitor.side.estimate)
     first, second = np.triu_indices(len(ranking), 1)
-    tests = compared(
+    tests = compare_sides(
         [competitor.side for competitor in ranking], first, second, scale, level, paired, joint_sums
     )
     pairs = tuple(
@@ -396,7 +402,7 @@ def _compare_units(
     units_by_name: Mapping[str, Units], metric: Metric, loss_name: str, level: float, paired: bool
 ) -> Comparison:
     """Compare checked samples in memory, and note verdicts that depend on ties and rankings worse than chance."""
-    sides = {name: side_of(units) for name, units in units_by_name.items()}
+    sides = {name: side_from_units(units) for name, units in units_by_name.items()}
     scale = _scale_of_units(metric, list(units_by_name.values()))
     competitors = [
         Competitor(
@@ -415,11 +421,11 @@ def _compare_units(
     ties_matter = [_ties_matter(units, sides[name].error) for name, units in units_by_name.items()]
     if metric == AURC and any(ties_matter):
         sides_in_random_order = [
-            side_of(units_by_name[name]._replace(metric=metric.with_options(ties="expected")))
+            side_from_units(units_by_name[name]._replace(metric=metric.with_options(ties="expected")))
             for name in comparison.names
         ]
         first, second = np.triu_indices(len(comparison.names), 1)
-        tests = compared(sides_in_random_order, first, second, scale, level, paired)
+        tests = compare_sides(sides_in_random_order, first, second, scale, level, paired)
         notes.append(_note_on_ties(comparison.pairs, tests, level))
     return replace(comparison, notes=tuple(notes))
 

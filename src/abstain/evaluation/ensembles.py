@@ -15,7 +15,7 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
 from abstain.evaluation.vectors import read_model
 from abstain.inference import influence
-from abstain.inference.differences import compared, side_of_spread
+from abstain.inference.differences import compare_sides, side_from_spread
 from abstain.inference.limits import degrees_of_freedom, make_interval
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import error_size_of, gather, measure, power_sums
@@ -180,13 +180,13 @@ def _measure_ensemble(
         averaged = make_interval(metric, averaged_spread, averaged_facts, level)
         averaged_influence = influence(metric, *averaged_vectors).values
         sides = [
-            side_of_spread(metric, spread_over_data, facts, mean_influence / n),
-            side_of_spread(metric, averaged_spread, averaged_facts, averaged_influence / n),
+            side_from_spread(metric, spread_over_data, facts, mean_influence / n),
+            side_from_spread(metric, averaged_spread, averaged_facts, averaged_influence / n),
         ]
         is_zero_one = facts.is_zero_one and averaged_facts.is_zero_one
         has_negative_loss = facts.has_negative_loss or averaged_facts.has_negative_loss
         scale = metric.scale_for(is_zero_one, has_negative_loss).times(unit)
-        test = compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired=True)
+        test = compare_sides(sides, np.asarray([0]), np.asarray([1]), scale, level, paired=True)
         gain = Interval(
             metric=metric.name,
             estimate=float(test.difference[0]),

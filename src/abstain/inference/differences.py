@@ -73,8 +73,12 @@ def paired_difference(
         One that has an influence function, see `influence`.
     level : float
         Of the interval.
-    clusters, strata, sample_weight, repetitions : optional
-        As in `interval`; one for both models, since the samples are the same.
+    clusters, strata : array, shape (n,), optional
+        Label of the cluster, and of the stratum, of each sample. Clusters are drawn as a whole.
+    sample_weight : array, shape (n,), optional
+        Weight of each sample, used for both models. Default: all 1.
+    repetitions : bool
+        True if a weight of k stands for k equal samples.
     abstained_a, abstained_b : array of bool, optional
         Samples that a model never accepts.
     **options
@@ -90,9 +94,15 @@ def paired_difference(
     >>> paired_difference(loss, sure, loss, sure).p_value
     1.0
     """
-    a = (loss_a, confidence_a, sample_weight, abstained_a, clusters, strata)
-    b = (loss_b, confidence_b, sample_weight, abstained_b, clusters, strata)
-    return _difference("paired_difference", metric, a, b, level, options, repetitions)
+    return _difference(
+        "paired_difference",
+        metric=metric,
+        columns_a=(loss_a, confidence_a, sample_weight, abstained_a, clusters, strata),
+        columns_b=(loss_b, confidence_b, sample_weight, abstained_b, clusters, strata),
+        level=level,
+        options=options,
+        repetitions=repetitions,
+    )
 
 
 def unpaired_difference(
@@ -113,7 +123,10 @@ def unpaired_difference(
     abstained_b: ArrayLike | None = None,
     **options: Any,
 ) -> Difference:
-    """Metric of A minus metric of B on two *independent* test sets; see `paired_difference`.
+    """Metric of A minus metric of B on two *independent* test sets, with its interval and p-value.
+
+    The p-value is two-sided, of "both have the same value in the population". Use `paired_difference` where both
+    models are on the same samples: it sees smaller differences.
 
     Parameters
     ----------
@@ -123,8 +136,12 @@ def unpaired_difference(
         One that has an influence function, see `influence`.
     level : float
         Of the interval.
-    clusters_a, clusters_b, sample_weight_a, sample_weight_b, repetitions : optional
-        As in `interval`, of each model.
+    clusters_a, clusters_b : array, optional
+        Label of the cluster of each sample. Clusters are drawn as a whole.
+    sample_weight_a, sample_weight_b : array, optional
+        Weight of each sample. Default: all 1.
+    repetitions : bool
+        True if a weight of k stands for k equal samples.
     abstained_a, abstained_b : array of bool, optional
         Samples that a model never accepts.
     **options
@@ -139,9 +156,16 @@ def unpaired_difference(
     >>> unpaired_difference([0, 1, 0], [3, 2, 1], [0, 1, 0], [3, 2, 1]).difference
     0.0
     """
-    a = (loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None)
-    b = (loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None)
-    return _difference("unpaired_difference", metric, a, b, level, options, repetitions)
+    no_strata = None
+    return _difference(
+        "unpaired_difference",
+        metric=metric,
+        columns_a=(loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, no_strata),
+        columns_b=(loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, no_strata),
+        level=level,
+        options=options,
+        repetitions=repetitions,
+    )
 
 
 # loss, confidence, weight, abstained, clusters and strata of one model, as `gather` takes them
@@ -150,6 +174,7 @@ Columns = tuple[Array, Array, Array | None, Array | None, Array | None, Array | 
 
 def _difference(
     name: str,
+    *,
     metric: Any,
     columns_a: Columns,
     columns_b: Columns,
@@ -157,13 +182,17 @@ def _difference(
     options: dict[str, Any],
     repetitions: bool,
 ) -> Difference:
-    """The difference of two models; `name` is the public function, which messages name.
+    """Check both models, and test the difference of their metric.
+
+    `name` is the public function that was called: error messages begin with it, and "paired_difference" means that
+    both models are on the same samples. `columns_a` and `columns_b` hold loss, confidence, weight, abstained, clusters
+    and strata, as the user passed them (None where not passed). `options` are the metric's own.
 
     Raises ShapeError if paired models have different numbers of samples, and InputError for other bad input.
     """
     level = check_fraction(name, "level", level, open_high=True)
     paired = name == "paired_difference"
-    units_a, units_b = with_one_error_size(
+    units_a, units_b = convert_to_one_error_size(
         name,
         [
             gather(name, metric, *columns_a, options=options, repetitions=repetitions),
@@ -175,12 +204,13 @@ def _difference(
             f"{name}: A and B must be the same samples, got {units_a.n} and {units_b.n} of them. "
             f"Use `unpaired_difference` for different test sets."
         )
-    sides = [side_of(units_a), side_of(units_b)]
+    sides = [side_from_units(units_a), side_from_units(units_b)]
     has_negative = bool((units_a.loss < 0).any() or (units_b.loss < 0).any())
     scale = units_a.metric.scale_for(units_a.zero_one and units_b.zero_one, has_negative)
-    if units_a.metric.scales_with_loss:
+    if units_a.metric.scales_with_loss:  # losses are in units of an error, estimates in the user's units
         scale = scale.times(units_a.error_size)
-    test = compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired)
+    # a family of one pair: side 0 minus side 1
+    test = compare_sides(sides, np.asarray([0]), np.asarray([1]), scale, level, paired)
     return Difference(
         metric=units_a.metric.name,
         difference=float(test.difference[0]),
@@ -207,15 +237,16 @@ class Side(NamedTuple):
     effective_draws : float
         Number of errors of equal weight (or of right samples, if those are fewer) with as much information.
     few : str
-        Says that these are too few for a verdict, or "".
+        A note that these are too few for a verdict; "" if they are enough.
     risk : float
         Mean loss of all samples.
     units : int
         Number of independent units.
     limits : callable
         Limits of this model alone, as a function of the level.
-    pulls : ndarray, shape (units,)
-        What each unit adds to the error of the estimate; empty where the joint sums are known.
+    effects : ndarray, shape (units,)
+        What each unit does to the estimate (weight times influence over total mass); the root of the sum of their
+        squares is `error`. Empty where the joint sums of a pair were computed elsewhere.
     """
 
     estimate: float
@@ -226,42 +257,49 @@ class Side(NamedTuple):
     risk: float
     units: int
     limits: Callable[[float], tuple[float, float]]
-    pulls: np.ndarray
+    effects: np.ndarray
 
 
-def side_of(units: Units) -> Side:
-    """The side of a model, from its checked samples."""
+def side_from_units(units: Units) -> Side:
+    """Make the side of a model from its checked samples, whose losses are in units of `units.error_size`.
+
+    Numbers of the side are in the user's units. Raises InputError if the metric has no influence function, or if there
+    is only one cluster.
+    """
     influences = influences_of_units("paired_difference", units)
-    pulls = unit_effects(influences.influence, units)
-    if units.clusters is not None:
-        pulls = pulls * math.sqrt(len(pulls) / (len(pulls) - 1))
+    effects = unit_effects(influences.influence, units)
+    if units.clusters is not None:  # unbiased variance: n - 1 instead of n clusters in the denominator
+        effects = effects * math.sqrt(len(effects) / (len(effects) - 1))
     weighted_losses = influences.rank_weights * fill_in(units, units.loss)
-    loss_shares = unit_effects(weighted_losses, units, centred=False)
+    loss_shares = unit_effects(weighted_losses, units, centred=False)  # what each unit adds to the estimate
     sum_of_squares = float(loss_shares @ loss_shares)
     effective_errors = float(np.sum(loss_shares)) ** 2 / sum_of_squares if sum_of_squares > 0 else 0.0
-    loo = leave_one_out(units)
+    leave_one_out_estimate = leave_one_out(units)  # None if the metric has none, or with weights
     sample = summarise_units(units)
     draws, note = note_on_few_draws(units.metric.rule, effective_errors, sample)
     size = units.error_size if units.metric.scales_with_loss else 1.0
-    pulls = size * pulls
+    effects = size * effects
+    centre = influences.estimate if leave_one_out_estimate is None else leave_one_out_estimate
     return Side(
         estimate=size * influences.estimate,
-        centre=size * (influences.estimate if loo is None else loo),
-        error=math.sqrt(float(pulls @ pulls)),
+        centre=size * centre,
+        error=math.sqrt(float(effects @ effects)),
         effective_draws=draws,
         few=note,
         risk=size * sample.risk,
         units=sample.unit_count,
         limits=lambda level: limits_of_units(units, level),
-        pulls=pulls,
+        effects=effects,
     )
 
 
-def side_of_spread(metric: Metric, spread: EstimateSpread, sample: SampleSummary, pulls: np.ndarray) -> Side:
-    """The side of a model whose sums are known already.
+def side_from_spread(
+    metric: Metric, spread: EstimateSpread, sample: SampleSummary, effects: np.ndarray
+) -> Side:
+    """Make the side of a model whose estimate, spread and sample summary are known already, in units of an error.
 
-    `pulls` holds what each independent unit does to the estimate, in the user's units; it may be empty where the
-    joint sums of the pair are known too.
+    `effects` holds what each independent unit does to the estimate, in the user's units. It may be empty if
+    `compare_sides` is called with `known_sums`. Numbers of the side are in the user's units.
     """
     draws, note = note_on_few_draws(metric.rule, spread.effective_errors, sample)
     size = sample.error_size if metric.scales_with_loss else 1.0
@@ -279,16 +317,19 @@ def side_of_spread(metric: Metric, spread: EstimateSpread, sample: SampleSummary
         risk=size * sample.risk,
         units=sample.unit_count,
         limits=limits,
-        pulls=pulls,
+        effects=effects,
     )
 
 
-def with_one_error_size(name: str, units: Sequence[Units]) -> list[Units]:
-    """Give the models of a comparison one size of an error, so that their losses are in the same units.
+def convert_to_one_error_size(name: str, units: Sequence[Units]) -> list[Units]:
+    """Convert the losses of the models of a comparison to the same units.
 
-    A model without errors takes the size of the others. Where the sizes differ, losses are no longer treated as 0/1
-    losses in units of an error. Raises InputError if fourth powers of a size would overflow or vanish; `name` is the
-    function that the message names.
+    `units` holds the checked samples of each model. Where all losses of a model are 0 or one number c, they are 0/1
+    losses with `error_size` c. If all such models have the same c, it is kept, and models without errors take it.
+    Otherwise their losses are converted to the user's units and are no longer treated as 0/1 losses.
+
+    Raises InputError if an `error_size` is so large or small that its fourth power leaves the range of a float; `name`
+    is the function that the message names.
     """
     for model in units:
         if not SMALLEST_LOSS < model.error_size < 1 / SMALLEST_LOSS:
@@ -297,7 +338,7 @@ def with_one_error_size(name: str, units: Sequence[Units]) -> list[Units]:
                 f"{name}: {rule}, got about {model.error_size:.2g}. Divide them all by one number."
             )
     sizes = {model.error_size for model in units if model.zero_one and model.loss.any()}
-    if not sizes:
+    if not sizes:  # no model with 0/1 losses has an error
         return list(units)
     if len(sizes) == 1:
         size = sizes.pop()
@@ -311,7 +352,7 @@ def with_one_error_size(name: str, units: Sequence[Units]) -> list[Units]:
 
 
 def limits_of_units(units: Units, level: float) -> tuple[float, float]:
-    """Limits of one model alone."""
+    """Lower and upper limit of the metric of one model alone, in the user's units."""
     spread = spread_by_sample("paired_difference", units)
     interval = make_interval(units.metric, spread, summarise_units(units), level)
     return interval.low, interval.high
@@ -329,7 +370,7 @@ class Tests(NamedTuple):
     note: np.ndarray  # why there is no verdict, or ""
 
 
-def compared(
+def compare_sides(
     sides: Sequence[Side],
     a: np.ndarray,
     b: np.ndarray,
@@ -338,20 +379,25 @@ def compared(
     paired: bool,
     known_sums: tuple[Joint, Any] | None = None,
 ) -> Tests:
-    """Test the differences `sides[a[k]] - sides[b[k]]` of several pairs as one family.
+    """Test the differences `sides[a[k]] - sides[b[k]]` of several pairs k as one family, corrected by Holm's method.
 
-    `paired` says that all sides are on the same units. Pass `known_sums`, the joint sums and the number of units, if
-    they were computed elsewhere; there must then be only one pair.
+    `a` and `b` are vectors of indices into `sides`. Tests are made on `scale` where both sides lie inside its range,
+    otherwise on the plain scale. `level` is that of the whole family of intervals. `paired` says that all sides are on
+    the same units. Pass `known_sums`, the joint sums and the number of units, if they were computed elsewhere; there
+    must then be only one pair.
+
+    A pair whose differences have no spread has the p-value 1 if it is equal, else 0. A pair without a verdict, because
+    it has too few errors, has the p-value 1 and the limits of two separate intervals.
     """
     estimate = np.asarray([side.estimate for side in sides])
     magnitude = _magnitudes(sides)
-    centre = centres_of(sides)
+    centre = centres_without_rounding(sides)
     difference = estimate[a] - estimate[b]
     pair_magnitude = magnitude[a] + magnitude[b]
 
     contrasts = _contrasts(sides, a, b, scale, centre, paired, known_sums)
     standard_error, low, high, p_value = np.empty((4, len(a)))
-    for group in contrasts:
+    for group in contrasts:  # every pair is in exactly one group
         standard_error[group.pairs] = group.standard_error
         low[group.pairs], high[group.pairs], p_value[group.pairs] = group.test(level)
     # no spread at all: the two are equal, or differ by the same amount in every sample
@@ -361,7 +407,7 @@ def compared(
     p_value = np.where(has_no_spread, np.where(difference == 0, 1.0, 0.0), p_value)
 
     notes = _notes_on_few_draws(sides, a, b, difference)
-    has_no_verdict = notes != ""
+    has_no_verdict = notes != ""  # an array: one truth value per pair
     p_value = np.where(has_no_verdict, 1.0, p_value)
     p_adjusted = holm(p_value)
     levels = np.full(len(p_value), level)
@@ -369,9 +415,11 @@ def compared(
         levels = corrected_levels(p_value, p_adjusted, level)
         for group in contrasts:
             low[group.pairs], high[group.pairs], _ = group.test(levels[group.pairs])
+    # limits include the estimates, although the test is centred on less biased ones
     low = np.where(has_no_spread, difference, np.minimum(low, difference))
     high = np.where(has_no_spread, difference, np.maximum(high, difference))
     for k in np.flatnonzero(has_no_verdict):
+        # as if the two models were independent
         low_a, high_a = sides[a[k]].limits(float(levels[k]))
         low_b, high_b = sides[b[k]].limits(float(levels[k]))
         low[k] = min(low[k], low_a - high_b)
@@ -385,7 +433,7 @@ def compared(
         p_adjusted=p_adjusted,
         note=notes,
     )
-    return _agreeing(tests, level)
+    return _make_intervals_agree(tests, level)
 
 
 class _Contrast(NamedTuple):
@@ -427,9 +475,25 @@ def _contrasts(
     paired: bool,
     known_sums: tuple[Joint, Any] | None,
 ) -> list[_Contrast]:
-    """Sort the pairs (a, b) by scale: on the metric's scale where it is defined for both sides, else on the plain one.
+    """Group the pairs (a, b) by the scale of their test, and add up what the tests need.
 
-    `centre` holds the less biased estimate of each side; the other arguments are those of `compared`.
+    Pairs are tested on `scale` where the centres of both sides lie inside its range, otherwise on the plain scale.
+    Returns one or two groups; each pair is in exactly one.
+
+    Parameters
+    ----------
+    sides : sequence of Side
+        All models.
+    a, b : ndarray of int, shape (pairs,)
+        Indices into `sides` of the first and second model of each pair.
+    scale : Scale
+        That of the metric.
+    centre : ndarray, shape (sides,)
+        The less biased estimate of each side.
+    paired : bool
+        Are all sides on the same units?
+    known_sums : (Joint, number of units) or None
+        Sums of the only pair, if they were computed elsewhere.
     """
     error = np.asarray([side.error for side in sides])
     on_scale = np.asarray(scale.holds(centre[a]) & scale.holds(centre[b]) & (scale.name != "normal"))
@@ -439,7 +503,10 @@ def _contrasts(
             continue
         i = a[pairs]
         j = b[pairs]
-        joint, units = known_sums or _joint(sides, i, j, scale_of_pairs, centre, paired)
+        if known_sums is None:
+            joint, unit_count = _joint_sums(sides, i, j, scale_of_pairs, centre, paired)
+        else:
+            joint, unit_count = known_sums
         group = _Contrast(
             pairs=pairs,
             standard_error=joint.error,
@@ -447,7 +514,7 @@ def _contrasts(
             centres=(centre[i], centre[j]),
             errors=(error[i], error[j]),
             second=joint.second,
-            degrees_of_freedom=degrees_of_freedom(joint.second, joint.excess, units, 2.0),
+            degrees_of_freedom=degrees_of_freedom(joint.second, joint.excess, unit_count, smallest=2.0),
         )
         contrasts.append(group)
     return contrasts
@@ -456,7 +523,10 @@ def _contrasts(
 def _notes_on_few_draws(
     sides: Sequence[Side], a: np.ndarray, b: np.ndarray, difference: np.ndarray
 ) -> np.ndarray:
-    """Why each pair (a, b) has no verdict, or "": the side with fewer effective draws has too few."""
+    """Why each pair has no verdict, or "": its side with fewer effective draws has too few.
+
+    `a` and `b` are indices into `sides`. Equal estimates (a `difference` of 0) need no note.
+    """
     notes = []
     for i, j, pair_difference in zip(a, b, difference):
         weaker = min(sides[i], sides[j], key=lambda side: side.effective_draws)
@@ -465,10 +535,11 @@ def _notes_on_few_draws(
     return np.asarray(notes, dtype=object)
 
 
-def centres_of(sides: Sequence[Side]) -> np.ndarray:
-    """The estimates that a test reads, one per side; exactly 0 where they are rounding errors alone.
+def centres_without_rounding(sides: Sequence[Side]) -> np.ndarray:
+    """The less biased estimate of each side; exactly 0 where it is a rounding error alone.
 
-    An excess over the oracle is a small difference of large numbers, so rounding is judged by the size of the risk.
+    An excess over the oracle is a small difference of large numbers, so rounding is relative to the larger of the
+    estimate and the risk.
     """
     centres = np.asarray([side.centre for side in sides])
     return np.where(np.abs(centres) <= DIFFERENCE_ROUNDING * _magnitudes(sides), 0.0, centres)
@@ -479,7 +550,7 @@ def _magnitudes(sides: Sequence[Side]) -> np.ndarray:
     return np.asarray([max(abs(side.estimate), abs(side.risk)) for side in sides])
 
 
-def _agreeing(tests: Tests, level: float) -> Tests:
+def _make_intervals_agree(tests: Tests, level: float) -> Tests:
     """Make interval and p-value agree: 0 lies outside exactly where the corrected p-value is below 1 - level.
 
     They differ where there is no verdict, and where the estimates, which the interval includes, lie on the other side
@@ -526,7 +597,7 @@ def corrected_levels(p_values: np.ndarray, adjusted: np.ndarray, level: float) -
     [0.98, 0.97, 0.98]
     """
     alpha = 1 - level
-    factor = np.full(len(p_values), float(len(p_values)))
+    factor = np.full(len(p_values), float(len(p_values)))  # Bonferroni: alpha / number of pairs
     by_holm_alone = (adjusted < alpha) & (factor * p_values >= alpha)
     factor[by_holm_alone] = adjusted[by_holm_alone] / p_values[by_holm_alone]
     return np.asarray(1 - alpha / factor)
@@ -535,41 +606,51 @@ def corrected_levels(p_values: np.ndarray, adjusted: np.ndarray, level: float) -
 _FEW_DIGITS = 1e-6  # a difference of sums below this share of its terms is recomputed sample by sample
 
 
-def _joint(
+def _joint_sums(
     sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, centre: np.ndarray, paired: bool
 ) -> tuple[Joint, Any]:
-    """Joint sums of the differences of pairs (a, b), and the number of units of each pair.
+    """Add up powers of what each unit does to the difference of each pair.
 
-    `centre` holds the less biased estimate of each side, at which the derivative of the scale is taken.
+    With e what a unit does to the difference on the scale: `second` is the sum of e^2, `excess` the sum of e^4 less
+    second^2 / n, and `error` the standard error of the difference, not on the scale.
+
+    `a` and `b` are indices into `sides`, one entry per pair. `centre` holds the less biased estimate of each side, at
+    which the derivative of `scale` is taken. `paired` says that all sides are on the same units; otherwise they are
+    independent, and their sums add up. Returns the sums and the number of units, with one entry per pair.
     """
     used_sides, positions = np.unique(np.concatenate([a, b]), return_inverse=True)
     i = positions[: len(a)]
     j = positions[len(a) :]
-    pulls = [sides[k].pulls for k in used_sides]
-    rates = scale.rate(centre[used_sides])
-    scaled_pulls = [side_pulls * rate for side_pulls, rate in zip(pulls, rates)]
+    effects = [sides[k].effects for k in used_sides]
+    scale_derivatives = scale.rate(centre[used_sides])
+    effects_on_scale = [
+        side_effects * derivative for side_effects, derivative in zip(effects, scale_derivatives)
+    ]
     unit_counts = np.asarray([sides[k].units for k in used_sides])
     if paired:
-        return _paired_joint(np.stack(pulls), np.stack(scaled_pulls), unit_counts, i, j)
+        return _paired_joint_sums(np.stack(effects), np.stack(effects_on_scale), unit_counts, i, j)
     side_sums = np.asarray(
         [
-            (*moments(scaled, count), side_pulls @ side_pulls, count)
-            for scaled, side_pulls, count in zip(scaled_pulls, pulls, unit_counts)
+            (*moments(on_scale, count), side_effects @ side_effects, count)
+            for on_scale, side_effects, count in zip(effects_on_scale, effects, unit_counts)
         ]
     )
-    second, excess, squared_error, units = (side_sums[i] + side_sums[j]).T
-    return Joint(second, excess, np.sqrt(squared_error)), units
+    second, excess, squared_error, unit_count = (side_sums[i] + side_sums[j]).T
+    return Joint(second=second, excess=excess, error=np.sqrt(squared_error)), unit_count
 
 
-def _paired_joint(
-    pulls: np.ndarray, x: np.ndarray, unit_counts: np.ndarray, i: np.ndarray, j: np.ndarray
+def _paired_joint_sums(
+    effects: np.ndarray, x: np.ndarray, unit_counts: np.ndarray, i: np.ndarray, j: np.ndarray
 ) -> tuple[Joint, np.ndarray]:
-    r"""Joint sums of pairs of sides (i, j) on the same units, by products of matrices.
+    r"""Add up powers of the differences x_i - x_j over the units of pairs of sides (i, j), by products of matrices.
 
-    `x` holds the pull of each unit on each side times the derivative of the scale, shape (sides, units), and `pulls`
-    the same without it. Sums over units expand as
+    `effects` holds what each unit does to the estimate of each side, shape (sides, units), and `x` the same on the
+    metric's scale. `unit_counts` has one entry per side; `i` and `j` are the side numbers of each pair. Returns
+    `limits.Joint` and the number of units, with one entry per pair. Sums over units expand as
 
-    .. math:: \sum (x_i - x_j)^4 = \sum x_i^4 + \sum x_j^4 - 4 \sum (x_i^3 x_j + x_i x_j^3) + 6 \sum x_i^2 x_j^2.
+    .. math:: \sum (x_i - x_j)^4 = \sum x_i^4 + \sum x_j^4 - 4 \sum (x_i^3 x_j + x_i x_j^3) + 6 \sum x_i^2 x_j^2,
+
+    which is fast but loses digits if the sides are nearly equal; such pairs are added up unit by unit.
     """
     squares = x * x
     fourths = np.sum(squares * squares, axis=1)
@@ -578,17 +659,17 @@ def _paired_joint(
     sum_of_fourths = fourths[i] + fourths[j]
     fourth = sum_of_fourths - 4 * (cubes_by_x[i, j] + cubes_by_x[j, i]) + 6 * squares_by_squares[i, j]
     second = _squared_distances(x @ x.T, i, j)
-    squared_error = _squared_distances(pulls @ pulls.T, i, j)
-    for k in np.flatnonzero(
-        fourth < _FEW_DIGITS * sum_of_fourths
-    ):  # nearly equal sides: most digits cancelled
+    squared_error = _squared_distances(effects @ effects.T, i, j)
+    is_cancelled = fourth < _FEW_DIGITS * sum_of_fourths
+    for k in np.flatnonzero(is_cancelled):
         x_difference = x[i[k]] - x[j[k]]
-        pull_difference = pulls[i[k]] - pulls[j[k]]
+        effect_difference = effects[i[k]] - effects[j[k]]
         second[k] = x_difference @ x_difference
         fourth[k] = np.sum(x_difference**4)
-        squared_error[k] = pull_difference @ pull_difference
-    units = np.maximum(unit_counts[i], unit_counts[j])
-    return Joint(second, fourth - second**2 / units, np.sqrt(squared_error)), units
+        squared_error[k] = effect_difference @ effect_difference
+    unit_count = np.maximum(unit_counts[i], unit_counts[j])
+    joint = Joint(second=second, excess=fourth - second**2 / unit_count, error=np.sqrt(squared_error))
+    return joint, unit_count
 
 
 def _squared_distances(gram: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:

@@ -36,6 +36,9 @@ FEW_BEYOND = 2.5  # with up to so many right samples beyond its cut, an FPR has 
 class Readings(NamedTuple):
     """Sums over all samples from the top down to a row, that row included, for each of several positions.
 
+    A row is one distinct confidence. A position is an accepted mass; its row is the first one, from the most confident
+    down, with which the accepted mass reaches it. Positions lie along the last axes.
+
     Attributes
     ----------
     row_mass : ndarray
@@ -43,7 +46,7 @@ class Readings(NamedTuple):
     accepted_mass, accepted_loss : ndarray
         Mass and loss from the top down to the row.
     squares : ndarray, shape (3, ...)
-        Sums of w^2 l^j, j = 0, 1, 2.
+        Sums of w^2 l^j, j = 0, 1, 2, over the accepted samples of weight w and loss l.
     fourths : ndarray, shape (5, ...)
         Sums of w^4 l^j, j = 0 ... 4.
     """
@@ -94,9 +97,12 @@ class Whole(NamedTuple):
 def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
     """Positions (accepted masses) to read for a cut at each share of `mass`, shape (5, shares).
 
-    They are the cut itself, the ends of a window above and of a window below it, and the first and last place where
-    the cut may be, by its standard error. A window is as wide as the standard error of the mass above a quantile, and
-    at least as wide as five samples.
+    The five positions of a cut are: the cut itself, the far end of the window above it, the far end of the window below
+    it, and the first and the last place where the cut may be with 95% confidence. A window is as wide as the standard
+    error of the mass above a quantile, and at least as wide as five samples. Positions may lie outside [0, `mass`].
+
+    `mass` is the total weight, `w2` the sum of squared weights, and `units` the number of independent units. Shares lie
+    in [0, 1].
     """
     cut = share * mass
     cut_error = np.sqrt(share * (1 - share) * w2)
@@ -105,17 +111,21 @@ def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarr
 
 
 def positions_along_right(tpr: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
-    """`positions` along the right samples alone; with few of them beyond the cut, its error is by order statistics.
+    """Positions to read for a cut at each share `tpr` of the right samples, shape (5, shares).
 
-    How many of the right samples lie above the true cut is binomial. With few, the first and last place where that cut
-    may be are the binomial's quantiles; beyond the last right sample the limit is open, and all errors count.
+    Positions are masses of accepted right samples, in the order of `positions`: cut, window above, window below, first
+    and last place of the cut. `mass`, `w2` and `units` are those of the right samples alone.
+
+    How many right samples lie above the true cut is binomial. Where few lie beyond it, the first and last place are the
+    binomial's quantiles instead of normal ones; a last place beyond `mass` means that all errors may be accepted.
+    Without right samples (`w2` of 0) the normal ones are returned.
     """
     from scipy.special import bdtrik
 
     places = positions(tpr, mass, w2, units)
     if not places.size or w2 <= 0:
         return places
-    draws = mass**2 / w2
+    draws = mass**2 / w2  # equal weights that would vary as much
     has_few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
     smallest_count = np.ceil(bdtrik(0.025, draws, tpr))
     largest_count = np.ceil(bdtrik(0.975, draws, tpr))
@@ -139,14 +149,27 @@ def risk_limits(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Lower and upper limits of the selective risk at each cut, and whether many samples tie at the cut.
 
-    `readings` are taken at the `positions` of the shares `share`. `design_effect` multiplies the variance, for
-    clusters. With `join_rows`, the limits at a large tie include those at the neighbouring rows that the cut may fall
-    into; without, the threshold is fixed at the tie.
+    Parameters
+    ----------
+    readings : Readings, arrays of shape (..., 5, cuts)
+        Taken at the `positions` of the shares `share`.
+    share : ndarray, shape (cuts,)
+        The cuts, as shares of the mass.
+    whole : Whole
+        Sums over the whole data set.
+    level : float
+        Of the limits at each single cut.
+    design_effect : float
+        Multiplies the variance, for clusters.
+    join_rows : bool
+        True: the limits at a large tie include those at the neighbouring rows that the cut may fall into. False: the
+        threshold is fixed at the tie.
     """
     cut, above, below, first, last = readings.each()
     local_risks = (_local_risk(cut, above), _local_risk(cut, below))
     low, high = _limits_at_cut(cut, local_risks, whole, level, design_effect)
-    cut_error = np.sqrt(share * (1 - share) * whole.w2)
+    cut_error = np.sqrt(share * (1 - share) * whole.w2)  # standard error of the mass above the cut
+    # more mass in one row than the cut can move, and more than a single sample
     is_tied = cut.row_mass > np.maximum(cut_error, 1.5 * whole.mass / whole.units)
     if is_tied.any():
         rows = (cut, first, last) if join_rows else (cut,)
@@ -167,7 +190,9 @@ def _local_risk(cut: Readings, window_end: Readings) -> np.ndarray:
 def _influence_power(p: int, cut: Readings, local_risk: np.ndarray, whole: Whole) -> np.ndarray:
     """Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the risk R at the cut.
 
-    With local risk m, accepted mass N and total mass W: v = w (1(accepted) (l - m) / N + (m - R) / W).
+    With local risk m (the mean loss of samples next to the cut), accepted mass N and total mass W, a sample of weight w
+    and loss l has v = w (1(accepted) (l - m) / N + (m - R) / W). The sum is expanded in the sums of w^p l^j that
+    `cut` holds.
     """
     sums = cut.squares if p == 2 else cut.fourths
     total = whole.w2 if p == 2 else whole.w4
@@ -181,17 +206,25 @@ def _influence_power(p: int, cut: Readings, local_risk: np.ndarray, whole: Whole
 def _limits_at_cut(
     cut: Readings, local_risks: Sequence[np.ndarray], whole: Whole, level: float, design_effect: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Limits of the selective risk at a cut, with the powers of its influences averaged over the local risks."""
+    """Lower and upper limits of the selective risk at each cut.
+
+    The local risk is the mean loss of samples next to the cut. `local_risks` holds one or more estimates of it (from
+    above and from below); variances are averaged over them. `design_effect` multiplies the variance, for clusters. A
+    0/1 loss has the limits of a proportion; other losses Student's, on the log scale if no loss is negative.
+    """
     risk = cut.risk
     second = design_effect * np.mean([_influence_power(2, cut, m, whole) for m in local_risks], axis=0)
     fourth = design_effect**2 * np.mean([_influence_power(4, cut, m, whole) for m in local_risks], axis=0)
     if whole.zero_one:
         size = _equivalent_draws(risk, second, fourth, whole, level)
-        return proportion(risk, size, cut.accepted_mass**2 / cut.squares[0], level)
+        accepted_draws = cut.accepted_mass**2 / cut.squares[0]
+        return proportion(risk, size, accepted_draws, level)
     scale = Scale("normal") if whole.negative else Scale("log")
     half_width = student_quantile(_degrees_of_freedom(second, fourth, whole), level) * np.sqrt(second)
     on_scale = scale.holds(risk)  # a risk of 0 has no logarithm
-    half_width_on_scale = half_width * scale.rate(np.where(on_scale, risk, 1.0))
+    half_width_on_scale = half_width * scale.rate(
+        np.where(on_scale, risk, 1.0)
+    )  # times the scale's derivative
     low = np.where(on_scale, scale.shifted(risk, -half_width_on_scale), risk - half_width)
     high = np.where(on_scale, scale.shifted(risk, half_width_on_scale), risk + half_width)
     if not whole.negative:
@@ -202,9 +235,11 @@ def _limits_at_cut(
 def proportion(
     share: np.ndarray, size: np.ndarray, draws: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Jeffreys limits of a proportion seen in `size` draws; where it is 0 or 1, exact one-sided limits of `draws`.
+    """Lower and upper limits of a proportion: Jeffreys', or exact one-sided ones where it is 0 or 1.
 
-    `size` and `draws` differ where weights make the variance uncertain; both need not be whole numbers.
+    `share` is the proportion observed; within rounding of 0 or 1 it counts as such. `size` is the number of draws with
+    the same variance, for Jeffreys limits; `draws` the number of draws for the exact ones. They differ where weights
+    make the variance uncertain, and need not be whole numbers. The limits contain `share` and lie in [0, 1].
     """
     tail = (1 - level) / 2
     is_extreme = np.abs(share - 0.5) > 0.5 - SUM_ROUNDING
@@ -226,7 +261,7 @@ def pointwise_level(level: float, span: float, cuts: int) -> float:
 
     .. math:: 2\,\Phi(-q) + L\,q\,\varphi(q)
 
-    up to smaller terms. `span` is L. For few cuts Bonferroni's bound is better, and is taken.
+    up to smaller terms. `span` is L, at least 0. For few cuts Bonferroni's bound is better, and is taken.
     """
     from scipy.special import ndtr
 
@@ -234,7 +269,8 @@ def pointwise_level(level: float, span: float, cuts: int) -> float:
     high = 40.0
     for _ in range(60):  # bisection
         q = (low + high) / 2
-        exceedance = 2 * ndtr(-q) + span * q * math.exp(-q * q / 2) / math.sqrt(2 * math.pi)
+        density = math.exp(-q * q / 2) / math.sqrt(2 * math.pi)
+        exceedance = 2 * ndtr(-q) + span * q * density
         if exceedance > 1 - level:
             low = q
         else:
@@ -247,16 +283,18 @@ def coverage_limits(
 ) -> tuple[float, float]:
     """Limits of the largest coverage within the risk, as a share of the answered samples.
 
-    They invert the limits of the selective risk at the cuts of `coverages`: the lower limit is the largest coverage
-    whose upper limit of the risk is within `risk`, the upper limit the largest one whose lower limit is.
-    `design_effect` multiplies the variance, for clusters. `whole` describes the answered samples alone.
+    They invert the limits of the selective risk: the lower limit is the largest coverage whose upper limit of the risk
+    is within `risk`, the upper limit the largest one whose lower limit of the risk is.
+
+    `readings` are taken at the `positions` of the shares that `coverages` returns. `whole` describes the answered
+    samples alone. `design_effect` multiplies the variance, for clusters.
     """
     risk_low, risk_high, is_tied = risk_limits(
         readings, coverages(), whole, level, design_effect, join_rows=False
     )
-    coverage = readings.accepted_mass[0] / whole.mass
+    coverage = readings.accepted_mass[0] / whole.mass  # line 0 of the readings is the cut itself
     coverage = np.where(coverage > 1 - SUM_ROUNDING, 1.0, coverage)
-    size = np.asarray(whole.mass**2 / whole.w2 / design_effect)
+    size = np.asarray(whole.mass**2 / whole.w2 / design_effect)  # equal, independent draws with this variance
     return (
         _largest_coverage(risk_high, risk, coverage, is_tied, size, level, upper=False),
         _largest_coverage(risk_low, risk, coverage, is_tied, size, level, upper=True),
@@ -274,9 +312,10 @@ def _largest_coverage(
 ) -> float:
     """The largest coverage at which a limit of the selective risk is within `risk`, interpolated between cuts.
 
-    `risk_limit`, `coverage` and `is_tied` have one entry per cut: a limit of the risk there, the coverage reached, and
-    whether many samples tie there. The mass above a large tie is a proportion of `size` draws, so the lower (or with
-    `upper` the upper) limit of that proportion is returned.
+    `risk_limit`, `coverage` and `is_tied` have one entry per cut, by ascending coverage: a limit of the risk there, the
+    coverage reached, and whether many samples tie there. `upper` says which limit of the coverage is computed. At a
+    large tie the coverage is a proportion of `size` draws, so the lower or upper limit of that proportion is returned.
+    If no cut is within `risk`, the lower limit is 0.
     """
     within = np.flatnonzero(risk_limit <= risk)
     if not len(within):  # confidences above the largest one seen may still be within the risk
@@ -295,10 +334,11 @@ def _largest_coverage(
 def scaled_by_answered_share(
     value: float, limits: tuple[float, float], answered: float, draws: float, level: float
 ) -> tuple[float, float]:
-    """Limits of a coverage of all samples from those of the coverage `value` among the answered.
+    """Limits of a coverage as a share of all samples, from its limits as a share of the answered samples.
 
-    The answered share is a proportion of `draws` draws. How many answer and how the answered are ranked vary
-    independently, so the distances to the two pairs of limits add up as squares.
+    `value` and `limits` are the coverage among the answered samples and its two limits; `answered` is the answered
+    share of all samples, a proportion of `draws` draws. How many answer and how the answered are ranked vary
+    independently, so the distances to the two pairs of limits add up as squares. Limits may lie outside [0, 1].
     """
     share_limits = proportion(np.asarray(answered), np.asarray(draws), np.asarray(draws), level)
     distances = [
@@ -309,7 +349,7 @@ def scaled_by_answered_share(
 
 
 class _Kind(NamedTuple):
-    """Sums over the errors, or over the right samples: mass, and sums of w^2 and w^4."""
+    """Sums over one kind of samples, the errors or the right samples: mass, and sums of w^2 and w^4."""
 
     mass: float
     w2: float
@@ -326,8 +366,9 @@ def fpr_limits(
 ) -> tuple[float, float]:
     """Limits of the share of errors that are accepted where a share `tpr` of the right samples is accepted.
 
-    `readings` are taken at `positions_along_right`; `error_sums` are the sums of w, w^2 and w^4 over the errors.
-    `design_effect` multiplies the variance, for clusters.
+    Losses are 0/1, and both kinds occur. `readings` are taken at `positions_along_right`, for one cut; `error_sums` are
+    the sums of w, w^2 and w^4 over the errors. `design_effect` multiplies the variance, for clusters. Where few right
+    samples lie beyond the cut, the limits pass over to those at the first and last place where the cut may be.
     """
     cut, above, below, first, last = readings.each()
     errors = _Kind(*error_sums)
@@ -338,7 +379,7 @@ def fpr_limits(
     )
     cut_error = math.sqrt(tpr * (1 - tpr) * right.w2)
     is_tied = cut.row_mass[0] > max(cut_error, 1.5 * whole.mass / whole.units)
-    # a threshold at a large tie does not move with the right samples
+    # a threshold at a large tie does not move with the right samples, so these have no influence
     rates = [] if is_tied else [_errors_per_right(cut, window, errors, right) for window in (above, below)]
     error_draws = np.asarray(errors.mass**2 / errors.w2 / design_effect)
     limits = []
@@ -351,18 +392,22 @@ def fpr_limits(
     low = float(min(row_low[0] for row_low, _ in limits))
     high = float(max(row_high[0] for _, row_high in limits))
     right_beyond = right.mass**2 / right.w2 * min(tpr, 1 - tpr)
-    share = min(1.0, max(0.0, 2 - right_beyond / FEW_BEYOND))
-    if share > 0:
+    # how much of the limits for few right samples to use: 1 up to FEW_BEYOND of them, 0 from twice as many on
+    few_share = min(1.0, max(0.0, 2 - right_beyond / FEW_BEYOND))
+    if few_share > 0:
         # the cut lies between two right samples, at each of which the errors above are a plain proportion
         few_low, _ = proportion(first.accepted_loss / errors.mass, error_draws, error_draws, level)
         _, few_high = proportion(last.accepted_loss / errors.mass, error_draws, error_draws, level)
-        low = few.mixed(min(float(few_low[0]), low), low, share)
-        high = few.mixed(max(float(few_high[0]), high), high, share)
+        low = few.mixed(min(float(few_low[0]), low), low, few_share)
+        high = few.mixed(max(float(few_high[0]), high), high, few_share)
     return low, high
 
 
 def _errors_per_right(cut: Readings, window_end: Readings, errors: _Kind, right: _Kind) -> np.ndarray:
-    """Errors per right sample between the cut and the end of a window, each as a share of its kind; 0 if none."""
+    """Share of the errors per share of the right samples, between the cut and the end of a window.
+
+    0 where no right samples lie between them. The window may lie above or below the cut.
+    """
     right_mass = (cut.accepted_mass - cut.accepted_loss) - (
         window_end.accepted_mass - window_end.accepted_loss
     )
@@ -378,18 +423,20 @@ def _fpr_influence_power(
 
     .. math:: v_i = w_i (1(i) - F)/E \text{ for errors}, \qquad -\rho\, w_i (1(i) - A)/H \text{ for right samples},
 
-    with E and H the masses of the two kinds, A the share of the right samples accepted, and rho the errors per right
-    sample at the cut. The power of rho is averaged over `rates`; without any, the right samples have no influence.
+    with E and H the masses of errors and of right samples, A the share of the right samples accepted, and rho the share
+    of errors per share of right samples at the cut. `rates` holds two estimates of rho, over whose powers the mean is
+    taken; if it is empty, the right samples have no influence.
     """
     sums = row.squares if p == 2 else row.fourths
     all_errors = errors.w2 if p == 2 else errors.w4
     all_right = right.w2 if p == 2 else right.w4
-    accepted_errors = sums[1]
+    accepted_errors = sums[1]  # of w^p, since an error has loss 1
     accepted_right = sums[0] - sums[1]
     F = row.accepted_loss / errors.mass
     A = (row.accepted_mass - row.accepted_loss) / right.mass
     from_errors = (1 - F) ** p * accepted_errors + F**p * (all_errors - accepted_errors)
-    from_right = (1 - A) ** p * accepted_right + A**p * (all_right - sums[0] + sums[1])
+    rejected_right = all_right - sums[0] + sums[1]
+    from_right = (1 - A) ** p * accepted_right + A**p * rejected_right
     rate_power = (rates[0] ** p + rates[1] ** p) / 2 if rates else 0.0
     return from_errors / errors.mass**p + rate_power * from_right / right.mass**p
 
@@ -397,9 +444,11 @@ def _fpr_influence_power(
 def _equivalent_draws(
     share: np.ndarray, second: np.ndarray, fourth: np.ndarray, whole: Whole, level: float
 ) -> np.ndarray:
-    """How many draws would give a proportion this variance; fewer if weights make the variance itself uncertain.
+    """How many draws would give the proportion `share` this variance; 0 where `share` is 0 or 1.
 
-    `second` and `fourth` are the sums of the second and fourth powers of the influences.
+    `second` is the variance: the sum of the squares of weighted influences; `fourth` the sum of their fourth powers.
+    With unequal weights the variance itself is uncertain, so the number is smaller, by the square of the ratio of the
+    normal quantile to Student's. `level` is that of the limits.
     """
     size = share * (1 - share) / np.where(second > 0, second, 1.0)
     is_unweighted = whole.w2 == whole.mass

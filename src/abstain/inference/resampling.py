@@ -28,7 +28,10 @@ MOST_DELETIONS = 2e8  # (values without a unit) * (rows of the table): about a m
 
 
 def delete_each_sample(units: Units) -> tuple[float, np.ndarray] | None:
-    """Estimate, and its value without each sample, exactly and in O(n); None where there is no formula for that."""
+    """Compute the metric, and its value without each sample in input order, exactly and in O(n).
+
+    None where there is no formula: for most metrics, with weights, if a sample abstained, or with fewer than 3 samples.
+    """
     deletion = units.metric.deletion
     if deletion is None or units.weight is not None or units.is_answered is not None or units.n < 3:
         return None
@@ -43,10 +46,10 @@ def delete_each_sample(units: Units) -> tuple[float, np.ndarray] | None:
 
 
 def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
-    """Estimate, and its value without each independent unit (sample or cluster), one computation per unit.
+    """Compute the metric, and its value without each independent unit (sample or cluster), one by one.
 
-    Units that hold only samples that abstained come last; without them the value is the estimate. Raises InputError
-    where all this would take very long.
+    The values are ordered by unit number. Units whose samples all abstained come last: the value without them is the
+    estimate. Raises InputError where all this would take very long.
     """
     ranked = units.ranked
     if ranked is None:
@@ -58,7 +61,7 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
     row_of_sample = ranked.in_input_order(row_of_ranked)
     weight = units.mass_of(np.ones(len(units.loss)))
     weighted_loss = weight * units.loss
-    unit_of_sample = np.arange(len(units.loss))
+    unit_of_sample = np.arange(len(units.loss))  # of the answered samples
     if units.clusters is not None:
         unit_of_sample = units.clusters if units.is_answered is None else units.clusters[units.is_answered]
     by_unit = np.argsort(unit_of_sample, kind="stable")
@@ -79,23 +82,28 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
 
 
 def _value_of_rows(units: Units, mass: np.ndarray, loss: np.ndarray) -> float:
-    """The metric of rows, most confident first, in units of the samples' losses; rows without mass are dropped."""
+    """Compute the metric from the mass and loss of each row, most confident first; rows without mass are dropped.
+
+    `units` names the metric and the unit of the losses. A metric that scales with the loss is returned in that unit.
+    """
     has_mass = mass > SUM_ROUNDING * mass.max()
     rows = Rows.accumulate(mass[has_mass], loss[has_mass])
-    return float(units.metric.compute(_table(units, rows, rows.total_mass[0], lambda: rows)))
+    table = _curve_table(units, rows, total_mass=rows.total_mass[0], rows_by_loss=lambda: rows)
+    return float(units.metric.compute(table))
 
 
 def jackknife(units: Units) -> EstimateSpread:
-    """Estimate with the spread of its deletions, around the bias-corrected estimate.
+    """Estimate the metric and its spread by the jackknife; `centre` is the bias-corrected estimate.
 
     Exact deletion for AURC, AUGRC and risk of unweighted independent samples, and for metrics without an influence
-    function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias.
+    function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias: `centre` is then
+    the estimate. Raises InputError where deletion would take very long.
     """
     deletions = delete_each_sample(units) if units.independent else None
     if deletions is None and not units.metric.is_smooth:
         deletions = delete_each_unit(units)
     if deletions is None:
-        spread = measure("interval", units)[0]
+        spread, _sample = measure("interval", units)
         return spread._replace(centre=spread.estimate)
     estimate, without_unit = deletions
     n = len(without_unit)
@@ -118,11 +126,15 @@ def interval(
 ) -> Interval:
     """Bootstrap interval: percentiles of the replicates, with method "bca" corrected for bias and skewness.
 
+    Replicates in which the metric is undefined are left out. The interval is in the user's units. `progress` says
+    whether to show a bar; None: if it takes long.
+
     Raises InputError for fewer than 100 replicates, and if the metric is undefined in more than half of them.
     """
     _check_replicates("interval", replicates)
-    estimate = float(statistic(units)(observed(units))[0])
-    values = replicate(units, statistic(units), replicates, rng, progress)
+    compute_metric = metric_of_draw(units)
+    estimate = float(compute_metric(observed_draw(units))[0])
+    values = compute_replicates(units, compute_metric, replicates, rng, progress)
     values = values[np.isfinite(values)]
     if len(values) < replicates / 2:
         raise InputError(
@@ -130,10 +142,10 @@ def interval(
         )
     tails = np.asarray([(1 - level) / 2, (1 + level) / 2])
     if method == "bca":
-        tails = _bca(values, estimate, units, tails)
+        tails = _bca_tails(values, estimate, units, tails)
     low, high = (float(x) for x in np.quantile(values, tails))
     error = float(np.std(values, ddof=1))
-    interval = Interval(
+    in_error_units = Interval(
         metric=units.metric.name,
         estimate=estimate,
         standard_error=error,
@@ -144,7 +156,7 @@ def interval(
         n=units.counted,
         centre="replicates",
     )
-    return in_loss_units(units.metric, interval, units.error_size)
+    return in_loss_units(units.metric, in_error_units, units.error_size)
 
 
 def _check_replicates(name: str, replicates: int) -> None:
@@ -153,11 +165,12 @@ def _check_replicates(name: str, replicates: int) -> None:
         raise InputError(f"{name}: `replicates` must be at least 100 for a percentile, got {replicates}.")
 
 
-def _bca(values: np.ndarray, estimate: float, units: Units, tails: np.ndarray) -> np.ndarray:
-    """Tail probabilities of the BCa interval, from the nominal `tails`.
+def _bca_tails(values: np.ndarray, estimate: float, units: Units, tails: np.ndarray) -> np.ndarray:
+    """Compute the tail probabilities of the BCa interval from the nominal ones, `tails`.
 
-    They are moved by the bias z0 of the replicates `values` against the estimate, and by the skewness a of the effects
-    of single samples (or clusters) on it.
+    They are moved by the bias z0 of the replicates against the estimate, and by the skewness a of what single units
+    (samples or clusters) do to it. `values` holds the finite replicates of the metric. The skewness comes from values
+    without each unit if these can be computed, else from the influence function; it is 0 if no unit has an effect.
     """
     from scipy.special import ndtr, ndtri
 
@@ -166,19 +179,19 @@ def _bca(values: np.ndarray, estimate: float, units: Units, tails: np.ndarray) -
         deletions = delete_each_unit(units)
     if deletions is not None:
         _, without_unit = deletions
-        pulls = np.mean(without_unit) - without_unit
+        effects = np.mean(without_unit) - without_unit
     else:
         influence = influences_of_units("interval", units).influence
-        pulls = unit_effects(influence, units._replace(strata=None))
-    a = float(np.sum(pulls**3)) / max(6 * float(pulls @ pulls) ** 1.5, 1e-300)
+        effects = unit_effects(influence, units._replace(strata=None))
+    a = float(np.sum(effects**3)) / max(6 * float(effects @ effects) ** 1.5, 1e-300)
     share_below = np.mean(values < estimate) + np.mean(values == estimate) / 2
     z0 = ndtri(np.clip(share_below, 0.5 / len(values), 1 - 0.5 / len(values)))
     z = z0 + ndtri(tails)
     return np.asarray(ndtr(z0 + z / (1 - a * z)))
 
 
-def resampler(units: Units) -> Resampler:
-    """A resampler of the samples, with those that abstained last.
+def make_resampler(units: Units) -> Resampler:
+    """Make a resampler of all samples: the answered ones first, then those that abstained.
 
     Raises InputError if a cluster lies in more than one stratum.
     """
@@ -196,8 +209,9 @@ def resampler(units: Units) -> Resampler:
         if strata is not None:
             strata = np.concatenate([strata[units.is_answered], strata[abstained]])
     if clusters is not None and strata is not None:
-        pairs = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
-        if pairs > int(clusters.max()) + 1:
+        pair_count = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
+        cluster_count = int(clusters.max()) + 1
+        if pair_count > cluster_count:
             raise InputError(
                 "interval: every cluster must lie in one stratum, got clusters spread over several."
             )
@@ -211,41 +225,49 @@ def resampler(units: Units) -> Resampler:
     )
 
 
-def observed(units: Units) -> Draw:
-    """The sample itself as a replicate, so that the same code computes the estimate and the replicates."""
-    source = resampler(units)
-    counts = np.ones(source.n, dtype=np.int64) if source.repeats is None else source.repeats
-    return source.tabulate(counts[None, :])
+def observed_draw(units: Units) -> Draw:
+    """The sample itself as the only replicate, so that the same code computes the estimate and the replicates."""
+    resampler = make_resampler(units)
+    counts = np.ones(resampler.n, dtype=np.int64) if resampler.repeats is None else resampler.repeats
+    return resampler.tabulate(counts[None, :])
 
 
-def replicate(
+def compute_replicates(
     units: Units, compute: Statistic, replicates: int, rng: np.random.Generator, progress: bool | None
 ) -> np.ndarray:
-    """Draw replicates and return `compute` of each of them, along the first axis."""
-    source = resampler(units)
+    """Draw `replicates` replicates and return `compute` of each of them, along the first axis.
+
+    Values are not finite where the statistic is undefined, as in a replicate without errors; callers drop them.
+    """
+    resampler = make_resampler(units)
     values = []
     with progress_bars(progress) as bars:
-        for size in source.batches(replicates):
-            # a replicate without errors is dropped later
+        for size in resampler.batches(replicates):
             with np.errstate(invalid="ignore", divide="ignore"):
-                values.append(compute(source.draw(rng, size)))
+                values.append(compute(resampler.draw(rng, size)))
             bars.advance("resampling", size, replicates)
     return np.concatenate(values)
 
 
-def statistic(units: Units) -> Statistic:
-    """The metric as a function of replicates."""
+def metric_of_draw(units: Units) -> Statistic:
+    """Return a function that computes the metric of each of several replicates."""
 
-    def value(draw: Draw) -> np.ndarray:
-        return np.asarray(units.metric.compute(_table(units, draw.rows, draw.total, draw.by_loss)))
+    def compute_metric(draw: Draw) -> np.ndarray:
+        table = _curve_table(units, draw.rows, total_mass=draw.total, rows_by_loss=draw.by_loss)
+        return np.asarray(units.metric.compute(table))
 
-    return value
+    return compute_metric
 
 
-def _table(
+def _curve_table(
     units: Units, rows: Rows, total_mass: np.ndarray | float, rows_by_loss: Callable[[], Rows]
 ) -> CurveTable:
-    """What a metric is computed from; losses in the user's units, unless the metric scales with the loss."""
+    """Make the table that a metric is computed from.
+
+    `rows` are most confident first, `rows_by_loss()` smallest loss first; `total_mass` includes abstained samples.
+    Their losses are in units of `units.error_size`. A metric that scales with the loss keeps these units (its interval
+    is converted at the end); for any other metric they are converted to the user's units here.
+    """
     unit = 1.0 if units.metric.scales_with_loss else units.error_size
     return CurveTable(
         rows=_scale_losses(rows, unit),
@@ -308,8 +330,13 @@ def curve_band(
     coverage : array, optional
         Where. By default 100 steps from 0.05 (or 20 samples) to 1: below that a curve is the story of a handful of
         samples.
-    sample_weight, abstained, clusters, strata : array, optional
-        As in `interval`.
+    sample_weight : array, shape (n,), optional
+        Weight of each sample. Default: all 1.
+    abstained : array of bool, shape (n,), optional
+        Samples that are never accepted; they count in the coverage.
+    clusters, strata : array, shape (n,), optional
+        Label of the cluster, and of the stratum, of each sample. Clusters are drawn as a whole, and as many units from
+        each stratum as it has.
     replicates, rng, progress
         Of the bootstrap: how many, the seed or Generator, and whether to show a bar (by default when long).
 
@@ -328,27 +355,30 @@ def curve_band(
     units = gather("curve_band", "risk", loss, confidence, sample_weight, abstained, clusters, strata)
     if bool((units.loss < 0).any()):
         raise InputError("curve_band: needs losses of at least 0, got negative ones.")
-    grid = _grid(coverage, len(units.loss), units.mass / units.total)
+    grid = _check_coverages(coverage, n=len(units.loss), answered_share=units.mass / units.total)
     largest_loss = max(1.0 if units.zero_one else 0.0, float(units.loss.max()), np.finfo(float).tiny)
-    risks, masses = _read_at_coverages(observed(units), grid)
+    risks, masses = _read_at_coverages(observed_draw(units), grid)
     risk = risks[0]
     accepted_mass = masses[0]
-    samples_per_mass = (
-        len(units.loss) / units.mass
-    )  # weights need not be counts, but the spread depends on counts
+    # weights need not be counts, but the spread depends on counts
+    samples_per_mass = len(units.loss) / units.mass
     phi = _arcsine_risk(risk / largest_loss, accepted_mass * samples_per_mass)
-    unit_width = 1 / (2 * np.sqrt(accepted_mass * samples_per_mass))
+    unit_width = 1 / (
+        2 * np.sqrt(accepted_mass * samples_per_mass)
+    )  # standard deviation on the arcsine scale
 
     def largest_deviation(draw: Draw) -> np.ndarray:
         drawn_risk, drawn_mass = _read_at_coverages(draw, grid)
         drawn_phi = _arcsine_risk(drawn_risk / largest_loss, drawn_mass * samples_per_mass)
         return np.asarray(np.max(np.abs(drawn_phi - phi) / unit_width, axis=1))
 
-    deviations = replicate(units, largest_deviation, replicates, np.random.default_rng(rng), progress)
+    deviations = compute_replicates(
+        units, largest_deviation, replicates, np.random.default_rng(rng), progress
+    )
     half_width = np.quantile(deviations, level) * unit_width
     low = np.sin(np.clip(phi - half_width, 0, np.pi / 2)) ** 2 * largest_loss
     high = np.sin(np.clip(phi + half_width, 0, np.pi / 2)) ** 2 * largest_loss
-    low, high = _widened_for_few_errors(units, risk, accepted_mass, largest_loss, level, low, high)
+    low, high = _widen_for_few_errors(units, risk, accepted_mass, largest_loss, level, low, high)
     return CurveBand(
         coverage=grid,
         risk=units.error_size * risk,
@@ -360,7 +390,7 @@ def curve_band(
     )
 
 
-def _widened_for_few_errors(
+def _widen_for_few_errors(
     units: Units,
     risk: np.ndarray,
     accepted_mass: np.ndarray,
@@ -371,11 +401,14 @@ def _widened_for_few_errors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Widen a band to the simultaneous limits of a proportion where few errors, or few right samples, are accepted.
 
-    Losses lie in [0, largest_loss]. `risk` and `accepted_mass` are those of the sample at each coverage of the band.
+    Losses lie in [0, largest_loss], in units of `units.error_size`, as do `risk`, `low` and `high`. `risk` and
+    `accepted_mass` are those of the sample, and `low` and `high` the band, at each coverage (ascending). `level` is
+    that of the whole band. Returns the two ends of the widened band.
     """
     order = argsort_descending(units.confidence)
     weight = units.mass_of(np.ones(len(units.loss)))[order]
     loss = units.loss[order].astype(np.float64) / largest_loss
+    # index of the last sample accepted at each coverage
     last = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
     last = np.minimum(last, len(order) - 1)
     clusters_per_sample = units.sampled / units.counted
@@ -402,27 +435,31 @@ def _effective_count(mass: np.ndarray, last: np.ndarray) -> np.ndarray:
     return np.asarray(total**2 / np.where(squares > 0, squares, 1.0))
 
 
-def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:
-    """The coverages of a band, ascending: those of the user, or 100 by default.
+def _check_coverages(coverage: Array | None, n: int, answered_share: float) -> np.ndarray:
+    """Return the coverages of a band, ascending: those of the user, or 100 if `coverage` is None.
 
-    `n` is the number of answered samples and `share` their share of all. Raises InputError for a coverage out of range.
+    `n` is the number of answered samples, and `answered_share` their share of the mass of all samples: the largest
+    coverage. Raises InputError if there are no coverages, or one of them is not above 0 or is larger than that.
     """
     if coverage is None:
-        return np.linspace(min(1.0, max(0.05, 20 / n)), 1.0, 100) * share
+        return np.linspace(min(1.0, max(0.05, 20 / n)), 1.0, 100) * answered_share
     grid = np.sort(np.asarray(coverage, dtype=np.float64).reshape(-1))
-    if not len(grid) or not (grid[0] > 0 and grid[-1] <= share + SUM_ROUNDING):  # NaN is sorted last
-        raise InputError(f"curve_band: `coverage` must lie in (0, {share:g}], got {grid[:1]} to {grid[-1:]}.")
+    if not len(grid) or not (grid[0] > 0 and grid[-1] <= answered_share + SUM_ROUNDING):  # NaN is sorted last
+        raise InputError(
+            f"curve_band: `coverage` must lie in (0, {answered_share:g}], got {grid[:1]} to {grid[-1:]}."
+        )
     return grid
 
 
 def _read_at_coverages(draw: Draw, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Selective risk and accepted mass of each replicate, at the smallest attainable coverage of each grid point.
+    """Read the selective risk and the accepted mass of each replicate at each coverage of `grid`.
 
-    Both have shape (replicates, coverages).
+    Both have shape (replicates, coverages). A coverage is attained between samples: the smallest one that is not below
+    the grid point is read. A replicate that answers less than a grid point is read at its largest coverage.
     """
     rows = draw.rows
     coverage = np.cumsum(rows.mass, axis=1) / draw.total[:, None]
-    requested = np.minimum(grid, coverage[:, -1:])  # a replicate may answer a little less than the sample did
+    requested = np.minimum(grid, coverage[:, -1:])
     row = np.stack(
         [
             np.searchsorted(replicate_coverage, replicate_grid * (1 - SUM_ROUNDING))

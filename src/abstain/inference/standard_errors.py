@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, ArrayLike, to_host
-from abstain.core.area_estimators import area_of_samples, oracle_area, remove_offset
+from abstain.core.area_estimators import area_of_samples, oracle_area, subtract_large_offset
 from abstain.core.influence import PIECE, RankedLoss, SampleInfluences
 from abstain.core.rows import rank_confidences, read_by_confidence
 from abstain.core.sorting import error_size, is_zero_one
@@ -167,7 +167,7 @@ def gather(
         losses = losses != 0
         zero_one = True
     if requested.drops_loss_offset and requested.option_values["estimator"] == "harmonic":
-        losses = remove_offset(losses)
+        losses = subtract_large_offset(losses)
     return Units(
         metric=requested,
         loss=losses,

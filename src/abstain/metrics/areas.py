@@ -252,7 +252,7 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
     """AURC, oracle AURC and risk of one sample."""
     check_choice(sample.name, "oracle", oracle, get_args(Oracle))
     if estimator == "harmonic" and sample.backend.host and sample.name != "oracle_aurc":
-        sample = sample._replace(loss=core.remove_offset(sample.loss))
+        sample = sample._replace(loss=core.subtract_large_offset(sample.loss))
     if sample.backend.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
         sample_count = float(len(sample.loss))
         error_count = float(np.count_nonzero(sample.loss))
