@@ -260,8 +260,8 @@ THRESHOLDS = {
     ),
     "rounding lets in a block that is rejected": (
         "thresholds/cut.py",
-        "low > self._own_bounds(self.rejected, rounding)[1]",
-        "high > self._own_bounds(self.rejected, rounding)[0]",
+        "low > self._calibration_bounds(self.rejected, rounding)[1]",
+        "high > self._calibration_bounds(self.rejected, rounding)[0]",
         "tests/thresholds/test_cut.py::test_another_precision_neither_lets_a_block_in_nor_alarms",
     ),
     "a rule takes any score": (
@@ -272,7 +272,7 @@ THRESHOLDS = {
     ),
     "a coarser precision is compared exactly": (
         "thresholds/cut.py",
-        "if rounding is None and not same_form:",
+        "if rounding is None and not has_calibration_form:",
         "if False:",
         "tests/thresholds/test_cut.py::test_numbers_that_were_rounded_before_they_were_stored_are_noticed",
     ),

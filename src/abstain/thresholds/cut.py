@@ -30,17 +30,19 @@ Precision = Literal["bfloat16", "float16", "float32", "float64"]  # from coarse 
 Number = Annotated[float, Within(infinite=True)]
 
 STORABLE = (*scores.NAMES, *scores.ENSEMBLE_NAMES, *scores.READING_NAMES)
-_WITHOUT_BOUND = (
+_SCORES_WITHOUT_ERROR_BOUND = (
     "clamped_logit_entropy",
     *scores.ENSEMBLE_NAMES,
 )  # no bound on their rounding error is known
 MISSING = -float(np.finfo(np.float64).max)  # ranks samples without a confidence last
 _LARGEST_LOG = 745.0  # -log of the smallest float64
-_LOOKED_AT = 4096  # numbers that show to which precision an array was rounded
-_HALVINGS = 24
-_SIMPLE_BITS = 5  # numbers of so few bits are exact in every type
-_MANY = 20  # samples
-_TELLING = 8  # so many numbers tell that data are coarser than in calibration, whatever calibration held
+_MAX_INSPECTED = 4096  # numbers of an array that are inspected to see to which precision they were rounded
+_HALVINGS = 24  # steps of a bisection
+_SHORT_BITS = 5  # mantissa bits; so short a number is exact in every type
+_MIN_BATCH = 20  # samples; in a smaller call, a few short numbers may be chance
+_ENOUGH_TELLING = (
+    8  # so many numbers show that data are coarser than in calibration, whatever calibration held
+)
 
 
 class Rounding(NamedTuple):
@@ -62,7 +64,7 @@ _ROUNDING: dict[Precision, Rounding] = {
 }
 _MANTISSA: dict[Precision, int] = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}  # bits
 # narrower types hold results of float32 arithmetic, stored in fewer bits
-_COMPUTED = _ROUNDING["float32"].unit
+_FLOAT32_UNIT = _ROUNDING["float32"].unit
 
 
 class Grain(NamedTuple):
@@ -98,7 +100,7 @@ class ConfidenceReadings(NamedTuple):
     @property
     def is_telling(self) -> bool:
         """Is the grain more than chance? One short number in a call of one sample is nothing unusual."""
-        return self.grain.telling >= 2 or (self.grain.telling == 1 and self.values.size >= _MANY)
+        return self.grain.telling >= 2 or (self.grain.telling == 1 and self.values.size >= _MIN_BATCH)
 
     @property
     def is_short(self) -> bool:
@@ -134,10 +136,12 @@ def read_confidences(
     probs: ArrayLike | None = None,
     units: Units | None = None,
 ) -> ConfidenceReadings:
-    """Confidences from what a user gives: numbers with their unit, or class scores that `score` reduces.
+    """Read the confidences of samples: numbers with their unit, or class scores that `score` turns into rank keys.
 
-    Numbers of a score that saturates need `units`: a rank key of 0.9 and a probability of 0.9 are different things,
-    and nothing about the number tells which it is.
+    Give exactly one of `confidence` (one number per sample), `logits` and `probs` (one row per sample; one column is
+    class 1 of a binary model). `name` is the calling function, for messages; `score` a name in `abstain.scores`, None
+    for the user's own confidences. Confidences of a score that saturates need `units`: a rank key of 0.9 and a
+    probability of 0.9 are different things. Raises InputError for arguments that do not go together.
     """
     if units is not None:
         check_choice(name, "units", units, get_args(Units))
@@ -147,34 +151,46 @@ def read_confidences(
         return _read_numbers(name, score, confidence, units)
     if score is None:
         raise InputError(f"{name}: this rule is for confidences of your own, got logits or probabilities.")
-    table = logits if probs is None else probs
-    keys = np.asarray(to_host(scores.by_name(score)(logits, probs=probs)), dtype=np.float64)
-    host = np.asarray(to_host(table))
-    dtype = _dtype_of(table)
-    one_column = host.shape == keys.shape or host.shape[-1] == 1  # a binary model's class 1
-    source: Source = "logits" if probs is None else "binary" if one_column else "probs"
+    user_scores = logits if probs is None else probs
+    rank_keys = np.asarray(to_host(scores.by_name(score)(logits, probs=probs)), dtype=np.float64)
+    class_scores = np.asarray(to_host(user_scores))
+    dtype = _precision_of_dtype(user_scores)
+    is_one_column = class_scores.shape == rank_keys.shape or class_scores.shape[-1] == 1
+    source: Source
     magnitude = np.zeros(())
     if probs is None:
-        tops = host.reshape(keys.shape) / 2 if one_column else host.max(axis=-1)
-        magnitude = np.abs(tops.astype(np.float64))
+        source = "logits"
+        # one column z stands for the two logits -z/2 and z/2
+        largest_logit = (
+            class_scores.reshape(rank_keys.shape) / 2 if is_one_column else class_scores.max(axis=-1)
+        )
+        magnitude = np.abs(largest_logit.astype(np.float64))
+    else:
+        source = "binary" if is_one_column else "probs"
     return ConfidenceReadings(
-        values=keys,
+        values=rank_keys,
         source=source,
         dtype=dtype,
-        grain=_grain_of(host, dtype),
-        classes=2 if one_column else int(host.shape[-1]),
+        grain=_detect_grain(class_scores, dtype),
+        classes=2 if is_one_column else int(class_scores.shape[-1]),
         magnitude=magnitude,
     )
 
 
 def _read_numbers(name: str, score: str | None, confidence: Array, units: Units | None) -> ConfidenceReadings:
-    host = np.asarray(to_host(confidence))
+    """Read confidences that the user computed, and note their source and precision.
+
+    The source is "own" without a named score. Otherwise it is "plain" for a score that saturates with units="plain",
+    and "key" in all other cases. Raises DtypeError for values that are no real numbers, InputError if a score that
+    saturates comes without `units`, or a number cannot be of this score. `name` is the calling function, for messages.
+    """
+    user_values = np.asarray(to_host(confidence))
     try:
-        values = host.astype(np.float64)
+        values = user_values.astype(np.float64)
     except (TypeError, ValueError):
         rule = "`confidence` must hold real numbers, one per sample"
-        raise DtypeError(f"{name}: {rule}, got dtype {host.dtype}.") from None
-    dtype = _dtype_of(confidence)
+        raise DtypeError(f"{name}: {rule}, got dtype {user_values.dtype}.") from None
+    dtype = _precision_of_dtype(confidence)
     source: Source = "own"
     if score is not None:
         saturates = scores.by_name(score).saturates
@@ -186,56 +202,67 @@ def _read_numbers(name: str, score: str | None, confidence: Array, units: Units 
             )
         source = "plain" if saturates and units == "plain" else "key"
         check_domain(name, score, source, values)
-    return ConfidenceReadings(values=values, source=source, dtype=dtype, grain=_grain_of(values, dtype))
+    return ConfidenceReadings(values=values, source=source, dtype=dtype, grain=_detect_grain(values, dtype))
 
 
 def check_domain(name: str, score: str, source: Source, values: np.ndarray) -> None:
-    """Refuse numbers that cannot be of this score in this unit."""
+    """Raise InputError for numbers that cannot be of this score in this unit.
+
+    `source` "plain" means numbers such as probabilities, "key" rank keys; other sources, scores that do not saturate
+    and NaN are not checked. `name` is the calling function, for messages.
+    """
     confidences = values[~np.isnan(values)]
     if not confidences.size or not scores.by_name(score).saturates:
         return
     smallest = float(confidences.min())
     largest = float(confidences.max())
-    end = _end_of_scale(score)
-    if source == "plain" and (largest > end or (end == 1 and smallest < 0)):
-        rule = f"a plain {score} is {'at most 0' if end == 0 else 'from 0 to 1'}"
-        wrong = largest if largest > end else smallest
+    upper_bound = _largest_plain_value(score)  # 1 for probabilities, 0 for negative entropies
+    if source == "plain" and (largest > upper_bound or (upper_bound == 1 and smallest < 0)):
+        rule = f"a plain {score} is {'at most 0' if upper_bound == 0 else 'from 0 to 1'}"
+        wrong = largest if largest > upper_bound else smallest
         remedy = (
             'Say units="key" for rank keys, as `abstain.scores` gives them, or give `logits=` or `probs=`.'
         )
         raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
-    if source == "key" and end == 1 and smallest < 0:
+    if source == "key" and upper_bound == 1 and smallest < 0:
         rule = f"a rank key of {score} is at least 0"
         raise InputError(f"{name}: {rule}, got {smallest:g}. Give `logits=` or `probs=`.")
 
 
 @functools.cache
-def _end_of_scale(score: str) -> float:
+def _largest_plain_value(score: str) -> float:
     """The largest plain number of a score that saturates: 1 for probabilities, 0 for negative entropies."""
     return float(scores.display(score, np.finfo(np.float64).max)) + 0.0
 
 
-def _dtype_of(values: Array) -> Precision:
+def _precision_of_dtype(values: Array) -> Precision:
     """The type that numbers are stored in; whole numbers and lists are as good as float64."""
     name = str(getattr(values, "dtype", "float64")).rsplit(".", 1)[-1]
     return next((precision for precision in _ROUNDING if precision == name), "float64")
 
 
-def _grain_of(values: np.ndarray, dtype: Precision) -> Grain:
-    numbers = np.unique(values.reshape(-1)[:_LOOKED_AT].astype(np.float64))
+def _detect_grain(values: np.ndarray, dtype: Precision) -> Grain:
+    """Find out to which precision numbers were rounded before they were stored as `dtype`.
+
+    Counts the mantissa bits in use of the first few thousand values. Whole numbers, short fractions and infinite or
+    missing values show nothing; if there are no others, the grain holds None, None and 0.
+    """
+    numbers = np.unique(values.reshape(-1)[:_MAX_INSPECTED].astype(np.float64))
     numbers = numbers[np.isfinite(numbers) & (np.rint(numbers) != numbers)]
-    whole = np.ldexp(np.frexp(numbers)[0], 53).astype(np.int64)
-    last_bit = np.frexp((whole & -whole).astype(np.float64))[1]
-    bits = 54 - last_bit  # of the mantissa, without zeros at its end
-    bits = bits[bits > _SIMPLE_BITS]
-    if not len(bits):
-        return Grain(None, None, 0)
-    classes = [precision for precision in _MANTISSA if _MANTISSA[precision] <= _MANTISSA[dtype]]
-    if dtype == "float16":
-        classes = ["float16"]
-    coarsest = next(x for x in classes if bits.min() <= _MANTISSA[x])
-    finest = next(x for x in classes if bits.max() <= _MANTISSA[x])
-    return Grain(coarsest, finest, len(bits))
+    integer_mantissa = np.ldexp(np.frexp(numbers)[0], 53).astype(np.int64)
+    lowest_set_bit = integer_mantissa & -integer_mantissa
+    lowest_bit_position = np.frexp(lowest_set_bit.astype(np.float64))[1]  # from 1 to 53
+    bits_used = 54 - lowest_bit_position
+    bits_used = bits_used[bits_used > _SHORT_BITS]
+    if not len(bits_used):
+        return Grain(coarsest=None, finest=None, telling=0)
+    # `_MANTISSA` lists precisions from coarse to fine
+    possible = [precision for precision in _MANTISSA if _MANTISSA[precision] <= _MANTISSA[dtype]]
+    if dtype == "float16":  # taken as rounded to float16, never to bfloat16
+        possible = ["float16"]
+    coarsest = next(precision for precision in possible if bits_used.min() <= _MANTISSA[precision])
+    finest = next(precision for precision in possible if bits_used.max() <= _MANTISSA[precision])
+    return Grain(coarsest=coarsest, finest=finest, telling=len(bits_used))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,18 +317,26 @@ class Cut:
     magnitude: Annotated[float, Within(0)] = 0.0
 
     def read(self, name: str, *, score: str | None = None, **columns: Any) -> ConfidenceReadings:
-        """Confidences of new samples (as `read_confidences` takes them), refused where they cannot be right."""
+        """Read the confidences of new samples; raise InputError where they cannot be those of this rule.
+
+        `columns` are `confidence`, `logits` or `probs`, and `units`. `score` is the score that the user names, None to
+        take that of the rule. `name` is the calling function, for messages.
+        """
         self.check_score(name, score)
         return self.admit(name, read_confidences(name, self.score, **columns))
 
     def check_score(self, name: str, score: str | None) -> None:
-        """Refuse another score than that of the rule."""
+        """Raise InputError if the user names another score than that of the rule; None is always right."""
         if score is not None and score != self.score:
             remedy = "Calibrate a rule for it, or give what this one is for."
             raise InputError(f"{name}: this rule is for {self.described}, got {score}. {remedy}")
 
     def admit(self, name: str, readings: ConfidenceReadings) -> ConfidenceReadings:
-        """Refuse another number of classes, and numbers from another scale than in calibration."""
+        """Return the confidences unchanged if they can be compared with those of the calibration.
+
+        Raises InputError for another number of classes, or for the user's own numbers from another scale. `name` is
+        the calling function, for messages.
+        """
         if None not in (self.classes, readings.classes) and readings.classes != self.classes:
             rule = f"this rule was calibrated on {self.classes} classes"
             raise InputError(f"{name}: {rule}, got {readings.classes}. Calibrate one for this model.")
@@ -315,9 +350,11 @@ class Cut:
         return self.score or "confidences of your own"
 
     def _check_range(self, name: str, values: np.ndarray) -> None:
-        """Numbers calibrated within [0, 1], or below 0, come from another scale where they leave that range.
+        """Raise InputError if new confidences come from another scale than those of the calibration.
 
-        NaN and the lowest numbers there are mark samples without a confidence.
+        That is so where the calibration lay within [0, 1], or at and below 0, and a new number does not. Warns where
+        many numbers in [0, 1] meet a threshold above 1. NaN and numbers at or below `MISSING` stand for samples
+        without a confidence and are not checked.
         """
         confidences = values[values > MISSING]
         if not confidences.size:
@@ -336,18 +373,21 @@ class Cut:
                 "Give the confidence it was calibrated on: no percentages, no rank keys for probabilities."
             )
             raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
-        probabilities = smallest >= 0 and largest <= 1 < (self.accepted or 0.0)
-        if probabilities and confidences.size >= _MANY:
+        look_like_probabilities = smallest >= 0 and largest <= 1 < (self.accepted or 0.0)
+        if look_like_probabilities and confidences.size >= _MIN_BATCH:
             message = f"none of {confidences.size:,} confidences will be accepted: all lie in [0, 1]"
             calibrated = f"the rule was calibrated on {self.lowest:g} to {self.highest:g}"
             remedy = "Rank keys and probabilities are different numbers"
             warnings.warn(f"{name}: {message}, and {calibrated}. {remedy}.", AbstainWarning, stacklevel=4)
 
     def decide(self, name: str, readings: ConfidenceReadings, value: float | None) -> np.ndarray:
-        """Which samples to accept by the threshold `value`; a NaN never is.
+        """Return True for each sample to accept by the threshold `value`; a NaN is never accepted.
 
-        Numbers in the form of the calibration are compared exactly, unless blocks of tied samples leave room. All
-        others are accepted where rounding cannot have made them of a rejected block.
+        A block is a set of calibration samples with equal confidence. Numbers in the form of the calibration (same
+        source, type and precision) are compared exactly, unless a block next to the threshold holds several samples.
+        All others are accepted where they reach `value` up to rounding and rounding cannot have made them from the
+        highest rejected block. A `value` of None accepts nothing, minus infinity everything but NaN. Raises InputError
+        if rounding hides on which side a sample lies. `name` is the calling function, for messages.
         """
         values = readings.values
         if value is None or self.accepted is None:
@@ -357,78 +397,94 @@ class Cut:
         rounding = self.room(name, readings)
         if rounding is None:
             return np.asarray(values >= value)
-        decisions, hidden = self._decide_with_room(readings, value, rounding)
-        if hidden.any():  # rows of larger logits than in calibration are rounded more coarsely
-            finest = _finest(self.source, readings.source)
-            finer_decisions, still_hidden = self._decide_with_room(readings, value, finest)
-            decisions = np.where(hidden, finer_decisions, decisions)
-            hidden &= still_hidden
-        if hidden.any() and not self._same_form(readings):
-            self._refuse(name, readings, "rounding hides on which side of the threshold samples lie")
-        return np.where(hidden, values >= value, decisions)
+        decisions, is_ambiguous = self._decide_within_rounding(readings, value, rounding)
+        if is_ambiguous.any():  # rows of larger logits than in calibration are rounded more coarsely
+            finest = _finest_rounding(self.source, readings.source)
+            finer_decisions, still_ambiguous = self._decide_within_rounding(readings, value, finest)
+            decisions = np.where(is_ambiguous, finer_decisions, decisions)
+            is_ambiguous &= still_ambiguous
+        if is_ambiguous.any() and not self._has_calibration_form(readings):
+            self._raise_refusal(name, readings, "rounding hides on which side of the threshold samples lie")
+        return np.where(is_ambiguous, values >= value, decisions)
 
-    def _decide_with_room(
+    def _decide_within_rounding(
         self, readings: ConfidenceReadings, value: float, rounding: Rounding
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which samples are accepted, and which may be of the accepted and of the rejected block alike."""
-        low, high = self._bounds_of(readings, rounding)
-        decisions = high >= self._own_bounds(value, rounding)[0]
+        """Return which samples are accepted, and which are ambiguous, if numbers have this rounding error.
+
+        A sample is accepted if its exact confidence may reach `value` and cannot be that of the highest rejected block
+        of calibration samples. It is ambiguous if it may be of that block and of the lowest accepted one as well.
+        """
+        low, high = self._new_bounds(readings, rounding)
+        may_reach_value = high >= self._calibration_bounds(value, rounding)[0]
         if self.rejected is None:
-            return np.asarray(decisions), np.zeros(decisions.shape, dtype=bool)
-        outside = low > self._own_bounds(self.rejected, rounding)[1]
-        hidden = ~outside & (high >= self._own_bounds(self.accepted, rounding)[0])
-        return np.asarray(decisions & outside), np.asarray(hidden)
+            return np.asarray(may_reach_value), np.zeros(may_reach_value.shape, dtype=bool)
+        is_above_rejected = low > self._calibration_bounds(self.rejected, rounding)[1]
+        may_be_accepted_block = high >= self._calibration_bounds(self.accepted, rounding)[0]
+        is_ambiguous = ~is_above_rejected & may_be_accepted_block
+        return np.asarray(may_reach_value & is_above_rejected), np.asarray(is_ambiguous)
 
     def at_least(
         self, name: str, readings: ConfidenceReadings, points: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """How many of the new confidences lie at or above calibration confidences: surely, and possibly.
+        """Count the new confidences that surely and that possibly lie at or above each calibration confidence.
 
-        Both counts are the same where numbers are compared exactly.
+        `points` are calibration confidences, in the unit of the calibration. Returns two arrays of counts, one entry
+        per point; they are the same where numbers are compared exactly, and differ by rounding otherwise. Raises
+        InputError if the new numbers are too coarse for this threshold. `name` is the calling function, for messages.
         """
         rounding = self.room(name, readings)
         if rounding is None:
             exact = _count_at_least(readings.values, points)
             return exact, exact
-        low, high = self._bounds_of(readings, rounding)
-        point_low, point_high = self._own_bounds(points, rounding)
-        return _count_at_least(low, point_high), _count_at_least(high, point_low)
+        low, high = self._new_bounds(readings, rounding)
+        point_low, point_high = self._calibration_bounds(points, rounding)
+        surely = _count_at_least(low, point_high)
+        possibly = _count_at_least(high, point_low)
+        return surely, possibly
 
     def room(self, name: str, readings: ConfidenceReadings) -> Rounding | None:
-        """The rounding that the cut leaves room for; None to compare the numbers exactly.
+        """Return the rounding error to allow for in a comparison with the threshold; None to compare exactly.
 
-        That is the coarsest precision in which the two blocks can still be told apart: numbers rarely tell how they
-        were rounded before. Where not even their own precision keeps the blocks apart, other forms than that of the
-        calibration are refused.
+        It is the coarsest at which the lowest accepted and the highest rejected block of calibration samples can still
+        be told apart, because numbers rarely show how they were rounded before. Raises InputError for numbers in
+        another form than in calibration (source, type or precision) if not even their own precision keeps the blocks
+        apart, or the score has no known error bound. `name` is the calling function, for messages.
         """
-        same_form = self._same_form(readings)
-        if same_form and not self.tied:
+        has_calibration_form = self._has_calibration_form(readings)
+        if has_calibration_form and not self.tied:
             return None
-        if not same_form and self.score in _WITHOUT_BOUND:
-            self._refuse(name, readings, f"the rounding of {self.score} has no known bound")
+        if not has_calibration_form and self.score in _SCORES_WITHOUT_ERROR_BOUND:
+            self._raise_refusal(name, readings, f"the rounding of {self.score} has no known bound")
         if self.accepted is None or self.rejected is None:
-            return _ROUNDING[self.precision].at_least(_ROUNDING[self._precision_of(readings)])
-        classes = readings.classes or 2
-        magnitude = self._usual_magnitude(classes)
-        rounding = _widest_room(self, readings.source, self._precision_of(readings), classes, magnitude)
-        if rounding is None and not same_form:
+            return _ROUNDING[self.precision].at_least(_ROUNDING[self._precision_to_allow_for(readings)])
+        class_count = readings.classes or 2
+        rounding = _coarsest_separating_rounding(
+            self,
+            source=readings.source,
+            precision=self._precision_to_allow_for(readings),
+            class_count=class_count,
+            magnitude=self._usual_magnitude(class_count),
+        )
+        if rounding is None and not has_calibration_form:
             if readings.is_short:
                 # perhaps the numbers were never rounded: `decide` refuses only rows near the threshold
-                return _finest(self.source, readings.source)
-            self._refuse(name, readings, "rounding hides on which side of the threshold samples lie")
+                return _finest_rounding(self.source, readings.source)
+            self._raise_refusal(name, readings, "rounding hides on which side of the threshold samples lie")
         return rounding
 
-    def _usual_magnitude(self, classes: int) -> float:
-        """Largest logit of a row near the threshold: that of the calibration, or the one its confidence suggests.
+    def _usual_magnitude(self, class_count: int) -> float:
+        """Return the absolute value of the largest logit to expect in a row near the threshold.
 
-        It must not depend on the new samples: whether one is refused would then depend on the others.
+        It is that of the calibration, or the one that the lowest accepted confidence suggests if the calibration had
+        no logits. It must not depend on the new samples: whether one is refused would then depend on the others.
         """
         if self.magnitude or self.accepted is None:
             return self.magnitude
-        key = float(self._comparable(self.source, self.accepted))
-        return min(abs(key), _LARGEST_LOG) + math.log(classes)
+        rank_key = float(self._to_common_scale(self.source, self.accepted))
+        return min(abs(rank_key), _LARGEST_LOG) + math.log(class_count)
 
-    def _same_form(self, readings: ConfidenceReadings) -> bool:
+    def _has_calibration_form(self, readings: ConfidenceReadings) -> bool:
         """Do new numbers come as those of the calibration did: same source, same type, rounded to the same precision?
 
         A few whole numbers or short fractions are nothing unusual. A whole batch of them is, where the calibration
@@ -436,122 +492,170 @@ class Cut:
         """
         if (readings.source, readings.dtype) != (self.source, self.dtype):
             return False
-        finest = readings.coarsest_precision
-        if finest == self.precision:
+        shown_precision = readings.coarsest_precision  # the coarsest that holds all numbers exactly
+        if shown_precision == self.precision:
             return True
         if readings.is_short:
-            return self.coarsest is None or readings.values.size < _MANY
-        if _MANTISSA[finest] > _MANTISSA[self.precision]:
+            return self.coarsest is None or readings.values.size < _MIN_BATCH
+        shown_bits = _MANTISSA[shown_precision]
+        if shown_bits > _MANTISSA[self.precision]:
             return False
-        coarser_than_all = self.coarsest is not None and _MANTISSA[finest] < _MANTISSA[self.coarsest]
-        return readings.grain.telling < _TELLING and not (coarser_than_all and readings.is_telling)
+        # coarser than in calibration: the same form only if that may be chance
+        is_coarser_than_all = self.coarsest is not None and shown_bits < _MANTISSA[self.coarsest]
+        has_enough_evidence = readings.grain.telling >= _ENOUGH_TELLING
+        return not has_enough_evidence and not (is_coarser_than_all and readings.is_telling)
 
-    def _precision_of(self, readings: ConfidenceReadings) -> Precision:
-        """The precision that new numbers may have been rounded to; for numbers in another form, the coarsest one."""
-        if self._same_form(readings):
+    def _precision_to_allow_for(self, readings: ConfidenceReadings) -> Precision:
+        """Return the precision that new numbers may have been rounded to.
+
+        It is the likely one if they come in the form of the calibration, otherwise the coarsest that is possible.
+        """
+        if self._has_calibration_form(readings):
             return readings.likely_precision
         return readings.coarsest_precision
 
-    def _refuse(self, name: str, readings: ConfidenceReadings, reason: str) -> None:
-        expected = f"{_WORDS[self.source]} in {self.precision}"
-        coarse_form = f"{_WORDS[readings.source]} in {readings.coarsest_precision}"
+    def _raise_refusal(self, name: str, readings: ConfidenceReadings, reason: str) -> None:
+        """Raise the InputError for numbers in a form that this rule cannot compare, and say which form it can.
+
+        `reason` is the part of the message that says why; `name` is the calling function.
+        """
+        expected = f"{_SOURCE_NAMES[self.source]} in {self.precision}"
+        coarse_form = f"{_SOURCE_NAMES[readings.source]} in {readings.coarsest_precision}"
         remedy = f"Calibrate on {coarse_form}, or give {expected}"
         if not readings.is_short or readings.coarsest_precision == readings.dtype:
             raise InputError(f"{name}: this rule is for {expected}, got {coarse_form}: {reason}. {remedy}.")
-        short_form = f"{_WORDS[readings.source]} so short that they may be {readings.coarsest_precision}"
+        short_form = (
+            f"{_SOURCE_NAMES[readings.source]} so short that they may be {readings.coarsest_precision}"
+        )
         remedy += " that were not rounded before"
         raise InputError(f"{name}: this rule is for {expected}, got {short_form}: {reason}. {remedy}.")
 
-    def _own_bounds(self, values: Any, rounding: Rounding) -> tuple[Any, Any]:
-        """What calibration confidences may be without rounding."""
-        at_least = rounding.at_least(_ROUNDING[self.precision])
-        numbers = self._comparable(self.source, values)
-        return self._bounds(numbers, self.source, at_least, self.classes or 2, self.magnitude)
+    def _calibration_bounds(self, values: Any, rounding: Rounding) -> tuple[Any, Any]:
+        """Return the least and the largest exact number behind calibration confidences, on the common scale.
 
-    def _bounds_of(self, readings: ConfidenceReadings, rounding: Rounding) -> tuple[np.ndarray, np.ndarray]:
-        """What new confidences may be without rounding."""
-        numbers = self._comparable(readings.source, readings.values)
-        magnitude = np.maximum(self.magnitude, readings.magnitude)
-        at_least = rounding.at_least(_ROUNDING[self._precision_of(readings)])
-        classes = readings.classes or self.classes or 2
-        return self._bounds(numbers, readings.source, at_least, classes, magnitude)
+        `values` are in the unit of the calibration. `rounding` is the error to allow for; it is never taken smaller
+        than that of the precision of the calibration.
+        """
+        return self._bounds_before_rounding(
+            self._to_common_scale(self.source, values),
+            source=self.source,
+            rounding=rounding.at_least(_ROUNDING[self.precision]),
+            class_count=self.classes or 2,
+            magnitude=self.magnitude,
+        )
 
-    def _comparable(self, source: Source, values: Any) -> np.ndarray:
-        """Numbers of any source on one scale: rank keys, or the number itself for scores that do not saturate."""
+    def _new_bounds(self, readings: ConfidenceReadings, rounding: Rounding) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the largest exact number behind each new confidence, on the common scale.
+
+        `rounding` is the error to allow for; it is never taken smaller than that of the precision of the numbers.
+        """
+        return self._bounds_before_rounding(
+            self._to_common_scale(readings.source, readings.values),
+            source=readings.source,
+            rounding=rounding.at_least(_ROUNDING[self._precision_to_allow_for(readings)]),
+            class_count=readings.classes or self.classes or 2,
+            magnitude=np.maximum(self.magnitude, readings.magnitude),
+        )
+
+    def _to_common_scale(self, source: Source, values: Any) -> np.ndarray:
+        """Convert numbers of any source to one scale.
+
+        These are rank keys, -log(end - x) of a plain number x, where `end` is its largest possible value (1 for
+        probabilities). Scores that do not saturate and the user's own numbers stay as they are.
+        """
         numbers = np.asarray(values, dtype=np.float64)
         if source != "plain" or self.score is None:
             return numbers
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(-np.log(_end_of_scale(self.score) - numbers))
+            return np.asarray(-np.log(_largest_plain_value(self.score) - numbers))
 
-    def _bounds(
-        self, numbers: np.ndarray, source: Source, rounding: Rounding, classes: int, magnitude: Any
+    def _bounds_before_rounding(
+        self, numbers: np.ndarray, *, source: Source, rounding: Rounding, class_count: int, magnitude: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        r"""Limits of the numbers that exact arithmetic would give, for each comparable number.
+        r"""Return the least and the largest number that exact arithmetic may have given, for each rounded number.
+
+        `numbers` and both results are on the common scale (rank keys k of scores that saturate). `source` says in which
+        form the numbers were rounded, `rounding` by how much; K is `class_count`, and `magnitude` the absolute value
+        :math:`|z_{\max}|` of a row's largest logit.
 
         Errors to first order, u the unit roundoff: logits move by u|z| each, so that a key moves by at most
         :math:`2u(2|z_{\max}| + |k| + \log K)` (the mean distance to the winner is at most k + log K; entropies count
         twice). Probabilities keep u of each entry, and lose entries below the smallest number of their type. A plain
         number moves by u of itself, a key likewise.
         """
-        unit, smallest = rounding
-        computed = 8 * min(unit, _COMPUTED)
+        unit, smallest = rounding  # unit roundoff u, and the absolute error next to zero
+        arithmetic_error = 8 * min(unit, _FLOAT32_UNIT)  # of computing the score, relative
         size = np.minimum(np.abs(numbers), np.finfo(np.float64).max / 4)
         with np.errstate(all="ignore"):
             if source == "logits":
-                error = 2 * unit * (2 * magnitude + size + math.log(classes)) + 2.0**-49 * (1 + size)
+                error = 2 * unit * (2 * magnitude + size + math.log(class_count)) + 2.0**-49 * (1 + size)
                 return numbers - error, numbers + error
             if source in ("probs", "binary"):
-                error = 4 * unit + computed * (np.minimum(size, _LARGEST_LOG) + math.log(classes) + 1)
-                smallest += unit if source == "binary" else 0.0  # 1 - p of a rounded p
-                lost = (classes - 1) * smallest * (1 if self.score in ("max_softmax", "logit_margin") else 40)
+                log_size = np.minimum(size, _LARGEST_LOG) + math.log(class_count) + 1
+                error = 4 * unit + arithmetic_error * log_size
+                lost_per_entry = smallest
+                if source == "binary":
+                    lost_per_entry += unit  # 1 - p of a rounded p
+                if self.score not in ("max_softmax", "logit_margin"):
+                    lost_per_entry *= 40  # entropies weigh a lost entry by its logarithm
+                lost = (
+                    class_count - 1
+                ) * lost_per_entry  # probability that rounding to zero may have removed
                 low = -np.logaddexp(error - numbers, np.log(lost))
                 high = -np.log(np.maximum(np.exp(-numbers - error) - lost, 0.0))
                 return np.asarray(low), np.where(lost == 0, numbers + error, high)
             if source == "plain":
                 assert self.score is not None
                 distance = np.exp(-numbers)
-                plain = np.abs(_end_of_scale(self.score) - distance)
-                slack = unit * plain + computed * np.maximum(1.0, plain) + smallest
+                plain = np.abs(_largest_plain_value(self.score) - distance)
+                slack = unit * plain + arithmetic_error * np.maximum(1.0, plain) + smallest
                 return -np.log(distance + slack), -np.log(np.maximum(distance - slack, 0.0))
             scale = 1.0
             if source == "own":
                 scale = min(1.0, max(abs(self.lowest), abs(self.highest)))
-            error = unit * size + computed * np.maximum(size, scale) + smallest
+            error = unit * size + arithmetic_error * np.maximum(size, scale) + smallest
             return numbers - error, numbers + error
 
     def is_consistent(self, value: float | None) -> bool:
-        """Do the fields agree with each other and with the threshold?"""
+        """Do the fields of a stored cut agree with each other and with the threshold `value`?
+
+        The score must be known, the accepted and the rejected confidence within the range of the calibration, and the
+        threshold above the rejected one and at most the accepted one. Without a threshold there is no accepted one.
+        """
         if self.score is not None and self.score not in STORABLE:
             return False
         if (self.score is None) != (self.source == "own") or not self.lowest <= self.highest:
             return False
         if value is None or self.accepted is None:
             return value is None and self.accepted is None
-        blocks = [block for block in (self.accepted, self.rejected) if block is not None and block > MISSING]
-        blocks_in_range = all(self.lowest <= block <= self.highest for block in blocks)
-        rejects_block = self.rejected is None or self.rejected < value
-        return blocks_in_range and rejects_block and value <= self.accepted
+        confidences = [x for x in (self.accepted, self.rejected) if x is not None and x > MISSING]
+        are_in_range = all(self.lowest <= confidence <= self.highest for confidence in confidences)
+        is_above_rejected = self.rejected is None or self.rejected < value
+        return are_in_range and is_above_rejected and value <= self.accepted
 
 
 def cut_between(
     ranked: RankedSamples, accepted: int | None, readings: ConfidenceReadings, score: str | None
 ) -> Cut:
-    """The cut that accepts the first samples of calibration data, most confident first; None accepts nothing."""
-    keys = ranked.sorted_keys
+    """Make the cut that accepts the `accepted` most confident calibration samples; None accepts nothing.
+
+    `accepted` must not divide samples of equal confidence (a block). `readings` are the same confidences as the user
+    gave them; they say in which form the cut was calibrated. `score` is their score, None for the user's own numbers.
+    """
+    sorted_keys = ranked.sorted_keys  # one per sample, most confident first; equal for equal confidences
     accepted_count = accepted or 0
     is_tied = False  # does a block next to the cut hold more than one sample?
     if accepted_count > 1:
-        is_tied |= bool(keys[accepted_count - 1] == keys[accepted_count - 2])
+        is_tied |= bool(sorted_keys[accepted_count - 1] == sorted_keys[accepted_count - 2])
     if accepted_count + 1 < ranked.n:
-        is_tied |= bool(keys[accepted_count] == keys[accepted_count + 1])
+        is_tied |= bool(sorted_keys[accepted_count] == sorted_keys[accepted_count + 1])
     accepted_confidence = None
     if accepted_count:
         accepted_confidence = float(ranked.smallest_confidence(np.asarray([accepted_count]))[0])
     rejected_confidence = None
     if accepted_count < ranked.n:
         rejected_confidence = float(ranked.smallest_confidence(np.asarray([accepted_count + 1]))[0])
-    block_stops = ranked.row_stops()
+    block_stops = ranked.row_stops()  # how many samples are at least as confident as each block, rising
     # the last block may hold the samples without a confidence: then the one above it is the lowest
     lowest_blocks = ranked.smallest_confidence(block_stops[-2:])
     with_confidence = lowest_blocks[lowest_blocks > MISSING]
@@ -571,7 +675,7 @@ def cut_between(
     )
 
 
-_WORDS = {
+_SOURCE_NAMES = {
     "logits": "logits",
     "probs": "probabilities",
     "binary": "probabilities of class 1",
@@ -581,46 +685,62 @@ _WORDS = {
 }
 
 
-def _finest(source: Source, second_source: Source) -> Rounding:
-    """The least rounding between two sources."""
+def _finest_rounding(source: Source, second_source: Source) -> Rounding:
+    """Return the smallest rounding error to allow for between numbers of these two sources."""
     if source != second_source and {"key", "plain"} & {source, second_source}:
         return _ROUNDING["float32"]  # keys and plain numbers do not tell from which logits they were computed
     return _ROUNDING["float64"]
 
 
 @functools.lru_cache(maxsize=256)
-def _widest_room(
-    cut: Cut, source: Source, precision: Precision, classes: int, magnitude: float
+def _coarsest_separating_rounding(
+    cut: Cut, *, source: Source, precision: Precision, class_count: int, magnitude: float
 ) -> Rounding | None:
-    """The coarsest rounding at which the two blocks of the cut are told apart in this form; None if there is none."""
-    for candidate in _ROUNDING.values():
-        rounding = candidate.at_least(_finest(cut.source, source))
-        rounding_here = rounding.at_least(_ROUNDING[precision])
-        rejected_high = float(cut._own_bounds(cut.rejected, rounding)[1])
-        accepted_low = float(cut._own_bounds(cut.accepted, rounding)[0])
+    """Return the coarsest rounding at which new numbers still tell the two blocks of the cut apart; None if none does.
 
-        def limits(number: float, rounding_here: Rounding = rounding_here) -> tuple[float, float]:
-            low, high = cut._bounds(np.asarray(number), source, rounding_here, classes, magnitude)
+    The blocks are those of the lowest accepted and the highest rejected calibration confidence; the cut must have
+    both. The other arguments describe the new numbers: their source, the precision that they may have been rounded to,
+    the number of classes, and the absolute value of a row's largest logit.
+    """
+    for candidate in _ROUNDING.values():  # from coarse to fine
+        rounding = candidate.at_least(_finest_rounding(cut.source, source))
+        rounding_of_new = rounding.at_least(_ROUNDING[precision])
+        rejected_high = float(cut._calibration_bounds(cut.rejected, rounding)[1])
+        accepted_low = float(cut._calibration_bounds(cut.accepted, rounding)[0])
+
+        def exact_bounds(number: float, rounding_of_new: Rounding = rounding_of_new) -> tuple[float, float]:
+            low, high = cut._bounds_before_rounding(
+                np.asarray(number),
+                source=source,
+                rounding=rounding_of_new,
+                class_count=class_count,
+                magnitude=magnitude,
+            )
             return float(low), float(high)
 
-        if _tells_apart(limits, rejected_high, accepted_low):
+        if _are_separated(exact_bounds, rejected_high, accepted_low):
             return rounding
     return None
 
 
-def _tells_apart(limits: Callable[[float], tuple[float, float]], rejected: float, accepted: float) -> bool:
-    """Can no number be both at most `rejected` and at least `accepted`, by its limits?"""
-    if not rejected < accepted or limits(accepted)[0] <= rejected:
+def _are_separated(
+    exact_bounds: Callable[[float], tuple[float, float]], rejected: float, accepted: float
+) -> bool:
+    """Is there no rounded number whose exact value may be at most `rejected` and may also be at least `accepted`?
+
+    `exact_bounds` gives the least and the largest exact value behind a rounded number; both must rise with it.
+    """
+    if not rejected < accepted or exact_bounds(accepted)[0] <= rejected:
         return False
     low = rejected
     high = accepted
-    for _ in range(_HALVINGS):  # towards the largest number that may be of the rejected block
+    for _ in range(_HALVINGS):  # towards the largest number that may be rounded from `rejected` or less
         middle = low + (high - low) / 2
-        if limits(middle)[0] <= rejected:
+        if exact_bounds(middle)[0] <= rejected:
             low = middle
         else:
             high = middle
-    return limits(high)[1] < accepted
+    return exact_bounds(high)[1] < accepted
 
 
 def _count_at_least(values: np.ndarray, points: np.ndarray) -> np.ndarray:
