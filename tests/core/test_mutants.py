@@ -242,8 +242,8 @@ THRESHOLDS = {
     ),
     "twice the wealth that a bet on clusters has": (
         "thresholds/testing.py",
-        "LARGEST_LOG_WEALTH)) @ 0.5 ** np.arange(1, 9)",
-        "LARGEST_LOG_WEALTH)) @ 0.5 ** np.arange(0, 8)",
+        "share_of_stake = 0.5 ** np.arange(1, 9)",
+        "share_of_stake = 0.5 ** np.arange(0, 8)",
         "tests/thresholds/test_clusters.py::test_the_p_value_is_the_wealth_written_out",
     ),
     "clusters are taken for samples": (

@@ -48,7 +48,9 @@ class Advice:
 def advise(calibration: Calibration, risk: float, delta: float, method: str) -> Advice:
     """Find a larger risk that can be certified, and how many samples would certify this one.
 
-    `risk` is scaled to [0, 1]. Passing is not strictly monotone in the risk, but the risk that is returned has passed.
+    For a target that could not be certified. `risk` is that target, scaled to [0, 1]; `method` is "sgr" or "ltt".
+    Larger risks are doubled until one can be certified, then bisected to 1%. Passing is not strictly monotone in the
+    risk, but the risk that is returned has passed. Risk and coverage are None if no risk up to 0.999 can be certified.
     """
     unit: Literal["samples", "clusters"]
     if calibration.clusters is None:
@@ -66,21 +68,22 @@ def advise(calibration: Calibration, risk: float, delta: float, method: str) -> 
     high = min(LARGEST_RISK, max(2 * risk, 0.01))
     while not passes(high):
         if high >= LARGEST_RISK:
-            return Advice(None, None, needed, unit)
+            return Advice(risk=None, coverage=None, samples=needed, unit=unit)
         low = high
         high = min(LARGEST_RISK, 2 * high)
     least_risk = bisect(passes, low, high, relative=0.01)
     accepted = np.asarray([choose(calibration, least_risk, delta).accepted])
     coverage = float(calibration.coverage(accepted)[0])
-    return Advice(calibration.unscaled(least_risk), coverage, needed, unit)
+    return Advice(risk=calibration.unscaled(least_risk), coverage=coverage, samples=needed, unit=unit)
 
 
 def bisect(
     passes: Callable[[float], bool], low: float, high: float, relative: float = 0.0, absolute: float = 0.0
 ) -> float:
-    """A number that passes, close to one that does not.
+    """Bisect between `low` and `high`, and return a number that passes, close to one that does not.
 
-    `high` must pass; `low` is never tried. The search stops when they are within `absolute + relative * high`.
+    `high` must pass, and `low` is taken not to pass; neither is tried. The search stops when the two are within
+    `absolute + relative * high`, which must be positive.
     """
     while high - low > absolute + relative * high:
         middle = (low + high) / 2
@@ -92,18 +95,22 @@ def bisect(
 
 
 def _count_samples_needed(calibration: Calibration, risk: float, delta: float) -> int | None:
-    """Number of samples at which the risk curve seen would pass somewhere at a sixth of delta; None if none would."""
-    ranked = calibration.ranked
+    """Estimate how many samples would certify `risk` (scaled to [0, 1]) if the observed risk curve were the true one.
+
+    Some threshold must pass at a sixth of delta, since the level is divided among up to six starts. Returns a number
+    above that of the calibration samples, rounded to two digits; None if no number of samples would be enough.
+    """
+    ranked = calibration.ranked  # most confident first
     n = calibration.n
-    count = np.unique(np.geomspace(min(20, n), n, 200).astype(np.int64))
-    mass = np.maximum(ranked.accepted_mass[count], 1e-300)
+    accepted_count = np.unique(np.geomspace(min(20, n), n, 200).astype(np.int64))
+    accepted_mass = np.maximum(ranked.accepted_mass[accepted_count], 1e-300)
     mean_weight = ranked.accepted_mass[-1] / n
-    # one loss more than was seen, since the best of many places looks too good
-    mean_loss = (ranked.accepted_loss[count] + mean_weight) / mass
+    # one loss more than was seen, since the best of many counts looks too good
+    mean_loss = (ranked.accepted_loss[accepted_count] + mean_weight) / accepted_mass
     if not (mean_loss < risk).any():
-        mean_loss = ranked.accepted_loss[count] / mass
+        mean_loss = ranked.accepted_loss[accepted_count] / accepted_mass
     is_below = mean_loss < risk
-    coverage = count[is_below] / n
+    coverage = accepted_count[is_below] / n
     mean_loss = mean_loss[is_below]
     if not len(coverage) or risk <= 0:
         return None
@@ -127,17 +134,19 @@ def _count_samples_needed(calibration: Calibration, risk: float, delta: float) -
 
 
 def _count_clusters_needed(clusters: ClusteredSamples, risk: float, delta: float) -> int | None:
-    """Number of clusters like these that would pass somewhere at a sixth of delta; None if no number would.
+    """Estimate how many clusters like these would certify `risk` (scaled to [0, 1]); None if no number would.
 
-    The log wealth of the test grows by the same amount with each cluster, so its mean growth decides.
+    The test bets on each cluster, and some threshold must pass at a sixth of delta, since the level is divided among
+    up to six starts. Log wealth grows by the same amount with each cluster on average, so the largest mean growth over
+    thresholds and stakes decides. The number is rounded to two digits, and above that of the calibration clusters.
     """
     ascending = np.sort(clusters.confidence)
     positions = np.unique(np.linspace(0, 0.9 * len(ascending), 20).astype(np.int64))
     all_clusters = np.arange(clusters.cluster_count)
     best_growth = 0.0
     for threshold in ascending[positions]:
-        excess = (clusters.confidence >= threshold) * (clusters.loss - risk)
-        terms = clusters.sum_by_cluster(excess, all_clusters) / clusters.largest_mass
+        excess = (clusters.confidence >= threshold) * (clusters.loss - risk)  # 0 for rejected samples
+        terms = clusters.sum_by_cluster(excess, all_clusters) / clusters.largest_mass  # at most 1 - risk
         for stake in testing.bold_stakes(risk):
             best_growth = max(best_growth, float(np.log1p(-stake * terms).mean()))
     if best_growth <= 0:

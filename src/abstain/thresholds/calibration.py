@@ -56,11 +56,16 @@ class Calibration(NamedTuple):
         return self.low + scaled_loss * (self.high - self.low)
 
     def p_values(self, count: np.ndarray, scaled_risk: float) -> np.ndarray:
-        """P-values of "the mean loss of the `count` most confident samples is above the risk"; counts must rise."""
-        if (
-            not 0 < scaled_risk < 1
-        ):  # no loss exceeds its bound, and nothing proves that there is no loss at all
-            return np.where((count > 0) & (scaled_risk >= 1), 0.0, 1.0)
+        """Compute p-values of "the mean loss of the `count` most confident samples is above the risk".
+
+        The counts must rise; `scaled_risk` is on the scale [0, 1] of the losses. With weights, the test assumes that no
+        weight of the population is above the largest here. A count of 0 and a risk of 0 have p-value 1, a risk of 1 or
+        more has p-value 0.
+        """
+        if scaled_risk >= 1:  # no loss exceeds its bound
+            return np.where(count > 0, 0.0, 1.0)
+        if not scaled_risk > 0:  # nothing proves that there is no loss at all
+            return np.ones(np.shape(count))
         if self.ranked.weight is not None:
             return testing.betting(self.ranked, count, scaled_risk, float(self.ranked.weight.max()))
         if self.ranked.zero_one:
@@ -95,7 +100,7 @@ def calibrate(
     function : str
         Name of the calling function, for messages.
     loss, confidence, sample_weight : array, shape (n,)
-        As the user gave them.
+        As the user gave them; the weights may be None. Samples of weight 0 are left out.
     bounded : (float, float)
         Between which values losses lie, known beforehand.
     clusters : ndarray, optional
@@ -139,7 +144,7 @@ def calibrate(
 
 
 def _check_bounds(function: str, bounded: tuple[float, float]) -> tuple[float, float]:
-    """The two bounds of the loss as floats; InputError unless they are finite and rising."""
+    """Return the two bounds of the loss as floats; raise InputError unless they are finite and rising."""
     try:
         low, high = (float(bound) for bound in bounded)
     except (TypeError, ValueError):

@@ -44,16 +44,22 @@ def _choose_largest(
     ----------
     calibration : Calibration
     count, value : ndarray
-        Samples accepted by each threshold, rising, and the thresholds. Several entries may have one count: they are
-        the same threshold, tested more than once, and it passed if any of its tests did.
+        How many samples each threshold accepts, rising, and the thresholds. Neighbours with the same count are the same
+        threshold, tested more than once: it passed if any of its tests did.
     passed : ndarray of bool
+        Whether each entry passed.
     p_value, level : ndarray, optional
-        Of the tests; NaN in the table if nothing was tested.
+        The p-value of each test and the level that it was compared with; NaN in the table if nothing was tested.
+
+    Returns
+    -------
+    Selection
+        None for count and value if nothing passed. Thresholds that accept no sample are not in the table.
     """
     if p_value is None or level is None:
         p_value = np.full(len(count), np.nan)
         level = np.full(len(count), np.nan)
-    run_starts = np.flatnonzero(count != np.append(-1, count[:-1]))
+    run_starts = np.flatnonzero(count != np.append(-1, count[:-1]))  # where a run of equal counts starts
     accepts_any = count[run_starts] > 0
     first_of_run = run_starts[accepts_any]
     accepted = count[first_of_run].astype(np.int64)
@@ -73,7 +79,11 @@ def _choose_largest(
 
 
 def learn_then_test(calibration: Calibration, risk: float, delta: float) -> Selection:
-    """Test thresholds one after the other, from several starting points (see `testing`), at level delta in all."""
+    """Choose the largest coverage at which the risk is proved to be at most `risk`, at level delta in all.
+
+    `risk` is scaled to [0, 1]. Thresholds are tested from few accepted samples to many, from several starts. Where
+    calibration samples come in clusters, whole clusters are tested.
+    """
     if calibration.clusters is not None and risk < 1:  # at 1 nothing has to be proved
         return _test_by_clusters(calibration, calibration.clusters, risk, delta)
     ranks, weights = testing.plan(calibration.n, risk, delta)
@@ -89,11 +99,11 @@ def _draw_pilot(clusters: ClusteredSamples) -> tuple[np.ndarray, np.ndarray, flo
     Returns
     -------
     pilot_confidence : ndarray
-        Confidences of the pilot's samples, falling.
-    tested_clusters : ndarray
-        The other clusters.
+        Confidences of the samples in the drawn clusters, falling.
+    tested_clusters : ndarray of int
+        Numbers of the other clusters; empty if there is only one cluster.
     mean_mass : float
-        Mean weight of a pilot cluster.
+        Mean weight of a drawn cluster, over its samples.
     """
     shuffled = np.random.default_rng(0).permutation(clusters.cluster_count)
     pilot_size = max(1, math.ceil(PILOT_SHARE * clusters.cluster_count))
@@ -107,7 +117,9 @@ def _draw_pilot(clusters: ClusteredSamples) -> tuple[np.ndarray, np.ndarray, flo
 def _test_by_clusters(
     calibration: Calibration, clusters: ClusteredSamples, risk: float, delta: float
 ) -> Selection:
-    r"""The same sequence of tests with whole clusters as the unit.
+    r"""Choose the largest coverage at which the risk is proved to be at most `risk`, by tests of whole clusters.
+
+    `risk`, r below, is scaled to [0, 1] and less than 1; all tests together err with probability at most delta.
 
     At a threshold t the terms :math:`\sum_{i \in c} w_i 1(g_i \ge t)(\ell_i - r)` of independent clusters c have a mean
     above 0 exactly where the risk of the accepted samples is above r. A few clusters, drawn at random, propose the
@@ -116,20 +128,21 @@ def _test_by_clusters(
     tests depend on each other.
     """
     pilot_confidence, tested_clusters, mean_mass = _draw_pilot(clusters)
+    # how many clusters of the largest mass would weigh as much as the tested ones
     equal_clusters = int(len(tested_clusters) * mean_mass / clusters.largest_mass)
     ranks, weights = testing.plan(equal_clusters, risk, delta, max_starts=2)
     if not len(ranks):
         no_counts = np.zeros(0, dtype=np.int64)
         return _choose_largest(calibration, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
     evenly_spaced = np.linspace(0, len(ranks) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
-    tested_ranks = np.union1d(evenly_spaced, np.flatnonzero(weights))
-    position = np.ceil(ranks[tested_ranks] / ranks[-1] * len(pilot_confidence)).astype(np.int64) - 1
-    proposed = pilot_confidence[position]
+    tested_ranks = np.union1d(evenly_spaced, np.flatnonzero(weights))  # positions in `ranks`, starts included
+    pilot_position = np.ceil(ranks[tested_ranks] / ranks[-1] * len(pilot_confidence)).astype(np.int64) - 1
+    proposed = pilot_confidence[pilot_position]
     accepts_all = proposed <= pilot_confidence[-1]
     falling_value = np.where(accepts_all, -np.inf, proposed)
     negated, first_rank = np.unique(-falling_value, return_index=True)
-    value = -negated
-    weights = np.add.reduceat(weights[tested_ranks], first_rank)
+    value = -negated  # distinct thresholds, falling
+    weights = np.add.reduceat(weights[tested_ranks], first_rank)  # equal thresholds pool their levels
     p_values = []
     for threshold in value:
         excess = (clusters.confidence >= threshold) * (clusters.loss - risk)
@@ -142,7 +155,9 @@ def _test_by_clusters(
 
 
 def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
-    """Geifman & El-Yaniv's binary search over ranks; each of its k tests has level delta / k.
+    """Choose a threshold by Geifman & El-Yaniv's binary search over ranks; each of its k tests has level delta / k.
+
+    `risk` is scaled to [0, 1] and less than 1. Assumes that the risk never falls as more samples are accepted.
 
     Three things differ from the published algorithm: errors are counted, not rounded from a mean; only a threshold
     whose own bound holds is returned; and what is bounded is what is deployed (whole blocks of equal confidences).
@@ -151,9 +166,10 @@ def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
     test_level = delta / test_count
     low = 0
     high = calibration.n
-    tests: list[tuple[int, float, float, bool]] = []
+    tests: list[tuple[int, float, float, bool]] = []  # samples accepted, threshold, p-value, passed
     for _ in range(test_count):
         middle = (low + high + 1) // 2
+        # whole blocks of equal confidences within the `middle` most confident samples, and the threshold
         counts, values = calibration.ranked.cut(np.asarray([middle]))
         p_value = float(calibration.p_values(counts, risk)[0])
         passed = p_value <= test_level
@@ -163,15 +179,17 @@ def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
         else:
             high = max(low, middle - 1)
     tests.sort()
-    count, value, p_values, all_passed = (np.asarray(column) for column in zip(*tests))
-    return _choose_largest(calibration, count, value, all_passed, p_values, np.full(len(tests), test_level))
+    count, value, p_value_of_test, has_passed = (np.asarray(column) for column in zip(*tests))
+    level = np.full(len(tests), test_level)
+    return _choose_largest(calibration, count, value, has_passed, p_value_of_test, level)
 
 
 def _choose_on_curve(calibration: Calibration, is_allowed: np.ndarray, block_stops: np.ndarray) -> Selection:
-    """Choose the largest allowed block, and make a table of some hundred blocks.
+    """Choose the allowed threshold that accepts the most samples, and make a table of some hundred thresholds.
 
-    `block_stops` holds how many samples each distinct confidence and those above it hold. The threshold is the smallest
-    confidence accepted: no test has examined the gap below it.
+    There is one candidate for each distinct confidence, most confident first: `block_stops` holds how many samples
+    have at least that confidence, `is_allowed` whether it may be chosen. The threshold is the smallest confidence
+    accepted: no test has examined the gap below it.
     """
     rows = np.linspace(0, len(block_stops) - 1, TABLE_ROWS).astype(np.int64)
     rows = np.union1d(rows, np.flatnonzero(is_allowed)[-1:])
@@ -182,21 +200,25 @@ def _choose_on_curve(calibration: Calibration, is_allowed: np.ndarray, block_sto
 
 
 def empirical(calibration: Calibration, risk: float) -> Selection:
-    """The largest coverage whose risk on the calibration data is at most `risk`: a description, not a promise."""
-    block_stops = calibration.ranked.row_stops()
+    """Choose the largest coverage whose risk on the calibration data is at most `risk`, which is scaled to [0, 1].
+
+    It describes the calibration data and promises nothing.
+    """
+    block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     allowed_loss = risk * calibration.ranked.accepted_mass[block_stops]
     is_allowed = calibration.ranked.accepted_loss[block_stops] <= allowed_loss * (1 + SUM_ROUNDING)
     return _choose_on_curve(calibration, is_allowed, block_stops)
 
 
 def conformal(calibration: Calibration, risk: float) -> Selection:
-    r"""Conformal risk control of the accepted loss per sample: the largest t with :math:`(S_t + 1)/(n + 1) \le r`.
+    r"""Choose by conformal risk control: the largest coverage t with :math:`(S_t + 1)/(n + 1) \le r`.
 
-    The accepted loss S only grows as more samples are accepted, so no multiple testing is needed. What is bounded is a
-    mean over calibration sets as well as over later samples. With clusters, each contributes
-    :math:`(S_{t,c} - r n_c) / \text{largest}`, which lies between -r and 1 - r.
+    :math:`S_t` is the total loss of the accepted samples, n the number of all samples, and r is `risk`, scaled to
+    [0, 1]. The total loss only grows as more samples are accepted, so no multiple testing is needed. What is bounded is
+    a mean over calibration sets as well as over later samples. With clusters, each contributes
+    :math:`(S_{t,c} - r n_c) / \text{largest}`, which lies between -r and 1 - r. Samples must be unweighted.
     """
-    block_stops = calibration.ranked.row_stops()
+    block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
     if calibration.clusters is not None:
         bound = accepted_loss + (1 - risk) * calibration.clusters.largest_mass
@@ -207,12 +229,15 @@ def conformal(calibration: Calibration, risk: float) -> Selection:
 
 
 def at_coverage(calibration: Calibration, coverage: float, delta: float | None) -> Selection:
-    """The least coverage that is at least `coverage`: on the calibration data, or (with delta) of the population.
+    """Choose the smallest coverage that is at least `coverage`.
+
+    Without delta that is the coverage of the calibration data; with delta, the coverage of the population, with
+    probability 1 - delta.
 
     The coverage of `g >= g_(k)`, k-th largest of n, is at least Beta(k, n - k + 1) distributed, ties or not. If no
     threshold is certain to cover enough, everything is accepted.
     """
-    block_stops = calibration.ranked.row_stops()
+    block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     if delta is None:
         is_enough = reaches(calibration.coverage(block_stops), coverage)
     elif calibration.clusters is not None:
@@ -227,9 +252,10 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
 
 
 def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta: float) -> float:
-    """How many samples the largest threshold accepts whose coverage is certain; infinity if none is.
+    """Count the samples that the largest threshold accepts whose coverage is proved; infinity if there is none.
 
-    The tests are those of `_test_by_clusters`, with rejections in place of losses. Thresholds rise until one fails.
+    A few clusters, drawn at random, propose thresholds. Each is tested on the other clusters at level delta, by a bet
+    against "the rejected share is above 1 - coverage". Thresholds rise until one fails, so no correction is needed.
     """
     pilot_confidence, tested_clusters, _ = _draw_pilot(clusters)
     positions = np.unique(np.linspace(0, len(pilot_confidence) - 1, MAX_CLUSTER_TESTS).astype(np.int64))
@@ -245,14 +271,15 @@ def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta:
 
 
 def cheapest(calibration: Calibration, rejection_cost: float) -> Selection:
-    """Least loss of the accepted samples plus `rejection_cost` for each rejected one.
+    """Choose the threshold with the least loss of accepted samples plus `rejection_cost` for each rejected one.
 
-    The largest coverage among equals; rejecting everything is a choice too.
+    The cost is scaled as the losses are. Among equals the largest coverage is chosen. If rejecting everything is
+    cheapest, there is no threshold.
     """
-    block_stops = calibration.ranked.row_stops()
+    block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     count = np.append(0, block_stops)  # 0: everything is rejected
     accepted_loss = calibration.ranked.accepted_loss[count]
     accepted_mass = calibration.ranked.accepted_mass[count]
     total_cost = accepted_loss + rejection_cost * (accepted_mass[-1] - accepted_mass)
-    best_block = position_of_least_cost(total_cost) - 1
+    best_block = position_of_least_cost(total_cost) - 1  # -1, which is no block: reject everything
     return _choose_on_curve(calibration, np.arange(len(block_stops)) == best_block, block_stops)

@@ -43,13 +43,14 @@ class Reference:
     n: Annotated[float, Within(1)]
 
     def p_value(self, surely: np.ndarray, possibly: np.ndarray, m: int, largest_cluster: float) -> float:
-        """Of "these are distributed alike", from how many of m later confidences are at least each `value`.
+        """Compute the p-value of "the confidences of m later samples are distributed as in calibration".
 
-        Rounding leaves some counts open: they lie between `surely` and `possibly`, and the distance is the least that
-        either allows. Up to `largest_cluster` samples may be copies of one.
+        `surely` and `possibly` count the later confidences at or above each `value`. They differ where rounding hides
+        on which side one lies; the distance is then the smallest that the counts allow. Up to `largest_cluster` samples
+        may be copies of one.
         """
-        share = self.at_least / self.n
-        distance = np.maximum(surely / m - share, share - possibly / m).max()
+        calibration_share = self.at_least / self.n
+        distance = np.maximum(surely / m - calibration_share, calibration_share - possibly / m).max()
         return drift_p_value(max(0.0, float(distance)), self.n / largest_cluster, m / largest_cluster)
 
 
@@ -147,31 +148,33 @@ class Check(Stored, _tables.Notebook):
         return {"holds": self.holds}
 
     def _rules(self) -> dict[str, Any]:
-        bets = len(_ALTERNATIVES)
-        alarmed = self.delta > 0 and self.log_peak >= -np.log(risk_level(self.delta))
-        wealth = np.logaddexp.reduce(self.log_wealth) - np.log(bets)
-        risk_alarm_parts = {
-            x is not None for x in (self.alarm_after, self.risk_alarm_look, self.risk_alarm_p)
+        """Return each rule that a stored check must keep, as the message to show, and whether it keeps it."""
+        bet_count = len(_ALTERNATIVES)
+        has_peaked = self.delta > 0 and self.log_peak >= -np.log(risk_level(self.delta))
+        log_mean_wealth = np.logaddexp.reduce(self.log_wealth) - np.log(bet_count)
+        expected_coverage = self.accepted / self.n if self.n else 0.0
+        # each set holds one truth value if all of its fields are there, or all are None
+        has_risk_alarm_field = {
+            value is not None for value in (self.alarm_after, self.risk_alarm_look, self.risk_alarm_p)
         }
-        drift_alarm_parts = {x is not None for x in (self.drift_alarm_look, self.drift_alarm_p)}
-        alarm_looks = [x for x in (self.risk_alarm_look, self.drift_alarm_look) if x is not None]
+        has_drift_alarm_field = {value is not None for value in (self.drift_alarm_look, self.drift_alarm_p)}
+        alarm_looks = [look for look in (self.risk_alarm_look, self.drift_alarm_look) if look is not None]
         drift_alarm_fits = self.drift_alarm_p is None or self.drift_alarm_p <= drift_level(
             self.delta, self.drift_alarm_look or 1
         )
         return {
-            f"`log_wealth` must hold {bets} numbers.": len(self.log_wealth) == bets,
+            f"`log_wealth` must hold {bet_count} numbers.": len(self.log_wealth) == bet_count,
             "`accepted` must be at most `n`.": self.accepted <= self.n,
-            "`coverage` must be `accepted` of `n`.": self.coverage
-            == (self.accepted / self.n if self.n else 0.0),
+            "`coverage` must be `accepted` of `n`.": self.coverage == expected_coverage,
             "`loss_sum` must lie between 0 and `accepted`.": 0 <= self.loss_sum <= self.accepted,
-            "`risk_alarm_look`, `risk_alarm_p` and `alarm_after` must come with `risk_alarm`.": risk_alarm_parts
+            "`risk_alarm_look`, `risk_alarm_p` and `alarm_after` must come with `risk_alarm`.": has_risk_alarm_field
             == {self.risk_alarm},
-            "`drift_alarm_look` and `drift_alarm_p` must come with `drift_alarm`.": drift_alarm_parts
+            "`drift_alarm_look` and `drift_alarm_p` must come with `drift_alarm`.": has_drift_alarm_field
             == {self.drift_alarm},
             "an alarm must come at one of the `looks`.": all(1 <= look <= self.looks for look in alarm_looks),
             "`drift_alarm_p` must lie below its level.": drift_alarm_fits,
-            "`log_wealth` must not lie above `log_peak`.": wealth <= self.log_peak + 1e-6,
-            "`risk_alarm` must say whether `log_peak` is beyond 2/delta.": self.risk_alarm == alarmed,
+            "`log_wealth` must not lie above `log_peak`.": log_mean_wealth <= self.log_peak + 1e-6,
+            "`risk_alarm` must say whether `log_peak` is beyond 2/delta.": self.risk_alarm == has_peaked,
             "`clusters_seen` must hold fingerprints in base64.": _are_fingerprints(self.clusters_seen),
             "`files` must hold SHA-256 hashes.": _are_hashes(self.files),
         }
@@ -277,10 +280,29 @@ def check_promise(
     clusters: Array,
     previous: Check | None,
 ) -> Check:
-    """Do the work of `Threshold.check` on confidences that the rule's cut has read.
+    """Test a rule's promise on later samples, and return the check of the whole series so far.
 
-    Returns the check of the whole series. If earlier looks held all clusters of this one, it counts no new look.
-    Raises InfeasibleError without a threshold, InputError for losses out of range or another series.
+    One call is a look: it adds its samples to those of `previous`, the check after the look before (None at the
+    first). The risk is tested by bets against the promise, the confidences are compared with those of the calibration.
+
+    Parameters
+    ----------
+    rule : Threshold
+    loss : array, shape (n,)
+        In the order in which the samples came, on the scale of the calibration.
+    readings : ConfidenceReadings
+        The confidences of the same samples, already checked against the rule.
+    clusters : array or None
+        One label per sample. Samples of clusters that an earlier look held are left out, with a warning; if these are
+        all, no look is counted.
+    previous : Check or None
+
+    Raises
+    ------
+    InfeasibleError
+        If the rule has no threshold.
+    InputError
+        For a loss out of range, or a `previous` of another threshold or promise.
     """
     if rule.value is None:
         raise InfeasibleError("Threshold.check: there is no threshold to check; nothing is accepted.")
@@ -295,7 +317,7 @@ def check_promise(
     before = previous or Check()
     if previous:
         _check_same_series(rule, limit, previous)
-    look = _new_clusters(rule, clusters, len(scaled_loss), before)
+    look = _select_new_clusters(rule, clusters, len(scaled_loss), before)
     left_out = len(scaled_loss) - len(look.rows)
     if left_out:
         message = f"{left_out} of {len(scaled_loss)} samples are left out, because an earlier look held their cluster"
@@ -305,12 +327,13 @@ def check_promise(
     scaled_loss = scaled_loss[look.rows]
     readings = readings.take(look.rows)
     accepted = rule.cut.decide("Threshold.check", readings, rule.value)
-    risk_fields = _test_risk(rule, scaled_loss, accepted, look, before, (limit - low) / (high - low))
+    scaled_limit = (limit - low) / (high - low)
+    risk_fields = _test_risk(rule, scaled_loss, accepted, look.codes, before, risk=scaled_limit)
     drift_fields = _test_drift(rule, readings, before)
     n = before.n + len(scaled_loss)
     accepted_count = before.accepted + int(accepted.sum())
     loss_sum = before.loss_sum + float(scaled_loss[accepted].sum())
-    largest_cluster = rule.largest or 1.0
+    largest_cluster = rule.largest or 1.0  # so many samples count as one; 1 without clusters
     coverage_low, coverage_high = clopper_pearson(
         accepted_count / largest_cluster, n / largest_cluster, 1 - rule.delta
     )
@@ -334,19 +357,40 @@ def check_promise(
 
 
 def _test_risk(
-    rule: Threshold, scaled_loss: np.ndarray, accepted: np.ndarray, look: _Look, before: Check, risk: float
+    rule: Threshold,
+    scaled_loss: np.ndarray,
+    accepted: np.ndarray,
+    codes: np.ndarray | None,
+    before: Check,
+    *,
+    risk: float,
 ) -> dict[str, Any]:
-    """Continue the bets against the promised risk: the fields of `Check` about it.
+    """Continue the bets against the promised risk; return the fields of `Check` that describe them, by name.
 
-    `scaled_loss` and `risk` are scaled to [0, 1]; `accepted` marks the samples of this look that the rule accepts.
+    The p-value is 1 / the largest wealth so far; an alarm, once raised, stays.
+
+    Parameters
+    ----------
+    rule : Threshold
+    scaled_loss : ndarray
+        Loss of each sample of this look, scaled to [0, 1].
+    accepted : ndarray of bool
+        Which of these samples the rule accepts.
+    codes : ndarray or None
+        Cluster of each sample, numbered from 0; None without clusters.
+    before : Check
+        The series before this look.
+    risk : float
+        The promised risk, scaled to [0, 1].
     """
     rows = np.flatnonzero(accepted)
     if rule.method == "crc":  # promises the loss per sample of all; a rejected sample loses nothing
         rows = np.arange(len(scaled_loss))
-    terms, row_of_term = _terms_to_bet_on(rule, (scaled_loss * accepted)[rows], rows, look.codes, risk)
+    terms, row_of_term = _make_terms(rule, (scaled_loss * accepted)[rows], rows, codes, risk)
     log_wealths = _bet(terms, risk, np.asarray(before.log_wealth))
-    mean_log_wealth = np.logaddexp.reduce(log_wealths, axis=1) - np.log(log_wealths.shape[1])
-    log_peak = max(before.log_peak, float(mean_log_wealth.max(initial=-np.inf)))
+    # log of the mean wealth of all bets, after each term
+    log_mean_wealth = np.logaddexp.reduce(log_wealths, axis=1) - np.log(log_wealths.shape[1])
+    log_peak = max(before.log_peak, float(log_mean_wealth.max(initial=-np.inf)))
     risk_p = min(1.0, float(np.exp(-log_peak)))
     alarm_log_wealth = -np.log(risk_level(rule.delta))
     fields = {
@@ -359,7 +403,7 @@ def _test_risk(
         "alarm_after": before.alarm_after,
     }
     if not before.risk_alarm and log_peak >= alarm_log_wealth:
-        first_term = int(np.argmax(mean_log_wealth >= alarm_log_wealth))
+        first_term = int(np.argmax(log_mean_wealth >= alarm_log_wealth))
         fields |= {
             "risk_alarm": True,
             "risk_alarm_look": before.looks + 1,
@@ -370,7 +414,11 @@ def _test_risk(
 
 
 def _test_drift(rule: Threshold, readings: ConfidenceReadings, before: Check) -> dict[str, Any]:
-    """Compare the confidences of this look with those of the calibration: the fields of `Check` about it."""
+    """Compare the confidences of this look with those of the calibration; return the fields of `Check` about it.
+
+    Look j alarms if its p-value is at most delta / (2 j (j + 1)). An alarm of an earlier look (in `before`, the series
+    so far) stays.
+    """
     surely, possibly = rule.cut.at_least("Threshold.check", readings, rule.reference.value)
     drift_p = rule.reference.p_value(surely, possibly, len(readings.values), rule.largest or 1.0)
     fields = {
@@ -386,21 +434,21 @@ def _test_drift(rule: Threshold, readings: ConfidenceReadings, before: Check) ->
 
 
 def check_is_new(check: Check | GroupChecks, previous: Check | GroupChecks | None) -> None:
-    """Refuse a look that added nothing, because earlier looks held all of its clusters."""
+    """Raise InputError if `check` counts no more looks than `previous`: earlier looks held all of its clusters."""
 
-    def looks(series: Check | GroupChecks | None) -> int:
+    def count_looks(series: Check | GroupChecks | None) -> int:
         if isinstance(series, GroupChecks):
-            return sum(group.looks for group in series.checks.values())
+            return sum(group_check.looks for group_check in series.checks.values())
         return 0 if series is None else series.looks
 
-    if looks(check) == looks(previous):
+    if count_looks(check) == count_looks(previous):
         message = "must hold a cluster that no earlier look held, got none"
         remedy = "Give a cluster when it is complete, under a name that no other cluster has."
         raise InputError(f"Threshold.check: `clusters` {message}. {remedy}")
 
 
 def _promised_risk(rule: Threshold) -> float:
-    """The target, or the limit that was stated where there was no target."""
+    """Return the risk to test: the target, or else the stated limit of the risk, or else the bound of the loss."""
     if rule.form == "risk":
         return rule.target
     return rule.bounded[1] if rule.risk_upper is None else rule.risk_upper
@@ -417,15 +465,20 @@ def _check_same_series(rule: Threshold, limit: float, previous: Check) -> None:
 
 
 class _Look(NamedTuple):
-    """The samples of a look that count: their rows, the place of each one's cluster, and the clusters seen by now."""
+    """The samples of one call of `check` that count."""
 
-    rows: np.ndarray
-    codes: np.ndarray | None
-    clusters_seen: str
+    rows: np.ndarray  # positions of these samples among those of the call
+    codes: np.ndarray | None  # cluster of each of these samples, numbered from 0; None without clusters
+    clusters_seen: str  # fingerprints of the clusters of this call and all before, in base64
 
 
-def _new_clusters(rule: Threshold, clusters: Array, n: int, before: Check) -> _Look:
-    """Leave out samples of clusters that an earlier look held: a bet on a cluster is settled once."""
+def _select_new_clusters(rule: Threshold, clusters: Array, n: int, before: Check) -> _Look:
+    """Select the samples whose cluster no earlier look held: a bet on a cluster is settled once.
+
+    `clusters` are the labels of the n samples of this look, or None; `before` is the series so far. A rule made without
+    clusters selects all samples, and warns if there are labels. Raises InputError if a rule made from clusters gets
+    none, or one larger than the largest in calibration.
+    """
     if rule.clusters is None:
         if clusters is not None:
             message = "this rule was made without clusters: its samples count as independent"
@@ -435,47 +488,55 @@ def _new_clusters(rule: Threshold, clusters: Array, n: int, before: Check) -> _L
         raise InputError("Threshold.check: this rule promises for whole clusters: give `clusters=`.")
     labels, codes = group_codes("Threshold.check", clusters, (n,), "clusters")
     largest = float(np.bincount(codes).max())
-    if largest > (rule.largest or 1.0):
-        message = (
-            f"a cluster must hold at most {rule.largest or 1.0:g} samples, as in calibration, got {largest:g}"
-        )
+    size_limit = rule.largest or 1.0
+    if largest > size_limit:
+        message = f"a cluster must hold at most {size_limit:g} samples, as in calibration, got {largest:g}"
         raise InputError(f"Threshold.check: {message}. Calibrate again with such clusters.")
-    seen = _decoded(before.clusters_seen)
-    fingerprints = _fingerprints(labels)
+    seen = _decode_fingerprints(before.clusters_seen)
+    fingerprints = _hash_labels(labels)  # one per cluster
     is_new = ~np.isin(fingerprints, seen)
     rows = np.flatnonzero(is_new[codes])
-    renumbered_codes = np.unique(codes[rows], return_inverse=True)[1]
-    return _Look(rows, renumbered_codes, _encoded(np.append(seen, fingerprints[is_new])))
+    return _Look(
+        rows=rows,
+        codes=np.unique(codes[rows], return_inverse=True)[1],
+        clusters_seen=_encode_fingerprints(np.append(seen, fingerprints[is_new])),
+    )
 
 
-def _fingerprints(labels: list[Any]) -> np.ndarray:
-    """64 bits of a hash of each label. 17, 17.0 and "17" are one label, because files differ in how they write them."""
+def _hash_labels(labels: list[Any]) -> np.ndarray:
+    """Return a fingerprint of each label: 64 bits of a hash of its text.
 
-    def text(label: Any) -> str:
+    17, 17.0 and "17" are one label, because files differ in how they write them. A label of None is the empty text.
+    """
+
+    def label_text(label: Any) -> str:
         if label is None:
             return ""
         return str(int(label) if isinstance(label, float) and label.is_integer() else label)
 
-    digests = [hashlib.blake2b(text(label).encode(), digest_size=8).digest() for label in labels]
+    digests = [hashlib.blake2b(label_text(label).encode(), digest_size=8).digest() for label in labels]
     return np.frombuffer(b"".join(digests), dtype="<u8")
 
 
-def _encoded(fingerprints: np.ndarray, groups: int = 1) -> str:
-    """Base64 of the latest fingerprints; older ones are forgotten. All groups of a series share what it remembers."""
-    limit = CLUSTERS_REMEMBERED // groups
+def _encode_fingerprints(fingerprints: np.ndarray, group_count: int = 1) -> str:
+    """Encode the latest fingerprints (64-bit integers, oldest first) in base64; older ones are forgotten.
+
+    A series remembers `CLUSTERS_REMEMBERED` of them, an equal part for each of its `group_count` groups.
+    """
+    limit = CLUSTERS_REMEMBERED // group_count
     latest = fingerprints[max(0, len(fingerprints) - limit) :]
     return base64.b64encode(latest.astype("<u8").tobytes()).decode("ascii")
 
 
-def _decoded(text: str) -> np.ndarray:
-    """The fingerprints in a base64 text."""
+def _decode_fingerprints(text: str) -> np.ndarray:
+    """Return the 64-bit integers in a base64 text; raises ValueError if it is none."""
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8")
 
 
 def _are_fingerprints(text: str) -> bool:
     """Is this the base64 text of at most as many fingerprints as a series remembers?"""
     try:
-        return len(_decoded(text)) <= CLUSTERS_REMEMBERED
+        return len(_decode_fingerprints(text)) <= CLUSTERS_REMEMBERED
     except (binascii.Error, ValueError):
         return False
 
@@ -486,10 +547,13 @@ def _are_hashes(files: tuple[str, ...]) -> bool:
     return len(files) <= FILES_REMEMBERED and all(len(x) == 64 and set(x) <= hexadecimal for x in files)
 
 
-def _terms_to_bet_on(
+def _make_terms(
     rule: Threshold, scaled_loss: np.ndarray, rows: np.ndarray, codes: np.ndarray | None, risk: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The terms to bet on in turn, and the row after which each is known: losses, or one term for each cluster.
+    """Return the terms to bet on in turn, and after which row of the look each is known.
+
+    Without clusters the terms are the losses themselves. With clusters there is one term for each, in the order in
+    which the clusters are complete.
 
     The term of a cluster is r plus the sum of (l - r) over its samples in `rows`, divided by the largest cluster's
     size, so that it lies between 0 and 1 and has mean at most r while the promise holds.
@@ -502,7 +566,7 @@ def _terms_to_bet_on(
     rows : ndarray of int
         Which samples of the look are tested.
     codes : ndarray or None
-        Cluster of each sample of the look, numbered from 0.
+        Cluster of each sample of the look, numbered from 0 without gaps.
     risk : float
         The promised risk r, scaled to [0, 1].
     """
@@ -517,11 +581,13 @@ def _terms_to_bet_on(
 
 
 def _bet(terms: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
-    """Log wealth of each bet after each term, shape (terms, bets), from the log wealth at the start.
+    r"""Return the log wealth of each bet after each term, shape (terms, bets).
 
-    Empty where no loss can break the promise, because the promised risk is the bound of the loss.
+    Each bet stakes on one risk q above the promised risk r (`risk`); a term x in [0, 1] multiplies its wealth by
+    :math:`1 + \frac{q - r}{r(1 - r)}(x - r)`. `start` is the log wealth of each bet before the first term. The result
+    has no rows if r is 1: no loss can break the promise then.
     """
-    positive_risk = max(risk, 1e-9)
+    positive_risk = max(risk, 1e-9)  # avoids dividing by 0
     if positive_risk >= 1:
         return np.zeros((0, len(start)))
     alternatives = np.minimum(_ALTERNATIVES * positive_risk, (1 + positive_risk) / 2)
@@ -532,31 +598,52 @@ def _bet(terms: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
 
 def check_groups(
     rules: GroupThresholds,
-    parts: list[tuple[Any, np.ndarray]],
+    masks: list[tuple[Any, np.ndarray]],
     loss: Array,
     readings: ConfidenceReadings,
     *,
     clusters: Array,
     previous: GroupChecks | None,
 ) -> GroupChecks:
-    """Do the work of `GroupThresholds.check`; `parts` are the groups that are there, and where."""
+    """Test the promise of each group's rule on later samples, and return the checks of all groups.
+
+    A group without later samples keeps its check of `previous`; one without a threshold is not checked.
+
+    Parameters
+    ----------
+    rules : GroupThresholds
+    masks : list of (label, ndarray of bool)
+        The groups that have later samples, and which samples these are.
+    loss, readings, clusters
+        Losses, confidences and cluster labels (or None) of all later samples, in the order in which they came.
+    previous : GroupChecks or None
+        The series so far.
+
+    Raises
+    ------
+    InputError
+        If the samples do not fit the rules, or every cluster was seen before.
+    """
     losses = np.asarray(to_host(loss))
-    labels = None if clusters is None else np.asarray(to_host(clusters))
+    cluster_labels = None if clusters is None else np.asarray(to_host(clusters))
     checks = {} if previous is None else dict(previous.checks)
-    for group, rows in parts:
+    for group, is_in_group in masks:
         rule = rules.thresholds[group]
         if not rule.feasible:
             continue
+        # `admit` raises InputError if the numbers cannot be compared with those of the calibration
+        group_readings = rule.cut.admit("GroupThresholds.check", readings.take(is_in_group))
         check = check_promise(
             rule,
-            losses[rows],
-            rule.cut.admit("GroupThresholds.check", readings.take(rows)),
-            clusters=None if labels is None else labels[rows],
+            losses[is_in_group],
+            group_readings,
+            clusters=None if cluster_labels is None else cluster_labels[is_in_group],
             previous=checks.get(group),
         )
-        latest = _encoded(_decoded(check.clusters_seen), len(rules.thresholds))
-        checks[group] = replace(check, clusters_seen=latest)
-    after = GroupChecks(checks, () if previous is None else previous.files)
-    if any(rules.thresholds[group].feasible for group, _ in parts):
-        check_is_new(after, previous)
-    return after
+        fingerprints = _decode_fingerprints(check.clusters_seen)
+        clusters_seen = _encode_fingerprints(fingerprints, group_count=len(rules.thresholds))
+        checks[group] = replace(check, clusters_seen=clusters_seen)
+    series = GroupChecks(checks, files=() if previous is None else previous.files)
+    if any(rules.thresholds[group].feasible for group, _ in masks):
+        check_is_new(series, previous)
+    return series

@@ -74,22 +74,24 @@ class PromiseBasis:
 
 
 def guarantee(
-    goal: Goal, evidence: PromiseBasis, n: int, clusters: int | None, bounded: tuple[float, float]
+    goal: Goal, basis: PromiseBasis, n: int, clusters: int | None, bounded: tuple[float, float]
 ) -> str | None:
-    """The sentence that states what a threshold promises; None if it promises nothing.
+    """Write the sentence that states what a threshold promises; None if it promises nothing.
 
-    `clusters` is the number of calibration clusters, None without clusters; `bounded` are the bounds of the loss.
+    `goal` is what was asked for, `basis` describes the calibration data, of n samples. `clusters` is the number of
+    calibration clusters, None without clusters; `bounded` are the bounds of the loss. Stored rules are checked by
+    writing the sentence again, so changing a word makes stored rules unreadable.
     """
     form, target, delta, method = goal
-    weighted = evidence.heaviest_sample is not None
-    if form == "cost" or method == "empirical" or evidence.out_of_fold or (form == "coverage" and weighted):
+    has_weights = basis.heaviest_sample is not None
+    if form == "cost" or method == "empirical" or basis.out_of_fold or (form == "coverage" and has_weights):
         return None
-    noun = "error rate" if evidence.zero_one and bounded == (0.0, 1.0) else "mean loss"
+    noun = "error rate" if basis.zero_one and bounded == (0.0, 1.0) else "mean loss"
     calibration_data = f"{n} calibration samples"
     draws = _DRAWS
     if clusters is not None:
         calibration_data = f"{clusters} calibration clusters ({n} samples)"
-        draws = _CLUSTERS.format(largest=evidence.heaviest_cluster)
+        draws = _CLUSTERS.format(largest=basis.heaviest_cluster)
     chance = f"With probability at least {1 - delta:.4g} over the {calibration_data},"
     if form == "coverage":
         what = f"at least a share {target:.4g} of later samples is accepted"
@@ -101,8 +103,8 @@ def guarantee(
             f"(accepted or not) is at most {target:.4g}, {draws}. This is not the {noun} of the accepted, "
             f"which may be larger, and no probability of failure is stated."
         )
-    if weighted:
-        what = _WEIGHTED.format(top=evidence.heaviest_sample)
+    if has_weights:
+        what = _WEIGHTED.format(top=basis.heaviest_sample)
         what += f", {draws}" if clusters is not None else ""
         return f"{chance} the {noun} of the accepted among later data is at most {target:.4g}, {what}."
     promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {draws}"
@@ -128,11 +130,14 @@ _ESTIMATED = "With importance weights the coverage is an estimate; nothing is pr
 _CERTIFIED = (None, "No threshold can be certified at this risk and delta with these data.")
 
 
-def note(goal: Goal, evidence: PromiseBasis, feasible: bool) -> str | None:
-    """A remark on how the threshold was chosen, or on why there is none; None if there is nothing to say."""
-    if evidence.out_of_fold:
+def note(goal: Goal, basis: PromiseBasis, feasible: bool) -> str | None:
+    """Write a remark on how the threshold was chosen, or on why there is none; None if there is nothing to say.
+
+    `goal` is what was asked for, `basis` describes the calibration data, `feasible` says whether there is a threshold.
+    """
+    if basis.out_of_fold:
         return OUT_OF_FOLD
     if goal.form == "coverage":
-        return None if evidence.heaviest_sample is None else _ESTIMATED
+        return None if basis.heaviest_sample is None else _ESTIMATED
     with_threshold, without = _NOTES.get("cost" if goal.form == "cost" else goal.method, _CERTIFIED)
     return with_threshold if feasible else without

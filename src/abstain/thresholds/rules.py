@@ -124,7 +124,7 @@ class Promised(Stored):
     largest: Annotated[float, Within(0, closed=False)] | None = None
 
     def facts(self: Any) -> list[tuple[str, str]]:
-        """What the repr, the HTML view and the command show."""
+        """Return what the repr, the HTML view and the command show: pairs of a heading and a text."""
         facts = {
             "rule": self.rule,
             **self._facts(),
@@ -223,10 +223,12 @@ class Threshold(Promised):
         return "accept everything" if self.value == -np.inf else f"confidence >= {self.value!r}"
 
     def made_from(self, kind: Kind, **facts: Any) -> Threshold:
-        """The same rule, which now knows its score, its loss and its data (see `Origin`).
+        """Return the same rule, which now knows its score, its loss and its data.
 
-        For a rule made from numbers that `abstain.scores` computed: they are taken for rank keys of `score`.
-        `select_threshold(logits=..., labels=...)` makes a rule that knows more, the precision and the classes.
+        `kind` says what the calibration data held; `facts` are further fields of `Origin`: score, loss, data, ... For
+        a rule made from numbers that `abstain.scores` computed: they are taken for rank keys of `score`.
+        `select_threshold(logits=..., labels=...)` makes a rule that knows more, the precision and the classes. Raises
+        InputError if the rule is for another score, or a score is named for `kind` "confidence", whose unit is unknown.
         """
         origin = Origin(kind, **facts)
         cut = self.cut
@@ -238,7 +240,8 @@ class Threshold(Promised):
                 raise InputError(
                     f"made_from: confidences of a named score need their unit, got none. {remedy}."
                 )
-            check_domain("made_from", str(origin.score), "key", np.asarray([cut.lowest, cut.highest]))
+            confidence_range = np.asarray([cut.lowest, cut.highest])
+            check_domain("made_from", str(origin.score), source="key", values=confidence_range)
             cut = replace(cut, score=origin.score, source="key")
         return replace(self, cut=cut, origin=origin.with_plain(self.value, cut.source))
 
@@ -271,8 +274,8 @@ class Threshold(Promised):
     @property
     def lies_above(self) -> bool:
         """Is the threshold just above confidences that it rejects, rather than at one that it accepts?"""
-        tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.clusters is None
-        return tested and self.value not in (None, -np.inf)
+        is_tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.clusters is None
+        return is_tested and self.value not in (None, -np.inf)
 
     def check(
         self,
@@ -315,98 +318,127 @@ class Threshold(Promised):
         return check
 
     def _rules(self) -> dict[str, Any]:
-        """What would make a stored rule accept or promise something that was never tested."""
-        table = self.table
+        """Return each rule that a stored threshold must keep, as the message to show, and whether it keeps it.
+
+        They refuse a file whose rule would accept or promise something that was never tested. Later rules assume that
+        the earlier ones hold, so they are left out once one fails.
+        """
         reference = self.reference
-        lengths = {len(column) for column in vars(table).values()}
-        if len(lengths) > 1 or len(reference.value) != len(reference.at_least) or not len(reference.value):
+        table_lengths = {len(column) for column in vars(self.table).values()}
+        has_reference = len(reference.value) == len(reference.at_least) > 0
+        if len(table_lengths) > 1 or not has_reference:
             return {"columns of one table must have one length.": False}
-        numbers = self._rules_of_numbers()
-        if not all(numbers.values()):
-            return numbers
+        rules_of_numbers = self._rules_of_numbers()
+        if not all(rules_of_numbers.values()):
+            return rules_of_numbers
         return {**self._rules_of_test(), **self._rules_of_words()}
 
     def _rules_of_numbers(self) -> dict[str, Any]:
-        """Ranges that hold for every rule, and what must agree with the calibration data as they are stored."""
+        """Return the rules on ranges, and on what must agree with the stored summary of the calibration data.
+
+        Keys are the messages to show, values whether the rule is kept. `reference` holds falling confidences of the
+        calibration and how many samples lie at or above each; its n counts weights over the heaviest one.
+        """
         low, high = self.bounded
         reference = self.reference
-        spans = {"risk": (low, high), "coverage": (0.0, 1.0), "cost": (0.0, np.inf)}
-        smallest_target, largest_target = spans[self.form]
+        target_ranges = {"risk": (low, high), "coverage": (0.0, 1.0), "cost": (0.0, np.inf)}
+        smallest_target, largest_target = target_ranges[self.form]
+        target_fits = smallest_target <= self.target <= largest_target
         risks = [x for x in (self.risk, self.risk_upper) if x is not None]
-        falling = bool((np.diff(reference.value) < 0).all() and (np.diff(reference.at_least) >= 0).all())
-        counted = reference.at_least[-1] == reference.n < self.n + 1
+        values_fall = bool((np.diff(reference.value) < 0).all())
+        counts_rise = bool((np.diff(reference.at_least) >= 0).all())
+        counts_fit = reference.at_least[-1] == reference.n < self.n + 1
         lowest = float(reference.value[-1])
-        in_range = self.cut.highest == reference.value[0] and (self.cut.lowest == lowest or lowest <= MISSING)
-        weighted = self.evidence.heaviest_sample is not None
-        clustered = {self.clusters is None, self.largest is None, self.evidence.heaviest_cluster is None}
-        possible = self.clusters is None or self.clusters <= self.n <= self.clusters * (self.largest or 0)
-        nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
+        lowest_fits = self.cut.lowest == lowest or lowest <= MISSING  # samples without a confidence rank last
+        range_fits = self.cut.highest == reference.value[0] and lowest_fits
+        has_weights = self.evidence.heaviest_sample is not None
+        cluster_field_is_none = {
+            self.clusters is None,
+            self.largest is None,
+            self.evidence.heaviest_cluster is None,
+        }
+        sizes_fit = self.clusters is None or self.clusters <= self.n <= self.clusters * (self.largest or 0)
+        promises_nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
         return {
             "`bounded` must rise.": low < high,
             "`coverage_interval` must rise.": self.coverage_interval[0] <= self.coverage_interval[1],
-            f"`target` must lie between {smallest_target:g} and {largest_target:g}.": smallest_target
-            <= self.target
-            <= largest_target,
+            f"`target` must lie between {smallest_target:g} and {largest_target:g}.": target_fits,
             "risks must lie within `bounded`.": all(low - 1e-9 <= x <= high + 1e-9 for x in risks),
-            "`reference` must fall and count up to `n`.": falling and counted,
-            "`reference` must count every sample once.": weighted or reference.n == self.n,
-            "without a threshold nothing is accepted or promised.": self.value is not None or nothing,
-            "`clusters` and `largest` must come together.": len(clustered) == 1,
-            "`clusters` and `largest` must fit `n`.": possible or weighted,
+            "`reference` must fall and count up to `n`.": values_fall and counts_rise and counts_fit,
+            "`reference` must count every sample once.": has_weights or reference.n == self.n,
+            "without a threshold nothing is accepted or promised.": self.value is not None
+            or promises_nothing,
+            "`clusters` and `largest` must come together.": len(cluster_field_is_none) == 1,
+            "`clusters` and `largest` must fit `n`.": sizes_fit or has_weights,
             "`cut` must be that of `value`.": self.cut.is_consistent(self.value),
-            "`cut` must have the range of `reference`.": in_range,
+            "`cut` must have the range of `reference`.": range_fits,
             "`cut.rejected` must be just below `value`.": self._fits_rejected(),
         }
 
     def _fits_rejected(self) -> bool:
-        """Is the rejected block of the cut the one that the threshold was put above?"""
+        """Is the highest rejected confidence (`cut.rejected`) the one that the threshold was put above?
+
+        A tested threshold is the next number above it, in float64 or float32. Any other threshold is a confidence that
+        it accepts, and only needs a rejected one if it does not accept everything.
+        """
         if not self.lies_above:
             return self.value is None or self.cut.rejected is not None or self.coverage == 1
         if self.cut.rejected is None:
             return False
-        above = [float(np.nextafter(self.cut.rejected, np.inf))]
+        next_numbers = [float(np.nextafter(self.cut.rejected, np.inf))]
         if np.float32(self.cut.rejected) == self.cut.rejected:  # such confidences are ranked as float32
-            above.append(float(np.nextafter(np.float32(self.cut.rejected), np.float32(np.inf))))
-        return self.value in above
+            next_numbers.append(float(np.nextafter(np.float32(self.cut.rejected), np.float32(np.inf))))
+        return self.value in next_numbers
 
     def _rules_of_test(self) -> dict[str, Any]:
-        """The threshold must be one that passed, and its p-value that of the errors counted."""
+        """Return the rules on the table of candidates: the threshold passed, and its p-value fits the errors counted.
+
+        Keys are the messages to show, values whether the rule is kept. The p-value is computed again where that is
+        possible: for a 0/1 loss without weights or clusters.
+        """
         table = self.table
         evidence = self.evidence
-        rows = [k for k, v in enumerate(table.value) if v == self.value and table.passed[k]]
-        everything = self.form == "coverage" and self.value == -np.inf  # accepts whatever comes
-        tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.value is not None
-        measured = [(table.coverage[k], table.risk[k]) for k in rows]
-        unweighted = evidence.heaviest_sample is None
-        whole_curve = self.form != "risk" or self.method in (
-            "crc",
-            "empirical",
-        )  # its table ends with all samples
-        counted = not whole_curve or int(table.accepted[-1]) == self.n
-        shares = not unweighted or bool((table.coverage == table.accepted / self.n).all())
-        passed = True
-        scaled = (self.target - self.bounded[0]) / (self.bounded[1] - self.bounded[0])
-        if tested and rows and 0 < scaled < 1:
-            k = rows[-1]
-            passed = table.p_value[k] <= table.level[k] <= self.delta
-            if evidence.zero_one and unweighted and self.clusters is None:
-                mean = (table.risk[k] - self.bounded[0]) / (self.bounded[1] - self.bounded[0])
-                errors = np.rint([mean * table.accepted[k]])
-                p_value = float(binomial(errors, table.accepted[[k]], scaled)[0])
-                passed &= abs(p_value - table.p_value[k]) <= 1e-9 * p_value + 1e-300
+        low, high = self.bounded
+        passed_rows = []  # of the table, those of this threshold
+        for row, value in enumerate(table.value):
+            if value == self.value and table.passed[row]:
+                passed_rows.append(row)
+        accepts_everything = self.form == "coverage" and self.value == -np.inf
+        is_tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.value is not None
+        measured = [(table.coverage[row], table.risk[row]) for row in passed_rows]
+        has_weights = evidence.heaviest_sample is not None
+        # only sequential tests stop before the last row, which accepts all samples
+        ends_with_all_samples = self.form != "risk" or self.method in ("crc", "empirical")
+        count_fits = not ends_with_all_samples or int(table.accepted[-1]) == self.n
+        shares_fit = has_weights or bool((table.coverage == table.accepted / self.n).all())
+        p_value_fits = True
+        scaled_target = (self.target - low) / (high - low)
+        if is_tested and passed_rows and 0 < scaled_target < 1:
+            row = passed_rows[-1]
+            p_value_fits = table.p_value[row] <= table.level[row] <= self.delta
+            if evidence.zero_one and not has_weights and self.clusters is None:
+                error_rate = (table.risk[row] - low) / (high - low)
+                error_count = np.rint([error_rate * table.accepted[row]])
+                p_value = float(binomial(error_count, table.accepted[[row]], scaled_target)[0])
+                p_value_fits &= abs(p_value - table.p_value[row]) <= 1e-9 * p_value + 1e-300
         return {
             "`table` must not accept more than `n`.": not len(table) or int(table.accepted.max()) <= self.n,
-            "`table` must count shares of `n`.": shares and counted,
-            "`value` must be one that passed in `table`.": self.value is None or bool(rows) or everything,
+            "`table` must count shares of `n`.": shares_fit and count_fits,
+            "`value` must be one that passed in `table`.": self.value is None
+            or bool(passed_rows)
+            or accepts_everything,
             "`coverage` and `risk` must be those in `table`.": (self.coverage, self.risk) in measured
             or not measured,
-            "the p-value in `table` must be that of its errors.": passed,
-            "`risk_upper` must be the `target` that was tested.": not tested
+            "the p-value in `table` must be that of its errors.": p_value_fits,
+            "`risk_upper` must be the `target` that was tested.": not is_tested
             or self.risk_upper == self.target,
         }
 
     def _rules_of_words(self) -> dict[str, Any]:
-        """Sentences must be those that the numbers make."""
+        """Return the rules on stored sentences: each must be the one that is written again from the stored numbers.
+
+        Keys are the messages to show, values whether the rule is kept.
+        """
         goal = Goal(form=self.form, target=self.target, delta=self.delta, method=self.method)
         promise = None
         if self.feasible:
@@ -430,12 +462,16 @@ class Threshold(Promised):
         return self.table.frame(library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Risk against coverage at the candidates (what passed drawn solid), the target and the choice."""
+        """Draw risk against coverage: a line through all candidates, a dot for each that passed, target and choice.
+
+        Draws on `ax`, or on new axes; returns them.
+        """
         drawn: Any = make_axes(ax)
         table = self.table
         drawn.plot(table.coverage, table.risk, color="0.6", lw=1, label="calibration risk")
-        passed = table.coverage[table.passed], table.risk[table.passed]
-        drawn.plot(*passed, ".", color="C0", ms=4, label="passed")
+        passed_coverage = table.coverage[table.passed]
+        passed_risk = table.risk[table.passed]
+        drawn.plot(passed_coverage, passed_risk, ".", color="C0", ms=4, label="passed")
         if self.form == "risk":
             drawn.axhline(self.target, color="C3", ls="--", lw=1, label=f"target {self.target:g}")
         if self.value is not None:
@@ -496,7 +532,10 @@ class GroupThresholds(Stored, _tables.Notebook):
 
     @property
     def guarantee(self) -> str | None:
-        """The joint promise; None unless every group has one (a group without a threshold accepts nothing)."""
+        """The joint promise; None if no group has a threshold, or one that has a threshold promises nothing.
+
+        Groups without a threshold accept nothing; the sentence names them.
+        """
         feasible = [rule for rule in self.thresholds.values() if rule.feasible]
         if not feasible or any(rule.guarantee is None for rule in feasible):
             return None
@@ -523,18 +562,22 @@ class GroupThresholds(Stored, _tables.Notebook):
         score: str | None = None,
         units: Units | None = None,
     ) -> np.ndarray:
-        """Which samples to accept, each by its own group's threshold; an unknown group is an error.
+        """Return True for each sample to accept by its own group's threshold; a NaN is never accepted.
 
-        Confidences, logits or probabilities as in `Threshold.accepts`.
+        Give one of `confidence`, `logits` and `probs`, and one label per sample in `groups`. Confidences of a score
+        that saturates need `units`: "plain" for the number people know, "key" for what `abstain.scores` returns. A
+        `score`, if named, must be that of the rules. Raises InputError for a group that was not calibrated, and for
+        numbers that cannot be those of the rule; ShapeError unless there is one group per sample.
         """
         name = "GroupThresholds.accepts"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
         readings = self._read(name, score, units, columns)
         decisions = np.zeros(readings.values.shape, dtype=bool)
-        for group, rows in self._parts("accepts", groups, decisions.shape):
+        for group, is_in_group in self._find_groups("accepts", groups, decisions.shape):
             rule = self.thresholds[group]
-            part = rule.cut.admit(name, readings.take(rows))
-            decisions[rows] = rule.cut.decide(name, part, rule.value)
+            # `admit` raises InputError if the numbers cannot be compared with those of the calibration
+            group_readings = rule.cut.admit(name, readings.take(is_in_group))
+            decisions[is_in_group] = rule.cut.decide(name, group_readings, rule.value)
         return decisions
 
     def check(
@@ -550,25 +593,37 @@ class GroupThresholds(Stored, _tables.Notebook):
         score: str | None = None,
         units: Units | None = None,
     ) -> GroupChecks:
-        """`Threshold.check` within each group, at its own delta: some group alarms wrongly with at most `delta`.
+        """Does the promise of each group still hold on later samples, in the order they came?
 
-        A group that is not there this time keeps its last look; one without a threshold has nothing to check.
+        Each group is tested at its own delta, so some group raises a false alarm with probability at most `delta`. A
+        group without later samples keeps its last check; one without a threshold has nothing to check.
+
+        Give the loss of each sample, one of `confidence`, `logits` and `probs`, and one label per sample in `groups`
+        (and in `clusters`, for rules made from clusters). `previous` is the last check of the series. Confidences of a
+        score that saturates need `units`, "plain" or "key". Raises InputError for a group that was not calibrated.
         """
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
         readings = self._read("GroupThresholds.check", score, units, columns)
-        parts = self._parts("check", groups, readings.values.shape)
-        return check_groups(self, parts, loss, readings, clusters=clusters, previous=previous)
+        masks = self._find_groups("check", groups, readings.values.shape)
+        return check_groups(self, masks, loss, readings, clusters=clusters, previous=previous)
 
     def _read(
         self, name: str, score: str | None, units: Units | None, columns: dict[str, Any]
     ) -> ConfidenceReadings:
-        """Confidences of all groups; every group has the same score."""
+        """Read the confidences of samples of all groups, which share one score; raise InputError for another score.
+
+        `columns` are `confidence`, `logits` and `probs`, one of them not None. `name` is the calling function.
+        """
         cut = next(iter(self.thresholds.values())).cut
         cut.check_score(name, score)
         return read_confidences(name, cut.score, **columns, units=units)
 
-    def _parts(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
-        """Each known group that is there, and where."""
+    def _find_groups(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
+        """Return each label in `groups` with a mask of its samples.
+
+        `shape` is that of the confidences and of each mask. Raises ShapeError unless there is one label per
+        confidence, InputError for a label without a threshold. `name` is the calling method, for messages.
+        """
         group_labels = label_array(groups).astype(object)
         if shape != group_labels.shape:
             raise ShapeError(f"{name}: needs one group per confidence, got {shape} and {group_labels.shape}.")
@@ -582,12 +637,14 @@ class GroupThresholds(Stored, _tables.Notebook):
         return [(label, (codes == code).reshape(shape)) for code, label in enumerate(labels)]
 
     def _rules(self) -> dict[str, Any]:
-        shared = sum(t.delta for t in self.thresholds.values())
-        forms = {(t.cut.source, t.cut.score, t.cut.classes) for t in self.thresholds.values()}
+        """Return each rule that stored thresholds must keep, as the message to show, and whether they keep it."""
+        total_delta = sum(threshold.delta for threshold in self.thresholds.values())
+        cuts = [threshold.cut for threshold in self.thresholds.values()]
+        score_forms = {(cut.source, cut.score, cut.classes) for cut in cuts}
         return {
             "there must be a group.": self.thresholds,
-            "groups must share one score.": len(forms) == 1,
-            "groups must share `delta`.": shared <= self.delta * (1 + 1e-9),
+            "groups must share one score.": len(score_forms) == 1,
+            "groups must share `delta`.": total_delta <= self.delta * (1 + 1e-9),
         }
 
     def __repr__(self) -> str:
@@ -621,12 +678,12 @@ def load_rule(path: Any) -> Threshold | GroupThresholds:
     """
     text = read_record_text(path)
     record = parse_json("load_rule", text)
-    name = str(record.get("format")) if isinstance(record, dict) else ""
-    if name.startswith("abstain.Cascade/"):
+    format_name = str(record.get("format")) if isinstance(record, dict) else ""
+    if format_name.startswith("abstain.Cascade/"):
         remedy = (
             "Load it with `abstain.cascades.Cascade.load`, or apply it with `abstain cascade ... --apply`"
         )
         raise DataError(f"load_rule: {Path(path).name[:60]!r} holds a cascade, not a threshold. {remedy}.")
-    if name.startswith("abstain.GroupThresholds/"):
+    if format_name.startswith("abstain.GroupThresholds/"):
         return GroupThresholds.from_json(text)
     return Threshold.from_json(text)

@@ -166,7 +166,7 @@ def select_threshold(
         raise InputError(f'{_NAME}: method {method!r} takes no `sample_weight`. Use "ltt" or "empirical".')
     if clusters is not None and method == "sgr":
         raise InputError(f'{_NAME}: method "sgr" needs independent samples, not `clusters`. Use "ltt".')
-    goal = Goal(form, target, level, method)
+    goal = Goal(form=form, target=target, delta=level, method=method)
     if loss is None and confidence is None and logits is None and probs is None:
         raise InputError(f"{_NAME}: takes a loss and a confidence, or `logits=` or `probs=` with `labels=`.")
     if logits is None and probs is None:
@@ -176,37 +176,40 @@ def select_threshold(
     rule_score = None if origin is None else origin.score
     if rule_score is None and origin is not None:  # a function of the user's own, whose name cannot be stored
         confidence = scores.by_name(score or "max_softmax")(logits, probs=probs)
-        readings = read_confidences(_NAME, None, confidence=confidence)
+        readings = read_confidences(_NAME, score=None, confidence=confidence)
     else:
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
         readings = read_confidences(_NAME, rule_score, **columns, units=units)
     confidence = readings.values if confidence is None else confidence
     if form == "cost" and np.array_equal(bounded, (0, 1)):
         bounded = _seen_bounds(loss)
-    units_of_clusters = None
+    cluster_codes = None  # cluster of each sample, numbered from 0
     if clusters is not None:
-        units_of_clusters = group_codes(_NAME, clusters, np.shape(to_host(loss)), "clusters")[1]
+        cluster_codes = group_codes(_NAME, clusters, np.shape(to_host(loss)), "clusters")[1]
     if groups is None:
-        calibration = calibrate(_NAME, loss, confidence, sample_weight, bounded, units_of_clusters)
+        calibration = calibrate(_NAME, loss, confidence, sample_weight, bounded, cluster_codes)
         return _select(calibration, goal, readings, origin)
     per_sample = [
-        None if x is None else np.asarray(to_host(x))
-        for x in (loss, confidence, sample_weight, units_of_clusters)
+        None if array is None else np.asarray(to_host(array))
+        for array in (loss, confidence, sample_weight, cluster_codes)
     ]
     group_names, codes = group_codes(_NAME, groups, np.shape(to_host(loss)))
-    goal_of_each = goal._replace(delta=level / len(group_names))
+    group_goal = goal._replace(delta=level / len(group_names))
     thresholds = {}
     for code, group in enumerate(group_names):
         group_loss, group_confidence, group_weight, group_clusters = (
-            None if x is None else x[codes == code] for x in per_sample
+            None if array is None else array[codes == code] for array in per_sample
         )
         calibration = calibrate(_NAME, group_loss, group_confidence, group_weight, bounded, group_clusters)
-        thresholds[group] = _select(calibration, goal_of_each, readings, origin)
-    return GroupThresholds(thresholds, level)
+        thresholds[group] = _select(calibration, group_goal, readings, origin)
+    return GroupThresholds(thresholds, delta=level)
 
 
 def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:
-    """What is known of confidences that the user computed."""
+    """Return what is known of confidences that the user computed: their score; None without a score.
+
+    Raises InputError if there are labels, which go with class scores.
+    """
     if labels is not None:
         raise InputError(
             f"{_NAME}: `labels` go with `logits=` or `probs=`. Give the loss of each sample instead."
@@ -219,7 +222,12 @@ def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:
 def _loss_of_classes(
     loss: Array, confidence: Array, logits: Array, probs: Array, labels: Array, score: Any, loss_name: str
 ) -> tuple[Array, Origin]:
-    """The loss of each sample, and what is known of class scores."""
+    """Return the loss of each sample of class scores, and what the rule is made from.
+
+    One of `logits` and `probs` is given, shape (n, K); the loss is the user's, or that called `loss_name`, computed
+    from `labels`. `score` is a name or a function; a function's name is not stored. Raises InputError if there is a
+    confidence too, or unless exactly one of `loss` and `labels` is given.
+    """
     if confidence is not None:
         raise InputError(f"{_NAME}: takes a confidence or class scores, one of them, got both.")
     if (loss is None) == (labels is None):
@@ -255,7 +263,10 @@ def _seen_bounds(loss: Array) -> tuple[float, float]:
 
 
 def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
-    """Choose a threshold by the method that the goal names."""
+    """Choose a threshold by the method that the goal names; the goal's target is on the user's scale.
+
+    A coverage is certified only by method "ltt" without weights; otherwise it is that of the calibration data.
+    """
     if goal.form == "coverage":
         is_certain = goal.method == "ltt" and calibration.ranked.weight is None
         return choosing.at_coverage(calibration, goal.target, goal.delta if is_certain else None)
@@ -276,7 +287,9 @@ def _select(
 ) -> Threshold:
     """Choose a threshold and describe it: its promise, its coverage and risk, and the data behind it.
 
-    `readings` are the calibration confidences as the user gave them; `origin` says how they were made, if known.
+    `goal` is on the user's scale. `readings` are the calibration confidences as the user gave them, of all groups if
+    there are groups; they give unit and precision. `origin` says how the confidences were made, None if not known.
+    Raises InputError for a risk out of range.
     """
     if goal.form == "risk":
         target = check_risk(_NAME, goal.target, calibration.low, calibration.high)
@@ -357,7 +370,10 @@ def _risk_upper(calibration: Calibration, accepted: int | None, delta: float) ->
 
 
 def _make_reference(calibration: Calibration) -> Reference:
-    """Some hundred confidences with the number of samples at or above each (ties included)."""
+    """Summarize the calibration confidences: some hundred of them, falling, and how many samples lie at or above each.
+
+    With importance weights a sample counts as its weight over the largest one.
+    """
     block_stops = calibration.ranked.row_stops()
     weight = calibration.ranked.weight
     largest_weight = 1.0 if weight is None else weight.max()

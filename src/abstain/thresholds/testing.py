@@ -26,7 +26,9 @@ LARGEST_LOG_WEALTH = 700.0  # exp of more overflows
 
 
 def binomial(errors: np.ndarray, count: np.ndarray, risk: float) -> np.ndarray:
-    r"""Exact for a 0/1 loss on whole counts: :math:`P(\mathrm{Bin}(N, r) \le \text{errors})`.
+    r"""Exact p-values for a 0/1 loss: :math:`P(\mathrm{Bin}(N, r) \le \text{errors})`.
+
+    `errors` and `count` (N) hold whole numbers of any dtype; `risk` is r. The p-value is 1 where the count is 0.
 
     >>> binomial(np.asarray([0, 1]), np.asarray([2, 2]), 0.5).tolist()
     [0.25, 0.75]
@@ -42,11 +44,13 @@ def hoeffding_bentkus(loss_sum: np.ndarray, count: np.ndarray, risk: float) -> n
 
     .. math:: \min\{ e^{-N\,\mathrm{kl}(\hat R, r)},\; e\,P(\mathrm{Bin}(N, r) \le \lceil N \hat R \rceil) \}
 
-    Both bound the same tail of the same sum, for every law of the losses, so taking the smaller costs nothing.
+    `loss_sum` holds sums of N losses, `count` the N (whole numbers; p-value 1 where it is 0), and r = `risk` lies
+    inside (0, 1). Both bound the same tail of the same sum, for every law of the losses, so taking the smaller costs
+    nothing.
     """
     has_samples = count > 0
     trials = np.where(has_samples, count, 1)
-    mean = np.minimum(loss_sum / trials, risk)
+    mean = np.minimum(loss_sum / trials, risk)  # above r the bound is 1, as at r
     positive_mean = np.where(mean > 0, mean, 1.0)  # any number: its term is 0
     kl_of_errors = np.where(mean > 0, mean * np.log(positive_mean / risk), 0.0)
     kl = kl_of_errors + (1 - mean) * np.log((1 - mean) / (1 - risk))
@@ -61,9 +65,10 @@ def betting(ranked: RankedSamples, count: np.ndarray, risk: float, largest_weigh
 
     .. math:: p_N = 1 \Big/ \frac{1}{|\Lambda|}\sum_{\lambda\in\Lambda}\prod_{i \le N}(1 + \lambda w_i(r - \ell_i))
 
-    The product has mean at most 1 when the (weighted) mean loss is r or more, whatever the law of the losses. The
-    stakes are fixed by the counts alone. With importance weights this stays true as long as no weight of the whole
-    population is above `largest_weight`.
+    The samples are sorted most confident first; `count` holds the N, rising. `risk` is r, the losses are scaled to
+    [0, 1]. The product has mean at most 1 when the (weighted) mean loss is r or more, whatever the law of the losses.
+    The stakes are fixed by the counts alone. With importance weights this stays true as long as no weight of the
+    whole population is above `largest_weight`.
     """
     if not len(count):
         return np.zeros(0)
@@ -77,7 +82,11 @@ def betting(ranked: RankedSamples, count: np.ndarray, risk: float, largest_weigh
 
 
 def ladder(n: int, risk: float, largest_weight: float = 1.0) -> np.ndarray:
-    """Stakes for up to n samples, rising by factors of two up to nearly all that can be staked."""
+    """Return stakes for tests of up to n samples, rising by factors of two.
+
+    The largest is 95% of what can be staked without going bankrupt at a loss of 1. `largest_weight` is the largest
+    weight that a sample may have.
+    """
     largest = 0.95 / ((1 - risk) * largest_weight)
     smallest = float(_smallest_stake(n, risk, largest_weight))
     doublings = math.ceil(math.log2(max(largest / smallest, 1.0)))
@@ -93,7 +102,11 @@ def _smallest_stake(count: np.ndarray | int, risk: float, largest_weight: float)
 def wealth_p(
     log_wealths: np.ndarray, count: np.ndarray, risk: float, stakes: np.ndarray, largest_weight: float = 1.0
 ) -> np.ndarray:
-    """P-values from log wealth, shape (..., counts, stakes): 1 / mean wealth of the four stakes that suit the count."""
+    """Compute p-values, shape (..., counts): 1 / the mean wealth of the four stakes that suit each count.
+
+    `log_wealths`, shape (..., counts, stakes), is the log wealth after each of the `count` samples. `stakes` is the
+    rising ladder of stakes that was bet; `largest_weight` the largest weight that a sample may have.
+    """
     stakes_of_count = _choose_stakes(count, risk, stakes, largest_weight)
     chosen = np.take_along_axis(log_wealths, stakes_of_count, axis=-1)
     wealth = np.exp(np.minimum(chosen, LARGEST_LOG_WEALTH)).mean(axis=-1)
@@ -101,9 +114,10 @@ def wealth_p(
 
 
 def _choose_stakes(count: np.ndarray, risk: float, stakes: np.ndarray, largest_weight: float) -> np.ndarray:
-    """Indices of the four stakes that each count uses, shape (counts, 4).
+    """Choose the four stakes that each count uses: indices into the rising `stakes`, shape (counts, 4).
 
-    The last stake is repeated at the end of the ladder: the mean of their wealth is still a fair bet.
+    They are the first stake that suits a loss of the largest variance, and the three above it. The last stake is
+    repeated at the end of the ladder: the mean of their wealth is still a fair bet.
     """
     smallest = _smallest_stake(count, risk, largest_weight)
     last_index = len(stakes) - 1
@@ -120,8 +134,9 @@ def log_wealth(
     ----------
     ranked : RankedSamples
     count : ndarray of int
-        Rising.
+        Numbers of most confident samples, rising; at least one.
     risk : float
+        The r, for losses scaled to [0, 1].
     stakes : ndarray
         The :math:`\lambda`.
     last_count : ndarray of int
@@ -133,12 +148,13 @@ def log_wealth(
     """
     log_wealths = np.zeros((len(count), len(stakes)))
     running_total = np.zeros(len(stakes))
-    for start in range(0, int(count[-1]), CHUNK):
+    for start in range(0, int(count[-1]), CHUNK):  # samples start ... stop - 1 at a time
         stop = min(start + CHUNK, int(count[-1]))
         rows = slice(*np.searchsorted(count, [start, stop], side="right"))  # start < count <= stop
         gain = risk - ranked.loss[start:stop].astype(np.float64)
         if ranked.weight is not None:
             gain *= ranked.weight[start:stop]
+        # sums between neighbouring counts, then running sums: no array of one value per sample and count
         segment_stops = np.unique(np.append(count[rows] - start, stop - start))
         segment_starts = np.append(0, segment_stops[:-1])
         segment_of_row = np.searchsorted(segment_stops, count[rows] - start)
@@ -151,7 +167,9 @@ def log_wealth(
 
 
 def mean_above(terms: np.ndarray, risk: float) -> np.ndarray:
-    r"""P-values of "the mean of the terms is above 0" along the last axis, for terms from -r to 1 - r; by betting.
+    r"""P-values of "the mean of the terms is above 0" along the last axis, by betting.
+
+    Terms x are independent and lie between -r and 1 - r, where r = `risk`. The p-value is 0 if r is 1 or more.
 
     .. math:: p = 1 / \sum_j 2^{-j} \prod_c (1 - \lambda_j x_c), \qquad \lambda_j = 0.98 \cdot 2^{1-j} / (1 - r)
 
@@ -162,7 +180,8 @@ def mean_above(terms: np.ndarray, risk: float) -> np.ndarray:
     if risk >= 1:
         return np.zeros(terms.shape[:-1])  # no loss exceeds its bound
     log_wealths = np.stack([np.log1p(-stake * terms).sum(axis=-1) for stake in bold_stakes(risk)], axis=-1)
-    wealth = np.exp(np.minimum(log_wealths, LARGEST_LOG_WEALTH)) @ 0.5 ** np.arange(1, 9)
+    share_of_stake = 0.5 ** np.arange(1, 9)  # of the wealth at the start, for each of the eight stakes
+    wealth = np.exp(np.minimum(log_wealths, LARGEST_LOG_WEALTH)) @ share_of_stake
     return np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300))
 
 
@@ -237,7 +256,10 @@ def least_samples(risk: float, level: float) -> float:
 
 
 def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> tuple[np.ndarray, np.ndarray]:
-    """Plan which ranks of n samples to test, and the share of delta that each starts with.
+    """Plan which ranks of n samples to test, and the part of delta that each starts with.
+
+    To test rank k is to test a threshold that accepts the k most confident samples. `risk` is the target, scaled to
+    [0, 1]; delta the probability with which any test may pass wrongly; `max_starts` how many starts to use at most.
 
     Returns
     -------
@@ -267,9 +289,10 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> tup
 
 
 def _choose_starts(n: int, risk: float, delta: float, least: float, max_starts: int) -> list[int]:
-    """Ranks at which walks start, evenly spaced on the logarithmic scale; fewer where there is little room.
+    """Choose the ranks at which sequences of tests start: rising, evenly spaced on the logarithmic scale, at most n.
 
-    `least` is the smallest number of samples that can prove anything at level delta.
+    There are at most `max_starts`, and fewer if n is not much larger than `least`, the smallest number of samples that
+    can prove anything at level delta. Neighbouring starts may be equal.
     """
     start_count = max(1, min(max_starts, int(math.log(n / least) / math.log(1.5))))
     if start_count == 1:
@@ -289,11 +312,15 @@ class Walk(NamedTuple):
 def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None = None) -> Walk:
     """Run the fallback procedure along the last axis: a test that passes hands its level on to the next.
 
+    Rank j is tested at its own level plus that of rank j - 1 if this passed or was skipped. It passes if its p-value is
+    at most that level and the level is positive.
+
     Parameters
     ----------
     p_values : ndarray, shape (..., ranks)
+        In the order of testing, from few accepted samples to many.
     weights : ndarray, shape (ranks,)
-        The level that each rank brings.
+        The level that each rank brings; they add up to delta.
     least_p : ndarray, optional
         The smallest p-value possible at each rank. Where even that cannot pass, the rank is skipped and its level goes
         on to the next.
@@ -335,9 +362,10 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
 
 
 def coverage_p_value(accepted: np.ndarray, n: int, coverage: float) -> np.ndarray:
-    """P-values of "a threshold at the k-th largest of n confidences accepts a share below c" in the population.
+    """P-values of "a threshold at the k-th largest of n confidences accepts a share below c" of the population.
 
-    They are P(Beta(k, n - k + 1) <= c); `accepted` holds the k.
+    They are P(Beta(k, n - k + 1) <= c). `accepted` holds the k, from 1 to n; `coverage` is c. Samples are independent
+    and unweighted.
     """
     from scipy.special import betainc
 
@@ -401,7 +429,10 @@ def clopper_pearson(hits: Array, trials: Array, level: float = 0.95) -> tuple[np
 
 
 def upper_limit(errors: float, trials: int, delta: float) -> float:
-    """Exact upper limit of an error rate, which holds with probability 1 - delta."""
+    """Exact upper limit of an error rate, which holds with probability 1 - delta; 1 if every trial is an error.
+
+    `errors` is a whole number of errors among `trials` independent samples.
+    """
     from scipy.special import betaincinv
 
     if errors >= trials:
