@@ -168,7 +168,10 @@ class Cascade(Promised):
         return replace(self, origins=dict(origins))
 
     def record_parts(self, saved_as: str) -> RecordParts:
-        """What `abstain.thresholds.decision_record` says of it."""
+        """Return what `abstain.thresholds.decision_record` says of this cascade, section by section.
+
+        `saved_as` is the name of the file with the rule, for the commands on the page.
+        """
         rule = [f"- Who answers: {self.rule}."]
         if self.feasible:
             low, high = self.cost_interval
@@ -201,7 +204,10 @@ class Cascade(Promised):
         )
 
     def _data_lines(self) -> list[str]:
-        """The data behind each stage and behind all of them, for the record."""
+        """Return Markdown list items on the data behind each stage, then on what all stages share.
+
+        A stage without a stated origin is described by its score alone.
+        """
         lines = []
         for name in self.names:
             origin = self.origins.get(name, Origin("confidence", score=self.scores.get(name)))
@@ -215,19 +221,21 @@ class Cascade(Promised):
                 facts.append(f"loss {origin.loss}")
             lines += list_facts({f"stage {name}": ", ".join(facts)})
         low, high = self.bounded
-        first = next(iter(self.origins.values()), Origin("confidence"))
-        clusters = None
+        first_origin = next(
+            iter(self.origins.values()), Origin("confidence")
+        )  # all share command and version
+        cluster_sizes = None
         if self.clusters is not None:
-            clusters = f"{self.clusters:,}, the largest of {self.largest:g} samples"
+            cluster_sizes = f"{self.clusters:,}, the largest of {self.largest:g} samples"
         return lines + list_facts(
             {
                 "samples": f"{self.n:,}",
-                "clusters": clusters,
+                "clusters": cluster_sizes,
                 "losses": f"between {low:g} and {high:g}",
                 "person": f"cost {self.person[0]:g} {self.unit}".strip() + f", mean loss {self.person[1]:g}",
                 "asked for": f"risk {self.target:g} of {PROMISES[self.promise]}, delta {self.delta:g}",
-                "command": first.command and f"`{first.command}`",
-                "abstain": first.version,
+                "command": None if not first_origin.command else f"`{first_origin.command}`",
+                "abstain": first_origin.version,
             }
         )
 
@@ -272,10 +280,12 @@ class Cascade(Promised):
         abstained: ByStage | None = None,
         units: Units | None = None,
     ) -> Check:
-        """Does the promise still hold on later samples, in the order they came? Anytime-valid, as `Threshold.check`.
+        """Does the promise still hold on later samples, in the order they came?
 
-        The bet is on the loss of whoever answers; "drift" compares the shares that the stages answer with those of the
-        calibration. A promise that holds in every group is checked on the samples of one group at a time.
+        The whole series of checks raises a false alarm with probability at most delta, however often one looks. The
+        risk is tested on the loss of each answer, a stage's or the person's; "drift" compares the shares that the
+        stages answer with those of the calibration. A promise that holds in every group is checked on the samples of
+        one group at a time.
 
         Parameters
         ----------
@@ -283,9 +293,10 @@ class Cascade(Promised):
             (loss, confidence) by name, or what `cascade` took; a confidence of NaN is no answer. For stages that know
             their score also (loss, {"logits": ...}) or (loss, {"probs": ...}).
         person : float or array, optional
-            The person's error, where the promise speaks of it and it is not as stated.
+            The person's loss, one number or one per sample; by default the mean stated in calibration. It matters only
+            for promise="system".
         clusters : array, optional
-            As in the calibration.
+            One label per sample, for a cascade that was calibrated with clusters.
         previous : Check, optional
             The last look of this series.
         abstained : dict, optional
@@ -296,6 +307,11 @@ class Cascade(Promised):
         Returns
         -------
         Check
+
+        Raises
+        ------
+        InputError, ShapeError
+            If a stage is missing or unknown, or its arrays do not fit.
         """
         if not isinstance(stages, Mapping) or set(stages) != set(self.names):
             names = ", ".join(map(str, stages)) or "none"
@@ -327,13 +343,15 @@ class Cascade(Promised):
         """The same promise as a `Threshold`, so that it is monitored by the same code.
 
         The confidence of a sample is the number of stages from the one that answered it to the end: K for the first
-        of K stages, 1 for the last, 0 for the person.
+        of K stages, 1 for the last, 0 for the person. The threshold is 1, so that every answer of a stage counts as
+        accepted, or 0 if the promise includes the person's answers. Its table of candidates is empty.
         """
-        counts = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
+        answered_so_far = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
         stages_left = np.arange(len(self.names), -1, -1.0)
-        is_used = counts > 0
+        has_samples = answered_so_far > 0
         value = 0.0 if self.promise == "system" else 1.0
-        shared: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
+        promise_fields: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
+        empty_columns = {f.name: np.zeros(0) for f in fields(Candidates)}
         return Threshold(
             value=None if self.thresholds is None else value,
             form="risk",
@@ -352,9 +370,11 @@ class Cascade(Promised):
                 lowest=0.0,
                 highest=float(len(self.names)),
             ),
-            table=Candidates(*(np.zeros(0) for _ in fields(Candidates))),
-            reference=Reference(stages_left[is_used], counts[is_used], self.n),
-            **shared,
+            table=Candidates(**empty_columns),
+            reference=Reference(
+                value=stages_left[has_samples], at_least=answered_so_far[has_samples], n=self.n
+            ),
+            **promise_fields,
         )
 
     def answers(
@@ -369,7 +389,13 @@ class Cascade(Promised):
         units: Units | None = None,
         abstained: ArrayLike | None = None,
     ) -> np.ndarray:
-        """Which samples a stage answers if it is asked; arguments as for `Threshold.accepts`."""
+        """Return True for each sample that the stage called `name` answers if it is asked.
+
+        Give one of `confidence`, `logits` and `probs`. Confidences of a score that saturates need `units`: "plain" for
+        the number people know, "key" for what `abstain.scores` returns. A `score`, if named, must be that of the stage.
+        A confidence of NaN or minus infinity, or True in `abstained`, is no answer. Raises InputError for an unknown
+        stage and for numbers that cannot be those of its score, ShapeError for another length of `abstained`.
+        """
         check_choice("Cascade", "stage", name, self.names)
         cut = self.cuts[name]
         title = f"Cascade: stage {name!r}"
@@ -392,10 +418,12 @@ class Cascade(Promised):
         `columns` maps "confidence", "logits" and "probs" to a dict by stage, or None. Raises InputError if the stages
         given are not the first ones of this cascade, ShapeError if their arrays differ in length.
         """
-        by_stage = [(name, kind) for kind, column in columns.items() for name in column or {}]
-        stages_given = self.names[: len(by_stage)]
-        if not stages_given or sorted(name for name, _ in by_stage) != sorted(stages_given):
-            stages = ", ".join(str(name) for name, _ in by_stage) or "none"
+        kind_of_stage: list[tuple[str, str]] = []  # a stage given twice is listed twice, and refused
+        for kind, column_of_stage in columns.items():
+            kind_of_stage += [(name, kind) for name in column_of_stage or {}]
+        stages_given = self.names[: len(kind_of_stage)]
+        if not stages_given or sorted(name for name, _ in kind_of_stage) != sorted(stages_given):
+            stages = ", ".join(str(name) for name, _ in kind_of_stage) or "none"
             raise InputError(
                 f"Cascade: needs the confidences of {', '.join(self.names)}, or of the first of them, got {stages}."
             )
@@ -404,29 +432,35 @@ class Cascade(Promised):
             raise InputError(
                 f"Cascade: `abstained` must be a dict by stage ({', '.join(self.names)}), got {names}."
             )
-        kinds = dict(by_stage)
-        answers = []
+        kinds = dict(kind_of_stage)
+        would_answer = []  # for each stage, a mask of the samples that it answers if it is asked
         for name in stages_given:
-            column: Any = {kinds[name]: columns[kinds[name]][name]}
-            if kinds[name] == "confidence" and self.cuts[name].source != "own":
-                column["units"] = units
+            kind = kinds[name]
+            arguments: Any = {kind: columns[kind][name]}
+            if kind == "confidence" and self.cuts[name].source != "own":
+                arguments["units"] = units
             without_answer = None if abstained is None else abstained.get(name)
-            answers.append(self.answers(name, **column, abstained=without_answer))
-        if len({x.shape for x in answers}) > 1 or answers[0].ndim != 1:
-            shapes = ", ".join(str(x.shape) for x in answers)
+            would_answer.append(self.answers(name, **arguments, abstained=without_answer))
+        if len({mask.shape for mask in would_answer}) > 1 or would_answer[0].ndim != 1:
+            shapes = ", ".join(str(mask.shape) for mask in would_answer)
             raise ShapeError(f"Cascade: confidences must be vectors of one length, got shapes {shapes}.")
-        return first_stage_that_answers(answers)
+        return first_stage_that_answers(would_answer)
 
     def _rules(self) -> dict[str, Any]:
+        """Return each rule that a stored cascade must keep, as the message to show, and whether it keeps it.
+
+        Later rules look up every stage by name, so they are left out if a stage is missing.
+        """
         low, high = self.bounded
         feasible = self.feasible
-        comes_with = (self.risk, self.risk_upper, self.guarantee)
+        has_promise_field = {value is not None for value in (self.risk, self.risk_upper, self.guarantee)}
         thresholds = self.thresholds or dict.fromkeys(self.names)
-        by_stage = tuple(self.cuts) == self.names and tuple(thresholds) == self.names
-        if not by_stage or tuple(self.shares) != (*self.names, PERSON):
+        is_by_stage = tuple(self.cuts) == self.names and tuple(thresholds) == self.names
+        if not is_by_stage or tuple(self.shares) != (*self.names, PERSON):
             return {"`thresholds`, `cuts` and `shares` must be by stage.": False}
-        values = {k: None if v == math.inf else v for k, v in thresholds.items()}
-        counts = [share * self.n for share in self.shares.values()]
+        # a stage that is never asked has a threshold of infinity, and a cut without a threshold
+        value_of_cut = {name: None if value == math.inf else value for name, value in thresholds.items()}
+        sample_counts = [share * self.n for share in self.shares.values()]
         promise = None
         if feasible:
             promise = _guarantee(
@@ -441,15 +475,16 @@ class Cascade(Promised):
         return {
             "`origins` must be by stage.": set(self.origins) <= set(self.names),
             "`shares` must add up to 1.": abs(sum(self.shares.values()) - 1) < 1e-9,
-            "`shares` must count whole samples of `n`.": all(abs(x - round(x)) < 1e-6 for x in counts),
+            "`shares` must count whole samples of `n`.": all(
+                abs(count - round(count)) < 1e-6 for count in sample_counts
+            ),
             "`coverage` must be the share of the stages.": abs(self.coverage + self.shares[PERSON] - 1)
             < 1e-9,
             "`cuts` must be those of `thresholds`.": all(
-                cut.is_consistent(values[name]) for name, cut in self.cuts.items()
+                cut.is_consistent(value_of_cut[name]) for name, cut in self.cuts.items()
             ),
             "`target` must lie inside `bounded`.": low < self.target < high,
-            "risk and guarantee must come with thresholds.": {feasible}
-            == {x is not None for x in comes_with},
+            "risk and guarantee must come with thresholds.": has_promise_field == {feasible},
             "`guarantee` must say what these numbers promise.": self.guarantee == promise,
             "`note` must be that of these numbers.": self.note == self._note(),
             "`risk_upper` must be the `target`.": self.risk_upper in (None, self.target),
@@ -457,7 +492,11 @@ class Cascade(Promised):
         }
 
     def _note(self) -> str:
-        """Why there is no cascade, or why a single stage; whether a person alone would be cheaper; the grid."""
+        """Write the remarks on this cascade from its stored numbers; empty if there is nothing to say.
+
+        They say why there is no cascade, or why a single stage was chosen; whether a person alone would be cheaper;
+        and whether the grid was coarsened. Stored cascades are checked by writing the note again.
+        """
         sentences = []
         if not self.feasible:
             sentences.append(NOTHING_CERTIFIED)
@@ -480,6 +519,7 @@ class Cascade(Promised):
         return " ".join(sentences)
 
     def _facts(self) -> dict[str, str]:
+        """Return the texts that the repr shows, by heading; only the request if there is no cascade."""
         request = {"asked for": f"risk {self.target:g} of {PROMISES[self.promise]}"}
         if self.thresholds is None:
             return request
@@ -652,7 +692,11 @@ def cascade(
 def _locate_cuts(
     data: CascadeData, thresholds: tuple[float, ...], stages: dict[str, Stage]
 ) -> dict[str, Cut]:
-    """For each stage, the two blocks of calibration samples that its threshold lies between."""
+    """Find, for each stage, the two neighbouring calibration confidences that its threshold lies between.
+
+    `thresholds` holds one per stage, infinity for a stage that is never asked; `stages` are the stages by name, in the
+    order of `data.names`. Samples without an answer have a confidence of minus infinity and are never accepted.
+    """
     cuts = {}
     for name, threshold, calibration, confidence in zip(
         data.names, thresholds, data.calibrations, data.confidences
@@ -673,7 +717,12 @@ def _guarantee(
     group_count: int | None,
     largest: float | None,
 ) -> str:
-    """The promise of a cascade that exists."""
+    """Write the sentence that states what a cascade promises.
+
+    `risk` is on the user's scale, and `error_rate` says whether to call it an error rate or a mean loss. `group_count`
+    is None without groups, `largest`, the size of the largest cluster, None without clusters. Stored cascades are
+    checked by writing the sentence again, so changing a word makes them unreadable.
+    """
     whose = "what the stages answer"
     if promise == "system":
         whose = "all answers, the person's with the error stated,"
@@ -694,9 +743,11 @@ NOTHING_CERTIFIED = "No cascade and no single stage can be certified at this ris
 def _advise(
     data: CascadeData, certify: Callable[[float], list[tuple[float, ...]]], scaled_risk: float, delta: float
 ) -> Advice:
-    """What would be feasible: the least risk that can be certified, and about how many samples would be enough.
+    """Find the least risk that can be certified, and about how many samples would certify `scaled_risk`.
 
-    `certify` returns the policies that pass at a risk on the scale [0, 1].
+    `certify` returns the policies that pass at a risk on the scale [0, 1]; none pass at `scaled_risk`. Risk and
+    coverage are None if not even the largest risk can be certified. The number of samples is None if no policy keeps
+    the risk by these data; it takes the estimated risks for the true ones, so it is a guide.
     """
     feasible_risk = None
     coverage = None
@@ -710,5 +761,6 @@ def _advise(
     if best_z_score > 0:
         needed_z_squared = 2 * math.log(2 / delta)  # more than the squared normal quantile at half of delta
         estimated = data.sample_count * needed_z_squared / best_z_score**2
-        sample_count = max(data.sample_count + 1, int(float(f"{estimated:.1e}")))
-    return Advice(feasible_risk, coverage, sample_count)
+        two_digits = int(float(f"{estimated:.1e}"))
+        sample_count = max(data.sample_count + 1, two_digits)
+    return Advice(risk=feasible_risk, coverage=coverage, samples=sample_count)

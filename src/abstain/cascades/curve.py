@@ -109,28 +109,33 @@ class CostRiskCurve(Notebook):
         return make_frame(columns, library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Cost against the risk asked for, with its band, the stages alone, and what a coin between them gives."""
+        """Draw cost against the risk asked for, with its band, the stages alone, and a coin tossed between stages.
+
+        Draws on `ax`, or on new axes; returns them.
+        """
         drawn: Any = make_axes(ax)
         drawn.fill_between(self.target, self.cost_low, self.cost_high, color="C0", alpha=0.25, lw=0)
         drawn.plot(self.target, self.cost, color="C0", label="cascade")
-        for k, (name, cost) in enumerate(self.alone.items(), 1):
-            drawn.plot(
-                self.target, cost, color=f"C{k}", lw=1, ls="--", label=f"{escape_controls(name)} alone"
-            )
-        ends = np.asarray(list(self.everything.values()))
-        drawn.plot(ends[:, 0], ends[:, 1], "o:", color="0.5", lw=1, ms=4, label="a coin between the stages")
+        for color_index, (name, cost) in enumerate(self.alone.items(), start=1):
+            label = f"{escape_controls(name)} alone"
+            drawn.plot(self.target, cost, color=f"C{color_index}", lw=1, ls="--", label=label)
+        coin_risk, coin_cost = np.asarray(list(self.everything.values())).T
+        drawn.plot(coin_risk, coin_cost, "o:", color="0.5", lw=1, ms=4, label="a coin between the stages")
         drawn.set(
             xlabel="risk", ylabel=f"cost per sample {escape_controls(self.unit)}".strip(), ylim=(0, None)
         )
-        drawn.set_xlim(min(self.target[0], ends[:, 0].min()), max(self.target[-1], ends[:, 0].max()))
+        drawn.set_xlim(min(self.target[0], coin_risk.min()), max(self.target[-1], coin_risk.max()))
         drawn.legend(fontsize="small")
         return drawn
 
     def to_html(self) -> str:
-        """A section for a page (`more=` of `abstain.report.save_page`): the picture, and a table of some risks."""
+        """Return an HTML section with the picture and a table of seven risks.
+
+        It can be added to a report by `more=` of `abstain.report.save_page`.
+        """
         drawn: Any = self.plot()
-        text = io.StringIO()
-        drawn.figure.savefig(text, format="svg", metadata={"Date": None})
+        svg_file = io.StringIO()
+        drawn.figure.savefig(svg_file, format="svg", metadata={"Date": None})
         rows_in_table = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))
         columns = {"risk": self.target, "cost": self.cost, "from": self.cost_low, "to": self.cost_high}
         columns |= {f"{name} alone": cost for name, cost in self.alone.items()}
@@ -138,7 +143,8 @@ class CostRiskCurve(Notebook):
         for name, values in columns.items():
             cells[name] = [format_number(value) for value in values[rows_in_table]]
         table = html_table(cells, repr(self))
-        picture = text.getvalue()[text.getvalue().index("<svg") :]
+        svg_text = svg_file.getvalue()
+        picture = svg_text[svg_text.index("<svg") :]  # without the XML declaration
         return f'<section id="cascade"><h2>What an answer costs</h2>{picture}{table}</section>'
 
     def __repr__(self) -> str:
@@ -199,12 +205,12 @@ def cost_risk_curve(
     ([0.1, 0.5], True, True)
     """
     level = check_fraction(FUNCTION_NAME, "level", level, open_high=True)
-    described = read_stages(FUNCTION_NAME, stages, labels, None, "key")
-    entries = {name: stage.entry for name, stage in described.items()}
+    described = read_stages(FUNCTION_NAME, stages, labels, scores=None, units="key")
+    entries = {name: stage.entry for name, stage in described.items()}  # (loss, confidence, cost)
     data = collect_data(
         FUNCTION_NAME, entries, person, promise, bounded, abstained=abstained, clusters=clusters
     )
-    choosing, measuring = data.split(0.5, draw_split_seed(rng))
+    choosing, measuring = data.split(first_share=0.5, seed=draw_split_seed(rng))
     if min(choosing.sample_count, measuring.sample_count) < 2:
         counts = f"{choosing.sample_count} and {measuring.sample_count}"
         raise InputError(f"{FUNCTION_NAME}: needs at least two samples in each half, got {counts}.")
@@ -233,11 +239,12 @@ def cost_risk_curve(
     alone = {}
     for stage, name in enumerate(data.names):
         single_stage_policies = grid.single_stage_policies(stage)
-        answer_all = measure_policy(measuring, grid.thresholds_of(single_stage_policies[0]), None)
+        # the first has a threshold of minus infinity: the stage answers all it can
+        answer_all = measure_policy(measuring, grid.thresholds_of(single_stage_policies[0]), level=None)
         everything[name] = (answer_all.risk, answer_all.cost)
         single_stage_chosen = choose_policies(single_stage_policies)
         alone[name] = np.asarray(
-            [measure_policy(measuring, policy, None).cost for policy in single_stage_chosen]
+            [measure_policy(measuring, policy, level=None).cost for policy in single_stage_chosen]
         )
     cost_of_samples = np.zeros(measuring.sample_count)
     for policy in chosen:
@@ -273,9 +280,10 @@ def _smoothed_risks(grid: PolicyGrid) -> tuple[np.ndarray, np.ndarray]:
 def find_cheapest(
     cost: np.ndarray, risk: np.ndarray, candidates: np.ndarray, target: np.ndarray
 ) -> np.ndarray:
-    """For each target risk, the flat index of the cheapest candidate whose risk is at most that.
+    """Find, for each target risk, the flat index of the cheapest candidate whose risk is at most that.
 
-    Where there is none it is the last policy of the grid, which leaves everything to the person.
+    If there is none, it is the last policy of the grid, which leaves everything to the person. `candidates` must not be
+    empty.
 
     Parameters
     ----------
@@ -287,7 +295,9 @@ def find_cheapest(
         Risks asked for.
     """
     cheapest_first = candidates[np.argsort(cost[candidates], kind="stable")]
-    least_risk_so_far = np.minimum.accumulate(risk[cheapest_first])
+    least_risk_so_far = np.minimum.accumulate(
+        risk[cheapest_first]
+    )  # falling, so its negative can be searched
     position = np.searchsorted(-least_risk_so_far, -target, side="left")
     last_position = len(cheapest_first) - 1
     leave_all_to_person = cost.size - 1

@@ -46,7 +46,8 @@ def read_stages(
     function : str
         Name of the calling function, for messages.
     stages : dict
-        As for `cascade`.
+        By name, in the order in which they are asked: (loss, confidence, cost), or a dict with "logits" or "probs",
+        "cost", and perhaps "score" and "loss".
     labels : array or None
         True classes, for stages of class scores that do not bring their own loss.
     scores : dict or None
@@ -54,10 +55,15 @@ def read_stages(
     units : {"key", "plain"}
         Unit of confidences with a known score.
 
+    Returns
+    -------
+    dict
+        A `Stage` by name, in the same order.
+
     Raises
     ------
     InputError
-        If there are no or too many stages, or one of them is incomplete.
+        If there are no or too many stages, one of them is incomplete or named "person", or `scores` names another one.
     """
     if not isinstance(stages, Mapping) or not 0 < len(stages) <= MAX_STAGES:
         rule = f"`stages` must be a dict of 1 to {MAX_STAGES} stages, (loss, confidence, cost) by name"
@@ -80,7 +86,10 @@ def read_stages(
 
 
 def _read_confidences(title: str, entry: Any, score: str | None, units: Units) -> Stage:
-    """A stage given as (loss, confidence, cost)."""
+    """Read a stage given as (loss, confidence, cost); InputError if it is none, or the score has no known name.
+
+    `title` begins the messages. `units` says what confidences with a known `score` are: rank keys or plain numbers.
+    """
     loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
     if score is not None:
         check_choice(title, "scores", score, STORABLE)
@@ -89,7 +98,12 @@ def _read_confidences(title: str, entry: Any, score: str | None, units: Units) -
 
 
 def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, score: str | None) -> Stage:
-    """A stage given as {"logits" or "probs": ..., "cost": ...}, perhaps with "score" and "loss"."""
+    """Read a stage given as {"logits" or "probs": ..., "cost": ...}, perhaps with "score" and "loss".
+
+    The stage's own score goes before `score`, the name from elsewhere; "max_softmax" if there is neither. Without its
+    own loss, the 0/1 loss is computed from `labels`. `title` begins the messages. Raises InputError for a missing or
+    unknown entry.
+    """
     unknown_keys = set(entry) - {"logits", "probs", "cost", "score", "loss"}
     if unknown_keys or "cost" not in entry:
         keys = ", ".join(map(str, entry)) or "nothing"
@@ -118,8 +132,30 @@ def collect_data(
 ) -> CascadeData:
     """Check all stages and the person against each other, and scale losses to [0, 1].
 
-    `stages` maps names to (loss, confidence, cost). `function` is the name of the calling function, for messages; the
-    other arguments are those of `cascade`. Raises ShapeError where lengths differ, InputError for values out of range.
+    Parameters
+    ----------
+    function : str
+        Name of the calling function, for messages.
+    stages : dict
+        (loss, confidence, cost) by name, in the order in which the stages are asked; a cost is a number or one per
+        sample.
+    person : (cost, error)
+        Of the person who answers what no stage does; numbers or one per sample.
+    promise : {"answered", "system"}
+        Whether the promise counts the answers of the stages only, or the person's too.
+    bounded : (float, float)
+        Between which values losses lie.
+    abstained : dict, optional
+        By stage, a mask of the samples without an answer.
+    clusters, groups : array, optional
+        One label per sample.
+
+    Raises
+    ------
+    ShapeError
+        If lengths differ.
+    InputError
+        For values out of range, or an unknown stage in `abstained`.
     """
     check_choice(function, "promise", promise, tuple(PROMISES))
     no_answer = abstained or {}
@@ -146,7 +182,9 @@ def collect_data(
         if name in no_answer:
             mask = to_host(no_answer[name])
             has_answer = ~check_mask(function, f"abstained[{name!r}]", backend_of(loss), mask, loss)
-        calibration: Any = calibrate(title, loss[has_answer], confidence[has_answer], None, bounded)
+        calibration: Any = calibrate(
+            title, loss[has_answer], confidence[has_answer], sample_weight=None, bounded=bounded
+        )
         calibrations.append(calibration)
         stage_losses.append(np.where(has_answer, calibration.scaled(loss.astype(np.float64)), 0.0))
         confidences.append(np.where(has_answer, confidence, -math.inf).astype(np.float64))

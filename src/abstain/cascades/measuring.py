@@ -25,7 +25,12 @@ class PolicyMeasures(NamedTuple):
 
 
 def measure_policy(data: CascadeData, thresholds: tuple[float, ...], level: float | None) -> PolicyMeasures:
-    """Measure the policy with these thresholds; with `level`, cost and risk get confidence intervals."""
+    """Measure the cost, risk and coverage of the policy with these thresholds on `data`.
+
+    `thresholds` holds one per stage, infinity for a stage that is never asked. With `level`, cost and risk get
+    confidence intervals; without, their limits are NaN. The risk is that of the samples that the promise counts, on
+    the user's scale.
+    """
     answering = find_answering_stage(data.confidences, thresholds)
     in_promise = data.in_promise(answering)
     clusters_in_promise = None if data.clusters is None else data.clusters[in_promise]
@@ -45,14 +50,16 @@ def measure_policy(data: CascadeData, thresholds: tuple[float, ...], level: floa
 
 
 def mean_with_limits(values: np.ndarray, clusters: Array, level: float | None) -> tuple[float, float, float]:
-    """Mean of the values and the limits of its interval.
+    """Return the mean of the values, and the lower and upper limit of its interval.
 
-    The limits are NaN without a level or with fewer than two values, and equal to the mean of constant values.
+    The limits are NaN without a level or with fewer than two values, and equal to the mean of constant values. The mean
+    of no values is NaN. `clusters` holds one label per value, or is None for independent values.
     """
     if level is None or len(values) < 2:
         mean = float(values.mean()) if len(values) else math.nan
         return mean, math.nan, math.nan
     if (values == values[0]).all():
         return (float(values[0]),) * 3
+    # "risk" is the mean loss of all samples, so the values serve as losses, and their order as confidences is ignored
     mean_interval = interval("risk", values, values, clusters=clusters, level=level)
     return mean_interval.estimate, mean_interval.low, mean_interval.high
