@@ -16,7 +16,7 @@ import numpy as np
 
 from abstain.errors import InputError, MissingDependencyError
 from abstain.formats.inspect_log import GRADES
-from abstain.formats.log_rows import MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB, token_signals
+from abstain.formats.log_rows import MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB, summarise_token_logprobs
 from abstain.formats.logs import Log, Rules
 from abstain.inference import Interval
 from abstain.lm_eval import log_interval
@@ -65,7 +65,8 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     def measure(scores: list[SampleScore]) -> dict[str, float]:
         log = _make_log(scores, confidence)
         rules = Rules(unanswered=unanswered, missing="last")
-        return _label_limits("aurc", log_interval(log, rules, "aurc", level, {}))
+        result = log_interval(log, "aurc", rules=rules, level=level, metric_options={})
+        return _label_limits("aurc", result)
 
     return measure
 
@@ -80,8 +81,12 @@ def risk_at_coverage(
     ----------
     coverage : float
         Share of all samples to answer, at least.
-    confidence, unanswered, level
-        As in `aurc`.
+    confidence : str
+        Name of the number in the score's metadata, or in the sample's, by which answers are ranked.
+    unanswered : {"abstained", "wrong"}
+        How a score of "N" (no answer) counts: never accepted and kept in the coverage, or wrong and ranked last.
+    level : float
+        Level of the interval.
 
     Returns
     -------
@@ -99,16 +104,22 @@ def risk_at_coverage(
     def measure(scores: list[SampleScore]) -> dict[str, float]:
         log = _make_log(scores, confidence)
         rules = Rules(unanswered=unanswered, missing="last")
-        result = log_interval(log, rules, "risk_at_coverage", level, {"coverage": coverage})
+        result = log_interval(
+            log, "risk_at_coverage", rules=rules, level=level, metric_options={"coverage": coverage}
+        )
         return _label_limits(f"risk_at_{coverage:g}", result)
 
     return measure
 
 
 def _make_log(scores: list[SampleScore], confidence: str) -> Log:
-    """Return Inspect's scores as answers; `confidence` names the number in the metadata to rank by.
+    """Return Inspect's scores as a log of answers, one row per score (several per sample where there are epochs).
 
-    InputError where a score is neither a number nor a letter, or where no score has the confidence.
+    `confidence` names the number in the metadata to rank by; NaN for a score without it. A score is a number from 0
+    (wrong) to 1 (right), or a letter: "C" right, "I" wrong, "P" half right, "N" no answer, any other not scored (NaN).
+    Scores of one sample id are repeats of one question.
+
+    InputError where a score is neither a number nor a text, or where no score has the confidence.
     """
     grades = [sample_score.score.value for sample_score in scores]
     for grade in grades:
@@ -188,13 +199,14 @@ def with_confidence(
 def _read_reply(source: str, state: TaskState) -> float | None:
     """Return the confidence of the model's reply; None where there is none.
 
-    `source` is "mean_token_logprob" or "sequence_logprob", or a regular expression whose last match in the reply is the
-    stated number.
+    `source` is "mean_token_logprob" or "sequence_logprob" (None where the reply came without token log-probabilities),
+    or a regular expression with one group, whose last match in the reply is the stated number. ValueError where that
+    match is no number.
     """
     if source in (MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB):
         choices = state.output.choices
         logprobs = choices[0].logprobs if choices else None
         token_logprobs = [token.logprob for token in logprobs.content] if logprobs else None
-        return token_signals(token_logprobs).get(source)
+        return summarise_token_logprobs(token_logprobs).get(source)
     stated_numbers = re.findall(source, state.output.completion)
     return float(stated_numbers[-1]) if stated_numbers else None

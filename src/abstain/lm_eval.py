@@ -67,6 +67,7 @@ def add_selective(
         raise InputError(
             "add_selective: `results` must have samples. Run simple_evaluate(..., log_samples=True)."
         )
+    # Label in the results -> name and options of the metric.
     metrics: dict[str, tuple[str, dict[str, float]]] = {
         "aurc": ("aurc", {}),
         f"risk_at_{coverage:g}": ("risk_at_coverage", {"coverage": coverage}),
@@ -84,11 +85,11 @@ def add_selective(
                 notes.append(str(error))
                 continue
             notes += log.summary_lines()
-            if not log.signals:
+            if not log.signals:  # no confidence to rank by
                 continue
             for label, (metric, options) in metrics.items():
                 try:
-                    result = log_interval(log, log.rules, metric, level, options)
+                    result = log_interval(log, metric, rules=log.rules, level=level, metric_options=options)
                 except AbstainError as error:  # for example, more abstentions than that coverage allows
                     notes.append(str(error))
                 else:
@@ -100,11 +101,18 @@ def add_selective(
 def _read_records(
     task: str, records: list[Any], filter_name: str, user_columns: Mapping[str, str], unanswered: str
 ) -> Log:
-    """Return the answers of one task by one filter; `user_columns` may name the confidence."""
-    source = make_log_source(Path(task), Limits(), read_lm_eval(Path(task), records, lambda path: None))
-    only = {"filter": filter_name} if source.facts.variant else {}
-    rules = Rules(only=only, unanswered=unanswered, missing="last")
-    return make_log(source, source.roles(user_columns), rules, None)
+    """Return the answers of one task as one filter of the harness reads them.
+
+    `records` are the task's samples as parsed JSON. `user_columns` is {"confidence": name} or empty. `unanswered` is
+    "abstained" or "wrong". An answer without a confidence is ranked last. DataError where nothing says which answers
+    are right, or where the named confidence does not exist.
+    """
+    path = Path(task)  # there is no file: messages show the task's name, and no other file can be loaded
+    content = read_lm_eval(path, records, load_json=lambda other_path: None)
+    source = make_log_source(path, Limits(), content)
+    has_filters = bool(source.facts.variant)
+    rules = Rules(only={"filter": filter_name} if has_filters else {}, unanswered=unanswered, missing="last")
+    return make_log(source, source.roles(user_columns), rules, right_answers=None)
 
 
 def _harness_values(label: str, filter_name: str, result: Interval) -> dict[str, float]:
@@ -117,11 +125,15 @@ def _harness_values(label: str, filter_name: str, result: Interval) -> dict[str,
     }
 
 
-def log_interval(log: Log, rules: Rules, metric: str, level: float, options: Mapping[str, Any]) -> Interval:
+def log_interval(
+    log: Log, metric: str, *, rules: Rules, level: float, metric_options: Mapping[str, Any]
+) -> Interval:
     """Return a metric of answers with its interval, ranked by their first confidence.
 
-    Repeats of one question are a cluster. `options` are those of the metric, such as {"coverage": 0.8}.
+    `log` must have a confidence. `rules` say how unanswered questions and missing confidences count. `level` is that of
+    the interval, and `metric_options` are those of the metric, such as {"coverage": 0.8}. Repeats of one question are a
+    cluster. An AbstainError where the log has no row to measure, or the metric is undefined for it.
     """
     fields = log.fields(rules)
     columns = {name: fields[name] for name in ("abstained", "clusters") if name in fields}
-    return interval(metric, fields["loss"], fields["confidence"], level=level, **columns, **options)
+    return interval(metric, fields["loss"], fields["confidence"], level=level, **columns, **metric_options)

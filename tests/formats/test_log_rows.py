@@ -14,11 +14,11 @@ from abstain.formats.log_rows import (
     LogContent,
     agreement,
     as_number,
-    choose_scorer,
+    choose_correct_column,
     find_scorers,
     get_nested,
     make_log_source,
-    token_signals,
+    summarise_token_logprobs,
 )
 from abstain.formats.safety import Limits
 
@@ -45,13 +45,13 @@ def test_as_number_takes_truth_values_and_no_text():
 
 def test_token_signals_are_sum_and_mean():
     expected = {"sequence_logprob": -0.75, "mean_token_logprob": -0.25}
-    assert token_signals([-0.25, -0.25, -0.25]) == expected
-    assert token_signals([{"logprob": -0.25}] * 3) == expected
+    assert summarise_token_logprobs([-0.25, -0.25, -0.25]) == expected
+    assert summarise_token_logprobs([{"logprob": -0.25}] * 3) == expected
 
 
 @pytest.mark.parametrize("logprobs", [None, [], [-0.5, None], [{"token": "a"}], [-0.5, "x"]])
 def test_token_signals_need_every_token(logprobs):
-    assert token_signals(logprobs) == {}
+    assert summarise_token_logprobs(logprobs) == {}
 
 
 def test_agreement_by_counting_pairs():
@@ -75,10 +75,10 @@ def test_scorers_lie_between_0_and_1():
 
 
 def test_a_scorer_is_chosen_only_where_that_is_clear():
-    assert choose_scorer(["f1", "acc"], "acc", "exact_match") == {"correct": "acc"}
-    assert choose_scorer(["f1"], "acc") == {"correct": "f1"}
-    assert choose_scorer(["f1", "rouge"], "acc") == {}
-    assert choose_scorer([]) == {}
+    assert choose_correct_column(["f1", "acc"], "acc", "exact_match") == {"correct": "acc"}
+    assert choose_correct_column(["f1"], "acc") == {"correct": "f1"}
+    assert choose_correct_column(["f1", "rouge"], "acc") == {}
+    assert choose_correct_column([]) == {}
 
 
 def test_columns_hold_numbers_or_text():

@@ -19,7 +19,7 @@ from abstain.cli import options as opt
 from abstain.cli.screen import deliver, plain_table, show_notes, show_working, stacked_cell
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
-from abstain.formats.alignment import align_models, comparison_arguments, confirming_columns
+from abstain.formats.alignment import align_models, check_shared_columns_equal, comparison_arguments
 from abstain.formats.file_names import model_name
 from abstain.formats.predictions import reading_notes
 from abstain.formats.safety import display_name
@@ -207,7 +207,7 @@ def compare_in_memory(
         )
     notes += reading_notes(models)
     if not unpaired and len(models) > 1 and all(model.ids is None for model in models):
-        confirmed = confirming_columns(models)
+        confirmed = check_shared_columns_equal(models)
         reason = f"their {confirmed} agree" if confirmed else "nothing in them confirms it"
         notes.append(f"No file has ids: rows are paired by position, and {reason}.")
     return result, contestants, notes

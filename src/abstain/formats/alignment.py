@@ -33,7 +33,9 @@ _DEFAULT_COLUMNS: dict[str, Callable[[int], np.ndarray]] = {
 def comparison_arguments(models: Sequence[Predictions]) -> dict[str, Any]:
     """Return weights, clusters and abstentions of models as `compare` takes them: argument -> {model name: array}.
 
-    An argument is left out where no model has it; where some models have it, the others get its default.
+    The arguments are "sample_weight", "clusters" and "abstained". One is left out where no model has it. Where only
+    some models have it, the others get weights of one, a cluster per row, or no abstentions. Models must have
+    different names and the same samples in the same order.
     """
     arguments: dict[str, Any] = {}
     for name, make_default in _DEFAULT_COLUMNS.items():
@@ -62,8 +64,12 @@ class OtherSamplesError(DataError):
 def align_models(models: Sequence[Predictions]) -> list[Predictions]:
     """Return the models with the same samples in the same order: matched by id, or by position where no file has ids.
 
-    An id that is repeated, empty or missing in one of the files is an error that names it. Position is confirmed by
-    labels, groups or clusters where every file has them; where nothing confirms it, a warning says so.
+    Models with ids are put in the order of the first model, with a warning where that moves rows. Models without ids
+    keep their order; a warning says so where no column of labels, groups or clusters confirms that rows correspond.
+
+    DataError where only some models have ids, or where an id is repeated, empty or missing in one of the files.
+    OtherSamplesError (a DataError) where they have no id in common or, without ids, differ in length, labels, groups
+    or clusters.
     """
     if len(models) < 2:
         return list(models)
@@ -82,7 +88,11 @@ def align_models(models: Sequence[Predictions]) -> list[Predictions]:
 
 
 def _match_by_id(models: Sequence[Predictions], ids_of_models: Sequence[list[str]]) -> list[Predictions]:
-    """Put every model in the order of the first; OtherSamplesError or DataError where their ids differ."""
+    """Return the models with every one in the order of the first, with a warning where that moves rows.
+
+    `ids_of_models` holds the ids of each model, one per row and all different. OtherSamplesError where a model has no
+    id in common with the first, DataError where some ids are in only one of the two.
+    """
     first = models[0]
     row_of_id = {sample_id: row for row, sample_id in enumerate(ids_of_models[0])}
     matched = [first]
@@ -105,9 +115,9 @@ def _check_same_set(
     first: Predictions, row_of_id: Mapping[str, int], second: Predictions, second_ids: Sequence[str]
 ) -> None:
     """Raise DataError for the first id that only one of two models has; the keys of `row_of_id` are the first's ids."""
-    known_ids = set(second_ids)
+    second_id_set = set(second_ids)
     for sample_id in row_of_id:
-        if sample_id not in known_ids:
+        if sample_id not in second_id_set:
             raise _missing_id_error(sample_id, first, second)
     for sample_id in second_ids:
         if sample_id not in row_of_id:
@@ -132,7 +142,8 @@ def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
     for model in models[1:]:
         if model.n != first.n:
             raise _other_samples_error(first, model, f"they have {first.n:,} and {model.n:,} rows and no ids")
-    if confirming_columns(models) is None:
+    confirming_column = check_shared_columns_equal(models)
+    if confirming_column is None:
         message = (
             "Nothing in the files says that their rows are the same samples in the same order: they have no ids, so "
             "rows are paired by position. Add a column `id` to match them."
@@ -141,22 +152,29 @@ def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
     return list(models)
 
 
-def confirming_columns(models: Sequence[Predictions]) -> str | None:
-    """Return the first of labels, groups and clusters that all models have; None where they have none of them all.
+def check_shared_columns_equal(models: Sequence[Predictions]) -> str | None:
+    """Check that labels, groups and clusters are equal, row by row, in all models that have them.
 
-    OtherSamplesError where such columns differ between models: the rows are not the same samples.
+    Returns "labels", "groups" or "clusters": the first column that every model has, which confirms that their rows are
+    the same samples. None where no column is in every model. OtherSamplesError where such a column differs between two
+    models. Models must have the same number of rows.
     """
-    confirmed = None
-    for field in ("labels", "label_words", "groups", "clusters"):
-        title = "labels" if field == "label_words" else field
-        with_column = [model for model in models if getattr(model, field) is not None]
-        columns = [as_array(getattr(model, field)) for model in with_column]
-        for model, column in zip(with_column[1:], columns[1:]):
+    confirming_column = None
+    for attribute in (
+        "labels",
+        "label_words",
+        "groups",
+        "clusters",
+    ):  # labels are numbers, label_words are text
+        title = "labels" if attribute == "label_words" else attribute
+        models_with_column = [model for model in models if getattr(model, attribute) is not None]
+        columns = [as_array(getattr(model, attribute)) for model in models_with_column]
+        for model, column in zip(models_with_column[1:], columns[1:]):
             if not np.array_equal(column, columns[0]):
-                raise _other_samples_error(with_column[0], model, f"they have different {title}")
-        if len(columns) == len(models) and confirmed is None:
-            confirmed = title
-    return confirmed
+                raise _other_samples_error(models_with_column[0], model, f"they have different {title}")
+        if len(columns) == len(models) and confirming_column is None:
+            confirming_column = title
+    return confirming_column
 
 
 def _other_samples_error(first: Predictions, second: Predictions, reason: str) -> OtherSamplesError:
@@ -170,7 +188,7 @@ def _other_samples_error(first: Predictions, second: Predictions, reason: str) -
 def sample_ids(model: Predictions) -> list[str] | None:
     """Return one id per sample as text, all different; None where the file has no ids.
 
-    DataError where an id is empty or occurs in several rows.
+    DataError where an id is empty or NaN, or occurs in several rows, or where there is not one id for each sample.
     """
     if model.ids is None:
         return None
@@ -196,10 +214,24 @@ def sample_ids(model: Predictions) -> list[str] | None:
 
 
 def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapping[str, str]) -> bool:
-    """Check that two large tables have the same ids row by row, a batch at a time.
+    """Check that two large tables have the same ids row by row, without loading either table whole.
 
-    Returns False where neither table has ids. DataError where only one has, where ids differ, or where one table is
-    longer. `stated` holds the user's column names by role.
+    Parameters
+    ----------
+    first_path, second_path : str or Path
+        Each a file, a folder or a glob of parquet, arrow or csv files. The first file has the columns of all.
+    stated : mapping
+        Role -> column name, where the user named columns: {"ids": "case"}.
+
+    Returns
+    -------
+    bool
+        True where the ids agree, False where neither table has ids.
+
+    Raises
+    ------
+    DataError
+        Only one table has ids, ids differ, or one table is longer.
     """
     first_files = find_files("compare", first_path)
     second_files = find_files("compare", second_path)
@@ -221,7 +253,7 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
         first_ids = first_ids or next(first_batches, [])
         second_ids = second_ids or next(second_batches, [])
         size = min(len(first_ids), len(second_ids))
-        if size == 0:
+        if size == 0:  # at least one table has ended
             break
         for row, (first_id, second_id) in enumerate(zip(first_ids[:size], second_ids[:size]), row_count + 1):
             if first_id != second_id:
@@ -250,7 +282,10 @@ def _find_id_column(roles: Mapping[str, RoleColumns]) -> str | None:
 
 
 def _read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
-    """Yield the ids of the files of a table as texts, in their order, a batch at a time."""
+    """Yield lists of ids as texts: those of the first file from top to bottom, then those of the next file.
+
+    `column` is the name of the id column in every file. A missing id is the text "None".
+    """
     for file in files:
         batches = read_batches(
             Path(file),

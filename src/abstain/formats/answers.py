@@ -25,9 +25,13 @@ _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with r
 def keep_stated_verdict(
     source: Source, roles: Mapping[str, RoleColumns], stated: Set[str]
 ) -> dict[str, RoleColumns]:
-    """Return the roles with only that column of right and wrong that the user stated, where there is one.
+    """Return the roles without the columns of right and wrong that the user did not choose.
 
-    DataError where the user stated several of correct, error and loss.
+    A file may have columns of the roles correct, error and loss, which all say how wrong an answer is. Where the user
+    named one of them, the others are dropped; otherwise all stay.
+
+    `roles` maps each role to its columns, `stated` holds the roles whose columns the user named. DataError where the
+    user named several of the three.
     """
     stated_verdicts = [role for role in _VERDICT_ROLES if role in stated]
     if len(stated_verdicts) > 1:
@@ -43,22 +47,24 @@ def keep_stated_verdict(
 def is_log(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:
     """Return whether a file is to be read as one of answers.
 
-    So it is where a harness wrote it, where it has a column that only answers have, where the user states rules for
-    answers, or several confidences, or one that is computed from the answers.
+    So it is where an evaluation harness wrote it, where it has a column that only answers have (`ANSWER_ROLES`), where
+    the user changed any of the rules, or where the user named several confidences or one that is no column of the file
+    ("agreement", which is computed from the answers). `roles` maps each role to its columns.
     """
     if source.log is not None or rules != Rules():
         return True
     if any(role in roles for role in ANSWER_ROLES):
         return True
     confidence_names = roles["confidence"].names if "confidence" in roles else ()
-    is_computed = any(name not in source.columns for name in confidence_names)
-    return len(confidence_names) > 1 or is_computed
+    has_computed_confidence = any(name not in source.columns for name in confidence_names)
+    return len(confidence_names) > 1 or has_computed_confidence
 
 
 def make_log(
     source: Source,
     roles: Mapping[str, RoleColumns],
     rules: Rules,
+    *,
     right_answers: Source | None,
     stated: Set[str] = frozenset(),
     purpose: str = "one file",
@@ -68,17 +74,23 @@ def make_log(
     Parameters
     ----------
     source : Source
-        The file.
+        The opened file, whose columns are loaded here.
     roles : mapping
-        Role -> its columns in the file.
+        Role ("correct", "prediction", "confidence", ...) -> its columns in the file. Not changed.
     rules : Rules
-        Which rows to read, and how answers are counted.
-    right_answers : Source, optional
+        Which rows to read, and how refused answers and missing confidences count.
+    right_answers : Source or None
         A second file that holds the right answers; they count more than the scores of a harness.
     stated : set of str
         Roles whose columns the user named.
-    purpose : str
-        A key of `logs.DEFAULTS`.
+    purpose : {"one file", "compared", "cascade"}
+        What the log is read for, which decides what `rules` leave open.
+
+    Raises
+    ------
+    DataError
+        Nothing says which answers are right, two columns contradict each other, columns differ in length, no row has
+        the values of `rules.only`, or `right_answers` come with a file that has no predictions.
     """
     roles = keep_stated_verdict(source, roles, stated)
     if right_answers is not None:
@@ -90,10 +102,13 @@ def make_log(
             )
         if source.log is not None:
             roles.pop("correct", None)
-    scorer = roles["correct"].names[0] if "correct" in roles else ""
+    scorer = (
+        roles["correct"].names[0] if "correct" in roles else ""
+    )  # column that says how right an answer is
     if scorer in source.facts.answered_columns:
         roles.setdefault("answered", RoleColumns((source.facts.answered_columns[scorer],)))
     selected_rows, columns_used = select_rows(source, rules)
+    # Ids are loaded later, and only where files are put in one order.
     ids = source.columns[roles["ids"].names[0]] if "ids" in roles else None
     loaded_roles = {role: columns for role, columns in roles.items() if role not in ("ids", "classes")}
     values = {
@@ -111,6 +126,7 @@ def make_log(
     answers = LoadedAnswers(
         source=source, roles=loaded_roles, values=values, stated=stated, rules=rules, purpose=purpose
     )
+    # "agreement" may be no column of the file; None says that it is computed from the answers.
     log = answers.make_log({name: signals.get(name) for name in signal_names})
     return replace(log, used=log.used | columns_used, ids=ids)
 
@@ -124,10 +140,13 @@ def _find_signal_names(source: Source, roles: Mapping[str, RoleColumns], scorer:
 
 
 def load_unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> dict[str, Any]:
-    """Return confidence and abstentions of new answers whose truth is not known yet, for a rule to decide on.
+    """Return the arrays "confidence" and "abstained" of new answers whose truth is not known yet.
 
-    The confidence is on the scale that the rules state. DataError for rules that need the truth, and for several
-    confidences.
+    A decision rule is applied to them later. `roles` maps each role to its columns and must hold "confidence". The
+    confidence is converted by the scale that `rules.scale` states; a row that abstained or has no confidence gets the
+    lowest float. A row without a confidence counts as abstained unless `rules.missing` is "last".
+
+    DataError for `rules.grades`, which need the truth, for several confidences, and for columns of different lengths.
     """
     if rules.grades:
         raise file_error(
@@ -157,10 +176,14 @@ def load_unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules
 
 
 def select_rows(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
-    """Find the rows to read: those with the values that `rules.only` states, and one filter of a log.
+    """Find the rows to read: those that hold the values of `rules.only` (column name -> value as text).
 
-    Returns a mask of rows (None for all), and for each column that chose them its value in words. Of a log with several
-    filters, the first is read unless the user states one. DataError where no row has a stated value.
+    A harness may read each answer with several filters, which are rows of their own with the filter's name in a column;
+    the first filter is read unless `rules.only` states one.
+
+    Returns a boolean mask of the rows (None for all), and for each column that selected rows its value in words, with
+    the names of the other filters. UncertainError where a stated column does not exist, DataError where no row has the
+    stated value.
     """
     value_of_column = dict(rules.only)
     descriptions = {}
@@ -204,8 +227,10 @@ def _load_right_answers(right_answers: Source, values: Mapping[str, Values]) -> 
     """Return the right answers from a second file, one for each row of the first.
 
     `values` holds the loaded columns of the first file by role. Answers are matched by question where both files name
-    the questions, otherwise taken in the order of the rows. They are numbers where the predictions are numbers too,
-    otherwise words. DataError where a question has no right answer.
+    the questions, and are words then. Otherwise they are taken in the order of the rows, their number unchecked here,
+    and are numbers where the predictions are numbers too. The second file has a column whose name says that it holds
+    labels, or a single column besides the questions; UncertainError otherwise. DataError where a question has no right
+    answer.
     """
     question_column = next((name for name in _QUESTION_COLUMNS if name in right_answers.columns), None)
     label_columns = right_answers.roles({}).get("labels")
@@ -221,20 +246,25 @@ def _load_right_answers(right_answers: Source, values: Mapping[str, Values]) -> 
         if isinstance(labels, np.ndarray) and isinstance(values.get("prediction"), np.ndarray):
             return labels  # both are numbers, and are compared as such
         return Words.of(texts)
-    known_questions = as_texts(right_answers.columns[question_column].load()).tolist()
-    answer_of_question = dict(zip(known_questions, texts))
+    answered_questions = as_texts(right_answers.columns[question_column].load()).tolist()
+    answer_of_question = dict(zip(answered_questions, texts))
     questions = as_texts(values["question"]).tolist()
-    unknown = [question for question in questions if question not in answer_of_question]
-    if unknown:
+    questions_without_answer = [question for question in questions if question not in answer_of_question]
+    if questions_without_answer:
         raise file_error(
             right_answers.path,
-            f"has no answer to {count_noun(len(unknown), 'question')}, such as {display_name(unknown[0])!r}.",
+            f"has no answer to {count_noun(len(questions_without_answer), 'question')}, such as "
+            f"{display_name(questions_without_answer[0])!r}.",
         )
     return Words.of(answer_of_question[question] for question in questions)
 
 
 def _says_yes(values: Values) -> np.ndarray:
-    """Return True where a row says yes; for a column of anything but yes and no, where a row holds anything."""
+    """Return for each row whether a column such as `answered` or `abstained` says yes.
+
+    A column that holds only 0 and 1, or only words for yes and no (`TRUTH_WORDS`; an empty cell is no), is taken by its
+    values. In any other column, a row that holds anything says yes: a text that is not blank, a number that is not NaN.
+    """
     if isinstance(values, Words):
         truths = [TRUTH_WORDS.get(text.strip().lower()) for text in values.values]
         if None not in truths:
@@ -260,11 +290,15 @@ class LoadedAnswers(LoadedColumns):
     purpose: str = "one file"
 
     def make_log(self, signals: Mapping[str, Values | None]) -> Log:
-        """Make the log; `signals` holds the confidences by name, None for one that is computed from the answers.
+        """Grade the answers, convert the confidences and make the log.
 
-        Confidences that the user did not name are left out, with a note, where no row has them or all rows are equal.
+        `signals` maps the name of each confidence to its column; None for the agreement of repeated answers, which is
+        computed here. A confidence that no row has is left out with a note, unless the user named confidences and no
+        row has any of them. One that is equal in all rows is left out with a note, unless the user named it.
+
+        DataError where grades, scales or values are invalid, or where columns differ in length.
         """
-        is_stated = "confidence" in self.roles
+        is_stated = "confidence" in self.roles  # the user named the confidences
         self.check_scales(signals)
         loss, loss_name = self.grade_answers()
         confidences = {name: self.convert_signal(name, column) for name, column in signals.items()}
@@ -298,13 +332,17 @@ class LoadedAnswers(LoadedColumns):
             loss_name=loss_name,
             rules=self.rules.settled(self.purpose, loss_name),
             absent=tuple(absent) if is_stated else (),
-            **self.log_columns(),
+            **self.optional_log_columns(),
         )
         used = self.describe_columns(log.signals)
         return replace(log, used=used, notes=(*notes, *_describe_counts(log)))
 
-    def log_columns(self) -> dict[str, Any]:
-        """Return the optional columns of a `Log`; tasks are groups where there are several and no other groups."""
+    def optional_log_columns(self) -> dict[str, Any]:
+        """Return the optional columns of a `Log` by field name; None for a column that the file does not have.
+
+        Tasks become the groups where there are several tasks and no column of groups. Epochs and weights that are words
+        become the numbers of the distinct words; clusters that are words become an array of texts.
+        """
         names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
         columns: dict[str, Any] = {name: self.values.get(name) for name in names}
         for name in ("epoch", "sample_weight"):
@@ -329,10 +367,13 @@ class LoadedAnswers(LoadedColumns):
             raise self.error("--outside needs --scale, which says the range of the stated numbers.")
 
     def grade_answers(self) -> tuple[np.ndarray, str]:
-        """Return the losses and their name: "zero_one", "partial_credit" (between right and wrong) or "loss".
+        """Return one loss per row, and what the losses are: "zero_one", "partial_credit" or "loss".
 
-        They come from grades in words, from correctness between 0 and 1, or from whatever else says right or wrong.
-        NaN where an answer was not scored, or its grade means that there is no answer.
+        They come from the first that applies: the words of `rules.grades`, a numeric column of correctness between 0
+        and 1 (partial credit where some are neither), or columns of correct, error, loss, or labels and predictions.
+        NaN where an answer was not scored, or where its grade means that there is no answer.
+
+        UncertainError where nothing says right or wrong, DataError where values are invalid or contradict each other.
         """
         correct = self.values.get("correct")
         if self.rules.grades:
@@ -354,7 +395,11 @@ class LoadedAnswers(LoadedColumns):
         return loss, "zero_one" if is_zero_one else "partial_credit"
 
     def grade_by_words(self) -> np.ndarray:
-        """Return the losses that `rules.grades` give to the words of the column of correctness; NaN for no answer."""
+        """Return the loss of each row from the words of the column of correctness: 0 right, 1 wrong, NaN no answer.
+
+        `rules.grades` maps each word to "right", "wrong" or "unanswered"; an empty cell is unanswered. DataError where
+        the column does not hold words, or holds a word that `rules.grades` lack.
+        """
         correct = self.values.get("correct")
         if not isinstance(correct, Words):
             raise self.error("--grades needs a column of words. Name it with -c correct=NAME.")
@@ -368,7 +413,11 @@ class LoadedAnswers(LoadedColumns):
         return np.array(losses)[correct.codes]
 
     def find_answered(self, is_candidate: np.ndarray) -> np.ndarray:
-        """Return which of the candidate rows have an answer: the columns neither call it refused nor leave it empty."""
+        """Return for each row whether it is a candidate and has an answer.
+
+        A row has no answer where its prediction is empty, `answered` says no, or `abstained` says yes; columns that the
+        file lacks do not count.
+        """
         answered = is_candidate
         if "prediction" in self.values:
             answered = answered & has_value(self.values["prediction"])
@@ -379,10 +428,12 @@ class LoadedAnswers(LoadedColumns):
         return answered
 
     def convert_signal(self, name: str, values: Values | None) -> np.ndarray:
-        """Return a confidence as numbers, NaN where it is missing.
+        """Return one confidence per row as float64, NaN where it is missing.
 
-        One with a scale is a number that the model stated: it becomes a fraction, and must lie within its scale. None
-        for `values` means the agreement of repeated answers, which is computed here.
+        `name` is the confidence's name and `values` its column; None for the agreement of repeated answers, which is
+        computed here. A confidence that has a scale in `rules.scale` (by name, or under "" for all) is a number that
+        the model stated: percentages become fractions of 1. Numbers outside the scale become NaN where `rules.outside`
+        is "missing"; otherwise they raise DataError, as text does. Without a scale, numbers stay as they are.
         """
         if values is None:
             return self.compute_agreement()
@@ -412,7 +463,10 @@ class LoadedAnswers(LoadedColumns):
         return np.where(is_outside, np.nan, fractions)
 
     def compute_agreement(self) -> np.ndarray:
-        """Return the share of equal answers among the repeats of each question; needs questions and predictions."""
+        """Return for each row the share of the answers to its question that equal its own; NaN for an empty answer.
+
+        UncertainError where the file has no column of questions or of predictions.
+        """
         if "question" not in self.values or "prediction" not in self.values:
             raise UncertainError("agreement needs -c question=NAME and -c prediction=NAME.", self.source)
         questions = as_texts(self.values["question"]).tolist()
@@ -421,7 +475,11 @@ class LoadedAnswers(LoadedColumns):
         return np.array(agreement(questions, answers), dtype=np.float64)
 
     def describe_columns(self, signals: Iterable[str]) -> dict[str, str]:
-        """Return role -> the column that was taken for it, in the words that would state it."""
+        """Return a sentence part for each role: the column that was taken for it, or the default that applies.
+
+        `signals` are the names of the confidences. The column of correctness is followed by the other columns that
+        could have been used.
+        """
         facts = self.source.facts
         used = {}
         for role, columns in self.roles.items():
@@ -457,7 +515,10 @@ def _count_distinct(values: Values) -> int:
 
 
 def _explain_missing_score(source: Source) -> str:
-    """Return a message for a log that does not say by itself which answers are right."""
+    """Return the message for a harness's log of which no column was chosen to say which answers are right.
+
+    It lists the scores that could say so, or the words of a column that grades by words, and the option to state.
+    """
     facts = source.facts
     if facts.scorers:
         listed = ", ".join(map(display_name, facts.scorers[:8]))
@@ -481,7 +542,11 @@ def _explain_missing_score(source: Source) -> str:
 
 
 def _describe_counts(log: Log) -> list[str]:
-    """Return what was counted, a sentence each, and how the user can count it otherwise."""
+    """Return a sentence for each way in which rows of the log count specially, and the option that changes it.
+
+    These are rows without a score, without an answer, without one of the confidences, and repeats of a question. No
+    sentence where there are no such rows. `log.rules` must have no open choices (`Rules.settled`).
+    """
     notes = []
     unscored_count = int((~log.scored).sum())
     if unscored_count:

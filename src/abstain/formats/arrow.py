@@ -82,7 +82,11 @@ def _follow_offset(data: memoryview, position: int) -> int:
 
 
 def unpacked_message_size(message: Any) -> int:
-    """Return the bytes of a message (`pyarrow.ipc.Message`) after decompression."""
+    """Return the bytes that the body of an Arrow IPC message (`pyarrow.ipc.Message`) has after decompression.
+
+    Sums what the compressed buffers state at their start; nothing is decompressed. 0 for messages that are neither a
+    record batch nor a dictionary. struct.error where the message is damaged.
+    """
     if message.type not in ("record batch", "dictionary"):
         return 0
     data = memoryview(message.metadata)
@@ -95,7 +99,7 @@ def unpacked_message_size(message: Any) -> int:
     is_compressed = _find_field(data, batch, _BATCH_COMPRESSION_FIELD) != 0
     if not buffers_field or not is_compressed:
         return len(body)
-    vector = _follow_offset(data, buffers_field)
+    vector = _follow_offset(data, buffers_field)  # position of the count of buffers; their structs follow it
     buffer_count = int(struct.unpack_from("<I", data, vector)[0])
     total = 0
     for index in range(buffer_count):
@@ -112,8 +116,9 @@ def unpacked_message_size(message: Any) -> int:
 def open_parquet(path: Path, limits: Limits) -> Source:
     """Open the columns of a parquet file, each read when it is loaded.
 
-    Text is read as a dictionary, so that repeated text costs nothing. Loading raises DataError where the column, or all
-    columns loaded so far, would need more memory than is allowed.
+    Text is read as a dictionary, so that repeated text costs nothing. DataError where the file is damaged, has no rows,
+    or has more rows or columns than `limits` allow. Loading a column raises it where the column, or all columns loaded
+    so far, would need more memory than is allowed, or where it holds neither numbers nor text.
     """
     parquet = _import_pyarrow(path, ".parquet")
     with reporting_damage(path, "parquet"), parquet.ParquetFile(path) as file:
@@ -143,7 +148,11 @@ def open_parquet(path: Path, limits: Limits) -> Source:
 
 
 def _unpacked_column_size(path: Path, metadata: Any, name: str) -> int:
-    """Return the bytes of one parquet column once decompressed: what its pages state, and at least 8 per value."""
+    """Return the bytes of one parquet column once decompressed: what its pages state, and at least 8 per value.
+
+    `metadata` is pyarrow's `FileMetaData` of the file at `path`, and `name` the column's name in the schema. ValueError
+    where pages are damaged.
+    """
     total = 0
     for group_index in range(metadata.num_row_groups):
         row_group = metadata.row_group(group_index)
@@ -157,7 +166,11 @@ def _unpacked_column_size(path: Path, metadata: Any, name: str) -> int:
 
 
 def open_arrow(path: Path, limits: Limits) -> Source:
-    """Read an Arrow IPC file or stream (feather is one), after its decompressed size was checked."""
+    """Read an Arrow IPC file or stream (feather is one), after its decompressed size was checked.
+
+    Columns are converted to numpy when they are loaded. DataError where the file is damaged, has no rows, or would need
+    more memory or columns than `limits` allow.
+    """
     pyarrow = _import_pyarrow(path)
     with reporting_damage(path, "arrow"):
         with pyarrow.memory_map(str(path)) as stream:
@@ -216,7 +229,10 @@ class Contents(NamedTuple):
 
 
 def read_contents(path: Path, format_name: str) -> Contents:
-    """Return the columns and row groups of a "parquet" or "arrow" file, without its values."""
+    """Return the columns and row groups of a file without reading its values; `format_name` is "parquet" or "arrow".
+
+    DataError where the file is damaged.
+    """
     try:
         if format_name == "arrow":
             row_group_sizes = None
@@ -251,6 +267,11 @@ def read_batches(
         Rows of a batch, at most; of parquet files only.
     row_groups : tuple of int or None
         The row groups of a parquet file to read; None for all.
+
+    Raises
+    ------
+    DataError
+        The file is damaged or, compressed, out of proportion to its size on disk.
     """
     try:
         if format_name == "parquet":
@@ -264,7 +285,7 @@ def read_batches(
             source = _open_compressed_table(path) if is_compressed else path
             reader = csv.open_csv(source, read_options=csv.ReadOptions(block_size=_CSV_BLOCK))
         names = choose_columns(reader.schema)
-        if hasattr(reader, "num_record_batches"):
+        if hasattr(reader, "num_record_batches"):  # an IPC file; an IPC stream and a csv reader are iterated
             all_batches = map(reader.get_batch, range(reader.num_record_batches))
         else:
             all_batches = reader
@@ -281,7 +302,11 @@ def read_batches(
 def _read_parquet_batches(
     path: Path, choose_columns: Callable[[Any], list[str]], max_rows: int, row_groups: tuple[int, ...] | None
 ) -> Iterator[Any]:
-    """Yield the record batches of a parquet file; arguments as those of `read_batches`."""
+    """Yield the record batches of a parquet file, in its order, each of at most `max_rows` rows.
+
+    `choose_columns` takes the file's schema and returns the names of the columns to read. `row_groups` are the numbers
+    of the row groups to read, None for all.
+    """
     parquet = _import_pyarrow(path, ".parquet")
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
@@ -293,7 +318,11 @@ def _read_parquet_batches(
 
 
 def _open_compressed_table(path: Path) -> Any:
-    """Open a compressed text table of any size; DataError where its bytes are out of proportion to the file."""
+    """Open a compressed text table of any size as a stream of decompressed bytes.
+
+    Reading more than `MAX_EXPANSION` times the size on disk (4 GB are always allowed) raises DataError. The cells of a
+    small file are counted first, by the same limit.
+    """
     size_on_disk = path.stat().st_size
     limits = Limits(memory=max(Limits().memory, MAX_EXPANSION * size_on_disk))
     if MAX_EXPANSION * size_on_disk < Limits().memory:  # a small file is measured first, which takes seconds
@@ -343,7 +372,12 @@ def _check_column_type(path: Path, name: str, arrow_type: Any) -> None:
 
 
 def convert_arrow(path: Path, name: str, values: Any, limits: Limits) -> Values:
-    """Return an Arrow chunked array as numbers or words; lists of numbers become the rows of a matrix."""
+    """Return an Arrow chunked array as a numpy array, or as `Words` where it holds text.
+
+    Lists of numbers become the rows of a matrix; null is NaN in numbers and "" in text. `path` and `name`, that of the
+    column, are for messages. DataError where values are neither numbers, lists of numbers of one length nor text, or
+    would need more memory than `limits` allow.
+    """
     from pyarrow import types
 
     arrow_type = values.type
@@ -357,7 +391,10 @@ def convert_arrow(path: Path, name: str, values: Any, limits: Limits) -> Values:
 
 
 def _convert_texts(values: Any) -> Words:
-    """Return a dictionary-encoded chunked array as words; null is the empty text."""
+    """Return a dictionary-encoded chunked array as words; null is the empty text.
+
+    A chunk stores its rows as indices into its dictionary of distinct texts, which are made the same for all chunks.
+    """
     joined = values.unify_dictionaries().combine_chunks()
     chunks = joined.chunks if hasattr(joined, "chunks") else [joined]
     texts = ["" if text is None else str(text) for text in chunks[0].dictionary.to_pylist()]

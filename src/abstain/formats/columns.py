@@ -274,6 +274,8 @@ class Source:
         ------
         UncertainError
             A stated column does not exist, or two columns state the same role.
+        InputError
+            A key of `stated` is no role, or two keys mean the same role.
         """
         stated_names = columns_by_role(stated)
         names = {role: name for role, name in self.facts.roles.items() if role not in stated_names}
@@ -287,7 +289,11 @@ class Source:
         return roles
 
     def _add_roles_by_name(self, roles: dict[str, RoleColumns]) -> None:
-        """Add the roles that names of columns state, in place; columns in use and roles that are taken stay."""
+        """Add to `roles`, in place, the roles that are not in it yet and that names of unused columns state.
+
+        A name states a role by itself (`y_true`: labels), or several do together, one per class (`prob_cat`,
+        `prob_dog`: probs). UncertainError where two columns state the same role; for ids, the first is taken.
+        """
         used_names = {name for role_columns in roles.values() for name in role_columns.names}
         free_names = [name for name in self.columns if name not in used_names]
         for role, role_names in COLUMN_NAMES.items():
@@ -311,9 +317,9 @@ class Source:
                 roles[role] = order_class_columns(list(class_of_column), list(class_of_column.values()))
 
     def load(self, role: str, role_columns: RoleColumns) -> Values:
-        """Load the values of one role: the column, or a matrix of several columns side by side.
+        """Load the values of one role: its only column as it is, or several columns as a matrix (rows, columns).
 
-        DataError where one of several columns holds no numbers, or where their lengths differ.
+        `role` is for messages. DataError where one of several columns holds no numbers, or where their lengths differ.
         """
         parts = [self.columns[name].load() for name in role_columns.names]
         if len(parts) == 1:
@@ -347,7 +353,7 @@ class Source:
 
 
 def _show_first_values(values: Values, rows: int) -> str:
-    """Return the values of the first rows as text; of a matrix, the first numbers of the first row."""
+    """Return the values of the first `rows` rows as text with commas; of a matrix, four numbers of the first row."""
     if isinstance(values, Words):
         return ", ".join(display_name(values.row(index)) for index in range(min(rows, len(values))))
     if values.ndim <= 1:
@@ -375,9 +381,11 @@ class UncertainError(DataError):
 
 
 def add_negated_columns(source: Source, stated: Mapping[str, str]) -> Source:
-    """Add a column `-NAME` for each stated confidence of that name: the values of NAME with the other sign.
+    """Return the source with a column `-NAME` for each confidence that the user states with a minus sign.
 
-    `stated` maps roles to names of columns as the user states them; the confidence may be several names with commas.
+    It holds the numbers of column NAME with the other sign. `stated` maps roles to names of columns as the user states
+    them; the confidence may be several names with commas. A name is left alone where a column is called so, or where
+    there is no column NAME.
     """
     columns = dict(source.columns)
     for name in columns_by_role(stated).get("confidence", "").split(","):
@@ -391,7 +399,9 @@ def add_negated_columns(source: Source, stated: Mapping[str, str]) -> Source:
 def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
     """Find the columns that the user states for a role: one name, a pattern with *, or several confidences.
 
-    UncertainError where nothing matches, or where several columns match for a role that takes one.
+    Several columns may match for logits and probs (one per class, put in the order of the classes) and for the
+    confidence, which may also be "agreement" without being a column. UncertainError where nothing matches, or where
+    several columns match for another role.
     """
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
         return RoleColumns((pattern,))

@@ -28,7 +28,11 @@ _ROLES_ENGINES_LACK = ("abstained", "clusters", "answered", "question")
 
 
 def choose_engine(path: str | Path, memory: int = Limits().memory) -> str:
-    """Return "files" for folders and for files larger than the memory allowed (in bytes), otherwise "memory"."""
+    """Return "files" (the engine that reads tables piece by piece) or "memory" for a path.
+
+    "files" for folders and globs, and for parquet, arrow and csv files whose values would need more than `memory` bytes
+    by their size on disk. "memory" for other files, standard input ("-") and the folder of a HELM run.
+    """
     if not os.path.isfile(path):
         is_read_in_memory = str(path) == "-" or is_helm_run(path)
         return "memory" if is_read_in_memory else "files"
@@ -54,18 +58,29 @@ def engine_columns(
     Parameters
     ----------
     path : str or Path
-        A file, or a folder whose first file has the columns of all.
+        A parquet, arrow or csv file, or a folder or glob of them, of which the first has the columns of all.
     stated : mapping
         Role -> name of a column, as the user states it.
-    kind, format, classes
-        As `read_predictions` takes them.
+    kind : str, optional
+        The role of an array without a name; the tables of engines have none.
+    format : str, optional
+        "parquet", "arrow" or "csv", where the file's name does not say it.
     refusal : callable
-        Makes the exception of a message.
+        Makes the exception from a message where engines cannot read what the user asks for.
+    classes : tuple of str
+        Class names in the order of the labels' numbers, as the user states them.
 
     Returns
     -------
     dict
-        Argument of an engine's `evaluate` -> name of a column, or a list of names for the logits.
+        Argument of an engine's `evaluate` ("logits" and "labels", or "correct" or "loss" and "confidence", with
+        "sample_weight" and "groups" where the table has them) -> name of a column, or a list of names for the logits.
+
+    Raises
+    ------
+    Exception
+        What `refusal` returns: a column that engines do not read or use, no losses or confidences, or several
+        confidences. DataError for a path without files, or files of another format.
     """
     first_file = find_files("evaluate", path)[0]
     table_format(first_file)  # raises DataError for formats that engines do not read
@@ -113,7 +128,11 @@ def engine_columns(
 def _find_logit_columns(
     logit_columns: RoleColumns, refusal: Callable[[str], Exception], classes: tuple[str, ...]
 ) -> str | list[str]:
-    """Return the column of logits, or those of each class in the order of the labels' numbers."""
+    """Return the column that holds all logits of a row, or the columns of each class in the order of the class numbers.
+
+    `classes` are the class names that the user stated, in the order of the class numbers. Raises what `refusal` makes
+    of a message where the columns are named after classes and `classes` does not say their order.
+    """
     ordered = order_by_stated_classes(logit_columns, classes)
     if ordered.suffixes and ordered.suffixes != classes:
         raise refusal(
@@ -126,7 +145,12 @@ def _find_logit_columns(
 def evaluate_with_engine(
     engine: str, path: str | Path, columns: dict[str, Any], **options: Any
 ) -> Evaluation:
-    """Evaluate a table by the engine "files", "dask" or "spark"; score and loss are named as in memory."""
+    """Evaluate a table by the engine "files", "dask" or "spark".
+
+    `columns` maps arguments of the engine's `evaluate` to names of columns, as `engine_columns` returns them; `options`
+    are its other arguments (metrics, level, ...). Where the table holds losses and confidences, the score and the loss
+    of the result are called "confidence" and "loss", as they are for a file read in memory.
+    """
     module = importlib.import_module(f"abstain.engines.{engine}")
     table: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
     if "logits" in columns:
@@ -137,9 +161,11 @@ def evaluate_with_engine(
 
 
 def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
-    """Evaluate a file as `abstain evaluate` does: `abstain.evaluate(path)`; arguments may name columns.
+    """Evaluate a file as `abstain evaluate` does: `abstain.evaluate(path)`.
 
-    `logits` is the path: the first argument of `evaluate`.
+    `logits` is the path: the first argument of `evaluate`. `arguments` are the others; one whose name is a role and
+    whose value is a text names a column (`labels="truth"`), `classes` are class names. The file is read in memory, or
+    by the engine "files" where it is a folder or too large. DataError names the file where it cannot be read.
     """
     column_arguments = _split_arguments(arguments)
     if choose_engine(logits) == "memory":
@@ -157,9 +183,11 @@ def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
 
 
 def evaluate_table(logits: Any, **arguments: Any) -> Evaluation:
-    """Evaluate a data frame as a file of that content: `abstain.evaluate(frame)`; arguments may name columns.
+    """Evaluate a data frame as a file of that content: `abstain.evaluate(frame)`.
 
-    `logits` is the table: the first argument of `evaluate`.
+    `logits` is the table (pandas, polars, pyarrow, datasets): the first argument of `evaluate`. `arguments` are the
+    others; one whose name is a role and whose value is a text names a column (`labels="truth"`), `classes` are class
+    names. DataError where the table does not hold predictions.
     """
     column_arguments = _split_arguments(arguments)
     source = open_table(logits)

@@ -16,7 +16,7 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     as_number,
-    choose_scorer,
+    choose_correct_column,
     find_scorers,
     get_nested,
 )
@@ -35,19 +35,22 @@ def is_helm_instances(content: Any) -> bool:
     return get_nested(content, 0, "instance_id") is not None and get_nested(content, 0, "stats") is not None
 
 
-def check_not_other_part(path: Path) -> None:
-    """Raise DataError for a file of a HELM run that does not hold the scores."""
+def check_holds_scores(path: Path) -> None:
+    """Raise DataError for a file of a HELM run, known by its name and its neighbour, that does not hold the scores."""
     if path.name in _OTHER_FILES and path.with_name(INSTANCES_FILE).is_file():
         raise file_error(path, f"is a part of a HELM run. Name its folder, or {INSTANCES_FILE} in it.")
 
 
 def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogContent:
-    """Read the instances of a run: one row per instance and trial, with a column for each statistic.
+    """Read the instances of a run: one row per instance and trial, with a column for the mean of each statistic.
 
-    `path` is `per_instance_stats.json` and `instances` its parsed content; `load_json` loads the files next to it.
-    DataError where an entry is not an instance.
+    `path` is `per_instance_stats.json` and `instances` its parsed content; `load_json` loads the files next to it,
+    which may be absent. Columns besides the statistics: "question" (the instance's id), "epoch" (the trial) and
+    "answered" (whether the reply is one of the options; None where the run does not say). DataError where an entry is
+    not an instance.
     """
     state_path = path.with_name("scenario_state.json")
+    # (instance id, trial) -> whether the reply is one of the options; empty where the run has no options
     chose_option = _find_chosen_options(load_json(state_path)) if state_path.is_file() else {}
     rows: list[Row] = []
     for index, instance in enumerate(instances):
@@ -70,7 +73,7 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
     column_names = dict.fromkeys(name for row in rows for name in row)
     score_names = [name for name in column_names if re.search("match|correct|accuracy|f1", name)]
     scorers = find_scorers(rows, score_names)
-    roles = choose_scorer(scorers, "exact_match") | {"question": "question", "epoch": "epoch"}
+    roles = {**choose_correct_column(scorers, "exact_match"), "question": "question", "epoch": "epoch"}
     if chose_option:
         roles["answered"] = "answered"
     facts = LogFacts(
@@ -94,9 +97,9 @@ def _model_generates(path: Path, load_json: LoadJson) -> bool:
 
 
 def _find_chosen_options(state: Any) -> dict[RequestKey, bool]:
-    """Return for each request with options whether the model's reply is one of them.
+    """Return (instance id, trial) -> whether the model's reply is one of the options.
 
-    `state` is the parsed `scenario_state.json`. Requests without options are left out.
+    `state` is the parsed `scenario_state.json`. Requests without options, or without a reply, are left out.
     """
     chose_option = {}
     for request in get_nested(state, "request_states") or ():

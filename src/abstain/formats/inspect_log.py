@@ -19,11 +19,11 @@ from abstain.formats.log_rows import (
     Row,
     agreement,
     as_number,
-    choose_scorer,
+    choose_correct_column,
     find_scorers,
     get_nested,
     make_log_source,
-    token_signals,
+    summarise_token_logprobs,
 )
 from abstain.formats.roles import AGREEMENT
 from abstain.formats.safety import (
@@ -66,15 +66,16 @@ def is_inspect_archive(path: Path) -> bool:
 
 
 def read_inspect(path: Path, content: Any, load_json: LoadJson) -> LogContent:
-    """Read a log that is one JSON object."""
+    """Read a log that is one JSON object, `content`; `load_json` is not used, since the log is one file."""
     samples = content.get("samples")
     return _read_samples(path, content, samples if isinstance(samples, list) else [])
 
 
 def open_inspect_archive(path: Path, limits: Limits) -> Source:
-    """Read a log in a zip archive, one sample at a time; only what is needed of a sample is kept.
+    """Read a log in a zip archive, one sample at a time; only the scores and numbers of a sample are kept.
 
-    DataError where the archive has no header, or would need more memory than is allowed.
+    DataError where the archive has no header, is damaged, holds no scored sample, or would need more memory or members
+    than `limits` allow.
     """
     with reporting_damage(path, "a log of Inspect"), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
@@ -102,7 +103,12 @@ def _find_header(members: list[zipfile.ZipInfo]) -> zipfile.ZipInfo | None:
 
 
 def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, limits: Limits) -> str:
-    """Return the text of one member of the archive, of exactly the size that the archive states."""
+    """Return the text of one JSON member of the archive.
+
+    zipfile does not read members compressed by zstd (before Python 3.14), so these are found in the file and
+    decompressed by pyarrow. DataError where parsing the text would need more memory than `limits` allow, or where a
+    zstd member is not of the size that the archive states. MissingDependencyError where zstd needs pyarrow.
+    """
     if member.compress_type != _ZSTD:
         with archive.open(member) as stream:
             # Without the size, read() would return more than the archive states.
@@ -124,10 +130,12 @@ def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, 
 
 
 def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent:
-    """Read the samples of a log: one row for each that was scored.
+    """Make one row of each scored sample of a log, and say what the columns mean.
 
-    Columns: one per scorer (and per key of a scorer whose value is a dict), numbers of the metadata, confidences from
-    token log-probabilities, and the agreement of repeated answers. DataError where no sample was scored.
+    `header` is the parsed header of the log, and `samples` are its parsed samples. Columns: one per scorer (and per key
+    of a scorer whose value is a dict), numbers of the metadata, confidences from token log-probabilities, and the
+    agreement of repeated answers. A note says how many samples failed or have no score. DataError where a sample has
+    no id, or where no sample was scored.
     """
     rows: list[Row] = []
     failed_count = 0
@@ -144,7 +152,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     notes = _make_notes(header, len(rows), failed_count, unscored_count)
     if not rows:
         raise file_error(path, f"is a log of Inspect without scored samples; {' '.join(notes)}")
-    word_scorers = _letters_to_numbers(rows)
+    word_scorers = _grade_letters_in_place(rows)  # columns that grade by words of unknown meaning
     names = list(dict.fromkeys(name for row in rows for name in row))
     stated_confidences = [
         name
@@ -163,7 +171,11 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     headline_scorer = text_of(get_nested(header, "results", "headline", "score")) or ""
     facts = LogFacts(
         tool="Inspect",
-        roles=choose_scorer(scorers, headline_scorer, *scorers) | {"question": "question", "epoch": "epoch"},
+        roles={
+            **choose_correct_column(scorers, headline_scorer, *scorers),
+            "question": "question",
+            "epoch": "epoch",
+        },
         scorers=scorers,
         signals=(SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, AGREEMENT, *stated_confidences),
         word_scorers=word_scorers,
@@ -175,9 +187,11 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
 
 
 def _make_row(sample: Row) -> Row:
-    """Return what is kept of a sample: the value of each score, and numbers that may be confidences.
+    """Return what is kept of a parsed sample: the value of each score, and numbers that may be confidences.
 
-    A score that holds several values by key gives a column for each, `scorer.key`. Texts stay texts here.
+    `sample["scores"]` maps names of scorers to {"value": ..., "answer": ..., "metadata": ...}. A score that holds
+    several values by key gives a column for each, `scorer.key`. Values that are texts (letters, words) stay texts. The
+    answer is the first that a score states.
     """
     row: Row = {
         "question": text_of(sample["id"]),
@@ -191,24 +205,25 @@ def _make_row(sample: Row) -> Row:
         for key, part in values_by_key.items():
             column = f"{scorer}.{key}" if key else scorer
             row[column] = part if isinstance(part, str) else as_number(part)
-        row |= _numbers_of(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
-    row |= _numbers_of(sample.get("metadata"), prefix="metadata.")
-    row |= token_signals(get_nested(sample, "output", "choices", 0, "logprobs", "content"))
+        row |= _select_numbers(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
+    row |= _select_numbers(sample.get("metadata"), prefix="metadata.")
+    row |= summarise_token_logprobs(get_nested(sample, "output", "choices", 0, "logprobs", "content"))
     return row
 
 
-def _numbers_of(content: Any, prefix: str) -> Row:
+def _select_numbers(content: Any, prefix: str) -> Row:
     """Return the numbers (no truth values) of a dict under their names with a prefix; empty where it is no dict."""
     if not isinstance(content, dict):
         return {}
     return {f"{prefix}{name}": float(value) for name, value in content.items() if type(value) in (int, float)}
 
 
-def _letters_to_numbers(rows: list[Row]) -> tuple[str, ...]:
-    """Turn Inspect's letters into numbers, in place; return the scorers that grade by other words.
+def _grade_letters_in_place(rows: list[Row]) -> tuple[str, ...]:
+    """Turn Inspect's letters in all columns of the rows into numbers, in place; return the columns that hold words.
 
-    Where a scorer uses any other word, C may mean something else than correct (SimpleQA: not attempted), so all its
-    words stay. For the letter N a column `SCORER.answered` is set to False.
+    Where a column without numbers holds any other word, C may mean something else than correct (SimpleQA: not
+    attempted), so all its words stay, and its name is returned. In a column that mixes numbers and texts, texts other
+    than the letters become None. For the letter N the row's column `NAME.answered` is set to False.
     """
     word_scorers = []
     names = dict.fromkeys(name for row in rows for name in row if name not in ("question", "answer"))
@@ -229,7 +244,10 @@ def _letters_to_numbers(rows: list[Row]) -> tuple[str, ...]:
 
 
 def _add_agreement(rows: list[Row]) -> None:
-    """Add the share of equal answers to each row, in place, where questions were asked more than once."""
+    """Add the column "agreement" to each row, in place, where questions were asked more than once.
+
+    It is the share of the rows of the same question that have the same answer; None for a row without an answer.
+    """
     questions = [row["question"] for row in rows]
     if len(set(questions)) == len(questions):
         return

@@ -35,7 +35,9 @@ def parse_json(text: str) -> Any:
 def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
     """Read a JSON file: the log of a harness, an object of columns {"y_logits": ..., "y_true": ...}, or records.
 
-    `lines` says that the name of the file promises one record per line.
+    `lines` says that the name of the file promises one record per line. Values that are not lists of at least one
+    element are left out. DataError where the file is none of these, is damaged, or needs more memory or columns than
+    `limits` allow.
     """
     with reporting_damage(path, "json lines" if lines else "json"):
         content = _load_json(path, limits, lines)
@@ -58,10 +60,11 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
 
 
 def _load_json(path: Path, limits: Limits, lines: bool = False) -> Any:
-    """Return the parsed content of a JSON file.
+    """Return the parsed content of a JSON file: a list of records where there is one per line.
 
-    A file of one record per line may be called .json, and the other way round, so the other reading is tried where the
-    first one fails; the error is that of the first.
+    `lines` says that one record per line is expected. A file of one record per line may be called .json, and the other
+    way round, so the other reading is tried where the first one fails; the error is that of the first: DataError or
+    json.JSONDecodeError. DataError where parsing would need more memory than `limits` allow.
     """
     check_parsing(path, limits)
     with open_limited(path, limits) as stream:
@@ -97,10 +100,10 @@ def _find_records(content: Any) -> Any:
 
 
 def _columns_from_records(path: Path, records: list[Any]) -> dict[str, list[Any]]:
-    """Return the values of records by name, None where a record has none.
+    """Return {name: one value per record}, with None where a record does not have the name.
 
-    DataError where a record is no object, or where records have so few names in common that the table of all values
-    would be far larger than the file.
+    DataError where there are no records, where one is no object, or where records have so few names in common that the
+    table of all values would be far larger than the file.
     """
     if not records:
         raise file_error(path, "holds no records.")
@@ -113,15 +116,18 @@ def _columns_from_records(path: Path, records: list[Any]) -> dict[str, list[Any]
 
 
 def _make_column(path: Path, name: str, values: list[Any]) -> Column:
-    """Make a column of a list. Its shape is that of the first row; values are converted and checked on loading."""
+    """Make a column of a list that is not empty; values are converted and checked on loading.
+
+    Shape and kind (for messages) are those of the first row, which may be a value or nested lists.
+    """
     shape = [len(values)]
-    first = values[0]
-    while isinstance(first, list) and len(shape) < _MAX_DIMENSIONS:
-        shape.append(len(first))
-        first = first[0] if first else None
-    if isinstance(first, str):
+    first_value = values[0]
+    while isinstance(first_value, list) and len(shape) < _MAX_DIMENSIONS:
+        shape.append(len(first_value))
+        first_value = first_value[0] if first_value else None
+    if isinstance(first_value, str):
         kind = "text"
-    elif isinstance(first, dict):
+    elif isinstance(first_value, dict):
         kind = "objects"
     else:
         kind = "numbers"
@@ -132,7 +138,9 @@ def _make_column(path: Path, name: str, values: list[Any]) -> Column:
 def _convert_list(path: Path, name: str, values: list[Any]) -> Values:
     """Convert a list of numbers, texts, truth values or rows of numbers; null is NaN, or an empty text.
 
-    DataError where values of several kinds are mixed, or rows have different lengths.
+    The list must not be empty; `name` is the column's name in backquotes, for messages. Whole numbers are int64 where
+    they fit, other numbers float64. DataError where text is mixed with other values, where a value is an object, or
+    where rows have different lengths.
     """
     if isinstance(values[0], list):
         return _convert_rows(path, name, values)

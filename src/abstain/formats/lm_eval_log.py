@@ -15,7 +15,7 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     as_number,
-    choose_scorer,
+    choose_correct_column,
     find_scorers,
     get_nested,
 )
@@ -53,14 +53,15 @@ def refuse_summary(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
 
 def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogContent:
-    """Read samples of lm-evaluation-harness, as a file or the harness itself holds them.
+    """Read samples of lm-evaluation-harness, as a file or the harness itself holds them: one row per record.
 
-    One row per record. A record of a multiple-choice task has confidences from the log-likelihoods of its options; one
-    of a generation task has the filtered reply as its answer. DataError where a record has no doc_id.
+    A record of a multiple-choice task has confidences from the log-likelihoods of its options; one of a generation task
+    has the filtered reply as its answer. `path` is that of the samples file, whose name says the task, and `load_json`
+    loads the results file next to it, to compare the number of documents. DataError where a record has no doc_id.
     """
     rows: list[Row] = []
     metric_names: dict[str, None] = {}  # in the order of the records
-    answer_only_count = 0
+    answer_only_count = 0  # records with the log-likelihood of the right answer alone
     for index, record in enumerate(records):
         if not isinstance(record, dict) or text_of(record.get("doc_id")) is None:
             raise file_error(
@@ -79,11 +80,12 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
             row |= _option_signals(options, is_normalised="acc_norm" in record)
         rows.append(row)
     scorers = find_scorers(rows, list(metric_names))
-    roles = choose_scorer(scorers, "acc", "exact_match", "pass@1") | {"question": "question"}
+    roles = {**choose_correct_column(scorers, "acc", "exact_match", "pass@1"), "question": "question"}
     if any("answered" in row for row in rows):
         rows = [{"answered": True, **row} for row in rows]  # a multiple-choice task always has an answer
         roles["answered"] = "answered"
-    notes = _check_document_count(path, len({row["question"] for row in rows}), load_json)
+    document_count = len({row["question"] for row in rows})
+    notes = _note_missing_documents(path, document_count, load_json)
     if answer_only_count:
         notes.append(
             f"{count_noun(answer_only_count, 'row')} {has_or_have(answer_only_count)} one log-likelihood, that of the "
@@ -114,7 +116,10 @@ def _find_scores(record: Row) -> dict[str, float | None]:
 
 
 def _read_reply(record: Row) -> Row:
-    """Return the answer of a generation task, whether there is one, and how far repeated replies agree."""
+    """Return the columns "answer" and "answered" of a generation task, and "agreement" where replies were repeated.
+
+    A reply that is empty, or that the filter marked as [invalid], is not an answer.
+    """
     reply = record.get("filtered_resps")
     for _ in range(3):  # the reply lies in up to three nested lists
         if isinstance(reply, list) and reply:
@@ -125,7 +130,10 @@ def _read_reply(record: Row) -> Row:
 
 
 def _reply_agreement(record: Row) -> Row:
-    """Return the share of the most frequent among several replies to one prompt; empty where there is one reply."""
+    """Return {"agreement": share of the most frequent among several replies to one prompt}.
+
+    Empty where there are fewer than two replies, or where one of them is not text.
+    """
     replies = get_nested(record, "resps", 0)
     if not isinstance(replies, list) or len(replies) < 2:
         return {}
@@ -146,13 +154,14 @@ def _find_options(record: Row) -> list[Option] | None:
     """Return the texts whose log-likelihoods a record holds; None where it holds a generated reply.
 
     A multiple-choice task scores every option. A task of kind `loglikelihood` (LAMBADA, ASDiv) scores one text: the
-    right answer.
+    right answer. `record["filtered_resps"]` holds [log-likelihood, is greedy] for each text, and
+    `record["arguments"]["gen_args_<index>"]` the prompt (arg_0) and the text (arg_1), where the log has them.
     """
     pairs = record.get("filtered_resps") or [None]
     if not isinstance(pairs, list) or not all(map(_is_scored_text, pairs)):
         return None
     options = []
-    for index, (loglikelihood, _) in enumerate(pairs):
+    for index, (loglikelihood, _is_greedy) in enumerate(pairs):
         request = get_nested(record, "arguments", f"gen_args_{index}")
         has_no_prompt = get_nested(request, "arg_0") == ""
         if index and has_no_prompt:  # scored for the mutual information; it is not an option
@@ -175,9 +184,11 @@ def _is_scored_text(pair: Any) -> bool:
 
 
 def _option_signals(options: list[Option], is_normalised: bool) -> Row:
-    """Return confidences from the log-likelihoods of all options, whichever of them is right.
+    """Return confidences from the log-likelihoods of two or more options, whichever of them is right.
 
-    `softmax_norm`, from log-likelihoods per character, only where the record has a normalised accuracy.
+    "softmax" is the largest probability, "margin" the largest log-likelihood less the second, "loglikelihood" the
+    largest. "softmax_norm", from log-likelihoods per character, is added only with `is_normalised` (the record has a
+    normalised accuracy) and where all lengths are known. {"softmax": None} where a log-likelihood is not finite.
     """
     loglikelihoods = [option.loglikelihood for option in options]
     if not all(map(math.isfinite, loglikelihoods)):
@@ -202,8 +213,11 @@ def _find_task(path: Path) -> str:
     return match[1] if match else ""
 
 
-def _check_document_count(path: Path, document_count: int, load_json: LoadJson) -> list[str]:
-    """Return a note where the results file of the same run says another number of documents; otherwise no note."""
+def _note_missing_documents(path: Path, document_count: int, load_json: LoadJson) -> list[str]:
+    """Return a list of one note where the results file of the same run says another number of documents; else [].
+
+    `path` is the samples file; results files of the same run carry the same timestamp in their names.
+    """
     timestamp = re.search(r"\d{4}-\d\d-\d\dT[\d.-]*\d", path.name)
     if timestamp is None:
         return []

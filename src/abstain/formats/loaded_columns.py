@@ -62,7 +62,12 @@ class LoadedColumns:
     has_stated_classes: bool = False
 
     def class_score_fields(self, kind: str) -> dict[str, Any]:
-        """Return fields of `Predictions` from logits or probabilities (`kind` is "logits" or "probs") with labels."""
+        """Check class scores with their labels, and return them as keyword arguments of `Predictions`.
+
+        `kind` is "logits" or "probs"; values of that role and of "labels" must be loaded. Rounded probabilities are
+        divided by their sums. DataError where shapes, class names or values do not fit together, or where a column of
+        right and wrong contradicts the labels.
+        """
         scores = self.load_class_scores(kind)
         if scores.ndim != 2:
             hint = (
@@ -78,27 +83,31 @@ class LoadedColumns:
             raise self.error(f"the {kind} must have a column for each class, got none.")
         if self.classes and len(self.classes) != class_count:
             raise self.error(f"has {len(self.classes)} class names for {class_count} classes.")
-        labels = self.label_numbers()
+        labels = self.labels_as_class_numbers()
         if len(labels) != n:
             raise self.error(f"the labels must have {n} rows like the {kind}, got {len(labels)}.")
         if labels.ndim == 1 and {"correct", "error"} & self.values.keys():
+            # Where several classes tie for the largest score, the file's predictions may be any of them.
             has_one_maximum = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) == 1
-            self.check_verdict(scores.argmax(axis=1) != labels, has_one_maximum)
+            self.check_verdict(is_wrong=scores.argmax(axis=1) != labels, is_known=has_one_maximum)
         if kind == "probs":
             scores = self.normalise_rounded(scores)
         return {"n": n, kind: scores, "labels": labels, "classes": self.classes, **self.sample_fields(n)}
 
     def load_class_scores(self, kind: str) -> np.ndarray:
-        """Return logits or probabilities with a column for each class.
+        """Return logits or probabilities (`kind` is "logits" or "probs") with a column for each class.
 
-        A single column is that of class 1 of a binary model, which a warning says; both columns are made from it.
-        DataError where it cannot be that: a probability that is never below one half, or that contradicts a column of
-        predictions, or logits that are probabilities.
+        A single column is that of class 1 of a binary model, which a warning says; both columns are made from it:
+        1 - p and p for probabilities, -s/2 and s/2 for log-odds s. An empty array, or one of three dimensions, is
+        returned unchanged for the caller to refuse.
+
+        DataError where values are text, where logits are probabilities, or where a single column cannot be that of
+        class 1: a probability that is never below one half, or one that contradicts a column of predictions.
         """
-        values = self.numbers(kind)
+        values = self.require_numbers(kind)
         if values.ndim != 1 and values.shape[-1] != 1:
             if kind == "logits" and values.size and values.min() >= 0 and values.max() <= 1:
-                self.refuse_probabilities(values)
+                self.check_not_probabilities(values)
             return values
         if values.ndim > 2 or not len(values):
             return values
@@ -119,8 +128,11 @@ class LoadedColumns:
             return np.stack([1 - score_of_class_1, score_of_class_1], axis=1)
         return np.stack([-score_of_class_1 / 2, score_of_class_1 / 2], axis=1)
 
-    def refuse_probabilities(self, logits: np.ndarray) -> None:
-        """Raise DataError where the rows of logits in [0, 1] sum to one: they have been through the softmax."""
+    def check_not_probabilities(self, logits: np.ndarray) -> None:
+        """Raise DataError where every row of `logits` sums to one: they are probabilities.
+
+        The caller has found that they all lie in [0, 1]; this check does not repeat that.
+        """
         if rows_sum_to_one(np, logits, sum_tolerance(logits)):
             pattern = "NAME" if len(self.roles["logits"].names) == 1 else "PATTERN"
             raise self.error(
@@ -131,7 +143,8 @@ class LoadedColumns:
     def check_prediction(self, predicts_1: np.ndarray, name: str) -> None:
         """Raise DataError where a column of predictions of 0 and 1 contradicts a binary model's score.
 
-        `predicts_1` says for each row whether the score in column `name` predicts class 1.
+        `predicts_1` says for each row whether the score in column `name` predicts class 1. Nothing is checked where
+        there are no predictions, or where they are words or other numbers than 0 and 1.
         """
         prediction = self.values.get("prediction")
         if not isinstance(prediction, np.ndarray) or prediction.shape != predicts_1.shape:
@@ -147,14 +160,16 @@ class LoadedColumns:
             )
 
     def normalise_rounded(self, probs: np.ndarray) -> np.ndarray:
-        """Divide rows of rounded probabilities by their sums, with a warning; exact ones are returned unchanged.
+        """Divide rows of rounded probabilities by their sums, with a warning.
 
-        DataError where a row is further from one than the tolerance.
+        `probs` has shape (samples, classes), at least one of each. It is returned unchanged where all rows sum to one
+        up to the precision of its dtype, or where a number is not finite (which `evaluate` refuses). DataError where a
+        row sum is further from one than `self.tolerance` or, where that is None, than rounding explains.
         """
         row_sums = probs.sum(axis=1, keepdims=True, dtype=np.float64)
         largest_deviation = float(np.abs(row_sums - 1).max())
         if largest_deviation <= sum_tolerance(probs) or not np.isfinite(largest_deviation):
-            return probs  # `evaluate` refuses numbers that are not finite
+            return probs
         tolerance = _rounding_tolerance(probs) if self.tolerance is None else self.tolerance
         if largest_deviation > tolerance:
             worst_row = int(np.argmax(np.abs(row_sums - 1)))
@@ -174,15 +189,16 @@ class LoadedColumns:
         return np.asarray(probs / row_sums)
 
     def check_verdict(self, is_wrong: np.ndarray, is_known: Any = True) -> None:
-        """Raise DataError where a column of right and wrong contradicts the labels, unless the user named that column.
+        """Raise DataError where a column of correct or error contradicts the labels, unless the user named that column.
 
-        `is_wrong` says for each row whether the prediction differs from the label, and `is_known` (or True for all)
-        where that is certain. Rows that abstained, or whose verdict is empty, do not count.
+        `is_wrong` says for each row whether the prediction differs from the label, and `is_known` (a mask, or True for
+        all rows) where that is certain. Rows that abstained, or whose cell is empty, do not count. A column of another
+        length is not checked here.
         """
         if "abstained" in self.values:
-            is_known = is_known & (self.truth("abstained") != 1)
+            is_known = is_known & (self.require_truth_values("abstained") != 1)
         for role in {"correct", "error"} & self.values.keys() - self.stated:
-            truth = self.truth(role)
+            truth = self.require_truth_values(role)
             called_right = truth == (1 if role == "correct" else 0)
             if called_right.shape != is_wrong.shape:
                 continue
@@ -196,19 +212,24 @@ class LoadedColumns:
                 )
 
     def plain_table_fields(self) -> dict[str, Any]:
-        """Return fields of `Predictions` from correct (or loss, or label and prediction) with a confidence."""
+        """Check losses with their confidences, and return them as keyword arguments of `Predictions`.
+
+        Losses come from columns of correct, error, loss, or labels with predictions. Both are set to zero where the
+        model abstained, since they are never used there. UncertainError where there is no confidence or no loss,
+        DataError where values are invalid, missing, contradictory or of different lengths.
+        """
         if "confidence" not in self.values:
             raise UncertainError(self.explain_missing(), self.source)
         loss, loss_name = self.find_losses()
-        confidence = self.numbers("confidence")
+        confidence = self.require_numbers("confidence")
         if confidence.ndim != 1 or loss.ndim != 1:
             raise self.error(f"needs one confidence per row, got shape {confidence.shape}.")
         if len(confidence) == 0:
             raise self.error("has no rows.")
         fields = self.sample_fields(len(confidence), loss=loss)
         abstained = fields.get("abstained")
-        self.check_complete(confidence, abstained)
-        if abstained is not None:  # loss and confidence of an abstention are never read: any number does
+        self.check_answers_have_confidence(confidence, abstained)
+        if abstained is not None:
             fields["loss"] = np.where(abstained, 0.0, loss)
             fields["confidence"] = np.where(abstained, 0.0, confidence)
         fields["prediction"] = self.values.get("prediction")
@@ -219,8 +240,11 @@ class LoadedColumns:
             fields["labels"] = labels
         return {"n": len(confidence), "loss_name": loss_name, "classes": self.classes, **fields}
 
-    def check_complete(self, confidence: np.ndarray, abstained: np.ndarray | None) -> None:
-        """Raise DataError where a row that the model answered has no confidence."""
+    def check_answers_have_confidence(self, confidence: np.ndarray, abstained: np.ndarray | None) -> None:
+        """Raise DataError where a row that the model answered has no confidence.
+
+        `confidence` is NaN where a row has none; `abstained` is a mask, or None where the model answered every row.
+        """
         is_missing = np.isnan(confidence.astype(np.float64))
         if abstained is not None:
             is_missing &= ~abstained
@@ -233,29 +257,33 @@ class LoadedColumns:
             )
 
     def find_losses(self) -> tuple[np.ndarray, str]:
-        """Return the losses of a plain table and their name, "zero_one" or "loss".
+        """Return one loss per row, and their name: "zero_one" (0 right, 1 wrong) or "loss" (any numbers).
 
-        They come from the first of correct, error, loss, or labels with predictions. UncertainError where there is none
-        of them, DataError where correct or error contradicts labels and predictions.
+        They come from the first of correct, error, loss, or labels with predictions; NaN where the cell, or the label,
+        is empty. UncertainError where there is none of them. DataError where values are invalid, or where correct or
+        error contradicts labels and predictions.
         """
         labels = self.values.get("labels")
         prediction = self.values.get("prediction")
         if labels is not None and prediction is not None and _are_comparable(labels, prediction):
-            is_wrong = self.zero_one_loss(labels, prediction)
-            self.check_verdict(is_wrong == 1, ~np.isnan(is_wrong))
+            label_loss = self.zero_one_loss(labels, prediction)
+            self.check_verdict(is_wrong=label_loss == 1, is_known=~np.isnan(label_loss))
         if "correct" in self.values:
-            return 1 - self.truth("correct"), "zero_one"
+            return 1 - self.require_truth_values("correct"), "zero_one"
         if "error" in self.values:
-            return self.truth("error"), "zero_one"
+            return self.require_truth_values("error"), "zero_one"
         if "loss" in self.values:
-            loss = self.numbers("loss")
+            loss = self.require_numbers("loss")
             return loss.astype(np.float64) if loss.dtype.kind == "b" else loss, "loss"
         if labels is not None and prediction is not None:
             return self.zero_one_loss(labels, prediction), "zero_one"
         raise UncertainError(self.explain_missing(), self.source)
 
     def zero_one_loss(self, labels: Values, prediction: Values) -> np.ndarray:
-        """Return 1 where the prediction is not the label, 0 where it is, NaN where there is no label."""
+        """Return 1 where the prediction is not the label, 0 where it is, NaN where there is no label.
+
+        DataError unless both are words, or both are numbers, and they have one length.
+        """
         if not _are_comparable(labels, prediction):
             raise self.error("labels and predictions must be of one kind and length to be compared.")
         if isinstance(labels, Words) and isinstance(prediction, Words):
@@ -265,8 +293,12 @@ class LoadedColumns:
         return np.where(has_value(labels), is_wrong, np.nan)
 
     def sample_fields(self, n: int, **fields: Any) -> dict[str, Any]:
-        """Return `fields` with abstentions, clusters, groups, weights and confidence, each checked to have n rows."""
-        abstained = self.abstentions()
+        """Add the columns of abstentions, clusters, groups, weights and confidence to `fields`, and return them.
+
+        Keys are keyword arguments of `Predictions`; columns that the file lacks are left out. DataError where any
+        column, those passed as `fields` included, does not have `n` rows, or where weights or confidences are text.
+        """
+        abstained = self.find_abstentions()
         if abstained is not None:
             fields["abstained"] = abstained
         if "clusters" in self.values:
@@ -277,7 +309,7 @@ class LoadedColumns:
             fields["groups"] = self.values["groups"]
         for role in ("sample_weight", "confidence"):
             if role in self.values:
-                fields[role] = self.numbers(role).reshape(-1)
+                fields[role] = self.require_numbers(role).reshape(-1)
         self.check_lengths(n, fields)
         return fields
 
@@ -289,24 +321,25 @@ class LoadedColumns:
                     f"`{display_name(name)}` must have {n} rows like the other columns, got {len(values)}."
                 )
 
-    def abstentions(self) -> np.ndarray | None:
+    def find_abstentions(self) -> np.ndarray | None:
         """Return where the model abstained by the columns `abstained` or `answered`; None where there is neither.
 
         An empty cell of `abstained` means that it did not abstain, one of `answered` that it did not answer.
         """
         masks = []
         if "abstained" in self.values:
-            masks.append(np.nan_to_num(self.truth("abstained")).astype(bool))
+            masks.append(np.nan_to_num(self.require_truth_values("abstained")).astype(bool))
         if "answered" in self.values:
-            masks.append(np.nan_to_num(self.truth("answered")) == 0)
+            masks.append(np.nan_to_num(self.require_truth_values("answered")) == 0)
         return np.any(masks, axis=0) if masks else None
 
-    def label_numbers(self) -> np.ndarray:
-        """Return labels as class numbers.
+    def labels_as_class_numbers(self) -> np.ndarray:
+        """Return labels as class numbers: positions in the order of the class scores.
 
-        Labels that are words are looked up in the class names. Labels that are numbers are looked up too where columns
-        are named by numbers (`prob_1`, `prob_2`). DataError where the order of the classes is not known, or where a
-        label is none of them.
+        Labels that are words are looked up in the class names. Labels that are numbers are class numbers already, and
+        one-hot rows are returned as they are; but where the classes are named by numbers (`prob_1`, `prob_2`), numbers
+        are looked up in these. DataError where the order of the classes is not known (labels are words and there are no
+        class names, or labels are numbers and columns are named by words), or where a label is none of the classes.
         """
         labels = self.values["labels"]
         classes = self.classes
@@ -338,8 +371,8 @@ class LoadedColumns:
             )
         return class_numbers
 
-    def numbers(self, role: str) -> np.ndarray:
-        """Return a column of numbers; DataError for text."""
+    def require_numbers(self, role: str) -> np.ndarray:
+        """Return the values of a role, which must be numbers; DataError where they are text, even numbers in quotes."""
         values = self.values[role]
         if isinstance(values, Words):
             for text in values.values:
@@ -350,8 +383,11 @@ class LoadedColumns:
             raise self.error(f"the {role} must be numbers, got numbers in quotes. Remove the quotes.")
         return values
 
-    def truth(self, role: str) -> np.ndarray:
-        """Return 1 for true and 0 for false in each row, from booleans, 0 and 1, or words; an empty cell is NaN."""
+    def require_truth_values(self, role: str) -> np.ndarray:
+        """Return 1 for true and 0 for false in each row as float64; NaN for an empty cell.
+
+        The values of the role must be booleans, 0 and 1, or words of `TRUTH_WORDS` in any case; DataError otherwise.
+        """
         values = self.values[role]
         if isinstance(values, Words):
             words = [text.strip().lower() for text in values.values]
@@ -367,7 +403,10 @@ class LoadedColumns:
         return numbers
 
     def explain_missing(self) -> str:
-        """Return a message for columns that do not make predictions: what is there, and what to state."""
+        """Return the message for a file whose columns do not make predictions: what it has, and what to state.
+
+        The cases: class scores without labels, an array without a name, and everything else.
+        """
         listed = self.source.listed()
         for role in ("logits", "probs"):
             if role in self.roles:

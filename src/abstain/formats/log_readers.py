@@ -59,12 +59,14 @@ LOG_READERS = (
 
 
 def read_json_log(path: Path, content: Any, limits: Limits, load_json: LoadJson) -> Source | None:
-    """Return the log that a JSON file holds; None where it is a table or anything else.
+    """Return the log of an evaluation harness that a JSON file holds; None where it holds no log but, say, a table.
 
     `content` is the parsed file, and `load_json` loads another file of the same run. A file with a single line may be
     parsed as an object where it should be a list of one record, or the other way round, so both readings are tried.
+    DataError where the log is recognised but damaged, needs more than `limits` allow, or is not the file of the run
+    that holds the answers.
     """
-    helm_log.check_not_other_part(path)
+    helm_log.check_holds_scores(path)
     if isinstance(content, list) and len(content) == 1:
         other_reading = content[0]
     else:

@@ -54,11 +54,12 @@ def as_number(value: Any) -> float | None:
     return float(value) if isinstance(value, (bool, int, float)) else None
 
 
-def token_signals(logprobs: Any) -> Row:
-    """Return the sum and the mean of the log-probabilities of the generated tokens, as two confidences.
+def summarise_token_logprobs(logprobs: Any) -> Row:
+    """Return the sum and the mean of the log-probabilities of the generated tokens, as two columns of a row.
 
-    `logprobs` holds a number for each token, or a dict with a number under "logprob". The result is empty where there
-    are no tokens, or where one of them has no number.
+    The columns, "sequence_logprob" and "mean_token_logprob", serve as confidences. `logprobs` is a list with a number
+    for each token, or a dict for each with a number under "logprob"; or None. The result is empty where there are no
+    tokens, or where one of them has no number.
     """
     tokens = logprobs or ()
     numbers = [as_number(token.get("logprob") if isinstance(token, dict) else token) for token in tokens]
@@ -70,19 +71,23 @@ def token_signals(logprobs: Any) -> Row:
 
 
 def agreement(questions: Sequence[Hashable], answers: Sequence[Hashable | None]) -> list[float | None]:
-    """Return for each answer the share of the answers to its question that equal it; None where there is no answer."""
-    answer_counts = Counter(questions)
+    """Return for each row the share of the rows of its question that have the same answer; None without an answer.
+
+    Both sequences hold one entry per row. Rows without an answer (None) count in the denominator.
+    """
+    row_counts = Counter(questions)
     equal_counts = Counter(zip(questions, answers))
     shares: list[float | None] = []
     for question, answer in zip(questions, answers):
-        shares.append(None if answer is None else equal_counts[question, answer] / answer_counts[question])
+        shares.append(None if answer is None else equal_counts[question, answer] / row_counts[question])
     return shares
 
 
 def make_log_source(path: Path, limits: Limits, content: LogContent) -> Source:
     """Make columns of the rows of a log: numbers where every value is one (NaN where it is missing), text otherwise.
 
-    DataError where there are no rows, or where they would need more memory or columns than is allowed.
+    `path` names the log in messages. Scorers and signals that no row has are removed from the facts. DataError where
+    there are no rows, or where they would need more memory or columns than `limits` allow.
     """
     rows, facts = content
     if not rows:
@@ -107,7 +112,10 @@ def _make_column(values: list[Any]) -> Column:
 
 
 def find_scorers(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the named columns that may say how right an answer is: all their numbers lie between 0 and 1."""
+    """Return those of the named columns that may say how right an answer is: all their numbers lie between 0 and 1.
+
+    The columns hold numbers, None or NaN; a column without any number is left out.
+    """
     scorers = []
     for name in names:
         values = [row[name] for row in rows if row.get(name) is not None and not math.isnan(row[name])]
@@ -116,7 +124,7 @@ def find_scorers(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(scorers)
 
 
-def choose_scorer(scorers: Sequence[str], *preferred: str) -> dict[str, str]:
+def choose_correct_column(scorers: Sequence[str], *preferred: str) -> dict[str, str]:
     """Return {"correct": column}: the first preferred scorer that exists, or the only scorer.
 
     The result is empty where several scorers remain: the user has to name one.

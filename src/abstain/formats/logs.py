@@ -96,10 +96,10 @@ class Rules:
                     check_choice("Rules", name, value, choices)
 
     def settled(self, purpose: str = "one file", loss_name: str = "zero_one") -> Rules:
-        """Return these rules with the defaults of a purpose for what the user left open.
+        """Return these rules with `unanswered` and `missing` set by the purpose where the user left them open (None).
 
-        `purpose` is a key of `DEFAULTS`. With losses other than right and wrong (`loss_name` "loss"), an unanswered
-        question is an abstention by default.
+        `purpose` is "one file", "compared" or "cascade" (`DEFAULTS`). With losses other than right and wrong
+        (`loss_name` "loss"), an unanswered question is an abstention by default, whatever the purpose.
         """
         defaults = dict(DEFAULTS[purpose])
         if loss_name == "loss":
@@ -216,9 +216,9 @@ class Log(Printable):
         return np.where(self.answered, self.loss, 1.0)[rows]
 
     def repeats(self) -> np.ndarray | None:
-        """Return the name of each row's question, with its task, where some question was asked more than once.
+        """Return the cluster of each row: its question (with its task), where some question was asked more than once.
 
-        Otherwise the clusters of the file, if it has any.
+        Otherwise the clusters of the file, or None where it has none.
         """
         if self.question is None:
             return self.clusters
@@ -251,10 +251,14 @@ class Log(Printable):
         return [f"{columns_used}.", *self.notes]
 
     def fields(self, rules: Rules | None = None) -> dict[str, Any]:
-        """Return what `Predictions` holds of it, with all confidences on the same rows.
+        """Return keyword arguments of `Predictions` for the rows that count; all confidences are on the same rows.
 
-        `rules` replace those that the log was read by. DataError where no row is left, or where an unanswered question
-        is to count as wrong and the loss is neither right nor wrong.
+        Rows that were not scored are left out, and answers that lack one of the confidences too unless `rules.missing`
+        is "last". An unanswered question is wrong and ranked last, or an abstention, by `rules.unanswered`; `rules`
+        replace those that the log was read by. The log must have a confidence.
+
+        DataError where no row is left, or where an unanswered question is to count as wrong and the losses are not
+        those of right and wrong answers.
         """
         rules = (rules or self.rules).settled(loss_name=self.loss_name)
         if rules.unanswered == "wrong" and self.loss_name == "loss":
@@ -298,7 +302,10 @@ class Log(Printable):
 
 
 def _rank_missing_last(signal: np.ndarray, answered: np.ndarray) -> np.ndarray:
-    """Return a confidence in which rows without an answer or without a number are tied below all others."""
+    """Return a confidence in which rows without an answer or without a finite number are tied below all others.
+
+    They get the next float below the smallest confidence; 0 where no row has an answer with a confidence.
+    """
     has_rank = np.isfinite(signal) & answered
     lowest = np.nextafter(signal[has_rank].min(), -np.inf) if has_rank.any() else 0.0
     return np.where(has_rank, signal, lowest)

@@ -50,9 +50,10 @@ class ArrayHeader(NamedTuple):
 
 
 def _read_header(path: Path, array_name: str, stream: IO[bytes]) -> ArrayHeader:
-    """Read the header at the start of a stream.
+    """Read the header of an npy array at the start of a stream, which then stands at the first value.
 
-    DataError where it is no npy header, or where the array holds Python objects. `array_name` is for messages.
+    `array_name` is for messages: a name in backquotes, or "it". DataError where it is no npy header, where it is too
+    long, or where the array holds Python objects or has a negative length.
     """
     magic = stream.read(8)
     if magic[:6] != b"\x93NUMPY" or len(magic) < 8:
@@ -78,7 +79,10 @@ def _read_header(path: Path, array_name: str, stream: IO[bytes]) -> ArrayHeader:
 
 
 def _read_values(path: Path, array_name: str, stream: IO[bytes], header: ArrayHeader) -> np.ndarray:
-    """Read the values after the header; the stream stands at the start of the header."""
+    """Read the values of an npy array; the stream stands at the start of its header, which is skipped.
+
+    `array_name` is for messages: a name in backquotes, or "it". DataError where the stream ends before the last value.
+    """
     stream.read(header.length)
     data = bytearray(header.value_bytes)
     byte_count = 0
@@ -129,7 +133,7 @@ def open_npz(path: Path, limits: Limits) -> Source:
     """Open the arrays of a zip archive, each decompressed when it is loaded.
 
     Only the headers are read here. DataError where all arrays together would need more memory than is allowed, where
-    two have one name, or where one is longer than the archive states.
+    two have one name, or where one is longer than the archive states. Arrays keep their names, without ".npy".
     """
 
     def load(member: zipfile.ZipInfo, header: ArrayHeader) -> np.ndarray:

@@ -35,7 +35,8 @@ _STRUCT = 12
 def unpacked_size(path: Path, chunk: Any) -> int:
     """Return the bytes that the pages of a column chunk need once decompressed.
 
-    `chunk` is pyarrow's metadata of the chunk. ValueError where the pages are damaged.
+    `chunk` is pyarrow's `ColumnChunkMetaData` of one column in one row group. ValueError, KeyError or IndexError where
+    the pages are damaged.
     """
     start = chunk.data_page_offset
     if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
@@ -46,9 +47,10 @@ def unpacked_size(path: Path, chunk: Any) -> int:
 
 
 def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iterator[int]:
-    """Yield the decompressed size of each page between two positions.
+    """Yield the decompressed size in bytes of each page between two positions of the file.
 
-    Stops at the page that holds the last of the chunk's `value_count` values, as pyarrow does.
+    Each page begins with a header that states its sizes. Stops after the page that holds the last of the chunk's
+    `value_count` values, as pyarrow does. ValueError where a size is negative or there are too many pages.
     """
     position = start
     values_left = value_count
@@ -67,10 +69,11 @@ def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iter
 
 
 def _parse_struct(data: mmap.mmap, position: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """Return the fields of a struct by number, and where it ends.
+    """Return the fields of a Thrift struct that begins at `position` as {field number: value}, and where it ends.
 
     A field begins with a byte: the upper half is its number less that of the field before (0: the number follows), the
-    lower half its type. A zero byte ends the struct.
+    lower half its type. A zero byte ends the struct. `depth` counts the structs around this one; ValueError where there
+    are too many, or where a field has an unknown type.
     """
     if depth > _MAX_DEPTH:
         raise ValueError("a page header is nested too deeply")
@@ -78,17 +81,22 @@ def _parse_struct(data: mmap.mmap, position: int, depth: int = 0) -> tuple[dict[
     field_number = 0
     while head := data[position]:
         position += 1
-        step = head >> 4
-        if step:
-            field_number += step
+        number_increment = head >> 4
+        type_code = head & 15
+        if number_increment:
+            field_number += number_increment
         else:
             field_number, position = _parse_integer(data, position)
-        fields[field_number], position = _parse_value(data, position, head & 15, depth)
+        fields[field_number], position = _parse_value(data, position, type_code, depth)
     return fields, position + 1
 
 
 def _parse_value(data: mmap.mmap, position: int, type_code: int, depth: int) -> tuple[Any, int]:
-    """Return a value of a type of the compact protocol (None where it is not needed), and where it ends."""
+    """Return the value at `position` of a type of Thrift's compact protocol, and the position where it ends.
+
+    None stands for values that are not needed (doubles, bytes). `depth` counts the structs around the value. ValueError
+    for a type that page headers do not have.
+    """
     if type_code in (_TRUE, _FALSE):  # the type itself is the value
         return type_code == _TRUE, position
     if type_code == _BYTE:

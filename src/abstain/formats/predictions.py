@@ -126,18 +126,20 @@ class Predictions(Printable):
     def ranked_by(self, score: str | None) -> np.ndarray:
         """Return a confidence for every sample.
 
-        Where the file has class scores, `score` names how it is computed from them; otherwise it names one of the
-        file's confidences, and the first is taken for another name or None.
+        Where the file has class scores, `score` names how it is computed from them ("max_softmax", ...); None takes the
+        file's own confidence, which must exist. Otherwise `score` names one of the file's confidences, and the first is
+        taken for None or a name that it does not have.
         """
         if self.kind == "confidence" or score is None:
             return np.asarray(self.signals.get(score or "", self.confidence))
         return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
 
     def samples(self, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return loss and confidence of every sample.
+        """Return two arrays, the loss and the confidence of every sample.
 
-        Where the file has class scores, they are computed by these names of a score and a loss; otherwise they are the
-        file's columns. DataError names the file where values are invalid.
+        Where the file has class scores, they are computed by the names of a score ("max_softmax", ...) and a loss
+        ("zero_one", ...). Otherwise they are columns of the file: `loss` is ignored, and `score` may name one of
+        several confidences. DataError names the file where values are invalid.
         """
         with naming_file(self.path):
             if self.kind == "confidence":
@@ -147,9 +149,10 @@ class Predictions(Printable):
             return np.asarray(sample_loss), self.ranked_by(score)
 
     def answers(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the true class and the model's answer of every sample, by name where the classes have names.
+        """Return two arrays, the true class and the model's answer of every sample, by name where classes have names.
 
-        DataError where the file has neither class scores with labels nor columns of labels and predictions.
+        The answer is the column of predictions, or else the class of the largest score. DataError where the file has
+        neither class scores with labels nor columns of labels and predictions, or where labels are no classes.
         """
         labels = self.labels if self.label_words is None else self.label_words
         if labels is None or (self.prediction is None and self.kind == "confidence"):
@@ -200,9 +203,10 @@ class Predictions(Printable):
 
 
 def reading_notes(models: Sequence[Predictions]) -> list[str]:
-    """Return how refusals and missing confidences of these models were counted, a sentence each.
+    """Return a sentence for each way in which refusals and missing confidences of these models were counted.
 
-    Every table and page that shows the models shows these sentences.
+    A sentence lists the share of questions of each model that it applies to. Every table and page that shows the
+    models shows these sentences; there are none where every model answered everything with a confidence.
     """
     logs = {display_name(model.name): model.log for model in models if model.log is not None}
     notes = []
@@ -227,8 +231,8 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
             notes.append(f"Answers without a confidence are {meaning}: {_list_shares(shares)}.")
     for model in models:
         name = display_name(model.name)
-        is_in_a_note = name in logs and logs[name].unanswered
-        if model.abstained is not None and model.abstained.any() and not is_in_a_note:
+        is_listed_above = name in logs and logs[name].unanswered
+        if model.abstained is not None and model.abstained.any() and not is_listed_above:
             answered_share = 1 - float(model.abstained.mean())
             notes.append(
                 f"{name} answered {answered_share:.1%} of the samples; areas are over the coverage it can attain."
@@ -237,7 +241,10 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
 
 
 def _list_shares(share_of_model: Mapping[str, float]) -> str:
-    """Return the models with the largest shares in words, and how many models are not listed."""
+    """Return the models with the largest shares in words ("a 12.0%, b 3.5%"), and how many models are not listed.
+
+    `share_of_model` maps names to fractions of 1.
+    """
     ranked = sorted(share_of_model.items(), key=lambda item: -item[1])
     listed = ", ".join(f"{name} {share:.1%}" for name, share in ranked[:_LISTED_MODELS])
     hidden_count = len(ranked) - _LISTED_MODELS

@@ -16,7 +16,7 @@ from abstain.formats.log_rows import (
     as_number,
     find_scorers,
     get_nested,
-    token_signals,
+    summarise_token_logprobs,
 )
 from abstain.formats.safety import count_noun, file_error, is_or_are
 
@@ -29,7 +29,11 @@ def is_promptfoo_log(content: Any) -> bool:
 
 
 def _find_results(content: Any) -> list[Any] | None:
-    """Return the list of results of an export, whichever way it is wrapped; None where it is none of promptfoo."""
+    """Return the list of results of an export, whichever way it is wrapped; None where it is none of promptfoo.
+
+    The list lies under results.results or results, which may lie under data. Its first entry decides: it must have the
+    fields that promptfoo writes.
+    """
     inner = get_nested(content, "data") or content
     results = get_nested(inner, "results", "results") or get_nested(inner, "results")
     if not isinstance(results, list):
@@ -88,7 +92,10 @@ def _has_failed(result: Any) -> bool:
 
 
 def _make_row(result: Any) -> Row:
-    """Return verdict, scores and confidences of one result."""
+    """Return one result as a row: "correct", "score" and named scores, the question, and token log-probabilities.
+
+    `result` must have "success". The question is the text of its variables, so that equal variables are one question.
+    """
     variables = get_nested(result, "vars") or get_nested(result, "testCase", "vars")
     row: Row = {
         "question": json.dumps(variables, sort_keys=True),
@@ -99,6 +106,6 @@ def _make_row(result: Any) -> Row:
         row |= {f"namedScores.{name}": as_number(score) for name, score in named_scores.items()}
     row["provider"] = text_of(get_nested(result, "provider", "id"))
     row["prompt"] = text_of(get_nested(result, "prompt", "label"))
-    row |= token_signals(get_nested(_find_response(result), "logProbs"))
+    row |= summarise_token_logprobs(get_nested(_find_response(result), "logProbs"))
     row["score"] = as_number(get_nested(result, "score"))
     return row

@@ -162,7 +162,36 @@ def make_predictions(
     rules: Rules | None = None,
     purpose: str = "one file",
 ) -> Predictions:
-    """Make predictions of columns that are open already; arguments as those of `read_predictions`."""
+    """Make predictions of the columns of a file or table that is open already.
+
+    Parameters
+    ----------
+    source : Source
+        The opened file or table, whose columns are loaded here.
+    name, path : str
+        The model's name, and where it was read, for messages.
+    columns : mapping, optional
+        Role -> column name or pattern, as the user states it.
+    kind : {"logits", "probs", "confidence"}, optional
+        The role of an array without a name.
+    labels : str or Path, optional
+        A second file with the labels, or with the right answers where the first holds answers.
+    classes : tuple of str
+        Class names as the user states them.
+    limits : Limits, optional
+        What the second file may cost.
+    tolerance : float, optional
+        How far a row of probabilities may be from summing to one.
+    rules : Rules, optional
+        Which rows to read, and how refusals and missing confidences count.
+    purpose : {"one file", "compared", "cascade"}
+        What it is read for, which decides what `rules` leave open.
+
+    Raises
+    ------
+    DataError
+        Columns are missing or invalid, or an option has no effect on this kind of file.
+    """
     limits = limits or Limits()
     rules = rules or Rules()
     user_columns = columns or {}
@@ -182,9 +211,9 @@ def make_predictions(
         rules=rules,
     )
     if not scores_role and is_log(source, roles, rules):
-        options.check("answers", _ANSWER_ROLES)
+        options.check_obeyed("answers", used_roles=_ANSWER_ROLES)
         right_answers = None if labels is None else open_source(labels, limits=limits)
-        log = make_log(source, roles, rules, right_answers, stated, purpose)
+        log = make_log(source, roles, rules, right_answers=right_answers, stated=stated, purpose=purpose)
         if not log.signals:
             raise UncertainError(_explain_no_confidence(log), source)
         if purpose != "one file":
@@ -193,9 +222,9 @@ def make_predictions(
     if scores_role:
         # Task and epoch make ids distinct, and serve nothing else.
         used_roles = _CLASS_SCORE_ROLES if "ids" in roles else _CLASS_SCORE_ROLES - {"task", "epoch"}
-        options.check("class scores", used_roles | {scores_role})
+        options.check_obeyed("class scores", used_roles=used_roles | {scores_role})
     else:
-        options.check("a plain table", _TABLE_ROLES, has_labels="labels" in roles)
+        options.check_obeyed("a plain table", used_roles=_TABLE_ROLES, has_labels="labels" in roles)
         if labels is not None and "confidence" in roles:
             raise file_error(
                 source.path, "--labels needs class scores or a column of predictions (-c prediction=NAME)."
@@ -210,10 +239,14 @@ def make_predictions(
 def _load_fields(
     options: _UserOptions, roles: dict[str, RoleColumns], second_file_labels: Values | None
 ) -> dict[str, Any]:
-    """Load class scores or a plain table, and return the fields of `Predictions`.
+    """Load class scores or a plain table, and return keyword arguments of `Predictions` (not name, path and format).
 
-    `roles` maps each role to its columns. `second_file_labels` are the labels of a second file, or None; they replace
-    those of the file.
+    `options.scores_role` is "logits" or "probs" for class scores, "" for a plain table. `roles` maps each role to its
+    columns; only these are loaded. `second_file_labels` are the labels of a second file, or None; they replace those of
+    the file. Class names come from the user, else from the file, else from the endings of the columns' names.
+
+    DataError where columns are missing, invalid or of different lengths, or where no row has the values that the user
+    selects by.
     """
     source = options.source
     scores_role = options.scores_role
@@ -249,7 +282,11 @@ def _load_fields(
 
 
 def _distinct_ids(ids: Column, values: Mapping[str, Values]) -> Column:
-    """Make ids distinct by task and epoch where they repeat; computed only when files are put in one order."""
+    """Return a column of ids that appends task and epoch where ids repeat.
+
+    `values` holds the loaded columns by role. The new ids are computed when the column is loaded, which happens only
+    where files are put in one order. The ids are returned unchanged where the file has neither tasks nor epochs.
+    """
     columns = {role: values[role] for role in ("task", "epoch") if role in values}
     if not columns:
         return ids
@@ -271,13 +308,13 @@ def check_kind(source: Source, kind: str | None) -> None:
 
 
 def check_ranked(log: Log) -> None:
-    """Raise NoConfidenceError where none of a model's answers has any of the confidences that the user named.
+    """Raise NoConfidenceError where no scored answer of a model has any of the confidences that were read.
 
-    Such a model cannot be ranked next to others.
+    Such a model cannot be ranked next to others. A log without any scored answer passes.
     """
-    measured = log.answered & log.scored
-    has_rank = any(bool((np.isfinite(signal) & measured).any()) for signal in log.signals.values())
-    if measured.any() and not has_rank:
+    is_measured = log.answered & log.scored
+    has_rank = any(bool((np.isfinite(signal) & is_measured).any()) for signal in log.signals.values())
+    if is_measured.any() and not has_rank:
         listed = ", ".join(f"`{display_name(name)}`" for name in log.signals)
         raise NoConfidenceError(
             f"{display_name(log.path)}: no answer has {listed}, so the model cannot be ranked."
@@ -287,7 +324,11 @@ def check_ranked(log: Log) -> None:
 def find_class_scores_role(roles: Mapping[str, RoleColumns], stated: Set[str], *, has_labels: bool) -> str:
     """Return "logits" or "probs" where a file is to be read as class scores with labels; otherwise "".
 
-    A confidence and a column of right and wrong that the user names count more than class scores of the same file.
+    Logits come before probabilities. Where the user named both a confidence and a column of correct, error or loss,
+    these count more than class scores of the same file.
+
+    `roles` maps each role to its columns, `stated` holds the roles whose columns the user named, and `has_labels` says
+    whether this file or a second one holds labels.
     """
     names_own_columns = "confidence" in stated and bool(stated & {"correct", "loss", "error"})
     if names_own_columns or not has_labels:
@@ -309,8 +350,12 @@ class _UserOptions:
         "logits" or "probs" for class scores, otherwise "".
     stated : set of str
         Roles whose columns the user named.
-    tolerance, classes, rules
-        As `read_predictions` takes them.
+    tolerance : float or None
+        How far a row of probabilities may be from summing to one; None where the user did not say.
+    classes : tuple of str
+        Class names in the order of the class scores; empty where the user did not state them.
+    rules : Rules
+        Which rows to read, and how answers are counted.
     """
 
     source: Source
@@ -320,8 +365,11 @@ class _UserOptions:
     classes: tuple[str, ...]
     rules: Rules
 
-    def check(self, kind: str, used_roles: Set[str], *, has_labels: bool = False) -> None:
+    def check_obeyed(self, kind: str, *, used_roles: Set[str], has_labels: bool = False) -> None:
         """Raise DataError for an option of the user that this kind of file would ignore.
+
+        The options are columns of roles that are not used, a tolerance without probabilities, class names without
+        classes, and rules for answers where there are class scores.
 
         Parameters
         ----------
@@ -345,7 +393,11 @@ class _UserOptions:
             self.check_rules()
 
     def check_rules(self) -> None:
-        """Raise DataError for rules that class scores do not need: every row has an answer and a confidence."""
+        """Raise DataError for rules that have no effect on class scores, where each row has an answer and a confidence.
+
+        These are `grades`, `scale`, `outside`, `missing`, and "wrong" for `unanswered`. `rules.only`, which selects
+        rows, is allowed.
+        """
         remedy = "name your own with -c correct=NAME -c confidence=NAME"
         if self.rules.grades:
             reason = f"right and wrong come from the labels and the {self.scores_role}; {remedy}"
@@ -378,13 +430,26 @@ def read_log(
     ----------
     path : str or Path
         A file, or the folder of a HELM run.
-    columns, labels, format, limits, rules
-        As `read_predictions` takes them; `labels` may also hold right answers by question.
+    columns : mapping of role to column name, optional
+        For columns whose names do not say their role: `{"correct": "grade", "confidence": "stated"}`.
+    labels : str or Path, optional
+        A second file that holds the right answers: one for each row, or by question where both files name questions.
+    format : str, optional
+        One of `FORMATS`, where neither the file's name nor its first bytes say it.
+    limits : Limits, optional
+        What each file may cost; 4 GB of memory by default.
+    rules : Rules, optional
+        Which rows to read, and how refusals, missing and stated confidences count.
 
     Returns
     -------
     Log
         With or without confidences; `read_predictions` needs one.
+
+    Raises
+    ------
+    DataError
+        One line that names the file, what is wrong and what to do.
 
     Examples
     --------
@@ -403,7 +468,13 @@ def read_log(
     user_columns = columns or {}
     stated = {role_of(role) for role in user_columns}
     source = add_negated_columns(source, user_columns)
-    return make_log(source, source.roles(user_columns), rules or Rules(), right_answers, stated)
+    return make_log(
+        source,
+        source.roles(user_columns),
+        rules or Rules(),
+        right_answers=right_answers,
+        stated=stated,
+    )
 
 
 def _explain_no_confidence(log: Log) -> str:
@@ -425,10 +496,39 @@ def read_unlabelled(
     tolerance: float | None = None,
     rules: Rules | None = None,
 ) -> tuple[Predictions, dict[str, np.ndarray]]:
-    """Read a file whose truth is not known yet, for a rule to decide on each row.
+    """Read a file whose truth is not known yet, so that a decision rule can accept or reject each row.
 
-    Arguments are those of `read_predictions`. Returns class scores or a confidence with groups and refusals, and all
-    columns but the class scores by name, to be written next to the decisions.
+    Parameters
+    ----------
+    path : str or Path
+        The file; "-" is standard input.
+    columns : mapping
+        Role -> column name or pattern, as the user states it.
+    kind : {"logits", "probs", "confidence"} or None
+        The role of an array without a name.
+    format : str or None
+        One of `FORMATS`; None to find it by the file's name or first bytes.
+    limits : Limits
+        What the file may cost.
+    classes : tuple of str
+        Class names as the user states them.
+    tolerance : float, optional
+        How far a row of probabilities may be from summing to one.
+    rules : Rules, optional
+        How refusals, missing and stated confidences count; the same as when the decision rule was made.
+
+    Returns
+    -------
+    predictions : Predictions
+        Logits, probabilities or a confidence (the first of these that the file has), with abstentions, groups, class
+        names and ids where it has them; no labels or losses.
+    other_columns : dict of arrays
+        All columns of the file but logits and probabilities, by name, to be written next to the decisions.
+
+    Raises
+    ------
+    DataError
+        The file has none of the three, values are invalid, or an option has no effect here.
     """
     source = open_source(path, format=format, limits=limits)
     check_kind(source, kind)
@@ -448,7 +548,7 @@ def read_unlabelled(
         classes=classes,
         rules=rules,
     )
-    options.check("answers", frozenset())
+    options.check_obeyed("answers", used_roles=frozenset())
     if rules.only:
         raise file_error(path, "--only has no effect here: a rule decides every row. Leave it out.")
     if not scores_role and is_log(source, roles, rules):  # counted as they were when the rule was made
@@ -471,28 +571,39 @@ def read_unlabelled(
         for name, column in source.columns.items()
         if name not in score_names
     }
-    n = len(fields[output_role])
-    return Predictions(model_name(path), str(path), source.format, n, **fields), other_columns
+    predictions = Predictions(
+        name=model_name(path), path=str(path), format=source.format, n=len(fields[output_role]), **fields
+    )
+    return predictions, other_columns
 
 
 def _load_outputs(
     source: Source, roles: Mapping[str, RoleColumns], output_role: str, tolerance: float | None
 ) -> dict[str, Any]:
-    """Load class scores (`output_role` "logits" or "probs") or a confidence, and where the model abstained."""
+    """Load the model's outputs, and where it abstained, as keyword arguments of `Predictions`.
+
+    `output_role` is "logits", "probs" or "confidence" and a key of `roles`, which maps each role to its columns. A
+    single column of class scores is that of class 1 of a binary model and becomes two columns, with a warning. Rounded
+    probabilities are divided by their sums; `tolerance` says how far a sum may be from one, None what rounding
+    explains. "abstained" is None where the file does not say it. DataError where values are invalid.
+    """
     loaded_roles = {role: roles[role] for role in (output_role, "abstained") if role in roles}
     values = {role: source.load(role, role_columns) for role, role_columns in loaded_roles.items()}
     loaded_columns = LoadedColumns(source=source, roles=loaded_roles, values=values, tolerance=tolerance)
     if output_role == "confidence":
-        outputs = loaded_columns.numbers(output_role)
+        outputs = loaded_columns.require_numbers(output_role)
     else:
         outputs = loaded_columns.load_class_scores(output_role)
     if output_role == "probs" and outputs.ndim == 2:
         outputs = loaded_columns.normalise_rounded(outputs)
-    return {output_role: outputs, "abstained": loaded_columns.abstentions()}
+    return {output_role: outputs, "abstained": loaded_columns.find_abstentions()}
 
 
 def _load_labels(path: str | Path, limits: Limits) -> Values:
-    """Load the labels of a second file: its column of labels, or its only column."""
+    """Load the labels of a second file: its column of labels, its array without a name, or its only column.
+
+    UncertainError where it has several columns and none is named as labels.
+    """
     source = open_source(path, limits=limits)
     label_columns = source.roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))
     if len(label_columns.names) > 1:

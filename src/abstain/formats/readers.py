@@ -128,7 +128,7 @@ _READER_OF_FORMAT = {reader.name: reader for reader in READERS}
 
 
 def open_source(path: str | Path, *, format: str | None = None, limits: Limits | None = None) -> Source:  # noqa: A002
-    """Open a file and say what columns it has; nothing large is read yet (text files excepted).
+    """Open a file and say what columns it has; values are read when a column is loaded (text files are read at once).
 
     Parameters
     ----------
@@ -143,6 +143,12 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     -------
     Source
         Its columns by name, to be loaded one by one.
+
+    Raises
+    ------
+    DataError
+        The path is no regular file, the file is empty or damaged, its format is not known or not read, it has no
+        columns, or it needs more than `limits` allow.
 
     Examples
     --------
@@ -180,7 +186,10 @@ def _check_is_file(path: Path) -> None:
 
 
 def save_standard_input(limits: Limits) -> Path:
-    """Copy standard input to a temporary file, which is removed when the program ends."""
+    """Copy standard input to a temporary file, and return its path; it is removed when the program ends.
+
+    DataError where it is larger than `limits.memory`.
+    """
     folder = tempfile.mkdtemp(prefix="abstain-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "stdin"
@@ -205,7 +214,10 @@ def find_format(path: Path) -> str:
 
 
 def _format_by_content(path: Path) -> str:
-    """Return the format of the first reader that recognises the content."""
+    """Return the format of the first of `READERS` that recognises the first bytes of a file; DataError where none does.
+
+    Readers are asked in their order, the more special ones first.
+    """
     with reporting_damage(path, "a file"), path.open("rb") as stream:
         start = stream.read(_START_SIZE)
         for reader in READERS:
@@ -219,7 +231,11 @@ def _format_by_content(path: Path) -> str:
 
 
 def read_column_names(path: str | Path, *, format: str | None = None) -> Source:  # noqa: A002
-    """Return the columns of a large table by name only: their values cannot be loaded, and no limit applies."""
+    """Return the columns of a large parquet, arrow or csv file by name only, whatever its size.
+
+    `format` is "parquet", "arrow" or "csv"; None to find it by the file's name or first bytes. Loading one of the
+    columns raises DataError. So does a damaged file here.
+    """
     path = Path(path)
     format_name = format or find_format(path)
     with reporting_damage(path, format_name):

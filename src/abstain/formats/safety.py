@@ -70,7 +70,7 @@ class Limits:
     columns: int = 100_000
 
     def allowed(self, path: str | Path) -> int:
-        """Return the number of bytes that the values of this file may need."""
+        """Return the number of bytes that the values of this file may need, by `memory` and by its size on disk."""
         try:
             size_on_disk = os.path.getsize(path)
         except OSError:  # not a file on disk, such as standard input
@@ -120,9 +120,10 @@ def one_line(error: BaseException) -> str:
 
 @contextmanager
 def reporting_damage(path: Path, format_name: str) -> Iterator[None]:
-    """Turn any exception of a parser into a `DataError` that names the file and the format.
+    """Turn any exception inside the `with` block into a `DataError` that names the file and the format.
 
-    A damaged file may break a parser in any way; none of them may reach the user as a traceback.
+    A damaged file may break a parser in any way; none of them may reach the user as a traceback. Errors of this library
+    (`AbstainError`) pass unchanged. `format_name` stands after "cannot be read as": "json", "an Excel workbook".
     """
     try:
         yield
@@ -194,9 +195,10 @@ def text_encoding(start: bytes) -> str:
 
 
 def open_limited(path: Path, limits: Limits) -> IO[bytes]:
-    """Open a file for reading bytes, decompressed where its name ends in .gz, .xz or .bz2.
+    """Open a file as a buffered stream of bytes, decompressed where its name ends in .gz, .xz or .bz2.
 
-    Reading more bytes than `limits` allow for this file raises DataError. So does a file that is compressed twice.
+    Reading more bytes from the stream than `limits` allow for this file raises DataError. Opening a file that is
+    compressed twice raises it too.
     """
     ending = path.suffix.lower()
     module = importlib.import_module(_DECOMPRESSORS.get(ending, "io"))
@@ -223,10 +225,11 @@ def unpacked_archive_size(path: Path) -> int:
 
 
 def check_rows(path: Path, limits: Limits) -> None:
-    """Raise DataError where the cells of a text table would need more memory than is allowed.
+    """Raise DataError where the cells of a csv or tsv file would need more memory than `limits` allow.
 
-    Its lines are counted first, which takes a fraction of the time that parsing them does. Line ends inside quotes are
-    part of a cell and do not count.
+    Reads the file once (decompressed) and counts its lines, which takes a fraction of the time that parsing them does.
+    Line ends inside quotes are part of a cell and do not count. The number of columns is an upper estimate: the most
+    frequent of comma, semicolon and tab in the first line.
     """
     column_count = 0
     row_count = 0
@@ -235,11 +238,11 @@ def check_rows(path: Path, limits: Limits) -> None:
         if not column_count:
             header = piece.partition(b"\n")[0]
             column_count = 1 + max(header.count(delimiter) for delimiter in (b",", b";", b"\t"))
-        for position, part in enumerate(piece.split(b'"')):
-            if position > 0:  # a quote stands before this part
+        for index, text_between_quotes in enumerate(piece.split(b'"')):
+            if index > 0:  # a quote stands before this text; before the first it does not
                 is_quoted = not is_quoted
             if not is_quoted:
-                row_count += part.count(b"\n")
+                row_count += text_between_quotes.count(b"\n")
         limits.check(path, column_count * row_count * BYTES_PER_CELL, f"its {row_count:,} rows")
 
 
@@ -247,16 +250,16 @@ def check_parsing(path: Path, limits: Limits) -> None:
     """Raise DataError where parsing a JSON file would need more memory than is allowed; reads it once for that."""
     required = 0
     for piece in read_pieces(path, limits):
-        required += _parsing_cost(piece)
+        required += _estimate_parsing_bytes(piece)
         limits.check(path, required, "parsing it")
 
 
 def decode_json(path: Path, data: bytes, limits: Limits) -> str:
     """Return the text of JSON data; DataError where parsing it would need more memory than is allowed."""
-    limits.check(path, _parsing_cost(data), "parsing it")
+    limits.check(path, _estimate_parsing_bytes(data), "parsing it")
     return data.decode(text_encoding(data))
 
 
-def _parsing_cost(data: bytes) -> int:
+def _estimate_parsing_bytes(data: bytes) -> int:
     """Estimate the bytes that Python's JSON parser needs for these data."""
     return len(data) + sum(cost * data.count(character) for character, cost in _PARSING_COST.items())

@@ -31,9 +31,13 @@ _NULL_PARTITION = (
 
 
 def find_files(function: str, path: Any) -> list[str]:
-    """Return the files of a path, a folder (see `is_data_file`), a glob, or a list of them, sorted by name.
+    """Return the files of a table: of a file, a folder, a glob, or a list of these.
 
-    DataError where there are none, or where one is no regular file; `function` is the caller's name in the message.
+    Files of a folder (and of its subfolders) or a glob are sorted by name; those of a list come in its order. A folder
+    gives only files with the endings of tables, and nothing that is hidden (its name starts with _ or a dot). A single
+    file is returned whatever its ending.
+
+    DataError where there are no files, or where one is no regular file; `function` is the caller's name in the message.
     """
     if not isinstance(path, (str, os.PathLike)):
         return [file for part in path for file in find_files(function, part)]
@@ -59,9 +63,9 @@ def find_files(function: str, path: Any) -> list[str]:
 
 
 def _expand_glob(pattern: str) -> list[str]:
-    """Return the files that match a pattern, and those in matching folders, sorted by name.
+    """Return the files that match a glob pattern (** included), and the tables in matching folders, sorted by name.
 
-    Hidden files and folders are left out, unless the user wrote their names without a wildcard.
+    What starts with _ or a dot is hidden and left out, unless it stands in the pattern before the first wildcard.
     """
     fixed_parts = list(takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
     files: set[str] = set()

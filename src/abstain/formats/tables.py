@@ -45,7 +45,11 @@ def open_table(table: Any) -> Source:
 
 
 def _load_column(table: Any, name: Any) -> Values:
-    """Convert one column of a table; DataError where it mixes numbers and text."""
+    """Return one column of a pandas, polars or pyarrow table as a numpy array, or as `Words` where it holds text.
+
+    `name` is the column's name as the table has it (not always a str). DataError where the column mixes numbers and
+    text, or holds neither. MissingDependencyError without pyarrow.
+    """
     pyarrow = import_optional("pyarrow", "evaluate", "files")
     column = table[name]
     if hasattr(column, "to_arrow"):  # a polars series

@@ -97,10 +97,11 @@ def _parse_class_names(stated_classes: Any) -> tuple[str, ...]:
 def _make_tensor_column(
     path: Path, name: str, entry: Any, data_start: int, data_size: int, limits: Limits
 ) -> Column:
-    """Make a column of one tensor of a safetensors file.
+    """Make a column of one tensor of a safetensors file; its values are read from the file when it is loaded.
 
-    `entry` is its part of the header: dtype, shape and data_offsets, which count from `data_start` in the file.
-    DataError where the tensor does not lie within the `data_size` bytes of data.
+    `entry` is its part of the header: {"dtype": "F32", "shape": [...], "data_offsets": [start, stop]}, with offsets
+    counted from `data_start` in the file. DataError where the type is not read, or where the tensor does not lie within
+    the `data_size` bytes of data or needs more memory than `limits` allow.
     """
     type_name = entry["dtype"]
     shape = tuple(int(size) for size in entry["shape"])
@@ -115,7 +116,9 @@ def _make_tensor_column(
         raise file_error(
             path, f"tensor `{display_name(name)}` does not lie inside the file; is it truncated?"
         )
-    limits.check(path, 2 * byte_count, f"tensor `{display_name(name)}`")
+    limits.check(
+        path, 2 * byte_count, f"tensor `{display_name(name)}`"
+    )  # the bytes read, and a converted copy
     is_bfloat16 = type_name == "BF16"
 
     def load() -> np.ndarray:
@@ -130,9 +133,10 @@ def _make_tensor_column(
 
 
 def open_torch(path: Path, limits: Limits) -> Source:
-    """Open a dict of tensors (or one tensor, called "array") saved by torch, read with weights_only=True.
+    """Open a dict of tensors (or one tensor, called "array") saved by torch, without running code from the file.
 
-    Entries that are no dense tensors are left out; a list under "classes" holds the class names.
+    Entries that are no dense tensors are left out; a list under "classes" holds the class names. DataError where the
+    file is damaged, holds other objects, or needs more memory than `limits` allow.
     """
     torch = import_optional("torch", f"Reading {display_name(path.name)}", "torch")
     with reporting_damage(path, "a torch file of tensors"):
@@ -156,10 +160,10 @@ def open_torch(path: Path, limits: Limits) -> Source:
 
 
 def _check_pickles(path: Path, limits: Limits) -> None:
-    """Raise DataError where the instructions for rebuilding the tensors of a torch file are endless.
+    """Raise DataError where a torch file decompresses to too much, or has too many pickle instructions.
 
-    A file of torch 1.6 or later is a zip archive with the instructions in a member of its own; an older one begins with
-    five pickles.
+    The instructions rebuild the tensors; they are counted here and not run. A file of torch 1.6 or later is a zip
+    archive with the instructions in members that end in .pkl; an older one begins with five pickles.
     """
     if zipfile.is_zipfile(path):
         limits.check(path, unpacked_archive_size(path))
@@ -184,7 +188,11 @@ def _check_instructions(path: Path, instructions: Iterable[Any]) -> None:
 
 
 def _load_torch(path: Path, torch: Any) -> Any:
-    """Load a torch file without running code; DataError where it holds more than tensors."""
+    """Load a torch file without running code, and return the tensor or the dict that it holds.
+
+    `torch` is the imported module. DataError where torch refuses the file because it holds more than tensors; any other
+    exception of torch.load is passed on.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of odd pickle protocols and fails right after

@@ -48,7 +48,10 @@ _EXCEL_DELIMITER = re.compile(r'"?sep=(.)"?\s*')  # a first line that tells Exce
 
 
 def open_delimited(path: Path, limits: Limits) -> Source:
-    """Read a whole csv or tsv file; columns of numbers are float64, or int64 where every cell is a whole number."""
+    """Read a whole csv or tsv file; columns of numbers are float64, or int64 where every cell is a whole number.
+
+    The file may be compressed. DataError where it is not such a table, or needs more memory than `limits` allow.
+    """
     with reporting_damage(path, "a table of text"), open_limited(path, limits) as stream:
         check_rows(path, limits)
         table = split_cells(path, stream)
@@ -57,7 +60,11 @@ def open_delimited(path: Path, limits: Limits) -> Source:
 
 
 def open_excel(path: Path, limits: Limits) -> Source:
-    """Read the first sheet of a workbook; a formula counts as the value that Excel saved for it."""
+    """Read the first sheet of a workbook; a formula counts as the value that Excel saved for it.
+
+    DataError where the workbook is damaged, where the sheet is not a table, or where it needs more memory than `limits`
+    allow. MissingDependencyError without openpyxl.
+    """
     openpyxl = import_optional("openpyxl", f"Reading {display_name(path.name)}", "files")
     with reporting_damage(path, "an Excel workbook"):
         limits.check(path, _SHEET_COST * unpacked_archive_size(path), "reading it")
@@ -78,10 +85,10 @@ def _cells_as_text(row: Sequence[Any]) -> list[str]:
 
 
 def _limit_cells(path: Path, rows: Iterable[Sequence[Any]], limits: Limits) -> Iterator[Sequence[Any]]:
-    """Yield the rows of a sheet; DataError when they hold more cells than is allowed.
+    """Yield the rows of a sheet unchanged; DataError when they hold more cells than `limits` allow for the file.
 
     A cell far below or to the right of the others makes openpyxl produce all cells between them, which the file does
-    not hold.
+    not hold. A short row counts for `_MIN_SHEET_ROW` cells, since producing it takes time, too.
     """
     cell_count = 0
     allowed_bytes = limits.allowed(path)
@@ -100,13 +107,18 @@ class SplitTable(NamedTuple):
 
 
 def split_cells(path: Path, stream: IO[bytes]) -> SplitTable:
-    """Split a text table into rows of cells; its delimiter is read from the header, or from Excel's line `sep=;`."""
+    """Split a text table into rows of cells, the column names first.
+
+    `stream` is a buffered stream of bytes at the start of the table. The delimiter is read from the header, or from a
+    line `sep=;` before it, which Excel writes. Rows are read as they are iterated, which raises DataError for lines
+    that are too long or hold NUL bytes, and csv.Error for invalid quoting. An empty file has one row without cells.
+    """
     encoding = text_encoding(stream.peek(2))  # type: ignore[attr-defined]
     lines = _read_lines(path, io.TextIOWrapper(stream, encoding=encoding, newline=""))
     header = next(lines, "")
-    stated_delimiter = _EXCEL_DELIMITER.fullmatch(header)
-    if stated_delimiter:
-        delimiter = stated_delimiter[1]
+    excel_line = _EXCEL_DELIMITER.fullmatch(header)
+    if excel_line:
+        delimiter = excel_line[1]
         header = next(lines, "")
     else:
         unquoted_header = re.sub(r'"[^"]*"', "", header)
@@ -127,8 +139,9 @@ def _make_columns(
 ) -> dict[str, Column]:
     """Make columns of rows of cells, the column names first.
 
-    Rows are converted in chunks, and the memory that they need is checked with each. DataError where there are no names
-    or no rows.
+    Rows are converted in chunks, and the memory that all of them need is checked before each. With `has_decimal_comma`,
+    0,5 is a number. DataError where there are no names or no rows, where names repeat or are all numbers, where a row
+    has another number of cells than the header, or where memory or columns exceed `limits`.
     """
     names = [name.strip() for name in next(rows, [])]
     while names and not names[-1]:
@@ -159,10 +172,10 @@ def _count_text_bytes(values: Values) -> int:
 
 
 def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
-    """Yield lists of rows of `width` cells, each list of about `_CHUNK_SIZE` bytes.
+    """Yield lists of rows, each row of `width` cells and each list of about `_CHUNK_SIZE` bytes in memory.
 
-    Blank rows may end a table and empty cells may end a row; both are dropped. DataError where a blank row stands
-    between others, or where a row is too short or too long.
+    `rows` begin after the header. Blank rows may end a table and empty cells may end a row; both are dropped. DataError
+    where a blank row stands between others, or where a row is too short or too long.
     """
     chunk: list[list[str]] = []
     chunk_size = 0
@@ -222,10 +235,12 @@ class CellValues(NamedTuple):
 
 
 def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
-    """Convert cells to numbers if every cell is one or empty, and to words otherwise.
+    """Convert the cells of one column to numbers if every cell is one or empty, and to words otherwise.
 
-    An empty cell of a column of numbers is NaN, which is an error only where the column is used. With
-    `has_decimal_comma`, 0,5 is a number, unless every cell with a comma could mean thousands as well (1,234).
+    int64 where every cell is a whole number, float64 otherwise. An empty cell of a column of numbers is NaN, which is
+    an error only where the column is used. With `has_decimal_comma`, 0,5 is a number, unless every cell with a comma
+    could mean thousands as well (1,234). The cells are kept as texts too where they are whole numbers that the numbers
+    do not keep: with padding (0012, +1), or with empty cells among them.
     """
     stripped = list(map(str.strip, cells))
     if "_" in "".join(stripped):  # Python reads 1_0 as ten, people do not
@@ -248,7 +263,10 @@ def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
 
 
 def _join_chunks(chunks: list[CellValues]) -> Column:
-    """Make one column of its chunks: words where any chunk has words."""
+    """Make one column of its chunks, in their order: words where any chunk has words, numbers otherwise.
+
+    A column of numbers keeps its cells as texts where some chunk does and all chunks are whole numbers.
+    """
     values = [chunk.values for chunk in chunks]
     if any(isinstance(part, Words) for part in values):
         return Column.of(_join_texts(values))
@@ -260,7 +278,10 @@ def _join_chunks(chunks: list[CellValues]) -> Column:
 
 
 def _join_texts(parts: list[Values]) -> Words:
-    """Join the texts of chunks, some of which were converted to numbers."""
+    """Join the texts of chunks in their order; chunks that were converted to numbers become texts again.
+
+    Each chunk of words numbers its distinct texts by itself; the result has one numbering for all.
+    """
     code_of_text: dict[str, int] = {}
     codes = []
     for part in parts:

@@ -12,10 +12,10 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     as_number,
-    choose_scorer,
+    choose_correct_column,
     find_scorers,
     get_nested,
-    token_signals,
+    summarise_token_logprobs,
 )
 from abstain.formats.roles import truth_role_of
 from abstain.formats.safety import file_error
@@ -29,7 +29,10 @@ def is_uqlm_log(content: Any) -> bool:
 
 
 def _find_parts(content: Any) -> dict[str, Any]:
-    """Return the results of a file by name ("" for a single one); empty where it is none of UQLM."""
+    """Return the results of a file by name ("" for a single one); empty where it is none of UQLM.
+
+    Each result must be {"data": {"prompts": [...], "responses": [...], ...}, ...}.
+    """
     parts = {"": content} if isinstance(get_nested(content, "data"), dict) else content
     if not isinstance(parts, dict) or not parts:
         return {}
@@ -55,7 +58,7 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     signals = [name for name in number_names if name not in truth_names and not _is_entropy(name)]
     facts = LogFacts(
         tool="UQLM",
-        roles=choose_scorer(scorers) | {"question": "question", "prediction": "answer"},
+        roles={**choose_correct_column(scorers), "question": "question", "prediction": "answer"},
         scorers=scorers,
         signals=tuple(signals),
         variant="part" if "part" in rows[0] else "",
@@ -64,7 +67,12 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
 
 def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
-    """Yield a row for each prompt of one result; DataError where its lists have different lengths."""
+    """Yield a row for each prompt of one result; DataError where its lists have different lengths.
+
+    `part["data"]` holds lists with one entry per prompt: "prompts", "responses", and lists of numbers, each of which
+    becomes a column. `part_name` is the result's name, or "" for the only one of a file. Log-probabilities of tokens
+    add their sum and mean as columns.
+    """
     lists: dict[str, Any] = {
         name: values for name, values in part["data"].items() if isinstance(values, list)
     }
@@ -79,7 +87,7 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
             number = as_number(get_nested(values, index))
             if number is not None:
                 row[name] = number
-        row |= token_signals(get_nested(token_logprobs, index))
+        row |= summarise_token_logprobs(get_nested(token_logprobs, index))
         yield row
 
 

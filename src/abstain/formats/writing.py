@@ -31,7 +31,13 @@ def write_predictions(predictions: Predictions, path: str | Path) -> None:
     predictions : Predictions
         What `read_predictions` gave.
     path : str or Path
-        The file; it ends in one of `WRITABLE`.
+        The file; it ends in one of `WRITABLE`, and is replaced where it exists.
+
+    Raises
+    ------
+    AbstainError
+        The ending is not known, the path is the file that the predictions were read from, or the format cannot hold
+        them (text in safetensors).
 
     Examples
     --------
@@ -90,7 +96,7 @@ def _write_columns(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndar
     if ending in (".parquet", ".arrow", ".feather"):
         _write_arrow(stream, ending, columns)
     elif ending == ".json":
-        stream.write(json.dumps(_cells(columns)).encode())
+        stream.write(json.dumps(_columns_as_lists(columns)).encode())
     else:
         stream.write(_format_text(ending, columns).encode())
 
@@ -100,7 +106,7 @@ def table_text(columns: Mapping[str, np.ndarray]) -> str:
     return _format_text(".csv", columns)
 
 
-def _cells(columns: Mapping[str, np.ndarray]) -> dict[str, list[Any]]:
+def _columns_as_lists(columns: Mapping[str, np.ndarray]) -> dict[str, list[Any]]:
     """Return columns as lists; NaN becomes None, since JSON has no NaN and a table shows an empty cell."""
     return {
         name: [None if value != value else value for value in values.tolist()]  # NaN is not equal to itself
@@ -109,7 +115,11 @@ def _cells(columns: Mapping[str, np.ndarray]) -> dict[str, list[Any]]:
 
 
 def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
-    """Return what predictions hold, by the standard names that `read_predictions` knows."""
+    """Return what predictions hold as arrays, by the standard column names that `read_predictions` knows.
+
+    Losses of right and wrong answers become the column "correct" (1 right, 0 wrong). What the predictions do not have
+    is left out. "classes", the class names, is the only array without one entry per sample.
+    """
     labels: np.ndarray | None = predictions.labels
     if labels is None and predictions.label_words is not None:
         labels = predictions.label_words.texts()
@@ -145,9 +155,10 @@ def _find_ids(predictions: Predictions) -> np.ndarray | None:
 
 
 def _find_predictions(predictions: Predictions) -> np.ndarray | None:
-    """Return the model's answers, where the loss is just whether an answer equals its label.
+    """Return the column of the model's answers, if each is wrong exactly where it differs from its label.
 
-    Where a judge decided otherwise, the column `correct` says more, and answers next to labels would contradict it.
+    None where there are no answers, labels or losses, or where a judge decided otherwise in some row: the written
+    answers and labels would contradict the column `correct`. Rows that abstained do not count.
     """
     has_labels = predictions.labels is not None or predictions.label_words is not None
     if predictions.prediction is None or not has_labels or predictions.loss is None:
@@ -160,7 +171,11 @@ def _find_predictions(predictions: Predictions) -> np.ndarray | None:
 
 
 def _columns_per_class(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return vectors only: one per class, named after it, for matrices; labels as class names where there are any."""
+    """Return the arrays as columns of a table, and remove "classes" from `arrays`.
+
+    A matrix of logits or probs becomes a column per class: `logit_cat`, or `prob_0` where classes have no names. Labels
+    are written under "label", by class name where classes have names, unless there is a column "correct".
+    """
     classes = arrays.pop("classes", np.array([], dtype=str)).astype(str)
     columns: dict[str, np.ndarray] = {}
     for name, values in arrays.items():
@@ -178,14 +193,17 @@ def _columns_per_class(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _format_text(ending: str, columns: Mapping[str, np.ndarray]) -> str:
     """Return columns as JSON lines (.jsonl), as tab-separated (.tsv) or as comma-separated values."""
-    lists = _cells(columns)
+    lists = _columns_as_lists(columns)
     if ending == ".jsonl":
         return "".join(f"{json.dumps(dict(zip(lists, row)))}\n" for row in zip(*lists.values()))
     return csv_text(lists, delimiter="\t" if ending == ".tsv" else ",")
 
 
 def _write_arrow(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarray]) -> None:
-    """Write columns as parquet or as an Arrow file."""
+    """Write columns of one length as parquet (`ending` ".parquet"), or as an Arrow IPC file for any other ending.
+
+    MissingDependencyError without pyarrow.
+    """
     pyarrow = import_optional("pyarrow", f"Writing a {ending} file", "files")
     arrow_columns = {}
     for name, values in columns.items():
@@ -209,9 +227,11 @@ def _write_npz(stream: IO[bytes], arrays: dict[str, np.ndarray]) -> None:
 
 
 def _write_safetensors(stream: IO[bytes], arrays: dict[str, np.ndarray], classes: tuple[str, ...]) -> None:
-    """Write arrays as safetensors: the length of the header, the header as JSON, the numbers.
+    """Write arrays as safetensors: the length of the header (8 bytes), the header as JSON, then the numbers.
 
-    Class names go to the metadata; ids and predictions that are text are left out. DataError for other text.
+    The header gives the type, the shape and the position of each array, and is padded with blanks so that numbers begin
+    at a multiple of 8 bytes. Class names go to its metadata; ids and predictions that are text are left out. DataError
+    for other text.
     """
     header: dict[str, Any] = {}
     if classes:
