@@ -129,7 +129,7 @@ def open_parquet(path: Path, limits: Limits) -> Source:
     bytes_of_column: dict[str, int] = {}  # of those that were loaded
 
     def load(name: str) -> Values:
-        """Read one column, after its size was checked."""
+        """Read one column by name, after its type and size were checked; `bytes_of_column` is updated."""
         is_text = columns[name].kind == "text"
         _check_column_type(path, name, schema.field(name).type)
         dictionary_columns = [name] if is_text else None
@@ -406,7 +406,11 @@ def _convert_texts(values: Any) -> Words:
 
 
 def _convert_lists(path: Path, name: str, values: Any, limits: Limits) -> np.ndarray:
-    """Return a chunked array of lists as a matrix; DataError unless all lists are numbers of one length."""
+    """Return an Arrow chunked array of lists of numbers as a matrix, one list per row.
+
+    `path` and `name`, that of the column, are for messages. DataError where a list is null, lengths differ, there are
+    no rows, or the matrix needs more memory than `limits` allow.
+    """
     import pyarrow.compute as pc
 
     parts = [np.asarray(chunk.flatten().to_numpy(zero_copy_only=False)) for chunk in values.chunks]

@@ -344,11 +344,11 @@ class Source:
 
     def preview(self, rows: int = 3) -> dict[str, list[str]]:
         """Return name, kind and first values of the first columns, for a table on the screen."""
-        first_columns = list(self.columns.items())[:_PREVIEWED_COLUMNS]
+        first_columns = dict(list(self.columns.items())[:_PREVIEWED_COLUMNS])
         return {
-            "column": [display_name(name) for name, _ in first_columns],
-            "holds": [str(column) for _, column in first_columns],
-            "first values": [_show_first_values(column.load(), rows) for _, column in first_columns],
+            "column": [display_name(name) for name in first_columns],
+            "holds": [str(column) for column in first_columns.values()],
+            "first values": [_show_first_values(column.load(), rows) for column in first_columns.values()],
         }
 
 

@@ -86,6 +86,7 @@ def engine_columns(
     table_format(first_file)  # raises DataError for formats that engines do not read
     source = read_column_names(first_file, format=format)
     stated_roles = {role_of(role) for role in stated}
+    # Of correct, error and loss, only the one that the user named stays, if any.
     roles = keep_stated_verdict(source, source.roles(stated, kind), stated_roles)
     for role in _ROLES_ENGINES_LACK:
         if role in roles:
@@ -156,7 +157,7 @@ def evaluate_with_engine(
     if "logits" in columns:
         return table
     entries = tuple(replace(entry, score="confidence", loss="loss") for entry in table.entries)
-    curves = tuple(("confidence", "loss", curve) for _, _, curve in table.curves)
+    curves = tuple(("confidence", "loss", curve) for _score, _loss, curve in table.curves)
     return replace(table, entries=entries, curves=curves)
 
 

@@ -33,9 +33,10 @@ _OTHER_OFFICE_ENDINGS = (".xls", ".xlsb", ".ods", ".numbers")
 
 
 def format_by_name(path: Path) -> str | None:
-    """Return the format that a file's ending says, the ending of a compressed file ignored; None for other endings.
+    """Return the format that a file's ending says, one of `FORMATS`; None for an ending that says none.
 
-    DataError for formats that are refused by name: pickles, other spreadsheets, files compressed twice.
+    Of a compressed file (.gz, .xz, .bz2), the ending before that counts. DataError for formats that are refused by
+    name: pickles, other spreadsheets, files compressed twice.
     """
     endings = [ending.lower() for ending in path.suffixes]
     if endings and endings[-1] in COMPRESSED_ENDINGS:

@@ -257,7 +257,11 @@ def _add_agreement(rows: list[Row]) -> None:
 
 
 def _make_notes(header: Any, scored_count: int, failed_count: int, unscored_count: int) -> tuple[str, ...]:
-    """Return what a user must know before trusting a number: a run that did not finish, samples that are missing."""
+    """Return sentences on what a user must know before trusting a number; none where all is well.
+
+    They say that the run did not finish, that the file holds another number of samples than its header states, and
+    how many samples failed or have no score. The counts are of samples in the file; each sample is in one of them.
+    """
     notes = []
     status = get_nested(header, "status")
     if status != "success":

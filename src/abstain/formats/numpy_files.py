@@ -75,7 +75,7 @@ def _read_header(path: Path, array_name: str, stream: IO[bytes]) -> ArrayHeader:
     if any(size < 0 for size in shape):
         raise file_error(path, f"{array_name} has a negative length.")
     header_length = len(magic) + len(length_bytes) + length
-    return ArrayHeader(shape, is_fortran_order, dtype, header_length)
+    return ArrayHeader(shape=shape, is_fortran_order=is_fortran_order, dtype=dtype, length=header_length)
 
 
 def _read_values(path: Path, array_name: str, stream: IO[bytes], header: ArrayHeader) -> np.ndarray:

@@ -15,7 +15,7 @@ from abstain.formats.logs import Log
 from abstain.formats.safety import count_noun, display_name, file_error, naming_file
 
 _LISTED_MODELS = 6  # models that are named in one note
-# Rule for unanswered questions -> what it means, and the other rule.
+# Rule for unanswered questions -> (what it means, the other rule).
 _UNANSWERED_RULES = {
     "wrong": ("count as wrong and are ranked last", "abstained"),
     "abstained": ("count as abstentions, and areas are over the coverage that is left", "wrong"),
@@ -99,7 +99,11 @@ class Predictions(Printable):
         return "confidence" if self.probs is None else "probs"
 
     def arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of `abstain.evaluate`; those that the file does not have are left out."""
+        """Return the keyword arguments of `abstain.evaluate`; those that the file does not have are left out.
+
+        "loss" is {its name: array} and "confidence" is {name: array} with every confidence of the file. Labels are
+        passed only with class scores.
+        """
         arguments: dict[str, Any] = {
             "logits": self.logits,
             "probs": self.probs,
@@ -188,7 +192,10 @@ class Predictions(Printable):
         return self.rows(np.flatnonzero(~self.abstained))
 
     def rows(self, row_numbers: np.ndarray) -> Predictions:
-        """Return only these samples, in this order."""
+        """Return only the samples of these row numbers (integers from 0), in this order.
+
+        Selects the rows of every field that is an array or `Words`, so such a field must have one entry per sample.
+        """
         columns: dict[str, Any] = {
             name: values[row_numbers]
             for name, values in vars(self).items()

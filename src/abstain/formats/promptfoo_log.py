@@ -50,7 +50,7 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read an export of promptfoo: one row per result, grouped by provider where there are several.
 
     Results whose model could not be called are left out, which a note says. DataError where a result does not say
-    whether it succeeded.
+    whether it succeeded. `load_json` is not used, since an export is one file.
     """
     rows: list[Row] = []
     failed_count = 0

@@ -195,9 +195,10 @@ def make_predictions(
     limits = limits or Limits()
     rules = rules or Rules()
     user_columns = columns or {}
-    stated = {role_of(role) for role in user_columns}
+    stated = {role_of(role) for role in user_columns}  # roles whose columns the user named
     check_kind(source, kind)
     source = add_negated_columns(source, user_columns)
+    # Of correct, error and loss, only the one that the user named stays, if any.
     roles = keep_stated_verdict(source, source.roles(user_columns, kind), stated)
     scores_role = find_class_scores_role(roles, stated, has_labels=labels is not None or "labels" in roles)
     if scores_role == "logits":
@@ -218,7 +219,7 @@ def make_predictions(
             raise UncertainError(_explain_no_confidence(log), source)
         if purpose != "one file":
             check_ranked(log)
-        return Predictions(name, path, source.format, used=log.used, log=log, **log.fields())
+        return Predictions(name=name, path=path, format=source.format, used=log.used, log=log, **log.fields())
     if scores_role:
         # Task and epoch make ids distinct, and serve nothing else.
         used_roles = _CLASS_SCORE_ROLES if "ids" in roles else _CLASS_SCORE_ROLES - {"task", "epoch"}
@@ -233,7 +234,7 @@ def make_predictions(
     fields = _load_fields(options, roles, second_file_labels)
     if labels is not None:
         fields["used"]["labels"] = display_name(Path(labels).name)
-    return Predictions(name, path, source.format, **fields)
+    return Predictions(name=name, path=path, format=source.format, **fields)
 
 
 def _load_fields(

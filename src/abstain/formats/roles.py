@@ -110,7 +110,10 @@ def columns_by_role(user_columns: Mapping[str, str]) -> dict[str, str]:
 
 
 def order_by_stated_classes(columns: RoleColumns, classes: tuple[str, ...]) -> RoleColumns:
-    """Put columns in the order of the class names that the user stated, where the columns carry the same names."""
+    """Return columns, one per class, in the order of the class names that the user stated.
+
+    They are returned unchanged where `classes` is empty or is not the same set of names as the columns' suffixes.
+    """
     if not classes or sorted(classes) != sorted(columns.suffixes):
         return columns
     column_of_class = dict(zip(columns.suffixes, columns.names))
@@ -120,9 +123,10 @@ def order_by_stated_classes(columns: RoleColumns, classes: tuple[str, ...]) -> R
 def order_class_columns(names: list[str], suffixes: list[str]) -> RoleColumns:
     """Put columns of one role, one per class, in the order of the classes.
 
-    `suffixes` holds the ending of each name. Where some endings are exactly the numbers 0 ... K-1, these columns are
-    taken in that order and the others are left out (`logit_scale` next to `logit_0`, `logit_1`). Otherwise all columns
-    are taken in the order of the file, and their endings are the class names.
+    `names` are in the order of the file, and `suffixes` holds the ending of each. Where those endings that are numbers
+    are exactly 0 ... K-1 (K at least 2), these columns are taken in that order and the others are left out
+    (`logit_scale` next to `logit_0`, `logit_1`). Otherwise all columns are taken in the order of the file, and their
+    endings are the class names. A single column has no class name.
     """
     if len(names) == 1:
         return RoleColumns(names=(names[0],))

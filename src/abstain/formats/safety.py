@@ -78,10 +78,11 @@ class Limits:
         return min(self.memory, max(self.memory // _UNCHECKED_SHARE, MAX_EXPANSION * size_on_disk))
 
     def check(self, path: str | Path, required: int, what: str = "its values") -> None:
-        """Raise DataError where `required` bytes are too many, in total or for a file of this size.
+        """Raise DataError where `required` bytes of memory are too many, in total or for a file of this size.
 
-        MemoryLimitError is raised instead where the file is large itself: it may be harmless, so that an engine which
-        reads it piece by piece may be tried. `what` names the part that needs the memory, for the message.
+        MemoryLimitError (a DataError) is raised where the total is exceeded by a file that is large itself: it may be
+        harmless, so that an engine which reads it piece by piece may be tried. `what` names the part that needs the
+        memory, for the message. `path` need not exist ("standard input"); then only the total counts.
         """
         if required > self.memory:
             text = (
@@ -107,7 +108,10 @@ class Limits:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error on one line of bounded length; a long one is shortened in the middle."""
+    """Return the message of an error on one line of at most about 600 characters; "" where it has no message.
+
+    Control characters are escaped. A long message is shortened in the middle, at blanks between words.
+    """
     message = escape_controls(" ".join(str(error).split()))
     if len(message) <= _MAX_MESSAGE_LENGTH:
         return message
@@ -172,7 +176,10 @@ class LimitedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: object) -> int:
-        """Fill a buffer and return the number of bytes; at most one byte is read beyond the limit, to detect it."""
+        """Fill a writable buffer from the stream and return the number of bytes; 0 at the end.
+
+        DataError once more than `limit` bytes were read in total; at most one byte beyond it is read, to detect that.
+        """
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
         data = self._stream.read(min(len(view), self._bytes_left + 1))
         self._bytes_left -= len(data)

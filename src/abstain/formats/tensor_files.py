@@ -73,12 +73,12 @@ def open_safetensors(path: Path, limits: Limits) -> Source:
 
 def _check_overlap(path: Path, header: dict[str, Any]) -> None:
     """Raise DataError where two tensors share bytes; `header` holds name -> {"data_offsets": [start, stop], ...}."""
-    spans: list[tuple[int, int, str]] = []
+    spans: list[tuple[int, int, str]] = []  # start, stop, name
     for name, entry in header.items():
         start, stop = map(int, entry["data_offsets"])
         spans.append((start, stop, name))
     spans.sort()
-    for (_, stop, name), (next_start, _, next_name) in pairwise(spans):
+    for (_start, stop, name), (next_start, _next_stop, next_name) in pairwise(spans):
         if next_start < stop:
             raise file_error(path, f"tensors `{display_name(name)}` and `{display_name(next_name)}` overlap.")
 

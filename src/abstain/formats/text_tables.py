@@ -201,7 +201,10 @@ def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Ite
 
 
 def _read_lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
-    """Yield the lines of a text; DataError for an endless line or NUL bytes (a binary file under a text name)."""
+    """Yield the lines of a text with their line ends.
+
+    DataError for a line of `_MAX_LINE_LENGTH` characters or more, or for NUL bytes (a binary file under a text name).
+    """
     while line := text.readline(_MAX_LINE_LENGTH):
         if "\0" in line:
             raise file_error(
@@ -214,7 +217,10 @@ def _read_lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _check_names(path: Path, names: list[str], limits: Limits) -> None:
-    """Raise DataError where there are too many column names, one occurs twice, or all are numbers."""
+    """Raise DataError where there are too many column names, one occurs twice, or all are numbers.
+
+    `names` must not be empty.
+    """
     limits.check_columns(path, len(names))
     most_frequent_name, count = Counter(names).most_common(1)[0]
     if count > 1:
