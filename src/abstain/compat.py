@@ -41,7 +41,11 @@ __all__ = [
 
 
 def check_vectors(name: str, loss: ArrayLike, confidence: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return the checked losses (float64) and confidences as numpy vectors; raise DtypeError for arrays on a device."""
+    """Return the checked losses (float64) and confidences as numpy vectors of the same length, at least 1.
+
+    `name` is the function in error messages. Raises DtypeError for arrays on a device, ShapeError or InputError for
+    arrays that are not such vectors or not finite.
+    """
     sample = prepare(name, loss, confidence, vector=True)
     if not sample.backend.host:
         raise DtypeError(
@@ -50,9 +54,8 @@ def check_vectors(name: str, loss: ArrayLike, confidence: ArrayLike) -> tuple[np
     return sample.loss.astype(np.float64), sample.confidence
 
 
-Curve = tuple[
-    np.ndarray, np.ndarray
-]  # coverage and risk, from the most confident sample to the least confident
+# coverage and risk, from the most confident sample to the least confident
+Curve = tuple[np.ndarray, np.ndarray]
 
 
 def _curve_by_sample(name: str, loss: Array, confidence: Array) -> Curve:
@@ -196,9 +199,11 @@ def torch_uncertainty_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def torch_uncertainty_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""torch-uncertainty's AUGRC: the same trapezoids over the generalised risk, *row order*.
+    r"""torch-uncertainty's AUGRC: trapezoids of the generalised risk between coverage 1/n and 1, *row order*.
 
     .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 c\,r(c)\,dc
+
+    With one sample there is no trapezoid, which is an error here (NaN in the package).
 
     Parameters
     ----------
@@ -335,9 +340,12 @@ def seapig_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def seapig_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""seapig's generalised-risk area: trapezoids between coverage 1/n and 1, *row order*; else as `seapig_aurc`.
+    r"""seapig's generalised-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n, *row order*.
 
     .. math:: \int_{1/n}^1 c\,r(c)\,dc
+
+    This holds up to 100 samples; with more, the package leaves out points of the curve. It takes an uncertainty: pass
+    its negative here.
 
     Parameters
     ----------
@@ -496,7 +504,8 @@ class CompatTable:
     tied: bool
 
     def __getitem__(self, name: str) -> float | None:
-        return {row.name: row.value for row in self.rows}[name]
+        values = {row.name: row.value for row in self.rows}
+        return values[name]
 
     def __repr__(self) -> str:
         lines = [f"{'value':>9}  {'function':<32}rule"]
@@ -529,8 +538,9 @@ def table(loss: ArrayLike, confidence: ArrayLike, /) -> CompatTable:
     losses, confidences = check_vectors("compat.table", loss, confidence)
     rows = []
     for name, (function, rule, row_order) in _CONVENTIONS.items():
+        # torch-uncertainty needs two samples; all other conventions are defined for one
         is_undefined = len(losses) < 2 and name.startswith("torch_uncertainty")
         value = None if is_undefined else function(losses, confidences)
-        rows.append(CompatRow(name, value, rule, row_order))
+        rows.append(CompatRow(name=name, value=value, rule=rule, row_order=row_order))
     has_ties = len(np.unique(confidences)) < len(confidences)
     return CompatTable(rows=tuple(rows), tied=has_ties)

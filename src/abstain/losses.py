@@ -102,6 +102,11 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     array of bool, shape (...)
         True where the label is missing.
 
+    Raises
+    ------
+    InputError
+        If k is not a whole number from 1 to K - 1.
+
     Examples
     --------
     >>> top_k([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], [1, 2], k=2).tolist()
@@ -166,7 +171,7 @@ def cross_entropy(
     """
     classes, labels = _check_classes_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
-    (values,) = simplex.numbers_of_rows(classes, ["cross_entropy"], temperature, labels)
+    (values,) = simplex.numbers_of_rows(classes, ["cross_entropy"], temperature, labels=labels)
     if clip is not None:
         largest_loss = float(-np.log(check_positive("cross_entropy", "clip", clip)))
         values = classes.backend.xp.where(values > largest_loss, largest_loss, values)
@@ -220,7 +225,7 @@ def brier(
     """
     classes, labels = _check_classes_and_labels("brier", logits, labels, probs)
     temperature = check_positive("brier", "temperature", temperature)
-    (values,) = simplex.numbers_of_rows(classes, ["brier"], temperature, labels)
+    (values,) = simplex.numbers_of_rows(classes, ["brier"], temperature, labels=labels)
     return classes.deliver(values)
 
 
@@ -273,10 +278,10 @@ def absolute_error(prediction: ArrayLike, target: ArrayLike) -> Any:
 def _loss_of_difference(
     name: str, prediction: Array, target: Array, loss: Callable[[Namespace, Array], Array]
 ) -> Any:
-    """Check both arrays and return `loss(array library, prediction - target)`.
+    """Check both arrays and return `loss(array library, prediction - target)`, in the library of the input.
 
-    `name` is the function in error messages. Raises ShapeError unless the shapes are equal, InputError if a value is
-    not finite.
+    The difference is taken in the library's widest float. Empty arrays are allowed. `name` is the function in error
+    messages. Raises ShapeError unless the shapes are equal, InputError if a value is not finite.
     """
     backend = backend_of(prediction, target)
     xp = backend.xp
@@ -327,7 +332,10 @@ class Loss:
         probs: ArrayLike | None = None,
         **options: Any,
     ) -> Any:
-        """Compute one loss for each sample."""
+        """Compute one loss for each sample.
+
+        Losses of regression take predictions and targets instead of logits and labels.
+        """
         if probs is None:
             return self.function(logits, labels, **options)
         return self.function(logits, labels, probs=probs, **options)

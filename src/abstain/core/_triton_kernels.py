@@ -30,7 +30,11 @@ except ImportError:
 
 @jit
 def read_tile(keys, n, TILE: tl.constexpr):
-    """Places of the keys of this program's tile, whether a row ends there, and the error bit (0 past the end)."""
+    """Read the tile of TILE keys that belongs to this program.
+
+    `keys` are n sorted integers, 2 * confidence bits + error bit; a row is a run of equal confidence bits. Returns, for
+    each key: its place, whether a row ends there, and the error bit. Past the end no row ends, and the error bit is 0.
+    """
     place = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     inside = place < n
     key = tl.load(keys + place, mask=inside, other=0)
@@ -50,7 +54,11 @@ def count_ends(keys, n, ends_in_tile, errors_in_tile, TILE: tl.constexpr):
 
 @jit
 def write_ends(keys, n, ends_before_tile, errors_before_tile, row_ends, errors, TILE: tl.constexpr):
-    """Store the place of each row end of one tile, and the number of errors up to and including it."""
+    """Store the place of each row end of one tile in `row_ends`, and the errors up to and including it in `errors`.
+
+    `ends_before_tile` and `errors_before_tile` hold the number of row ends and of errors in all tiles before each one;
+    the first is where this tile begins to write.
+    """
     place, is_end, error = read_tile(keys, n, TILE)
     slot = tl.load(ends_before_tile + tl.program_id(0)) + tl.cumsum(is_end.to(tl.int32), axis=0) - 1
     errors_so_far = tl.load(errors_before_tile + tl.program_id(0)) + tl.cumsum(error, axis=0)
@@ -63,8 +71,12 @@ def write_ends(keys, n, ends_before_tile, errors_before_tile, row_ends, errors, 
 
 @jit
 def find_bin(x, first_bin, bin_count, mask):
-    """`core.confidence_bins.BinMap.index` of each float64; the two tables are those of the map."""
-    x = x + 0.0
+    """Compute the bin number of each float64, exactly as `core.confidence_bins.BinMap.index` does.
+
+    `first_bin` and `bin_count` point to the tables of that map, with 2048 entries (octaves) for each of four regions:
+    0 negative, 1 up to 1/2, 2 up to 1, 3 above 1. `mask` is false for elements past the end of the data.
+    """
+    x = x + 0.0  # turns -0 into +0
     is_low = (x > 0) & (x <= 0.5)
     is_top = (x > 0.5) & (x <= 1)
     region = tl.where(x > 1, 3, tl.where(is_top, 2, tl.where(is_low, 1, 0)))
@@ -100,9 +112,12 @@ def add_to_bins(
     n,
     BLOCK: tl.constexpr,
 ):
-    """Add one block of samples to bins in global memory, by atomics.
+    """Add one block of BLOCK of the n samples to bins in global memory, by atomics.
 
-    `binned_value` decides the bin, `confidence` the extremes of the bin. Extremes are only written where they change.
+    Samples have a `confidence`, a `binned_value` and a `loss`, of any number type. `binned_value` decides the bin, by
+    the tables `first_bin` and `bin_count` of a `BinMap`. Each bin has a `count` (int64) and a `loss_sum` (float64) of
+    its samples, and their smallest and largest confidence, `low_bits` and `high_bits`, as `ordered_bits` (int64), which
+    are only written where they change.
     """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n
@@ -131,9 +146,11 @@ def add_to_bins(
 
 @jit
 def find_bin_of_float32(x, packed_table, mask):
-    """`find_bin` of float32 numbers in 32-bit arithmetic: the distance to 1 and the product of whole numbers are exact.
+    """Compute the bin number of each float32, as `find_bin` does for the same float64, in 32-bit arithmetic.
 
-    `packed_table` holds 512 * first bin + number of bins for each octave. A distance of 0 has an octave of its own.
+    The distance to 1 and the product of whole numbers are exact. `packed_table` holds 512 * first bin + number of bins
+    (at most 511) for each of 2048 octaves in four regions. A distance of 0 has an octave of its own. `mask` is false
+    for elements past the end of the data.
     """
     is_top = (x > 0.5) & (x <= 1)
     region = tl.where(x > 1, 3, tl.where(is_top, 2, tl.where(x > 0, 1, 0)))
@@ -169,7 +186,11 @@ def shared_load(address):
 
 @jit
 def shared_update(count_address, extremes_address, key):
-    """Add 1 to a count, and update a smallest and a largest key; these are read first, because they rarely change."""
+    """Add 1 to a count in shared memory, and lower the smallest or raise the largest key if `key` is beyond it.
+
+    `extremes_address` is that of the smallest key; the largest follows it. Both are read first, because they rarely
+    change, and written by atomics.
+    """
     tl.inline_asm_elementwise(
         """
         {
@@ -212,9 +233,13 @@ def add_to_shared_bins(
     SIZE: tl.constexpr,
     SLOTS: tl.constexpr,
 ):
-    """Add samples to bins: each program of 8 warps fills SIZE bins in shared memory and adds them up at the end.
+    """Add n samples (float32 confidences, 0/1 losses) to SIZE bins in global memory.
 
-    SLOTS is a power of two above SIZE. `low_bits` and `high_bits` hold extremes as `ordered_bits` of float64.
+    Each program of 8 warps fills SIZE bins in shared memory, from blocks of samples that are a grid apart, and adds
+    them to the global ones at the end: `count` and `error_count` (int64), and the smallest and largest confidence,
+    `low_bits` and `high_bits`, as `ordered_bits` of float64. `packed_table` is that of `find_bin_of_float32`. SLOTS is
+    a power of two above SIZE, since Triton needs one; the slots beyond SIZE share the extra bin SIZE, which is not
+    added.
     """
     THREADS: tl.constexpr = 256
     BLOCK: tl.constexpr = THREADS * 8
@@ -265,8 +290,11 @@ def read_rows(logits, target, work, n, classes, stride, ignore_index,
               SMOOTHING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # fmt: skip
     """Store the first three columns of `work`: confidence (NaN where ignored), log-sum-exp and cross-entropy.
 
-    The confidence is minus the odds against the winner, as in `torch.loss`. A target out of range has loss NaN: asking
-    the host to raise an error would make it wait.
+    A program handles ROWS of the n rows of `logits`, which are `stride` elements apart and have `classes` columns;
+    COLUMNS is a power of two that is not smaller. `target` holds class numbers, and `ignore_index` marks samples to
+    leave out. SMOOTHING is the label smoothing. The confidence is minus the odds against the winner, as in
+    `torch.loss`. A target out of range has loss NaN: asking the host to raise an error would make it wait. Also sets
+    the counter of `compute_weights` to 0.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)
@@ -296,9 +324,11 @@ def read_rows(logits, target, work, n, classes, stride, ignore_index,
 
 @jit
 def share_at(work, threshold, n, LOO: tl.constexpr, SIZE: tl.constexpr, STEP: tl.constexpr):
-    """One over the number of samples accepted at each of SIZE thresholds, less the sample itself for `loo`; 0 for none.
+    """One over the number of samples accepted at each of SIZE thresholds; 0 if there are none.
 
-    Reads the confidences in `work`, STEP at a time.
+    Accepted are the samples at least as confident as `threshold`. With LOO the number is one less, since the sample at
+    the threshold is left out. Reads the n confidences in `work`, STEP at a time; NaN marks ignored samples, which are
+    never accepted.
     """
     accepted = tl.zeros((SIZE,), tl.int32)
     for begin in range(0, n, STEP):
@@ -312,9 +342,10 @@ def share_at(work, threshold, n, LOO: tl.constexpr, SIZE: tl.constexpr, STEP: tl
 
 @jit(do_not_specialize=["n"])
 def compute_shares(work, n, LOO: tl.constexpr, SAMPLES: tl.constexpr):
-    """Store the fifth column of `work`: `share_at` the confidence of each sample.
+    """Store the fifth column of `work`: one over the number of samples accepted at the confidence of each sample.
 
-    For batches that are too large for every program of `compute_weights` to compute all shares.
+    A program handles SAMPLES of the n samples. With LOO the number is one less. For batches that are too large for
+    every program of `compute_weights` to compute all these shares.
     """
     j = tl.program_id(0) * SAMPLES + tl.arange(0, SAMPLES)
     confidence = tl.load(work + j, mask=j < n, other=float("nan"))
@@ -324,11 +355,18 @@ def compute_shares(work, n, LOO: tl.constexpr, SAMPLES: tl.constexpr):
 @jit(do_not_specialize=["n"])
 def compute_weights(work, out, n, ESTIMATOR: tl.constexpr, REDUCTION: tl.constexpr,
                     COMPUTES_SHARES: tl.constexpr, SAMPLES: tl.constexpr):  # fmt: skip
-    """Store the fourth column of `work`, and in `out` the weighted losses or their sum.
+    """Store the weights of the samples in the fourth column of `work`, and in `out` the weighted losses or their sum.
 
-    The weights are `core.area_estimators.pair_weights` of SAMPLES samples per program, divided by the number of samples
-    for the reduction "mean". Shares are computed here or read from `work`. The program that finishes last adds up the
-    partial sums of all programs, in the order of the programs, so the result does not depend on which one that is.
+    `work` holds five columns of n float64: confidence (NaN marks an ignored sample), log-sum-exp, loss, weight, share;
+    then up to 128 partial sums, and a counter of finished programs, which is 0 at the start.
+
+    A program handles SAMPLES samples. The weight of a sample is the sum over the thresholds (the samples' confidences)
+    that accept it of a share: 1 / (number accepted there) for "harmonic", the same without the sample itself for "loo",
+    1 / (number of samples) for "sele" and twice that for "2sele". For the REDUCTION "mean" it is divided by the number
+    of samples, of which ignored ones are none. Shares are computed here if COMPUTES_SHARES, or read from `work`.
+
+    The program that finishes last adds up the partial sums of all programs, in the order of the programs, so the result
+    does not depend on which one that is. With the REDUCTION "none", `out` holds n weighted losses instead of the sum.
     """
     LOO: tl.constexpr = ESTIMATOR == "loo"
     SELE: tl.constexpr = ESTIMATOR == "sele" or ESTIMATOR == "2sele"
@@ -383,7 +421,11 @@ def compute_gradients(logits, target, work, upstream, gradient, n, classes, stri
                       SMOOTHING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # fmt: skip
     """Store the gradient of each row of logits: upstream times weight times (softmax - target); 0 where ignored.
 
-    `target` holds class numbers; smoothing spreads SMOOTHING of each over all classes. A target out of range gives NaN.
+    A program handles ROWS of n rows. `logits` has rows `stride` elements apart, `gradient` is contiguous, and COLUMNS
+    is a power of two of at least `classes`. `work` holds the log-sum-exp of each row in its second column and its
+    weight in the fourth. `upstream` is the gradient of the result: one number per row, or one for all with a stride of
+    0. `target` holds class numbers; smoothing spreads SMOOTHING of each over all classes. A target out of range gives
+    NaN.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)

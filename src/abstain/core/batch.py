@@ -23,14 +23,18 @@ def check_options(
     criterion: Any,
     mix: Any = 0.0,
 ) -> None:
-    """Check options that are words or numbers; raises InputError. Reads no array."""
+    """Raise InputError unless the options of the loss are valid; reads no array.
+
+    `criterion` is the user's own loss per sample, or None for the cross-entropy. `mix` is only checked if it is a plain
+    number: reading a tensor would make the host wait for the GPU.
+    """
     check_choice(NAME, "estimator", estimator, ESTIMATORS)
     check_choice(NAME, "reduction", reduction, ("mean", "sum", "none"))
     check_choice(NAME, "rank", rank, ("hard", "soft"))
     if not temperature > 0:
         raise InputError(f"{NAME}: `temperature` must be positive, got {temperature!r}.")
     check_fraction(NAME, "label_smoothing", label_smoothing, open_low=False)
-    if isinstance(mix, (int, float)):  # reading a tensor would make the host wait for the GPU
+    if isinstance(mix, (int, float)):
         check_fraction(NAME, "mix", mix, open_low=False)
     if criterion is not None and label_smoothing:
         raise InputError(
@@ -39,7 +43,10 @@ def check_options(
 
 
 def check_labels(labels: Array, classes: int, ignore_index: int) -> None:
-    """Check the class numbers of a concrete array (not a tracer); raises InputError."""
+    """Raise InputError unless all labels are class numbers 0 ... classes - 1 or `ignore_index`.
+
+    `labels` must be a concrete array, not a tracer.
+    """
     is_invalid = ((labels < 0) | (labels >= classes)) & (labels != ignore_index)
     if bool(is_invalid.any()):
         raise InputError(
@@ -76,10 +83,11 @@ def check_returned(argument: str, rule: str, values: Array, shape: Any, remedy: 
 
 
 def softmax_key(xp: Namespace, logits: Array, score: str) -> Array:
-    """A softmax score of wide logits, without the checks of `abstain.scores`, which would make the host wait for a GPU.
+    """Compute one of `SOFTMAX_SCORES` (its rank key) of logits (..., K) in the library's widest float.
 
-    A sample with only one possible class (the others -inf) is infinitely confident, and a difference of two infinities
-    has neither a value nor a gradient. It gets a huge constant instead, which ranks the same.
+    Nothing is checked: checks would make the host wait for a GPU. A sample with only one possible class (the others
+    -inf) is infinitely confident, and a difference of two infinities has neither a value nor a gradient. It gets a huge
+    constant instead, which ranks the same.
     """
     has_one_class = xp.sum(xp.astype(logits > -float("inf"), xp.int32), axis=-1) == 1
     odds = simplex.odds_of(xp, xp.where(has_one_class[..., None], xp.zeros_like(logits), logits))

@@ -69,18 +69,23 @@ class BinMap:
         self._device_tables: dict[str, tuple[Array, Array]] = {}
 
     def index(self, xp: Namespace, confidence: Array) -> Array:
-        """Bin numbers (int64) of the confidences, on their device."""
+        """Bin numbers (int64) of the confidences, in [0, size), on their device; confidences are not NaN.
+
+        A number x lies in one of four regions: negative or 0, (0, 1/2], (1/2, 1], or above 1. Within a region, the
+        octave is the power of two of its distance from 1 (third region) or from 0, and equal steps of that distance
+        within the octave are the bins.
+        """
         x = xp.astype(confidence, xp.float64) + 0.0  # -0 and +0 are one number
         is_low = (x > 0) & (x <= 0.5)
         is_top = (x > 0.5) & (x <= 1)
         region = xp.where(x > 1, 3, xp.where(is_top, 2, xp.where(is_low, 1, 0)))  # index into _REGIONS
         distance = xp.where(is_top, 1 - x, xp.abs(x))  # exact: x is within a factor of two of 1
         bits = float64_bits(distance)
-        octave = bits >> _MANTISSA_BITS
+        octave = bits >> _MANTISSA_BITS  # the exponent bits
         mantissa = bits & ((1 << _MANTISSA_BITS) - 1)
         first_bin, bin_count = self._tables_on_device(xp, x)
         code = region * _OCTAVES + octave
-        count = bin_count[code]
+        count = bin_count[code]  # bins in this octave, a float
         # astype, not `* 1.0`: torch would make it float32 and put borderline numbers elsewhere than numpy
         place = (xp.astype(mantissa, xp.float64) / (1 << _MANTISSA_BITS)) * count
         place = xp.minimum(xp.floor(place), count - 1)  # the product may round up to the next octave
@@ -102,9 +107,14 @@ class BinMap:
 
 @lru_cache(maxsize=16)
 def _octave_tables(bins: int, domain: str) -> tuple[np.ndarray, np.ndarray, int]:
-    """Distribute about `bins` bins over the octaves of the regions that `domain` uses.
+    """Distribute about `bins` bins over the octaves of the regions that `domain` ("unit" or "real") uses.
 
-    Returns, for each region and octave (flattened), its first bin and its number of bins, and the number of all bins.
+    Bins are numbered by ascending confidence: regions in the order of `_REGIONS`, and within the regions "negative"
+    and "top", where the confidence increases as the distance decreases, from the largest octave to the smallest. Every
+    octave with a share gets at least one bin.
+
+    Returns the first bin (int) and the number of bins (a float, at least 1) of each octave, flattened to the codes
+    `2048 * region + octave`, and the number of all bins.
     """
     shares = np.zeros((len(_REGIONS), _OCTAVES))
     for region, first, last, share in _UNIT_SHARES if domain == "unit" else _REAL_SHARES:
@@ -165,7 +175,8 @@ class Bins(NamedTuple):
     mass_above_worst, loss_above_worst : array
         The same, so that the selective risk is greatest. Equal to the former where no bins overlap.
     whole : bool
-        Are all masses whole numbers (no fractional weights)?
+        Are all masses whole numbers (no fractional weights)? Positions within a bin are then 1, 2, ...; otherwise
+        they are a continuum, and sums over them become integrals.
     xp : module
         Array namespace of the arrays.
     """
@@ -184,9 +195,10 @@ class Bins(NamedTuple):
 def disjoint_bins(
     xp: Namespace, count: Array, loss_sum: Array, low: Array, high: Array, whole: bool = True
 ) -> Bins:
-    """Bins that do not overlap, least confident first, such as those of a `BinMap`.
+    """Make `Bins` from bins that do not overlap, least confident first, such as those of a `BinMap`.
 
-    `low` and `high` are the smallest and the largest confidence in each bin (any numbers where it is empty).
+    `count` and `loss_sum` are the mass and loss of each bin; `low` and `high` the smallest and the largest confidence
+    in it (any numbers where it is empty). `whole` says that all masses are whole numbers.
     """
     mass_above = _sum_above(xp, count)
     loss_above = _sum_above(xp, loss_sum)
@@ -215,9 +227,10 @@ def total(bins: Bins) -> tuple[Array, Array]:
 
 
 def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
-    """AURC (harmonic, threshold ties) of binned samples with losses in [0, largest_loss].
+    """AURC (harmonic, threshold ties) of binned samples with losses in [0, largest_loss]: estimate and sharp bounds.
 
-    Without a largest loss (None) nothing can be proven, and the bounds are None.
+    The estimate spreads the loss of a bin evenly over its samples. Without a largest loss (None) nothing can be proven,
+    and the bounds are None. At least one bin has mass.
     """
     xp = bins.xp
     total_mass = xp.sum(bins.mass, axis=-1)
@@ -231,17 +244,19 @@ def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
 
 
 def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
-    """AUGRC (mean rule, threshold ties) of binned samples with losses in [0, largest_loss].
+    """AUGRC (mean rule, threshold ties) of binned samples with losses in [0, largest_loss]: estimate and bounds.
 
-    Without a largest loss (None) nothing can be proven, and the bounds are None.
+    The estimate spreads the loss of a bin evenly over its samples. Without a largest loss (None) nothing can be proven,
+    and the bounds are None. At least one bin has mass. Each sample adds the loss accepted at its threshold.
     """
     xp = bins.xp
     total_mass, _ = total(bins)
     estimate = xp.sum(_estimate_terms(bins, "sele"), axis=-1) / total_mass[..., 0]
     if largest_loss is None:
         return Bracket(estimate, None, None)
-    # At best the loss of a bin lies at its bottom, in as few samples as possible. These see it add up one by one.
-    full_losses = bins.loss / largest_loss
+    # At best the loss of a bin lies at its bottom, in as few samples as possible: each of these adds the loss of the
+    # bin down to itself, largest_loss more than the one above it.
+    full_losses = bins.loss / largest_loss  # the bin's loss as a number of samples with the largest loss
     if bins.whole:
         affected = xp.ceil(full_losses)
         added_up = bins.loss * affected - largest_loss * affected * (affected - 1) / 2
@@ -261,7 +276,8 @@ def _clip_estimate(bins: Bins, estimate: Array, low: Array, high: Array) -> Brac
 def _estimate_terms(bins: Bins, estimator: str) -> Array:
     """Area terms of each bin, most confident first, with its loss spread evenly over its samples.
 
-    A bin that is one tie is treated as a tie.
+    `estimator` is "harmonic" or "sele". A bin that holds a single confidence is treated as a tie. Bins without mass
+    have the term 0. The sum of the terms is the total mass times the area.
     """
     rows = rows_of_bins(bins)
     xp = bins.xp
@@ -277,9 +293,11 @@ def _estimate_terms(bins: Bins, estimator: str) -> Array:
 
 
 def harmonic_spread(rows: Rows) -> Array:
-    """Harmonic area terms with the loss of each row spread evenly over its mass, for masses of any size.
+    """Harmonic area terms with the loss of each row spread evenly over its mass, for masses that need not be whole.
 
-    Sums over positions become integrals: with g = ln(N / (N - m)) the term is (S - L) g + L (m - (N - m) g) / m.
+    A row has mass m and loss L, and accepts mass N and loss S. Sums over positions become integrals: with
+    g = ln(N / (N - m)) the term is (S - L) g + L (m - (N - m) g) / m. In the top row, where N = m, g counts as 0, and
+    the term is L. Rows without mass have the term 0.
     """
     xp = rows.xp
     mass_above = rows.accepted_mass - rows.mass
@@ -300,7 +318,14 @@ def _sum_of_inverses(bins: Bins, low: Array, high: Array) -> Array:
 def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
     """Least and greatest sum, over the samples of each bin, of the selective risk at their threshold.
 
-    The closed form of the bounds low(k) and high(k) above, with c, L, N, S and M = `largest_loss`.
+    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss`), and mass N and loss S lie above it. At
+    position k (accepted mass) in the bin, the selective risk lies between
+
+        low(k) = (S + max(0, L - M (N + c - k))) / k    and    high(k) = (S + min(L, M (k - N))) / k,
+
+    and a sample at position p has the least of low(k), or the greatest of high(k), over k >= p in the bin. These are
+    summed in closed form. At best, N and S are those above with which the risk is smallest, at worst greatest. A bin
+    that is one tie has the risk (S + L) / (N + c) at all its samples; a bin without mass has the sums 0.
     """
     xp = bins.xp
     M = largest_loss
@@ -338,8 +363,9 @@ def risk_between(
 ) -> tuple[Array, Array]:
     """Bounds of the selective risk when a threshold inside a bin accepts a mass of at least `position`.
 
-    N and S are mass and loss above the bin, c and L its own mass and loss. The bounds are the least of
-    (S + max(0, L - M (N + c - k))) / k and the greatest of (S + min(L, M (k - N))) / k over k >= `position`.
+    N and S are mass and loss above the bin, c and L its own mass and loss, and M the largest loss. `position` lies in
+    (N, N + c]. The bounds are the least of (S + max(0, L - M (N + c - k))) / k and the greatest of
+    (S + min(L, M (k - N))) / k over k >= `position`.
     """
     end = N + c
     full_losses = L / largest_loss
@@ -359,7 +385,11 @@ def rows_of_bins(bins: Bins) -> Rows:
 
 
 def auroc(bins: Bins) -> Bracket:
-    """AUROC of a 0/1 loss: a pair within a bin counts half; it may count 0 or 1 unless the bin is one tie."""
+    """Estimate and bounds of the AUROC of a 0/1 loss: the share of (right, wrong) pairs with the right one surer.
+
+    A pair within a bin counts half; it may count 0 or 1 unless the bin is one tie. Both kinds of samples must occur.
+    The bounds assume that bins do not overlap.
+    """
     xp = bins.xp
     total_mass, errors = total(bins)
     estimate = curve_points.auroc(rows_of_bins(bins))
@@ -370,14 +400,16 @@ def auroc(bins: Bins) -> Bracket:
 
 
 def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1.0) -> Bracket:
-    """Selective risk at the smallest attainable coverage of at least `coverage`.
+    """Selective risk at the smallest attainable coverage of at least `coverage`: estimate and bounds.
 
-    The threshold lies inside a bin, at an unknown place. The estimate spreads the loss of the bin evenly over its
-    positions. Without a largest loss (None) the bounds are None.
+    The threshold lies inside a bin (the first, from the top, that reaches the coverage), at an unknown place. The
+    estimate spreads the loss of the bin evenly over its positions. Losses lie in [0, largest_loss]; without a largest
+    loss (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact.
     """
     rows = rows_of_bins(bins)
     xp = rows.xp
     is_reached = curve_points.reaches(rows.accepted_mass / rows.total_mass, coverage) & (rows.mass > 0)
+    # reads an array at the bin of the threshold
     at_threshold = partial(curve_points.at_row, rows, index=curve_points.first_row(rows, is_reached))
     mass = at_threshold(rows.mass)
     loss = at_threshold(rows.loss)
@@ -396,10 +428,11 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
 
 
 def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) -> Bracket:
-    """Largest coverage with a selective risk of at most `risk`.
+    """Largest coverage with a selective risk of at most `risk`: estimate and bounds.
 
-    A threshold at the edge of a bin is certain: it gives the estimate and the lower bound. The upper bound is the
-    largest coverage that a threshold inside a bin could have; None without a largest loss.
+    A threshold at the edge of a bin is certain: it gives the estimate and the lower bound, which are equal. The upper
+    bound is the largest coverage that a threshold inside a bin could have if its losses, in [0, largest_loss], lay at
+    its bottom; None without a largest loss.
     """
     rows = rows_of_bins(bins)
     xp = rows.xp
@@ -411,6 +444,7 @@ def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) 
     loss_above = rows.accepted_loss - rows.loss
     # up to this position no loss of the bin need be accepted
     loss_free = rows.accepted_mass - rows.loss / largest_loss
+    # the accepted mass at which the risk, with the largest loss from `loss_free` on, reaches `risk`
     furthest = xp.minimum(rows.accepted_mass, (largest_loss * loss_free - loss_above) / (largest_loss - risk))
     if bins.whole:  # a quotient may round to just below a whole number
         furthest = xp.floor(furthest * (1 + SUM_ROUNDING))

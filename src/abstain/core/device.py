@@ -24,10 +24,11 @@ _TILE = 4096  # keys that one program of a kernel reads
 
 
 def find_row_ends(xp: Namespace, sorted_keys: Array) -> tuple[Array, Array]:
-    """Find where runs of equal confidence (`key >> 1`) end in sorted keys.
+    """Find where runs of equal confidence (`key >> 1`) end in a vector of sorted keys, which is not empty.
 
-    Returns two int64 vectors: the places (0-based, ascending) of the row ends, and the number of errors (`key & 1`) up
-    to and including each of them.
+    Uses kernels for torch on CUDA and for cupy's 32-bit keys, otherwise functions of the array library. Returns two
+    int64 vectors: the places (0-based, ascending) of the row ends, and the number of errors (`key & 1`) up to and
+    including each of them.
     """
     if is_cupy(sorted_keys) and sorted_keys.dtype == xp.int32:
         return _find_with_kernels(xp, sorted_keys, _launch_cuda)
@@ -37,7 +38,11 @@ def find_row_ends(xp: Namespace, sorted_keys: Array) -> tuple[Array, Array]:
 
 
 def _find_in_chunks(xp: Namespace, sorted_keys: Array) -> tuple[Array, Array]:
-    """`find_row_ends` with functions of the array library."""
+    """Find row ends with functions of the array library, `CHUNK` keys at a time.
+
+    A key holds the error bit in its lowest bit and the confidence above it; a row is a run of equal confidences in the
+    sorted keys. Returns two int64 vectors: the places of the row ends, and the errors up to and including each of them.
+    """
     n = sorted_keys.shape[0]
     row_ends = []
     errors = []
@@ -57,9 +62,12 @@ def _find_in_chunks(xp: Namespace, sorted_keys: Array) -> tuple[Array, Array]:
 
 
 def _find_with_kernels(xp: Namespace, sorted_keys: Array, launch: Callable[..., None]) -> tuple[Array, Array]:
-    """`find_row_ends` with two kernels: count row ends and errors per tile, then write each tile's results.
+    """Find row ends with two kernels: count row ends and errors per tile of keys, then write each tile's results.
 
-    `launch(kernel_name, tile_count, *arguments)` starts one program per tile.
+    A key holds the error bit in its lowest bit and the confidence above it; a row is a run of equal confidences in the
+    sorted keys. `launch(kernel_name, tile_count, *arguments)` starts one program per tile of `_TILE` keys. Returns two
+    int64 vectors on the device: the places of the row ends, and the errors up to and including each of them. Reading
+    the number of rows makes the host wait for the device.
     """
     n = sorted_keys.shape[0]
     device = sorted_keys.device
@@ -170,7 +178,11 @@ def supports(loss: Array, confidence: Array, weight: Array | None, is_zero_one: 
 
 
 def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: str) -> Array:
-    """AURC of one vector of samples, as a scalar on the device."""
+    """AURC of one vector of samples, for which `supports` is true, as a float64 scalar on the device.
+
+    `estimator` and `ties` are names in `area_estimators.ESTIMATORS` and `TIES`. The order of the samples does not
+    matter.
+    """
     n = loss.shape[0]
     keys = _pack_keys(xp, xp.astype(loss, xp.bool), xp.astype(confidence, xp.float32))
     sorted_keys = xp.sort(keys)
@@ -186,7 +198,11 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
 
 
 def _rows_between(xp: Namespace, row_ends: Array, errors: Array, start: int, total_mass: Array) -> Rows:
-    """The rows `start` to `start + CHUNK`, from the places where rows end and the errors up to each end."""
+    """Make the rows `start` to `start + CHUNK` (exclusive; fewer at the end), all samples having weight 1.
+
+    `row_ends` holds the place of the last sample of every row of the data set, `errors` the number of errors up to and
+    including it. Accepted sums count from the top of the data set.
+    """
     stop = start + CHUNK
     first = max(start - 1, 0)  # one row more in front, to take differences from
     accepted_mass = xp.astype(row_ends[first:stop], xp.float64) + 1
@@ -207,9 +223,11 @@ def _rows_between(xp: Namespace, row_ends: Array, errors: Array, start: int, tot
 
 
 def _pack_keys(xp: Namespace, loss: Array, confidence: Array) -> Array:
-    """Keys that sort most confident first: error bit minus twice the ordered bits of a float32 confidence.
+    """Make keys that sort most confident first: error bit minus twice the ordered bits of a float32 confidence.
 
-    32-bit integers wherever the range of the confidences allows, 64-bit ones otherwise.
+    `loss` holds booleans. Keys are 32-bit integers wherever the range of the confidences allows, 64-bit ones otherwise;
+    equal confidences agree in `key >> 1`, also where the doubling has wrapped around. Reading the range makes the host
+    wait for the device.
     """
     bits = confidence.view(xp.int32)
     low, high = (int(x) for x in extremes(xp, bits))
@@ -220,10 +238,8 @@ def _pack_keys(xp: Namespace, loss: Array, confidence: Array) -> Array:
     if high - low >= 1 << 31:
         return _error_minus_twice(loss, xp.astype(bits, xp.int64))
     keys = _error_minus_twice(loss, bits)
-    if low < -(1 << 30) or high >= 1 << 30:
-        keys += _wrap_to_int32(
-            2 * ((low + high) // 2)
-        )  # the doubling wrapped around: move the middle back to zero
+    if low < -(1 << 30) or high >= 1 << 30:  # the doubling wrapped around: move the middle back to zero
+        keys += _wrap_to_int32(2 * ((low + high) // 2))
     return keys
 
 

@@ -42,7 +42,8 @@ def total(xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, out: A
     nearest multiple of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo
     2^64, where the bits of the 1 cancel). Each term is off by half a unit at most. More than 2^10 terms take
     larger units, and what their rounding left over is added up the same way. `base=1.5` takes terms in
-    [-1/2, 1/2]. `out`: where to work, of the shape of `terms` (up to 2^10 it may be `terms`).
+    [-1/2, 1/2]. `out`: where to work, an array of the shape of `terms`, which is overwritten; with up to 2^10 terms it
+    may be `terms` itself.
     """
     if xp is not np:
         return xp.sum(terms, axis=axis)
@@ -162,7 +163,8 @@ class Odds:
         x = self.x
         if self.xp is not np or float(x.min()) < _FAR:
             x = self.xp.where(x > _FAR, x, self.xp.full_like(x, _FAR))
-        return -self._total(self.xp.multiply(x, self.ratio, **_out_keyword(self.buffers[0])), 1.5)
+        # x e^x lies in [-1/e, 0]
+        return -self._total(self.xp.multiply(x, self.ratio, **_out_keyword(self.buffers[0])), base=1.5)
 
     @_cached
     def squares(self) -> Array:
@@ -177,7 +179,10 @@ class Odds:
         return self._total(self.xp.where(is_positive, safe_ratio**self.order, self.xp.zeros_like(safe_ratio)))
 
     def _total(self, terms: Array, base: float = 1.0) -> Array:
-        """Sum of terms over the classes; `base` as in `total`. The buffers are overwritten."""
+        """Sum of terms over the classes: terms in [0, 1], or with `base=1.5` in [-1/2, 1/2].
+
+        A buffer is overwritten, and so may be `terms`, which can be one.
+        """
         may_overwrite_terms = terms.shape[self.axis] <= _TERMS_IN_ONE_SUM
         buffer = self.buffers[0] if may_overwrite_terms else self.buffers[1]
         return total(self.xp, terms, self.axis, base, buffer)
@@ -210,20 +215,36 @@ def odds_of(
     axis: int = -1,
     buffers: Sequence[Array] = (None, None, None),
 ) -> Odds:
-    """Odds of rows of wide floats `z`, logits or probabilities by `kind`, with the classes along `axis`.
+    """Make the odds of rows of classes, relative to the winning class.
 
-    A logit of -inf marks a class that cannot occur; probabilities of a row need not add up to 1. `labels` are class
-    numbers, `order` is the power of `Odds.powers`, and `winner` the class of the largest entry if it is known. With
-    `buffers`, three arrays of the shape of `z` (numpy only), `z` and the buffers are overwritten.
+    Parameters
+    ----------
+    z : array of the library's widest floats
+        Logits (-inf marks a class that cannot occur) or probabilities (of a row they need not add up to 1), by `kind`.
+        Every row has at least one class that can occur; there is no NaN.
+    kind : {"logits", "probs"}
+        What the entries of `z` are.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+    labels : array of int, optional
+        Class number of the label of each row.
+    order : float
+        The power of `Odds.powers`.
+    winner : array of int, optional
+        Class of the largest entry of each row, the first of equals, if it is known.
+    axis : int
+        Axis of the classes: 0 or -1 for a numpy matrix, otherwise -1.
+    buffers : sequence of three arrays of the shape of `z`, numpy only
+        If they are passed, they and `z` are overwritten.
     """
     winner = xp.argmax(z, axis=axis) if winner is None else winner
     top = _take_class(xp, z, winner, axis)  # not max(), whose gradient is divided among equals
-    label_entry = None if labels is None else _take_class(xp, z, labels, axis)
+    label_entry = None if labels is None else _take_class(xp, z, labels, axis)  # before `z` is overwritten
     in_place = buffers[0] is not None
     into_z = _out_keyword(z if in_place else None)
     into_buffer = _out_keyword(buffers[0])
     if kind == "probs":
-        without_winner = _replace_winner(xp, z, winner, 0.0, axis, in_place)
+        without_winner = _replace_winner(xp, z, winner, 0.0, axis, in_place=in_place)
         second = xp.max(without_winner, axis=axis)
         has_one_class = second == 0
         base = xp.expand_dims(xp.where(has_one_class, top, second), axis=axis)
@@ -233,15 +254,16 @@ def odds_of(
         x = xp.where(is_positive, x, xp.full_like(x, -float("inf"))) / temperature
         ratio = ratio if temperature == 1 else xp.exp(x, **into_z)
     else:
-        without_winner = _replace_winner(xp, z, winner, -float("inf"), axis, in_place)
+        without_winner = _replace_winner(xp, z, winner, -float("inf"), axis, in_place=in_place)
         second = xp.max(without_winner, axis=axis)
         has_one_class = xp.isinf(top - second)
         base = xp.expand_dims(xp.where(has_one_class, top, second), axis=axis)
         x = xp.subtract(z, base, **into_z)
         if temperature != 1:
             x = xp.divide(x, temperature, **into_z)
-        x = _replace_winner(xp, x, winner, 0.0, axis, True)  # e^0 is cheap, and underflow is slow
-        ratio = _replace_winner(xp, xp.exp(x, **into_buffer), winner, 0.0, axis, True)
+        # e^0 is cheap, and underflow is slow
+        x = _replace_winner(xp, x, winner, 0.0, axis, in_place=True)
+        ratio = _replace_winner(xp, xp.exp(x, **into_buffer), winner, 0.0, axis, in_place=True)
     return Odds(
         xp=xp,
         kind=kind,
@@ -270,17 +292,17 @@ def _thread_buffers(size: int) -> np.ndarray:
 def _find_winners(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
     """Class of the largest entry of each row, the first of equals.
 
-    `z` holds the entries of `rows` with the classes along `axis`: class by class (axis 0) if there are few of them,
-    because numpy's argmax is slow on short rows.
+    `rows` has shape (samples, classes). `z` holds the same entries with the classes along `axis`: if that is 0 there
+    are at most 64 classes, and they are searched one after the other, because numpy's argmax is slow on short rows.
     """
     if axis != 0:
         return rows.argmax(axis=-1)
     top = z.max(axis=0)
-    is_found = np.zeros(len(rows), dtype=bool)
+    has_winner = np.zeros(len(rows), dtype=bool)
     winner = np.zeros(len(rows), dtype=np.int8)
     for entries in z[:-1]:
-        is_found |= entries == top
-        winner += ~is_found
+        has_winner |= entries == top
+        winner += ~has_winner  # one class further in the rows whose winner comes later
     return winner.astype(np.int64)
 
 
@@ -292,17 +314,38 @@ class RowNumber(NamedTuple):
 
 
 def _rank_key(log_complement: Callable[[Odds], Array], *sums: str) -> RowNumber:
-    """A confidence that ranks as 1 minus a quantity, from the logarithm of that quantity; it does not saturate."""
+    """Define a confidence -log(x) that ranks as 1 - x does but does not saturate, from a function for log(x).
+
+    `sums` names the properties of `Odds` that the function reads, in addition to `r`, and that are sums over classes.
+    """
     return RowNumber(lambda odds: finite(odds.xp, -log_complement(odds)), sums)
 
 
 def numbers_of_rows(
     classes: Classes, names: list[str], temperature: float = 1.0, labels: Array = None, order: float = 2.0
 ) -> list[Array]:
-    """Numbers of every row by their names in `NUMBERS`, all in one pass; on the host chunk by chunk, in threads.
+    """Compute several numbers of every row, by their names in `NUMBERS`, in one pass over the class scores.
 
-    On the host the result of a row does not depend on its place among the rows. `labels`, `temperature` and `order` are
-    those of `odds_of`.
+    On the host this goes chunk by chunk, in threads; the result of a row does not depend on its place among the rows,
+    nor on the order of the classes. On a device all rows are computed at once.
+
+    Parameters
+    ----------
+    classes : Classes
+        Checked logits or probabilities, classes along the last axis.
+    names : list of str
+        Keys of `NUMBERS`. "zero_one", "cross_entropy" and "brier" need `labels`.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+    labels : array of int, optional
+        Class numbers, of the shape of the rows.
+    order : float
+        The p of "probability_norm".
+
+    Returns
+    -------
+    list of array
+        One array for each name, of the shape of the rows, in the library's widest float (boolean for "zero_one").
     """
     backend = classes.backend
     kind = classes.kind
@@ -318,11 +361,15 @@ def numbers_of_rows(
     row_fields = ["top", "winner", "second"]
     if flat_labels is not None:
         row_fields += ["labels", "label_entry"]
+    # properties of Odds that are sums over classes: they are computed while a chunk's classes are in cache
     sum_names = {"r"}.union(*(number.sums for number in numbers))
     sum_fields = sorted(sum_names)
 
     def reduce_chunk(start: int, stop: int, memory: np.ndarray) -> list[np.ndarray]:
-        """One number per row for each of `row_fields` and `sum_fields`: all sums over classes are taken here."""
+        """Return one vector for each of `row_fields` and `sum_fields`, for the rows start, ..., stop - 1.
+
+        All sums over classes are taken here. `memory` holds four buffers, which are overwritten.
+        """
         rows = np.ascontiguousarray(flat[start:stop], dtype=None if flat.dtype.kind == "f" else np.float64)
         entries = rows.T if axis == 0 else rows
         z, *buffers = memory[:, : rows.size].reshape(4, *entries.shape)
@@ -335,7 +382,7 @@ def numbers_of_rows(
         return [getattr(odds, name) for name in (*row_fields, *sum_fields)]
 
     def compute_rows(start: int, stop: int) -> list[np.ndarray]:
-        """The numbers of the rows start, ..., stop - 1."""
+        """Compute the requested numbers of the rows start, ..., stop - 1: one vector for each name."""
         memory = _thread_buffers(rows_per_chunk * class_count)
         with np.errstate(all="ignore"):  # infinities are intended: they become the ends of the scale
             chunks = [
@@ -360,7 +407,7 @@ def numbers_of_rows(
 
 
 def _take_class(xp: Namespace, x: Array, index: Array, axis: int = -1) -> Array:
-    """The entry of each row at the class `index`, with the classes along `axis`."""
+    """Return the entry of each row of `x` at its class `index`, with the classes along `axis` (0 or -1)."""
     if xp is np and x.ndim == 2:  # many times faster than take_along_axis for short rows
         line = np.arange(len(index))
         return x[index, line] if axis == 0 else x[line, index]
@@ -370,7 +417,11 @@ def _take_class(xp: Namespace, x: Array, index: Array, axis: int = -1) -> Array:
 def _replace_winner(
     xp: Namespace, x: Array, winner: Array, value: float, axis: int = -1, in_place: bool = False
 ) -> Array:
-    """`x` with the entry of the winner replaced by `value`; numpy arrays are changed in place with `in_place`."""
+    """Return `x` with the entry of each row's winning class replaced by `value`.
+
+    `winner` holds class numbers, and the classes lie along `axis` (-1 unless `x` is a numpy array). With `in_place` a
+    numpy array is changed; arrays of other libraries never are.
+    """
     if xp is not np:
         return xp.where(class_numbers(xp, x) == winner[..., None], xp.full_like(x, value), x)
     x = x if in_place else x.copy()
@@ -411,30 +462,35 @@ def cross_entropy(odds: Odds) -> Array:
 
 
 def brier(odds: Odds) -> Array:
-    r"""Sum over classes of (p_k - 1[k = label])^2, written with e_j so that nothing cancels."""
+    r"""Sum over classes of (p_k - 1[k = label])^2, computed from the odds e_j so that nothing cancels.
+
+    With s the sum of the odds of all classes but the winner: (s^2 + sum e_j^2) / (1 + s)^2 if the label is the winner,
+    otherwise ((1 + s - e_label)^2 + 1 + sum e_j^2 - e_label^2) / (1 + s)^2. Needs `odds.labels`.
+    """
     xp = odds.xp
     s = odds.s
     label_odds = xp.exp(-odds.label_distance)
     squares = odds.squares * odds.e2**2  # sum of e_j^2
     if_correct = s**2 + squares
-    if_wrong = (1 + (s - label_odds)) ** 2 + (
-        1 + (squares - label_odds**2)
-    )  # a tie gives exactly s^2 + squares
+    # in this order a label that ties with the winner gives exactly s^2 + squares
+    if_wrong = (1 + (s - label_odds)) ** 2 + (1 + (squares - label_odds**2))
     return xp.where(odds.is_correct, if_correct, if_wrong) / (1 + s) ** 2
 
 
 def log_mean(xp: Namespace, logs: Array) -> Array:
     """Logarithm of the mean over the first axis of numbers given by their logarithms."""
     largest = xp.max(logs, axis=0)
-    offset = xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)
+    offset = xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)  # so that nothing overflows
     return offset + xp.log(xp.mean(xp.exp(logs - offset), axis=0))
 
 
 def log_information(xp: Namespace, logs: Array) -> Array:
-    r"""Logarithm of the mutual information between label and member, from log p of each member (first axis).
+    r"""Logarithm of the mutual information between label and member of an ensemble; -inf where all members agree.
 
-    The mean over members of KL(p_m || p) is a sum of terms p_j f(u), u = p_mj / p_j, f(u) = u ln u - u + 1
-    >= 0: none is negative, so nothing cancels (entropies subtracted from one another would).
+    `logs` holds the log-probabilities, shape (members, ..., classes), -inf for a class that cannot occur. The
+    information is the mean over members m of KL(p_m || p), p being the mean of the p_m: a sum of terms p_j f(u) over
+    classes j, with u = p_mj / p_j and f(u) = u ln u - u + 1 >= 0. No term is negative, so nothing cancels (entropies
+    subtracted from one another would). f is computed by its series in ln u near u = 1; f(0) = 1.
     """
     mean_log = log_mean(xp, logs)  # ln p_j
     is_possible = mean_log > -float("inf")
@@ -454,7 +510,7 @@ def log_information(xp: Namespace, logs: Array) -> Array:
 
 
 def log_complement(odds: Odds) -> Array:
-    r"""Logarithm of 1 - p_max = s / (1 + s); -inf for a row with a single possible class."""
+    r"""Logarithm of 1 - p_max = s / (1 + s), with s the odds against the winner; -inf if only one class can occur."""
     xp = odds.xp
     s = odds.s
     is_large = s >= 1  # there log s and log(1 + s) nearly cancel
@@ -463,7 +519,10 @@ def log_complement(odds: Odds) -> Array:
 
 
 def log_margin_complement(odds: Odds) -> Array:
-    r"""Logarithm of 1 - (p_(1) - p_(2)) = (s + e_2) / (1 + s)."""
+    r"""Logarithm of 1 - (p_(1) - p_(2)) = (s + e_2) / (1 + s), p_(1) and p_(2) being the two largest probabilities.
+
+    s is the sum of the odds of the other classes against the winner, e_2 = exp(-d2) those of the runner-up.
+    """
     xp = odds.xp
     margin = -xp.expm1(-odds.d2) / (1 + odds.s)
     is_small = margin < 0.5  # there the result is the logarithm of a number close to 1
@@ -473,7 +532,11 @@ def log_margin_complement(odds: Odds) -> Array:
 
 
 def log_entropy(odds: Odds) -> Array:
-    r"""Logarithm of the entropy log(1 + s) + sum d_j e_j / (1 + s), both terms divided by e_2 first."""
+    r"""Logarithm of the entropy log(1 + s) + sum d_j e_j / (1 + s), both terms divided by e_2 first.
+
+    d_j >= 0 are the distances of the other classes from the winner, e_j = exp(-d_j) their odds, s the sum of these, and
+    d2 and e_2 belong to the runner-up. -inf for a row with a single possible class.
+    """
     xp = odds.xp
     s = odds.s
     d2 = xp.where(odds.d2 < _LARGEST_DISTANCE, odds.d2, xp.zeros_like(odds.d2))
@@ -491,7 +554,9 @@ def log_gini(odds: Odds) -> Array:
 def log_norm_complement(odds: Odds) -> Array:
     r"""Logarithm of 1 - ||softmax||_p, where p > 1 is `odds.order`.
 
-    With -log ||softmax||_p = log(1 + s) - log(1 + sum e_j^p) / p = m, this is log(1 - exp(-m)); sums are over e_2.
+    e_j are the odds of the other classes against the winner, s their sum, and e_2 = exp(-d2) the largest of them. With
+    -log ||softmax||_p = log(1 + s) - log(1 + sum e_j^p) / p = m, this is log(1 - exp(-m)). Sums are divided by e_2, so
+    that nothing underflows. p may be infinite.
     """
     xp = odds.xp
     p = odds.order

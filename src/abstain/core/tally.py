@@ -28,9 +28,9 @@ class Counted(NamedTuple):
 
 
 def values_between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """How many float32 values lie in [low, high), for float32 ends."""
-    low_bits = ascending_bits(np.asarray(low, dtype=np.float32), True).astype(np.int64)
-    high_bits = ascending_bits(np.asarray(high, dtype=np.float32), True).astype(np.int64)
+    """How many float32 values lie in [low, high), element by element; the ends are converted to float32."""
+    low_bits = ascending_bits(np.asarray(low, dtype=np.float32), has_negative=True).astype(np.int64)
+    high_bits = ascending_bits(np.asarray(high, dtype=np.float32), has_negative=True).astype(np.int64)
     return np.asarray(high_bits - low_bits)
 
 
@@ -51,14 +51,17 @@ class Tally:
         smallest_bits, largest_bits = ascending_bits(ends, self._has_negative).tolist()
         self._largest_bits = largest_bits
         self._size = largest_bits - smallest_bits + 1
-        self._words = np.empty(
-            self._size + 1, dtype=np.uint64
-        )  # the last word takes samples out of the range
+        # the last word takes samples out of the range
+        self._words = np.empty(self._size + 1, dtype=np.uint64)
         # touch the pages in order: creating them by random access would cost more than the counting
         self._words.fill(0)
 
     def add(self, loss: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-        """Count samples (boolean losses, float32 confidences); return the indices of those out of the range."""
+        """Count samples (boolean losses, float32 confidences); return the indices of those out of the range.
+
+        A counter is a 64-bit word: its low half counts samples, its high half errors. All calls together may add at
+        most 2**32 - 1 samples. Samples out of the range, which are not counted, are for the caller to keep.
+        """
         outside_indices = []
         place_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.intp)
         increment_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.uint64)
@@ -79,12 +82,15 @@ class Tally:
         return np.concatenate(outside_indices) if outside_indices else np.empty(0, dtype=np.intp)
 
     def totals(self) -> np.ndarray:
-        """Number of samples and of errors in each stretch, shape (stretches, 2), most confident first."""
+        """Number of samples and of errors in each stretch of `STRETCH` counters, shape (stretches, 2).
+
+        The most confident stretch comes first.
+        """
         words = np.add.reduceat(self._words[: self._size], np.arange(0, self._size, STRETCH))
         return np.stack(_split_words(words), axis=1).astype(np.int64)
 
     def span(self) -> tuple[float, float]:
-        """The smallest and the largest confidence counted."""
+        """The smallest and the largest confidence counted; at least one sample must have been counted."""
         words = self._words[: self._size]
         first = _find_first_nonzero(words)
         last = self._size - 1 - _find_first_nonzero(words[::-1])
@@ -92,7 +98,7 @@ class Tally:
         return float(smallest), float(largest)
 
     def stretch(self, number: int) -> Counted:
-        """The confidences that occur in one stretch, most confident first."""
+        """The confidences that occur in stretch `number` (`STRETCH` counters, from 0), most confident first."""
         start = number * STRETCH
         words = self._words[start : min(start + STRETCH, self._size)]
         occupied = np.flatnonzero(words)

@@ -224,7 +224,7 @@ class CurveBand(_tables.Notebook):
     n: int
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per coverage."""
+        """Return a table with one row per coverage; `library` is "pandas", "polars", "dict" or None (choose)."""
         names = ("coverage", "risk", "low", "high")
         return _tables.make_frame({name: getattr(self, name).tolist() for name in names}, library)
 

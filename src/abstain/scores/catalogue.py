@@ -227,7 +227,7 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
         return score
     if callable(score):
         name, label, function = loss_functions.wrap_user_function("score", score)
-        return Score(name, label, function, takes=_LOGITS_OR_PROBS, saturates=False)
+        return Score(name=name, label=label, function=function, takes=_LOGITS_OR_PROBS, saturates=False)
     check_name("scores.by_name", score, tuple(_BY_NAME))
     return _BY_NAME[score]
 
@@ -343,7 +343,8 @@ def outputs(
     classes = check_classes(name, logits, probs, like=labels)
     class_indices = check_labels(name, classes, labels) if requested_losses else None
 
-    # built-in scores and losses with a formula in `simplex` are computed together, in one pass over the rows
+    # Built-in scores and losses with a formula in `simplex` are computed together, in one pass over the rows. All
+    # others (also a user's own under the name of a built-in one) are called one by one.
     builtin_names = [
         score.name
         for score in requested_scores
@@ -353,8 +354,10 @@ def outputs(
         loss.name for loss in requested_losses if loss.function is getattr(loss_functions, loss.name, None)
     ]
     in_one_pass = [builtin for builtin in builtin_names if builtin in simplex.NUMBERS]
+    # each name once; the first two are always needed to count ties
     columns = list(dict.fromkeys(["max_softmax", "max_logit", *in_one_pass]))
-    values_by_name = dict(zip(columns, simplex.numbers_of_rows(classes, columns, 1.0, class_indices)))
+    values = simplex.numbers_of_rows(classes, columns, temperature=1.0, labels=class_indices)
+    values_by_name = dict(zip(columns, values))
 
     computed_scores = {}
     for score in requested_scores:
@@ -382,8 +385,9 @@ def outputs(
         is_rounded = values_by_name["max_softmax"] > _ROUNDS_TO_ONE
         rounded_count = int(classes.backend.xp.count_nonzero(is_rounded))
     else:
+        # for probabilities, "max_logit" is the largest probability
         n, tied, top = count_at_top(values_by_name["max_logit"])
-        _, tied_by_key, _ = count_at_top(values_by_name["max_softmax"])
+        _n, tied_by_key, _top = count_at_top(values_by_name["max_softmax"])
         ties = Saturation(n, tied, top, repaired=tied_by_key)
     return Outputs(
         scores=computed_scores,
@@ -456,8 +460,10 @@ def tune(
     ----------
     name : str or Score
         A score with a parameter: p for the norms, temperature for the softmax scores and energy.
-    logits, labels, probs : array
-        As for the score and the loss.
+    logits, probs : array, shape (..., K)
+        Classes along the last axis (for a score of an ensemble, members along the first); exactly one of the two.
+    labels : array, shape (...)
+        Class indices 0 ... K-1.
     grid : sequence of float, optional
         Values to try. By default p in 1 ... 10 and infinity, temperatures 0.1 ... 10.
     loss : str or callable
@@ -526,11 +532,17 @@ def _default_grid(score: Score) -> tuple[float, ...]:
 
 
 def _area(estimator: str, loss: Array, confidence: Array) -> Array:
-    """Compute the area of all samples, of any shape, with the rank weights of `estimator`; ties accepted together."""
+    """Compute the area under the risk-coverage curve of all samples, with the rank weights of `estimator`.
+
+    "harmonic" gives AURC, "sele" AUGRC. `loss` and `confidence` have the same shape, whatever it is: all their elements
+    are one data set. Equal confidences are accepted together.
+    """
     backend = backend_of(loss, confidence)
     flat_loss = backend.xp.reshape(backend.asarray(loss), (-1,))
     flat_confidence = backend.xp.reshape(backend.asarray(confidence), (-1,))
     if backend.host:
-        return area_estimators.area_of_samples(flat_loss, flat_confidence, None, estimator, "threshold")
+        return area_estimators.area_of_samples(
+            flat_loss, flat_confidence, weight=None, estimator=estimator, ties="threshold"
+        )
     rows = rows_from_samples(backend.xp, flat_loss, flat_confidence)
-    return area_estimators.area(rows, estimator, "threshold")
+    return area_estimators.area(rows, estimator, ties="threshold")

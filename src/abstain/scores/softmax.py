@@ -23,8 +23,11 @@ def score_by_odds(
 ) -> Any:
     """Check the input and compute the score called `name` from the odds of each row.
 
-    Exactly one of `logits` and `probs` must not be None, of shape (..., K). `order` is the p of the norms. `checks` are
-    options of `check_classes`. Returns one value per row, on the device of the input.
+    Exactly one of `logits` and `probs` must not be None, of shape (..., K). `name` is a name in `simplex.NUMBERS`, and
+    the function in error messages. `order` is the p of "probability_norm". `checks` are options of `check_classes`,
+    such as takes=("logits",) to refuse probabilities. Returns one value per row, on the device of the input.
+
+    Raises InputError for class scores or a temperature that are not valid.
     """
     classes = check_classes(name, logits, probs, **checks)
     temperature = check_positive(name, "temperature", temperature)
@@ -278,7 +281,7 @@ def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | Non
         classes = check_classes("saturation", None, probs)
         max_probability = classes.backend.xp.max(classes.values, axis=-1)
         n, tied, top = count_at_top(max_probability)
-        _, tied_by_key, _ = count_at_top(max_softmax(probs=classes.values))
+        _n, tied_by_key, _top = count_at_top(max_softmax(probs=classes.values))
         return Saturation(n, tied, top, repaired=tied_by_key)
     backend = backend_of(confidence)
     values = as_real("saturation", "confidence", backend, confidence)

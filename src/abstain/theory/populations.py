@@ -54,9 +54,14 @@ class Profile:
 
 
 def as_profile(name: str, curve: Any) -> Profile:
-    """Make a profile from a number, a population or its name, a function of beta, a curve or a pilot sample.
+    """Make a profile (the expected loss as a function of q = 1 - beta) from what the user passed as `curve`.
 
-    `name` is the function in error messages. Raises InputError for anything else.
+    That may be the name of a population in `NAMED`, a `Population`, a number (a constant chance of an error), a
+    function of beta, a risk-coverage curve (an object with `coverage` and `generalised_risk`), or a pilot sample (loss,
+    confidence). `name` is the function in error messages.
+
+    Raises InputError for anything else, an unknown name, and a number outside [0, 1]. A function is checked when the
+    profile is evaluated.
     """
     if isinstance(curve, str):
         if curve not in NAMED:
@@ -69,7 +74,7 @@ def as_profile(name: str, curve: Any) -> Profile:
     if hasattr(curve, "generalised_risk") and hasattr(curve, "coverage"):
         return _profile_from_steps(np.asarray(curve.coverage), np.asarray(curve.generalised_risk), None)
     if callable(curve):
-        return Profile(functools.partial(_call_and_check, name, curve))
+        return Profile(functools.partial(_evaluate_and_check, name, curve))
     if isinstance(curve, tuple) and len(curve) == 2:
         return _profile_from_pilot(name, *curve)
     raise InputError(
@@ -78,7 +83,7 @@ def as_profile(name: str, curve: Any) -> Profile:
     )
 
 
-def _call_and_check(name: str, curve: Callable[[np.ndarray], Any], q: np.ndarray) -> np.ndarray:
+def _evaluate_and_check(name: str, curve: Callable[[np.ndarray], Any], q: np.ndarray) -> np.ndarray:
     """Evaluate a user's function of beta at 1 - q; raise InputError unless all values lie in [0, 1]."""
     value = np.broadcast_to(np.asarray(curve(1 - q), dtype=np.float64), q.shape)
     if not np.all((value >= 0) & (value <= 1)):
@@ -90,7 +95,7 @@ def _call_and_check(name: str, curve: Callable[[np.ndarray], Any], q: np.ndarray
 
 
 def _profile_from_pilot(name: str, loss: Array, confidence: Array) -> Profile:
-    """Make a profile from the losses and confidences of a pilot sample."""
+    """Make a profile from the losses and confidences of a pilot sample; raise InputError if they are not valid."""
     pilot = prepare(name, to_host(loss), to_host(confidence), vector=True)
     blocks = Blocks.from_samples(pilot.loss, pilot.confidence)
     rows = blocks.rows()
@@ -105,7 +110,7 @@ def _profile_from_steps(coverage: np.ndarray, generalised_risk: np.ndarray, pilo
     The steps end at coverages chosen evenly in coverage and, near 0, evenly in its logarithm. The height of a step is
     the mean loss of the samples between its ends. `generalised_risk` is the loss of accepted samples per sample, at
     each coverage. A curve may end below coverage 1, since samples can be marked as abstained; its largest coverage is
-    then taken for 1.
+    then taken for 1. `pilot` is the table of the pilot sample if the curve comes from one, else None.
     """
     target_coverages = np.concatenate(
         [np.linspace(0, 1, _PILOT_STEPS // 2), np.geomspace(coverage[0], 1, _PILOT_STEPS // 2)]
@@ -117,6 +122,7 @@ def _profile_from_steps(coverage: np.ndarray, generalised_risk: np.ndarray, pilo
     heights = np.diff(loss_up_to_edge) / np.diff(edges)
 
     def expected_loss(q: np.ndarray) -> np.ndarray:
+        """Height of the step at each q; a step includes its upper end."""
         step = np.clip(np.searchsorted(edges, q, side="left") - 1, 0, len(heights) - 1)
         return np.asarray(heights[step])
 
@@ -159,7 +165,11 @@ class Panels:
 
 
 def make_panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
-    """Make panels for integrands that change on the scale 1/n, have logarithms at q = 0 and jump at `jumps`."""
+    """Make panels on (0, 1) for integrands that change on the scale 1/n, have logarithms at q = 0 and jump at `jumps`.
+
+    Panels halve in width towards 0, down to about 2^-52 / n; below that the integral is left out. Every jump, a number
+    in (0, 1), is an end of a panel.
+    """
     halvings = int(np.ceil(np.log2(max(n, 2)))) + 52
     edges = np.union1d(2.0 ** -np.arange(halvings, -1, -1.0), np.asarray(jumps, dtype=np.float64))
     edges = edges[edges >= 2.0**-halvings]
@@ -526,7 +536,11 @@ def _population_weight(metric: str, q: np.ndarray) -> np.ndarray:
 
 
 def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
-    """Return the metric and the risk of a profile; if it comes from a pilot, those of the pilot with its ties."""
+    """Return the metric ("aurc", "augrc" or "risk") and the risk of a profile.
+
+    If the profile comes from a pilot sample, they are those of the pilot, with its ties; otherwise they are integrals
+    over the profile, for a confidence without ties.
+    """
     if profile.pilot is not None:
         rows = profile.pilot.rows()
         risk = float(rows.accepted_loss[-1] / rows.total_mass[0])
@@ -549,25 +563,30 @@ def asymptotic_deviation(profile: Profile, metric: str) -> float:
 
 
 def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
-    """Return n times the sum of squared influences on the metric, as an error bar of the pilot would use them."""
+    """Return the variance of the influence function of the metric, estimated from a pilot sample.
+
+    This is the total mass times the sum over samples of (weight * influence / total mass)^2, from which the error bar
+    of the pilot is computed too. `metric` is "aurc", "augrc" or "risk".
+    """
     table = table_of_blocks(blocks)
     total_mass = float(table.rows.total_mass[0])
     total_loss = float(table.rows.accepted_loss[-1])
     definition = by_name(metric)
     area = definition.area
-    all_rows = stacked([stretch_of(table, area)])
+    all_rows = stacked([stretch_of(table, area)])  # the sums over all rows, taken as one range
     value = float(all_rows.terms[0]) / total_mass
-    derivative = definition.derivative(value, total_loss / total_mass, None)
+    risk = total_loss / total_mass
+    derivative = definition.derivative(value, risk, None)
     return total_mass * combined(all_rows, area, derivative).squares
 
 
 def _variance_of_profile(profile: Profile, metric: str) -> float:
     r"""Return the variance of the influence function, `constant + slope * loss` at each q, for a 0/1 loss.
 
-    With A(q) the loss of accepted samples per sample, the threshold at q, the constant is
-    :math:`A(q)/q - \int_q^1 A(t)/t^2\,dt` for AURC, A(q) for AUGRC and 0 for the risk, up to a number that makes the
-    mean influence 0. The slope is the weight of the loss in the metric. A 0/1 loss equals its square, so its second
-    moment is the expected loss too.
+    q is the share of the population that is more confident, and `metric` is "aurc", "augrc" or "risk". With A(q) the
+    loss of accepted samples per sample, the threshold at q, the constant is :math:`A(q)/q - \int_q^1 A(t)/t^2\,dt` for
+    AURC, A(q) for AUGRC and 0 for the risk, up to a number that makes the mean influence 0. The slope is the weight of
+    the loss in the metric. A 0/1 loss equals its square, so its second moment is the expected loss too.
     """
     panels = make_panels(2, profile.jumps)
     q = panels.q

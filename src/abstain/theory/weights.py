@@ -135,9 +135,10 @@ def check_size(name: str, n: Any) -> np.ndarray:
 def _check_beta_and_size(
     name: str, beta: Array, n: Array, estimator: str, below_one: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return population rank percentiles and sample sizes as arrays.
+    """Return population rank percentiles and sample sizes as arrays of floats.
 
-    Raises InputError unless beta lies in [0, 1], or in [0, 1) if `below_one`, and n and the estimator are valid.
+    Raises InputError unless beta lies in [0, 1], or in [0, 1) if `below_one`, n holds whole numbers of at least 1, and
+    the estimator is a name in `ESTIMATORS`. `name` is the function in error messages.
     """
     check_choice(name, "estimator", estimator, ESTIMATORS)
     percentile = np.asarray(beta, dtype=np.float64)
@@ -169,7 +170,10 @@ def population_weight(beta: Array, /) -> Array:
     >>> round(population_weight(0.5), 6)
     0.693147
     """
-    percentile, _ = _check_beta_and_size("population_weight", beta, 1, "harmonic", below_one=True)
+    # size and estimator do not matter here
+    percentile, _size = _check_beta_and_size(
+        "population_weight", beta, n=1, estimator="harmonic", below_one=True
+    )
     return to_python(-np.log1p(-percentile))
 
 
@@ -208,9 +212,14 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
 
 
 def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
-    """Compute `weight_bias`, whose docstring has the formulas, from beta and q = 1 - beta.
+    r"""Compute the bias of a sample's weight given beta, the share of the population that is less confident.
 
-    `q` is passed separately because it may be too small to compute from beta.
+    harmonic :math:`1/n - \sum_{k\ge n}\beta^k/k`; loo the same without 1/n; sele
+    :math:`\beta + q/n + \ln q`, and 2sele with the first two terms doubled; log is harmonic minus
+    :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1, q), :math:`c(z) = \ln z - \psi(z)`.
+
+    `q` is 1 - beta > 0, passed separately because it may be too small to compute from beta. `n` holds sample sizes.
+    Arguments broadcast and are not checked.
     """
     if estimator in ("sele", "2sele"):
         mean_weight = beta + q / n
@@ -221,6 +230,7 @@ def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimato
     if estimator == "loo":
         return bias
     if estimator == "log":
+        # with probability 1, K is n: the second mean is c(n + 1)
         bias = bias - (mean_log_gap(q, n - 1) - mean_log_gap(np.ones(()), n))
     return np.asarray(bias + 1 / n)
 
