@@ -423,8 +423,9 @@ def loss_words(name: str) -> str:
 def wrap_user_function(kind: str, function: Callable[..., Any]) -> tuple[str, str, Callable[..., Any]]:
     """Return name, label and wrapper of a user's own function; `kind` is "loss" or "score".
 
-    The wrapper takes logits or `probs=`, as the built-in functions do, and passes the one that is not None on as the
-    first argument.
+    The wrapper takes logits or `probs=`, as the built-in functions do, and passes the logits (or, without them, the
+    probabilities) on as the first argument. Name and label are the function's `__name__`, or "custom loss" (or score)
+    if it has none; a lambda has that name too, and the label "<lambda>".
     """
 
     def call_with_either(logits: Array = None, *labels: Array, probs: Array = None, **options: Any) -> Any:

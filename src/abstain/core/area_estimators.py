@@ -71,8 +71,9 @@ def _split_at_table_end(
 
 
 def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
-    """`H_high - H_low` for whole numbers `0 <= low <= high` held as floats, to a few units in the last digit.
+    """`H_high - H_low`, H_k = 1 + 1/2 + ... + 1/k, for whole numbers `0 <= low <= high` held as floats.
 
+    Accurate to a few units in the last digit. Differences between numbers up to 32 come from a table.
     Beyond 32, by the series H_k = ln k + gamma + 1/(2k) - 1/(12k^2) + 1/(120k^4) - 1/(252k^6) + 1/(240k^8) - ..., of
     which every term is differenced exactly between k = a and k = b.
     """
@@ -93,6 +94,7 @@ def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
 def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
     """`ln(high!) - ln(low!)` for whole numbers `0 <= low <= high` held as floats.
 
+    Differences between numbers up to 32 come from a table.
     Beyond 32, by Stirling's series ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + 1/(12k) - 1/(360k^3) + 1/(1260k^5)
     - 1/(1680k^7), of which every term is differenced exactly between k = a and k = b.
     """

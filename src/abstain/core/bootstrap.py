@@ -200,7 +200,7 @@ def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarr
 def _draw_counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray | None = None) -> np.ndarray:
     """How often each of n units is drawn with replacement in n draws, for `size` replicates, shape (size, n).
 
-    With `strata`, the stratum number of each unit, as many units are drawn from each stratum as it has.
+    With `strata`, the stratum number (from 0) of each unit, as many units are drawn from each stratum as it has.
     """
     if strata is not None:
         counts = np.zeros((size, n), dtype=np.int64)
@@ -210,8 +210,9 @@ def _draw_counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray
         return counts
     if n > 2048:
         return np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(size)])
-    units = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
-    return np.bincount(units.reshape(-1), minlength=size * n).reshape(size, n)
+    # unit u of line k has the number u + n k, so that one count serves all lines
+    numbers = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
+    return np.bincount(numbers.reshape(-1), minlength=size * n).reshape(size, n)
 
 
 # jackknife ----------------------------------------------------------------------------------------

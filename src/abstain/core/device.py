@@ -166,8 +166,8 @@ def _launch_cuda(kernel_name: str, tile_count: int, keys: Array, n: int, *arrays
 def supports(loss: Array, confidence: Array, weight: Array | None, is_zero_one: Callable[[], bool]) -> bool:
     """Can `area` take these samples? They must be torch or cupy vectors of unweighted 0/1 losses.
 
-    The confidences must have at most 32 bits, and nothing may need a gradient. `is_zero_one` is called last, because it
-    reads all losses.
+    The confidences must be floats of at most 32 bits, and nothing may need a gradient. `is_zero_one()` says whether all
+    losses are 0 or 1; it is called last, because it reads all losses.
     """
     if not (is_torch(loss) or is_cupy(loss)) or loss.ndim != 1 or weight is not None:
         return False

@@ -80,7 +80,10 @@ class Rows(NamedTuple):
 
 
 def rows_from_blocks(mass: Array, loss_sum: Array, xp: Namespace = np) -> Rows:
-    """Rows, most confident first, from the mass and loss sum of each distinct confidence, least confident first."""
+    """Make rows, most confident first, from the mass and loss sum of each distinct confidence, least confident first.
+
+    Confidences lie along the last axis; those without mass are allowed. The rows are those of a whole data set.
+    """
     row_mass = xp.flip(mass, axis=-1)
     row_loss = xp.flip(loss_sum, axis=-1)
     accepted_mass = xp.cumulative_sum(row_mass, axis=-1)
@@ -570,7 +573,7 @@ def sum_powers_by_row(
 
 
 def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:
-    """Rows of samples in any order along the last axis.
+    """Make rows of numpy samples in any order along the last axis; no weight means 1 for all.
 
     A vector gives one row per distinct confidence; a batch gives rows of the shape of the samples, some without mass.
     """

@@ -123,7 +123,10 @@ class Score:
 def _softmax_score(
     name: str, label: str, to_display: Callable[[Namespace, Array], Array], parameter: str
 ) -> Score:
-    """Define a score of `scores.softmax`, which returns a rank key and has a parameter."""
+    """Define the score whose function in `scores.softmax` has this name; it returns a rank key and has a parameter.
+
+    `label` is for plots, `to_display` converts a key to the familiar number, and `parameter` is what `tune` varies.
+    """
     return Score(
         name=name,
         label=label,
@@ -138,7 +141,10 @@ def _softmax_score(
 def _logit_score(
     name: str, label: str, parameter: str | None = None, takes: tuple[str, ...] = ("logits",)
 ) -> Score:
-    """Define a score of `scores.logits`, which returns its value and, but for one, refuses probabilities."""
+    """Define the score whose function in `scores.logits` has this name; it returns the familiar number itself.
+
+    `parameter` is what `tune` varies, if anything; `takes` says which of logits and probabilities it accepts.
+    """
     return Score(
         name=name,
         label=label,
@@ -152,7 +158,10 @@ def _logit_score(
 def _ensemble_score(
     name: str, label: str, to_display: Callable[[Namespace, Array], Array] = _keep_value
 ) -> Score:
-    """Define a score of `scores.ensemble`; it returns a rank key where `to_display` converts one."""
+    """Define the score whose function in `scores.ensemble` has this name; its input has members along the first axis.
+
+    The function returns a rank key if `to_display`, which converts it to the familiar number, is passed.
+    """
     return Score(
         name=name,
         label=label,

@@ -42,7 +42,7 @@ def pooled_log_probs(logits: ArrayLike | None = None, /, *, probs: ArrayLike | N
 def _pool(classes: Classes, xp: Namespace, rows: Array) -> Array:
     """Average the members of rows (M, samples, K) and return log-probabilities (samples, K).
 
-    `rows` are part of `classes`, whose kind says whether they are logits or probabilities.
+    `rows` are a part of the samples of `classes`, whose `kind` says whether they are logits or probabilities.
     """
     return simplex.log_mean(xp, simplex.log_softmax(simplex.odds_of(xp, rows, classes.kind)))
 
@@ -71,6 +71,7 @@ def predictive_entropy(logits: ArrayLike | None = None, /, *, probs: ArrayLike |
     classes = check_classes("predictive_entropy", logits, probs, members=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
+        """Rank keys (samples,) of rows (M, samples, K)."""
         odds = simplex.odds_of(xp, _pool(classes, xp, rows))
         return simplex.finite(xp, -simplex.log_entropy(odds))
 
@@ -103,6 +104,7 @@ def mutual_information(logits: ArrayLike | None = None, /, *, probs: ArrayLike |
     classes = check_classes("mutual_information", logits, probs, members=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
+        """Rank keys (samples,) of rows (M, samples, K)."""
         log_probs = simplex.log_softmax(simplex.odds_of(xp, rows, classes.kind))
         return simplex.finite(xp, -simplex.log_information(xp, log_probs))
 
@@ -135,6 +137,7 @@ def mean_max_softmax(logits: ArrayLike | None = None, /, *, probs: ArrayLike | N
     classes = check_classes("mean_max_softmax", logits, probs, members=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
+        """Rank keys (samples,) of rows (M, samples, K)."""
         log_one_minus_max = simplex.log_complement(simplex.odds_of(xp, rows, classes.kind))
         return simplex.finite(xp, -simplex.log_mean(xp, log_one_minus_max))
 
@@ -165,6 +168,7 @@ def vote_share(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = 
     classes = check_classes("vote_share", logits, probs, members=True)
 
     def compute_share(xp: Namespace, rows: Array) -> Array:
+        """Shares (samples,) of rows (M, samples, K)."""
         votes = simplex.wide(xp, simplex.winners(xp, rows))  # 1 where a member votes for a class, else 0
         return xp.max(xp.mean(votes, axis=0), axis=-1)
 

@@ -169,6 +169,7 @@ def normalised_max_logit(
         """
         distance_below_max = xp.max(rows, axis=-1)[..., None] - rows
         largest_distance = xp.max(distance_below_max, axis=-1)
+        # 1 for a row of equal logits, whose norm is 0
         scale = xp.where(largest_distance > 0, largest_distance, xp.ones_like(largest_distance))
         scaled_distances = distance_below_max / scale[..., None]  # within [0, 1]: their sum does not overflow
         centred_max = simplex.total(xp, scaled_distances) * (scale / rows.shape[-1])
@@ -181,9 +182,9 @@ def normalised_max_logit(
 
 
 def _norm(xp: Namespace, rows: Array, p: float) -> Array:
-    """Compute the p-norm along the last axis; p may be infinite.
+    """Compute the p-norm of finite rows along the last axis; p is positive and may be infinite.
 
-    Entries are divided by the largest one first, so that no power overflows.
+    Entries are divided by the largest one first, so that no power overflows. A row of zeros has the norm 0.
     """
     magnitude = xp.abs(rows)
     largest = xp.max(magnitude, axis=-1)
@@ -229,6 +230,7 @@ def clamped_logit_entropy(
     floor = check_positive("clamped_logit_entropy", "floor", floor)
 
     def sum_clamped(xp: Namespace, rows: Array) -> Array:
+        """One sum per row of logits (samples, K)."""
         clamped = xp.where(rows > floor, rows, xp.full_like(rows, floor))
         return xp.sum(clamped * xp.log(clamped), axis=-1)
 

@@ -349,6 +349,11 @@ def sele_counterexample(n: int = 5) -> SeleCounterexample:
     SeleCounterexample
         The samples and both estimates.
 
+    Raises
+    ------
+    InputError
+        If n is not a whole number of at least 4.
+
     Examples
     --------
     >>> example = sele_counterexample()

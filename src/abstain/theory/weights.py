@@ -30,11 +30,12 @@ def power_tail(beta: np.ndarray, q: np.ndarray, n: np.ndarray) -> np.ndarray:
     beta, q, n = np.broadcast_arrays(
         np.asarray(beta, np.float64), np.asarray(q, np.float64), np.asarray(n, np.float64)
     )
-    start = np.maximum(n, float(_SERIES_FROM))
+    start = np.maximum(n, float(_SERIES_FROM))  # the terms from here on are summed by a formula
     is_small = beta <= 0.5
+    # each formula gets a harmless argument where the other one is used
     total = np.where(is_small, _tail_by_terms(np.where(is_small, beta, 0.0), start), 0.0)
     total = total + np.where(is_small, 0.0, _tail_by_expansion(np.where(is_small, 0.25, q), start))
-    for k in range(_SERIES_FROM - 1, 0, -1):  # smallest terms first
+    for k in range(_SERIES_FROM - 1, 0, -1):  # the terms before `start`, smallest first
         total = total + np.where(k >= n, beta**k / k, 0.0)
     return np.asarray(total)
 
@@ -104,6 +105,8 @@ def _binet_kernel(t: np.ndarray) -> np.ndarray:
 def inverse_square_difference(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     r"""Compute :math:`\sum_{k=low+1}^{high} 1/k^2 = \psi'(low+1) - \psi'(high+1)` without cancellation.
 
+    `low` and `high` are whole numbers, 0 <= low <= high; they broadcast.
+
     Terms up to k = 32 are added one by one. For larger ones, with a and b the ends of the sum, u = 1/a and v = 1/b,
     the series :math:`\psi'(z+1) = 1/z - 1/(2z^2) + \sum_k B_{2k} / z^{2k+1}` is subtracted term by term: each
     difference of powers is u - v times a sum of positive terms.
@@ -119,7 +122,7 @@ def inverse_square_difference(low: np.ndarray, high: np.ndarray) -> np.ndarray:
         quotient = sum(u ** (2 * k - j) * v**j for j in range(2 * k + 1))
         bernoulli_sum = bernoulli_sum + _BERNOULLI[k - 1] * quotient
     total = u_minus_v * (1 - (u + v) / 2 + bernoulli_sum)
-    for k in range(_SERIES_FROM, 0, -1):
+    for k in range(_SERIES_FROM, 0, -1):  # terms up to 32, smallest first
         total = total + np.where((k > low) & (k <= high), 1.0 / (k * k), 0.0)
     return np.asarray(total)
 
@@ -259,7 +262,7 @@ def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmoni
     1.833333
     """
     percentile, size = _check_beta_and_size("expected_weight", beta, n, estimator)
-    below_one = np.where(percentile < 1, percentile, 0.0)
+    below_one = np.where(percentile < 1, percentile, 0.0)  # 0 stands in where the formula does not hold
     mean_below_one = compute_weight_bias(below_one, 1 - below_one, size, estimator) - np.log1p(-below_one)
     top_weight = weight_of_rank(size, size, estimator)  # at beta = 1 the sample always ranks first
     return to_python(np.where(percentile < 1, mean_below_one, top_weight))
@@ -327,8 +330,8 @@ def mse_order(beta: Array, n: Array, /) -> Array:
     >>> mse_order(0.5, 2)
     0.25
     """
-    beta, n = _check_beta_and_size("mse_order", beta, n, "harmonic")
-    return to_python(beta / (n * (1 - beta) + 1))
+    percentile, size = _check_beta_and_size("mse_order", beta, n, estimator="harmonic")
+    return to_python(percentile / (size * (1 - percentile) + 1))
 
 
 def mean_mse_order(n: Array, /) -> Array:
