@@ -253,7 +253,7 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
         first_ids = first_ids or next(first_batches, [])
         second_ids = second_ids or next(second_batches, [])
         size = min(len(first_ids), len(second_ids))
-        if size == 0:  # at least one table has ended
+        if size == 0:  # a table has ended; an empty batch is taken for the end too
             break
         for row, (first_id, second_id) in enumerate(zip(first_ids[:size], second_ids[:size]), row_count + 1):
             if first_id != second_id:

@@ -102,9 +102,8 @@ def make_log(
             )
         if source.log is not None:
             roles.pop("correct", None)
-    scorer = (
-        roles["correct"].names[0] if "correct" in roles else ""
-    )  # column that says how right an answer is
+    # The scorer is the column that says how right an answer is; signals are columns of confidences.
+    scorer = roles["correct"].names[0] if "correct" in roles else ""
     if scorer in source.facts.answered_columns:
         roles.setdefault("answered", RoleColumns((source.facts.answered_columns[scorer],)))
     selected_rows, columns_used = select_rows(source, rules)

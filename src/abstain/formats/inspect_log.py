@@ -115,7 +115,7 @@ def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, 
             return decode_json(path, stream.read(member.file_size), limits)
     reason = f"Reading {display_name(path.name)}, whose parts are compressed by zstd,"
     pyarrow = import_optional("pyarrow", reason, "files")
-    with path.open("rb") as file:
+    with path.open("rb") as file:  # the member's local header, its name, an extra field, then its data
         file.seek(member.header_offset + _LENGTHS_OFFSET)
         name_length, extra_length = struct.unpack("<HH", file.read(4))
         file.seek(name_length + extra_length, 1)

@@ -60,7 +60,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
     loads the results file next to it, to compare the number of documents. DataError where a record has no doc_id.
     """
     rows: list[Row] = []
-    metric_names: dict[str, None] = {}  # in the order of the records
+    metric_names: dict[str, None] = {}  # a set that keeps the order of the records
     answer_only_count = 0  # records with the log-likelihood of the right answer alone
     for index, record in enumerate(records):
         if not isinstance(record, dict) or text_of(record.get("doc_id")) is None:
@@ -96,8 +96,9 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         roles=roles,
         scorers=scorers,
         signals=(*_OPTION_SIGNALS, "softmax_norm", AGREEMENT),
+        # Accuracy by normalised log-likelihoods judges another answer than accuracy, so each has its own confidences.
         excluded_signals={"acc_norm": _OPTION_SIGNALS, "acc": ("softmax_norm",)},
-        variant="filter" if any(row["filter"] for row in rows) else "",
+        variant="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
         descriptions={"answered": "the filtered reply is neither empty nor [invalid]"},
         task=_find_task(path),
         notes=tuple(notes),

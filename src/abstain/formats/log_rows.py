@@ -86,8 +86,9 @@ def agreement(questions: Sequence[Hashable], answers: Sequence[Hashable | None])
 def make_log_source(path: Path, limits: Limits, content: LogContent) -> Source:
     """Make columns of the rows of a log: numbers where every value is one (NaN where it is missing), text otherwise.
 
-    `path` names the log in messages. Scorers and signals that no row has are removed from the facts. DataError where
-    there are no rows, or where they would need more memory or columns than `limits` allow.
+    `path` names the log in messages. Columns come in the order in which rows first have them. Scorers (columns of
+    correctness) and signals (columns of confidences) that no row has are removed from the facts. DataError where there
+    are no rows, or where they would need more memory or columns than `limits` allow.
     """
     rows, facts = content
     if not rows:

@@ -150,6 +150,7 @@ def open_torch(path: Path, limits: Limits) -> Source:
         for name, tensor in content.items():
             if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
                 byte_count = tensor.numel() * tensor.element_size()
+                # The tensor is in memory already; loading it makes a numpy copy.
                 limits.check(path, 2 * byte_count, f"tensor `{display_name(name)}`")
                 kind = str(tensor.dtype).removeprefix("torch.")
                 load = partial(_tensor_to_numpy, tensor)
