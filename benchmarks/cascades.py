@@ -413,7 +413,15 @@ def show_cifar10(plot: str | None) -> None:
             rows.append(
                 (promise, f"{risk:g}", told, "-" if rule.risk is None else f"{rule.risk:.4f}", *shares)
             )
-    head = ("guarantee for", "risk", "cost", "observed risk", "small answers", "large answers", "people answer")
+    head = (
+        "guarantee for",
+        "risk",
+        "cost",
+        "observed risk",
+        "small answers",
+        "large answers",
+        "people answer",
+    )
     table({name: list(column) for name, column in zip(head, zip(*rows))})
     curve = abstain.cascades.cost_risk_curve(stages, person=person, promise="system", risks=(0.03, 0.1))
     print(curve)

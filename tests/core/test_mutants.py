@@ -236,8 +236,8 @@ THRESHOLDS = {
     ),
     "rejections cost where samples are accepted": (
         "thresholds/outcomes.py",
-        "np.asarray(per_sample[-1] - per_sample)",
-        "np.asarray(per_sample)",
+        "np.asarray(accepted_part[-1] - accepted_part)",
+        "np.asarray(accepted_part)",
         "tests/thresholds/test_outcomes.py::test_cost_curve_is_the_sum_over_samples",
     ),
     "twice the wealth that a bet on clusters has": (

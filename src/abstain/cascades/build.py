@@ -616,8 +616,8 @@ def cascade(
     ['one']
     """
     delta = check_fraction(FUNCTION_NAME, "delta", delta, open_high=True)
-    described = read_stages(FUNCTION_NAME, stages, labels, scores, units)
-    entries = {name: stage.entry for name, stage in described.items()}
+    described = read_stages(FUNCTION_NAME, stages, labels, scores=scores, units=units)
+    entries = {name: stage.entry for name, stage in described.items()}  # (loss, confidence, cost)
     data = collect_data(
         FUNCTION_NAME,
         entries,
@@ -641,8 +641,8 @@ def cascade(
     is_certified = bool(certified_policies)
     leave_all_to_person = (math.inf,) * data.stage_count
     policies = certified_policies or [leave_all_to_person]
-    chosen = min(policies, key=lambda policy: measure_policy(data, policy, None).cost)
-    measures = measure_policy(data, chosen, COST_LEVEL)
+    chosen = min(policies, key=lambda policy: measure_policy(data, policy, level=None).cost)
+    measures = measure_policy(data, chosen, level=COST_LEVEL)
     answering = find_answering_stage(data.confidences, chosen)
     shares = np.bincount(answering, minlength=data.stage_count + 1) / data.sample_count
     asked_count = sum(threshold < math.inf for threshold in chosen)
@@ -753,7 +753,7 @@ def _advise(
     coverage = None
     if certify(LARGEST_RISK):
         least_risk = bisect(lambda at: bool(certify(at)), scaled_risk, LARGEST_RISK, relative=0.1)
-        coverage = max(measure_policy(data, policy, None).coverage for policy in certify(least_risk))
+        coverage = max(measure_policy(data, policy, level=None).coverage for policy in certify(least_risk))
         feasible_risk = data.to_user_scale(least_risk)
     cuts = search.choose_cuts(data, search.limit_cuts(data.stage_count, 10))
     best_z_score = search.expected_z_scores(data, cuts, scaled_risk, data.sample_count).max()

@@ -106,11 +106,15 @@ class CascadeData:
         )
 
     def split(self, first_share: float, seed: int) -> tuple[CascadeData, CascadeData]:
-        """Split the samples into two random parts. No cluster is divided."""
-        unit_of_sample = np.arange(self.sample_count) if self.clusters is None else self.clusters
-        unit_count = int(unit_of_sample.max()) + 1
-        unit_is_first = np.random.default_rng(seed).random(unit_count) < first_share
-        is_first = unit_is_first[unit_of_sample]
+        """Split the samples into two random parts. No cluster is divided.
+
+        Each cluster (or sample, without clusters) goes to the first part with probability `first_share`, so a part may
+        be empty. There must be a sample.
+        """
+        cluster_of_sample = np.arange(self.sample_count) if self.clusters is None else self.clusters
+        cluster_count = int(cluster_of_sample.max()) + 1
+        cluster_is_first = np.random.default_rng(seed).random(cluster_count) < first_share
+        is_first = cluster_is_first[cluster_of_sample]
         return self.select(np.flatnonzero(is_first)), self.select(np.flatnonzero(~is_first))
 
     def split_by_group(self) -> list[CascadeData]:
@@ -128,9 +132,10 @@ class CascadeData:
         return (answering < self.stage_count) | self.promise_includes_person
 
     def cost_of_answers(self, answering: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
-        """Cost of each sample: every stage that it reaches, and the person if no stage answers.
+        """Return the cost of each sample: every stage that it reaches, and the person if no stage answers.
 
-        A stage with a threshold of infinity is never asked and costs nothing.
+        `answering` is the index of the stage that answers each sample, the number of stages for the person. A stage
+        with a threshold of infinity is never asked and costs nothing.
         """
         cost = np.where(answering == self.stage_count, self.costs[-1], 0.0)
         for stage, threshold in enumerate(thresholds):
@@ -185,6 +190,7 @@ class PolicyGrid:
     """
 
     def __init__(self, data: CascadeData, cuts: Sequence[np.ndarray]) -> None:
+        """Assign each sample of `data` to a bin of each stage; `cuts` holds rising thresholds by stage."""
         self.data = data
         self.cuts = cuts
         self.shape = tuple(len(stage_cuts) + 1 for stage_cuts in cuts)
@@ -192,7 +198,7 @@ class PolicyGrid:
         for stage_cuts, confidence in zip(cuts, data.confidences):
             has_answer = confidence > -math.inf
             self.bins.append(np.searchsorted(stage_cuts[1:], confidence, side="right") + has_answer)
-        # flat index of each sample's cell in the histogram over the stages 0 ... j
+        # _cells[j]: flat index of each sample's cell in the histogram over the bins of the stages 0 ... j
         self._cells = [self.bins[0]]
         for size, stage_bins in zip(self.shape[1:], self.bins[1:]):
             self._cells.append(self._cells[-1] * size + stage_bins)
@@ -216,13 +222,14 @@ class PolicyGrid:
         return reached_last_stage - passed_on
 
     def sum_over_answers(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """For every policy, the sum over all samples in the promise of the value of whoever answers.
+        """For every policy, sum the values of the answers given, over all samples that the promise counts.
 
-        `values` holds one array per stage and then the person's.
+        `values` holds one array per stage and then the person's, each with one value per sample. The person's values
+        count only if the promise includes the person.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
-        for stage in range(len(self.shape)):
+        for stage in range(len(self.shape)):  # samples that this stage answers
             total += self.sum_over_answered(self.histogram(stage, values[stage]))
         if self.data.promise_includes_person:
             total += self.sum_over_passed_on(self.histogram(last_stage, values[-1]))
@@ -236,7 +243,10 @@ class PolicyGrid:
         return all_samples - self.sum_over_passed_on(self._counts[-1])
 
     def total_costs(self) -> np.ndarray:
-        """For every policy, the cost of all samples; a stage that is never asked costs nothing."""
+        """For every policy, sum the cost of all samples: of each stage that a sample reaches, and of the person.
+
+        A stage that is never asked (the last index of its axis) costs nothing.
+        """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
         for stage, size in enumerate(self.shape):
@@ -250,24 +260,27 @@ class PolicyGrid:
         return total + self.sum_over_passed_on(self.histogram(last_stage, self.data.costs[-1]))
 
     def smoothed_losses(self) -> np.ndarray:
-        """As `sum_over_answers` of the losses, each loss replaced by its expectation.
+        """For every policy, sum the expected losses of the answers, over all samples that the promise counts.
 
-        The expectation comes from a logistic regression of the loss on the ranks of the stages so far.
+        The expected loss of a stage's answer comes from a logistic regression of its loss on the confidence ranks of
+        this stage and all before it, fitted to at most some 20,000 samples. The person's losses are as stated. Losses
+        are scaled to [0, 1].
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
         bin_ranks = [_mean_rank_by_bin(stage_bins, size) for stage_bins, size in zip(self.bins, self.shape)]
         for stage, loss in enumerate(self.data.losses[:-1]):
-            answered = np.flatnonzero(self.bins[stage])
-            fitted = answered[:: max(1, len(answered) // MAX_FITTED_SAMPLES)]
-            sample_ranks = []
-            grid_ranks = []
-            for earlier in range(stage + 1):
-                sample_ranks.append(bin_ranks[earlier][self.bins[earlier][fitted]])
-                axis_shape = (1,) * earlier + (-1,) + (1,) * (stage - earlier)
-                grid_ranks.append(bin_ranks[earlier].reshape(axis_shape))
-            coefficients = fit_logistic(_rank_features(sample_ranks), loss[fitted])
-            log_odds = sum(c * feature for c, feature in zip(coefficients, _rank_features(grid_ranks)))
+            has_answer = np.flatnonzero(self.bins[stage])  # bin 0 holds samples without an answer
+            fitted_samples = has_answer[:: max(1, len(has_answer) // MAX_FITTED_SAMPLES)]
+            sample_ranks = []  # for each stage so far, the rank of each fitted sample
+            grid_ranks = []  # for each stage so far, the rank of each bin, along the axis of that stage
+            for axis in range(stage + 1):
+                sample_ranks.append(bin_ranks[axis][self.bins[axis][fitted_samples]])
+                axis_shape = (1,) * axis + (-1,) + (1,) * (stage - axis)
+                grid_ranks.append(bin_ranks[axis].reshape(axis_shape))
+            coefficients = fit_logistic(_rank_features(sample_ranks), loss[fitted_samples])
+            grid_features = _rank_features(grid_ranks)
+            log_odds = sum(coefficient * feature for coefficient, feature in zip(coefficients, grid_features))
             total += self.sum_over_answered(self._counts[stage] * _expit(np.asarray(log_odds)))
         if self.data.promise_includes_person:
             total += self.sum_over_passed_on(self.histogram(last_stage, self.data.losses[-1]))
@@ -289,9 +302,10 @@ class PolicyGrid:
 
 
 def choose_cuts(data: CascadeData, max_cuts: int) -> list[np.ndarray]:
-    """Thresholds to try at each stage: minus infinity, then evenly spaced quantiles of its confidences.
+    """Choose the thresholds to try at each stage: minus infinity, then evenly spaced quantiles of its confidences.
 
-    There are at most `max_cuts`, and no more than one for every ten samples.
+    They rise strictly. There are at most `max_cuts`, and no more than one for every ten samples. A stage without any
+    answer has minus infinity only.
     """
     max_cuts = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))
     cuts = []
@@ -327,7 +341,11 @@ def _expit(log_odds: np.ndarray) -> np.ndarray:
 
 
 def fit_logistic(features: Sequence[np.ndarray], loss: np.ndarray) -> np.ndarray:
-    """Coefficients of a logistic regression of losses in [0, 1], with a small ridge penalty, by Newton's method."""
+    """Fit a logistic regression of losses in [0, 1] on the features, with a small ridge penalty, by Newton's method.
+
+    `features` holds one array per feature, each with one value per sample; no intercept is added. Returns one
+    coefficient per feature; all are 0 without samples.
+    """
     design = np.stack(features, axis=1)
     penalty = np.full(design.shape[1], RIDGE_PENALTY)
     coefficients = np.zeros(design.shape[1])
@@ -348,10 +366,11 @@ def fit_logistic(features: Sequence[np.ndarray], loss: np.ndarray) -> np.ndarray
 def expected_z_scores(
     data: CascadeData, cuts: Sequence[np.ndarray], risk: float, test_size: float
 ) -> np.ndarray:
-    """For every policy, by how many standard errors it is expected to keep the risk; the least over groups.
+    """Return, for every policy, by how many standard errors its risk is expected to lie below `risk`.
 
-    The expectation uses smoothed losses of `data`. Standard errors are those of `test_size` independent samples.
-    Policies that answer nothing have a score of minus infinity.
+    The result has the shape of the policy grid of `cuts`; with groups it is the least over groups. `risk` is scaled to
+    [0, 1]. Risks are estimated from `data` by expected losses. Standard errors are those of a test on `test_size`
+    independent samples. Policies that answer nothing have a score of minus infinity.
     """
     least_score = np.asarray(math.inf)
     for group in data.split_by_group():
@@ -359,20 +378,20 @@ def expected_z_scores(
             continue
         grid = PolicyGrid(group, cuts)
         count = grid.count_in_promise()
-        room = risk * count - grid.smoothed_losses()
+        loss_below_limit = risk * count - grid.smoothed_losses()
         variance = risk * (1 - risk) * np.where(count > 0, count, 1.0) * data.sample_count / test_size
-        score = np.where(count > 0, room / np.sqrt(variance), -math.inf)
+        score = np.where(count > 0, loss_below_limit / np.sqrt(variance), -math.inf)
         least_score = np.minimum(least_score, score)
     return least_score
 
 
 def find_frontier(cost: np.ndarray, z_score: np.ndarray, candidates: np.ndarray | None = None) -> np.ndarray:
-    """Flat indices of the policies for which no cheaper one is as safe, from the safest to the cheapest.
+    """Find the policies for which no cheaper one is as safe: flat indices, from the safest to the cheapest.
 
     Parameters
     ----------
     cost, z_score : ndarray
-        Of every policy of the grid.
+        Cost of every policy of the grid, and by how many standard errors it is expected to keep the risk (its safety).
     candidates : ndarray, optional
         Flat indices of the policies to choose from; by default all. Those with a score of minus infinity are left out.
     """
@@ -388,9 +407,11 @@ def find_frontier(cost: np.ndarray, z_score: np.ndarray, candidates: np.ndarray 
 
 
 def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: float) -> np.ndarray:
-    """P-values of "the risk of this policy is above r", for the policies with the flat indices `path`.
+    """Compute p-values of "the risk of this policy is above `risk`", for the policies with the flat indices `path`.
 
-    With clusters, p-values are computed up to the first above `level`; those after it are 1.
+    `risk` is scaled to [0, 1]; the samples are those of `grid.data`. Losses of 0 and 1 are tested exactly, others by
+    twice the smaller of two bounds. With clusters, p-values are computed up to the first above `level`, at which
+    testing stops; those after it are 1.
     """
     data = grid.data
     if data.clusters is not None:
@@ -410,7 +431,11 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
 
 
 def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: float) -> np.ndarray:
-    """The same by a bet on each cluster as a whole. A cluster's stake grows with its number of answers."""
+    """Compute p-values of "the risk of this policy is above `risk`" by a bet on each cluster as a whole.
+
+    One for each policy with a flat index in `path`, up to the first above `level`; those after it are 1. The bet on a
+    cluster grows with the number of its samples that the promise counts; a cluster without any is left out.
+    """
     data = grid.data
     cluster_of_sample = np.unique(np.asarray(data.clusters), return_inverse=True)[1]
     p_values = np.ones(len(path))
@@ -418,14 +443,13 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
     stakes = testing.ladder(int(cluster_of_sample.max()) + 1, risk, largest)
     for position, policy in enumerate(path):
         answering = find_answering_stage(data.confidences, grid.thresholds_of(policy))
-        counts = data.in_promise(answering).astype(np.float64)
-        answers_by_cluster = np.bincount(cluster_of_sample, counts)
-        loss_by_cluster = np.bincount(cluster_of_sample, counts * data.loss_of_answers(answering))
+        is_counted = data.in_promise(answering).astype(np.float64)
+        answers_by_cluster = np.bincount(cluster_of_sample, is_counted)
+        loss_by_cluster = np.bincount(cluster_of_sample, is_counted * data.loss_of_answers(answering))
         gain = (risk * answers_by_cluster - loss_by_cluster)[answers_by_cluster > 0]
         log_wealth = np.log1p(stakes * gain[:, None]).sum(axis=0)
-        p_values[position] = testing.wealth_p(
-            log_wealth[None], np.asarray([len(gain)]), risk, stakes, largest
-        )[0]
+        cluster_count = np.asarray([len(gain)])
+        p_values[position] = testing.wealth_p(log_wealth[None], cluster_count, risk, stakes, largest)[0]
         if p_values[position] > level:
             break
     return p_values
@@ -435,7 +459,10 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
 
 
 def divide_delta(stage_count: int) -> list[float]:
-    """Shares of delta: one for each stage by itself, then one for cascades of several stages."""
+    """Return shares of delta that add up to 1: one for each stage by itself, then one for cascades of several stages.
+
+    The last stage by itself gets the most; a single stage gets everything.
+    """
     if stage_count == 1:
         return [1.0, 0.0]
     early_share, last_share, cascade_share = DELTA_SHARES
@@ -484,6 +511,7 @@ def certify(
     z_score = expected_z_scores(ordering, cuts, risk, test_size)
     cost = PolicyGrid(ordering, cuts).total_costs() / ordering.sample_count
     grids = [PolicyGrid(group, cuts) for group in testing_part.split_by_group()]
+    # each path holds policies in the order of testing, and has a share of delta
     paths = [(find_frontier(cost, z_score), cascade_share)]
     if not can_test_on_all_samples:
         for stage, share in enumerate(single_shares):
@@ -493,14 +521,18 @@ def certify(
     start = max(standard_errors, share_of_risk * math.sqrt(test_size * risk / (1 - risk)))
     for path, share in paths:
         expected = z_score.reshape(-1)[path]
+        # leave out policies that are safer than the start, but keep at least one
         path = path[expected <= max(start, expected.min(initial=math.inf))]
         if not (share and len(path)):
             continue
         level = delta * share
+        # the risk must be kept in every group, so the largest p-value counts
         p_values = np.max([policy_p_values(grid, path, risk, level) for grid in grids], axis=0)
-        level_of_each_start = np.zeros(len(path))
-        level_of_each_start[0] = level
-        passed = np.flatnonzero(testing.walk(p_values, level_of_each_start).passed)
+        level_at_start = np.zeros(
+            len(path)
+        )  # all of it on the first policy: testing stops at the first failure
+        level_at_start[0] = level
+        passed = np.flatnonzero(testing.walk(p_values, level_at_start).passed)
         if len(passed):
             policies.append(grids[0].thresholds_of(path[passed[-1]]))
     return policies
@@ -521,9 +553,10 @@ def _count_independent_units(data: CascadeData) -> int:
 
 
 def estimate_least_costs(data: CascadeData, risk: float, max_cuts: int) -> tuple[float, float]:
-    """Least cost per sample of any policy that keeps the risk, and of those that ask a single stage.
+    """Estimate the least cost per sample of any policy that keeps `risk`, and of those that ask a single stage.
 
-    Risks are judged by smoothed losses; nothing is certified here. Infinite where no policy keeps the risk.
+    `risk` is scaled to [0, 1]. Risks are estimated by expected losses; nothing is certified here. A cost is infinite
+    if no policy keeps the risk.
     """
     cuts = choose_cuts(data, max_cuts)
     grid = PolicyGrid(data, cuts)

@@ -63,10 +63,11 @@ class ScoreParameter:
 
 
 def response_method(estimator: Any, score: Score) -> str:
-    """Choose the method of the estimator from which to compute the score.
+    """Choose the method of the estimator from which to compute the confidence score.
 
-    "predict_proba" if the estimator has it and the score takes probabilities, otherwise "decision_function". Raises
-    InputError if the estimator has no method that the score can use.
+    `score` is a name in `abstain.scores` or a function. Returns "predict_proba" if the estimator has it and the score
+    takes probabilities, otherwise "decision_function". Raises InputError if the estimator has no method that the score
+    can use.
     """
     inputs_of_score = scores.by_name(score).takes
     if "probs" in inputs_of_score and hasattr(estimator, "predict_proba"):
@@ -145,7 +146,7 @@ def replace_rejected(prediction: np.ndarray, accepted: np.ndarray, label: Any) -
     return np.where(accepted, prediction.astype(object), label)
 
 
-def _check_no_class(classifier: Any, label: Any) -> None:
+def _check_label_is_no_class(classifier: Any, label: Any) -> None:
     """Raise InputError if the abstain label is one of the classes."""
     if label in list(classifier.classes_):
         rule = f"`abstain_label` must not be one of the classes, got {label!r}"
@@ -161,8 +162,9 @@ def classifier_confidence(estimator: Any, X: ArrayLike, score: Score) -> np.ndar
 def threshold_arguments(method: str, class_columns: np.ndarray, score: Score) -> dict[str, Any]:
     """Return probabilities or decision values as keyword arguments of `Threshold.accepts`.
 
-    Passing them instead of confidences lets the rule store which score it uses. A user's own function has no name to
-    store, so confidences are passed instead; likewise if there is only one class.
+    `method` is the estimator's method that returned `class_columns` (one row per sample, one column per class). They
+    are returned as "probs" or "logits" with the name of the score, so that the rule can store which score it uses. A
+    user's own function has no name to store, so confidences are returned instead; likewise if there is only one class.
     """
     if callable(score) or class_columns.shape[-1] == 1:
         return {"confidence": compute_confidence(method, class_columns, score)}
@@ -222,8 +224,9 @@ def split_for_calibration(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Split n samples at random and return the indices of the training and of the calibration samples.
 
-    `clusters` holds one label per sample; no cluster is split. The split is not stratified: a stratified part would not
-    be a random sample of the population.
+    `clusters` holds one label per sample, or is None; no cluster is split. `calibration_share` of the samples (or of
+    the clusters) is for calibration. The split is not stratified: a stratified part would not be a random sample of
+    the population.
     """
     if clusters is None:
         train, calibration = train_test_split(
@@ -243,7 +246,10 @@ class _FitArguments(NamedTuple):
     clusters: np.ndarray | None
 
     def select(self, indices: np.ndarray, n: int) -> _FitArguments:
-        """Return the arguments for the samples with these indices, of n samples in all."""
+        """Return the arguments for the samples with these indices, of n samples in all.
+
+        An argument for the estimator is indexed if it has length n (one value per sample), and kept whole otherwise.
+        """
         to_estimator = {}
         for name, value in self.to_estimator.items():
             is_per_sample = hasattr(value, "__len__") and len(value) == n
@@ -271,10 +277,11 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     _default_estimator: Any  # its class, used if the user passes none
 
     def _fit(self, X: Array, y: Array, groups: Array | None, clusters: Array | None, params: Any) -> None:
-        """Train the estimator and choose the threshold, calibrated as `cv` says.
+        """Train the estimator and choose the threshold, calibrated as `cv` says: sets `estimator_` and `threshold_`.
 
         `groups` and `clusters` hold one label per sample, or are None; `params` are the other keyword arguments of
-        `fit`. Warns if no threshold could be certified.
+        `fit`. Raises InputError unless exactly one of `risk` and `coverage` is set. Warns if no threshold could be
+        certified.
         """
         name = type(self).__name__
         if (self.risk is None) == (self.coverage is None):
@@ -285,7 +292,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             groups=_check_sample_labels(name, "groups", groups, len(y)),
             clusters=_check_sample_labels(name, "clusters", clusters, len(y)),
         )
-        calibration_arguments = arguments
+        calibration_arguments = arguments  # of the samples that the threshold is chosen on
+        # `columns` are confidences, or probabilities or decision values, as keyword arguments of `Threshold.accepts`
         if self._calibration_kind() == "prefit":
             self._use_prefit_estimator()
             loss, columns = self._measure(X, y)
@@ -362,8 +370,9 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _predict(self, X: Array, label: Any, groups: Array | None) -> np.ndarray:
         """Predict, with `label` in place of rejected predictions.
 
-        If `label` is None, the label of the constructor is used; if that is None too, every prediction is returned.
-        Raises InfeasibleError in that case if no threshold could be certified.
+        `groups` holds one label per sample if `fit` was called with groups. If `label` is None, the label of the
+        constructor is used; if that is None too, every prediction is returned. Raises InfeasibleError in that case if
+        no threshold could be certified.
         """
         check_is_fitted(self, "threshold_")
         if label is None:
@@ -431,12 +440,13 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return {"confidence": self._confidence(X)}
 
     def _select_threshold(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
-        """Choose the threshold from one loss per calibration sample and the arguments of `_threshold_arguments`.
+        """Choose the threshold from one loss per calibration sample and what its confidence is computed from.
 
-        `options` are passed to `select_threshold`. Out-of-fold calibration removes the promise.
+        `columns` holds "confidence", or "probs" or "logits" with "score", one row per calibration sample. `options` are
+        passed to `select_threshold`. Out-of-fold calibration removes the promise.
         """
         confidence = columns.get("confidence")
-        class_columns = {name: values for name, values in columns.items() if name != "confidence"}
+        class_scores = {name: values for name, values in columns.items() if name != "confidence"}
         rule: Rule = select_threshold(
             loss,
             confidence,
@@ -444,7 +454,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             coverage=self.coverage,
             delta=self.delta,
             method=self.method,
-            **class_columns,
+            **class_scores,
             **options,
         )
         return remove_promise(rule) if self._calibration_kind() == "folds" else rule
@@ -634,7 +644,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     def _check_label(self, label: Any) -> None:
         """Raise InputError unless the abstain label is a single value and not a class."""
         super()._check_label(label)
-        _check_no_class(self, label)
+        _check_label_is_no_class(self, label)
 
     @_available_if_estimator_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -658,7 +668,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     ) -> float:
         """Compute the accuracy of accepted predictions, 0 if nothing is accepted; higher is better.
 
-        A threshold that accepts few samples makes it high: compare models by `aurc_scorer` instead.
+        `groups`, one label per sample, are required if `fit` was called with groups. A threshold that accepts few
+        samples makes it high: compare models by `aurc_scorer` instead.
         """
         prediction, accepted = self.predict_selective(X, groups)
         is_right = prediction == np.asarray(y)
@@ -686,7 +697,11 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     def _fit_out_of_fold(
         self, X: Array, y: Array, arguments: _FitArguments
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Train the classifier on all data; return losses and confidences of out-of-fold predictions."""
+        """Train the classifier on all data; return losses and confidences of out-of-fold predictions.
+
+        Each sample is predicted by a classifier that was trained on the other folds. The confidences come as keyword
+        arguments of `Threshold.accepts`: probabilities or decision values, one column per class.
+        """
         self._train(X, y, arguments)
         score = self._score_parameter
         method = response_method(self.estimator_, score)
@@ -782,8 +797,10 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     ) -> SelectiveRegressor:
         """Train the regressor and its error model, and choose the threshold on data neither was trained on.
 
-        `groups` and `clusters` as in `SelectiveClassifier.fit`. Raises InputError if `risk` has no `tolerance`, or
-        `uncertainty` is neither None, "std" nor a regressor.
+        `groups`: one label per sample, for a threshold and a guarantee in each group; `predict` then needs them too.
+        `clusters`: one label per sample, for a guarantee over whole clusters; no cluster is split between training and
+        calibration. Other keyword arguments are passed to the regressor's own `fit`. Raises InputError if `risk` has no
+        `tolerance`, or `uncertainty` is neither None, "std" nor a regressor.
         """
         if self.risk is not None and self.tolerance is None:
             raise InputError(
@@ -817,9 +834,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         if isinstance(self.uncertainty, str):  # "std"
             _, standard_deviation = self.estimator_.predict(X, return_std=True)
             return -np.asarray(standard_deviation, dtype=np.float64)
-        return np.zeros(
-            len(np.asarray(self.estimator_.predict(X)))
-        )  # too few samples to train an error model
+        sample_count = len(np.asarray(self.estimator_.predict(X)))
+        return np.zeros(sample_count)  # too few samples to train an error model: all are equally confident
 
     def _unfitted_error_model(self) -> Any:
         return clone(self._unfitted_estimator() if self.uncertainty is None else self.uncertainty)
@@ -827,11 +843,12 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     def _train(self, X: Array, y: Array, arguments: _FitArguments) -> None:
         """Fit the estimator, and the error model on the absolute values of its out-of-fold residuals.
 
-        There is no error model with uncertainty="std", nor if there are fewer than two samples (or clusters).
+        Sets `estimator_`, `error_model_` and, if there is an error model, `residuals_`. There is no error model with
+        uncertainty="std", nor if there are fewer than two samples (or clusters).
         """
         super()._train(X, y, arguments)
-        unit_count = len(y if arguments.clusters is None else np.unique(arguments.clusters))
-        fold_count = min(_RESIDUAL_FOLDS, unit_count)
+        independent_count = len(y if arguments.clusters is None else np.unique(arguments.clusters))
+        fold_count = min(_RESIDUAL_FOLDS, independent_count)
         if isinstance(self.uncertainty, str) or fold_count < 2:
             self.error_model_ = None
             return
@@ -861,8 +878,9 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Train on all data; return losses and confidences of out-of-fold predictions.
 
-        With an error model the losses come from the residuals it was trained on, and the confidences from error models
-        trained without the sample.
+        The confidences come as keyword arguments of `Threshold.accepts`. With an error model the losses come from the
+        residuals it was trained on, and the confidences from error models trained without the sample. Without one,
+        the confidences are those of the estimator trained on all data.
         """
         self._train(X, y, arguments)
         if self.error_model_ is None:
@@ -880,7 +898,11 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         return error if self.tolerance is None else error > self.tolerance
 
     def _select_threshold(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
-        """Choose the threshold; without a tolerance the losses are bounded by the largest one observed."""
+        """Choose the threshold from losses and confidences; without a tolerance, losses are bounded by the largest one.
+
+        `columns` holds "confidence", one per calibration sample; `options` are passed to `select_threshold`. A bound
+        taken from the data proves nothing, so `risk_upper` is then None.
+        """
         if self.tolerance is not None:
             return super()._select_threshold(loss, columns, **options)
         largest_loss = max(float(loss.max()), np.finfo(float).tiny)
@@ -980,20 +1002,20 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
         abstain_label = resolve_abstain_label(self)
         if abstain_label is not None:
-            _check_no_class(self, abstain_label)
+            _check_label_is_no_class(self, abstain_label)
         _copy_feature_attributes(self, self.estimators_[0])
 
         X_calibration = _safe_indexing(X, calibration)
-        outcomes: dict[str, Any] = {}
+        stage_data: dict[str, Any] = {}  # what `cascade` takes, by the name of the stage
         for (name, _), model, cost in zip(stages, self.estimators_, costs):
             loss = model.predict(X_calibration) != y[calibration]
             columns = predict_threshold_arguments(model, X_calibration, self.scores)
             if "confidence" in columns:
-                outcomes[name] = (loss, columns["confidence"], cost)
+                stage_data[name] = (loss, columns["confidence"], cost)
             else:
-                outcomes[name] = {**columns, "loss": loss, "cost": cost}
+                stage_data[name] = {**columns, "loss": loss, "cost": cost}
         self.cascade_ = cascade(
-            outcomes,
+            stage_data,
             risk=self.risk,
             delta=self.delta,
             promise=self.promise,
@@ -1011,7 +1033,11 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_costs(self, stages: list[tuple[str, Any]]) -> list[float]:
-        """Return one cost per stage; raise InputError for repeated names or another number of costs."""
+        """Return one cost per stage, by default 1, 10, 100, ...
+
+        `stages` holds names and classifiers. Raises InputError if there are none, a name is repeated, or the number of
+        costs is another.
+        """
         if not stages or len(dict(stages)) < len(stages):
             raise InputError("CascadeClassifier: `estimators` must be (name, classifier), each name once.")
         if self.costs is None:
@@ -1028,7 +1054,8 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> np.ndarray:
         """Set `estimators_` to fitted classifiers, and return the indices of the calibration samples.
 
-        With cv="prefit" nothing is trained and all samples are for calibration.
+        `stages` holds names and classifiers; `clusters` one label per sample, or None. With cv="prefit" nothing is
+        trained and all samples are for calibration. Raises InputError for any other `cv` than a share in (0, 1).
         """
         if self.cv == "prefit":
             self.estimators_ = [model for _, model in stages]

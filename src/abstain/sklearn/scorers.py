@@ -23,7 +23,8 @@ from abstain.sklearn.estimators import Score, classifier_confidence
 def predict_with_confidence(estimator: Any, X: ArrayLike, score: Score) -> tuple[np.ndarray, np.ndarray]:
     """Return a prediction for every sample, without abstaining, and its confidence.
 
-    A selective estimator, alone or at the end of a pipeline, has its own confidence; for others `score` is computed.
+    A selective estimator, alone or at the end of a pipeline, has its own confidence, and `score` is not used. For other
+    classifiers it is computed by `score`: a name in `abstain.scores`, or a function of the class scores.
     """
     if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "confidence"):
         X = estimator[:-1].transform(X) if len(estimator) > 1 else X
@@ -41,7 +42,11 @@ class SelectiveScorer(_BaseScorer):  # type: ignore[misc]
     """
 
     def _score(self, method_caller: Any, estimator: Any, X: Array, y_true: Array, **kwargs: Any) -> float:
-        """Compute the metric of the 0/1 loss, negated if lower is better; `kwargs` are passed to the metric."""
+        """Compute the metric of the 0/1 loss, negated if lower is better.
+
+        scikit-learn calls it with a `method_caller`, which is not used. `kwargs` (such as `sample_weight`) are passed
+        to the metric, but for "score", which names the confidence.
+        """
         options = {**self._kwargs, **kwargs}
         prediction, confidence = predict_with_confidence(estimator, X, options.pop("score"))
         is_wrong = prediction != np.asarray(y_true)
@@ -226,8 +231,8 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
     ) -> display.RiskCoverageDisplay:
         """Compute the curve of the 0/1 loss of a fitted classifier; call `plot()` to draw it.
 
-        `score` is the confidence, as in `metric_scorer`; `name` labels the curve, by default with the class of the
-        estimator.
+        `score` is the confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if
+        there are no probabilities). `name` labels the curve, by default with the class of the estimator.
 
         >>> from sklearn.datasets import load_iris
         >>> from sklearn.linear_model import LogisticRegression

@@ -87,7 +87,10 @@ class CostCurve(_tables.Notebook):
         return _tables.make_frame(self.columns(), library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Cost and its parts against coverage, the least marked; returns the axes."""
+        """Draw cost and its parts against coverage, with the least cost marked.
+
+        Draws on `ax`, or on new axes; returns them.
+        """
         drawn: Any = make_axes(ax)
         best = self.best
         drawn.plot(self.coverage, self.cost, color="C0", label="cost")
@@ -149,24 +152,26 @@ def cost_curve(
     0.8
     """
     sample = prepare(FUNCTION_NAME, to_host(loss), to_host(confidence), to_host(sample_weight), vector=True)
+    # `prepare` leaves out samples of weight 0; so must the costs
     has_weight = None if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
     handover_cost = _per_sample("cost", cost, sample, has_weight)
     loss_of_person = _per_sample("person_loss", person_loss, sample, has_weight)
     ranked = rank_samples(sample.loss, sample.confidence, sample.weight)
-    block_stops = ranked.row_stops()
-    count = np.append(0, block_stops)  # 0: everything is rejected
+    block_stops = ranked.row_stops()  # samples at least as confident as each distinct confidence
+    count = np.append(0, block_stops)  # accepted by each threshold; 0: everything is rejected
 
-    def sum_over_rejected(values: np.ndarray) -> np.ndarray:
+    def mean_over_rejected(values: np.ndarray) -> np.ndarray:
+        """Sum of the rejected samples' values at each threshold, divided by the total weight of all samples."""
         accepted_sum = rank_samples(values, sample.confidence, sample.weight).accepted_loss[count]
-        per_sample = accepted_sum / sample.total
-        return np.asarray(per_sample[-1] - per_sample)
+        accepted_part = accepted_sum / sample.total
+        return np.asarray(accepted_part[-1] - accepted_part)
 
     return CostCurve(
         value=np.append(np.inf, ranked.smallest_confidence(block_stops)),
         coverage=ranked.accepted_mass[count] / sample.total,
         model_cost=ranked.accepted_loss[count] / sample.total,
-        reject_cost=sum_over_rejected(handover_cost + loss_of_person),
-        person_loss=sum_over_rejected(loss_of_person),
+        reject_cost=mean_over_rejected(handover_cost + loss_of_person),
+        person_loss=mean_over_rejected(loss_of_person),
         n=len(sample.loss),
     )
 
@@ -174,9 +179,11 @@ def cost_curve(
 def _per_sample(
     argument: str, values: float | Array, sample: Sample, has_weight: np.ndarray | None
 ) -> np.ndarray:
-    """A cost for each sample of positive weight, from a number or from one cost per sample.
+    """Return a cost for each sample of positive weight, from one number or from one cost per sample.
 
-    `has_weight` marks the samples that `sample` holds among those the user gave; None where it holds all.
+    `argument` is the user's name of `values`, for messages. `has_weight` marks the samples that `sample` holds among
+    those the user gave; None if it holds all. Raises ShapeError for another shape, InputError for a cost that is not
+    finite or below 0.
     """
     costs = np.asarray(to_host(values), dtype=np.float64)
     if costs.ndim == 0:
@@ -190,7 +197,7 @@ def _per_sample(
 
 
 def _check_costs(function: str, argument: str, costs: np.ndarray) -> np.ndarray:
-    """The costs themselves; InputError unless all are finite and at least 0."""
+    """Return the costs unchanged; raise InputError unless all are finite and at least 0."""
     if not (np.isfinite(costs).all() and (costs >= 0).all()):
         raise InputError(f"{function}: `{argument}` must be finite and at least 0 throughout.")
     return costs
@@ -320,7 +327,7 @@ class ClinicalTable(Stored):
     n: int
 
     def columns(self) -> dict[str, list[Any]]:
-        """Plain lists by name."""
+        """Return one list per column, by name: thresholds, coverage, each rate with its limits, and the class mix."""
         result = {name: getattr(self, name).tolist() for name in ("threshold", "accepted", "coverage")}
         for name in (*CLINICAL_RATES, "positives_accepted"):
             rate: Rate = getattr(self, name)
@@ -415,6 +422,7 @@ def clinical_table(
     accepted = n - np.searchsorted(falling_confidence[::-1], threshold, side="left")
 
     def count_accepted(mask: np.ndarray) -> np.ndarray:
+        """How many samples of the mask each threshold accepts."""
         return np.append(0, np.cumsum(mask[most_confident_first]))[accepted]
 
     is_positive = true_class == positive
@@ -446,7 +454,11 @@ def clinical_table(
 
 
 def _check_clinical_sample(labels: np.ndarray, predictions: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """The confidences as floats; raises unless there is one label, prediction and finite confidence per sample."""
+    """Return the confidences as floats, after checking that each sample has a label, prediction and confidence.
+
+    Raises ShapeError unless all three are vectors of one length above 0, InputError if a confidence is not finite or a
+    label or prediction is missing (None or NaN).
+    """
     if labels.ndim != 1 or not labels.shape == predictions.shape == confidence.shape or not len(labels):
         shapes = f"{labels.shape}, {predictions.shape}, {confidence.shape}"
         raise ShapeError(f"clinical_table: needs one label, prediction and confidence each, got {shapes}.")
@@ -454,8 +466,8 @@ def _check_clinical_sample(labels: np.ndarray, predictions: np.ndarray, confiden
     if not np.isfinite(confidence).all():
         raise InputError("clinical_table: `confidence` must be finite.")
     for argument, values in (("labels", labels), ("predictions", predictions)):
-        has_missing = None in group_codes("clinical_table", values, argument=argument)[0]
-        if has_missing:
+        distinct_labels, _ = group_codes("clinical_table", values, argument=argument)
+        if None in distinct_labels:  # stands for all missing values
             raise InputError(
                 f"clinical_table: `{argument}` must all be known. Leave out the samples without one."
             )

@@ -75,7 +75,7 @@ def decision_record(
         parts = _describe_thresholds(rule, file_name)
     else:
         parts = rule.record_parts(file_name)
-    how_to_check = [
+    how_to_check = [  # `parts` holds the commands that apply the rule and that check it
         f"- Decide on new cases: `{parts.decide}`",
         f"- Hold labelled cases against it: `{parts.check}`",
         "- The series goes on from one run to the next and may be looked at as often as one likes. While the promise",
@@ -105,9 +105,10 @@ def list_facts(facts: dict[str, Any]) -> list[str]:
 def list_assumptions(
     clusters: int | None, draws: str = "independent draws from one population", models: str = "model"
 ) -> list[str]:
-    """List items on what every promise assumes.
+    """Return Markdown list items on what every promise assumes.
 
-    `clusters` is the number of calibration clusters, None without clusters. `models` names what was calibrated.
+    `clusters` is the number of calibration clusters, None without clusters. `draws` says how calibration and later data
+    were drawn, after "are". `models` names what was calibrated: "model" or "models".
     """
     unit = "samples" if clusters is None else "clusters (whole patients, documents, sites)"
     return [
@@ -118,7 +119,11 @@ def list_assumptions(
 
 
 def list_void_conditions(clusters: int | None, scores: str, models: str = "model") -> list[str]:
-    """List items on what ends every promise; `scores` names the confidence scores of the rule."""
+    """Return Markdown list items on what ends every promise.
+
+    `clusters` is the number of calibration clusters, None without clusters. `scores` names the confidence scores of the
+    rule, `models` what was calibrated: "model" or "models".
+    """
     lines = [
         f"- Another {models}, another version, or another score than {scores}.",
         "- Another population: another scanner, hospital, language or season than in the calibration data.",
@@ -142,7 +147,11 @@ def _of_group(group: Any) -> str:
 
 
 def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> RecordParts:
-    """The parts of the page for a threshold, or for one threshold in each group."""
+    """Write the parts of the page for a threshold, or for one threshold in each group.
+
+    Groups share score, data and request, so these are read from the first one. `file_name` is that of the rule, for the
+    commands on the page.
+    """
     threshold_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {"": rule}
     first = next(iter(threshold_of_group.values()))
     origin = first.origin or Origin("confidence")
@@ -166,7 +175,11 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
 
 
 def _rule_lines(threshold_of_group: dict[Any, Threshold], origin: Origin) -> list[str]:
-    """List items that state each group's rule, also as the number people know, and what it did in calibration."""
+    """Return Markdown list items that state each group's rule, and what it did on the calibration data.
+
+    The only key is "" if there are no groups. A rule is stated as the confidence it is compared with and, if the score
+    is known, as the number people know.
+    """
     lines = []
     for group, threshold in threshold_of_group.items():
         for_group = f" for group {group}" if group != "" else ""
@@ -184,7 +197,11 @@ def _rule_lines(threshold_of_group: dict[Any, Threshold], origin: Origin) -> lis
 
 
 def _data_lines(threshold_of_group: dict[Any, Threshold], origin: Origin, delta: float) -> list[str]:
-    """List items on the calibration data and on what was asked for; all groups share the same request."""
+    """Return Markdown list items on the calibration data and on what was asked for.
+
+    All groups share the same request; the only key is "" if there are no groups. `delta` is that of all groups
+    together.
+    """
     first = next(iter(threshold_of_group.values()))
     low, high = first.bounded
     clusters = {}
@@ -211,8 +228,12 @@ def _data_lines(threshold_of_group: dict[Any, Threshold], origin: Origin, delta:
 
 
 def _assumption_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
-    """List items on what the promise assumes of weights, clusters and the method."""
+    """Return Markdown list items on what the promise assumes of weights, clusters and the method.
+
+    The only key is "" if there are no groups.
+    """
     first = next(iter(threshold_of_group.values()))
+    # `reference.n` counts a sample as its weight over the largest one, so it is `n` without weights
     has_weights = any(threshold.reference.n != threshold.n for threshold in threshold_of_group.values())
     draws = "independent draws from one population"
     if has_weights:
