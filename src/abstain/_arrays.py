@@ -75,7 +75,11 @@ def _refuse_masked(x: Array) -> Array:
 
 
 def _host_view(x: Array) -> np.ndarray | None:
-    """View `x` as numpy without a copy; None if it is on a device, in another library, or part of a gradient."""
+    """View `x` as numpy, without a copy except for lists and bfloat16.
+
+    None if it is on a device, an array of another library than numpy, torch and jax, a jax tracer, or a torch tensor
+    that is part of a gradient. Raises DtypeError for a masked array.
+    """
     if isinstance(x, np.ndarray) or not is_array(x):
         return np.asarray(_refuse_masked(x))
     if is_torch(x):
@@ -125,7 +129,11 @@ class Backend(NamedTuple):
     host: bool
 
     def asarray(self, x: Array, like: Array = None) -> Array:
-        """Convert `x` to an array of this library: on the host a numpy view, otherwise on the device of `like`."""
+        """Convert `x` to an array of this library: on the host a numpy view, otherwise on the device of `like`.
+
+        Only torch arrays are moved to another device; arrays of other libraries stay where they are. Raises DtypeError
+        for a masked array.
+        """
         if self.host:
             view = _host_view(x)
             return np.asarray(x) if view is None else view
@@ -150,7 +158,9 @@ class Backend(NamedTuple):
 def backend_of(*arrays: Array) -> Backend:
     """Choose the library that computes: numpy for arrays on the host, otherwise the library of the arrays.
 
-    Lists and None are ignored. Raises DtypeError for arrays of two libraries if one of them is not on the host.
+    Results return to the library of the first array that is not numpy's; without one they are numpy arrays or Python
+    numbers. Lists and None are ignored. Raises DtypeError for arrays of two libraries if one of them is not on the
+    host.
     """
     not_numpy = [
         array
@@ -158,9 +168,9 @@ def backend_of(*arrays: Array) -> Backend:
         if array is not None and is_array(array) and not isinstance(array, np.ndarray)
     ]
     if not not_numpy:
-        return Backend(np, to_python, True)
+        return Backend(xp=np, deliver=to_python, host=True)
     if all(_host_view(array) is not None for array in not_numpy):
-        return Backend(np, _deliver_like(not_numpy[0]), True)
+        return Backend(xp=np, deliver=_deliver_like(not_numpy[0]), host=True)
     import array_api_compat
 
     libraries = list(dict.fromkeys(type(array).__module__.partition(".")[0] for array in not_numpy))
@@ -170,7 +180,8 @@ def backend_of(*arrays: Array) -> Backend:
             f"abstain: arrays must come from one library where one of them is on a device or has a gradient, got "
             f"{' and '.join(libraries)}. Convert the others first."
         )
-    return Backend(array_api_compat.array_namespace(*not_numpy), lambda value: value, False)
+    xp = array_api_compat.array_namespace(*not_numpy)
+    return Backend(xp=xp, deliver=lambda value: value, host=False)
 
 
 def to_python(value: Array) -> Any:
@@ -220,10 +231,9 @@ def running_max(xp: Namespace, x: Array) -> Array:
         return sys.modules["torch"].cummax(x, dim=-1).values
     if is_jax(x):
         return sys.modules["jax"].lax.cummax(x, axis=x.ndim - 1)
+    # each entry is the maximum of `offset` entries, itself and those before; every round doubles that number
     offset = 1
-    while (
-        offset < x.shape[-1]
-    ):  # each entry is the maximum of `offset` entries; every round doubles that number
+    while offset < x.shape[-1]:
         x = xp.concat([x[..., :offset], xp.maximum(x[..., offset:], x[..., :-offset])], axis=-1)
         offset *= 2
     return x

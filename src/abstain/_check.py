@@ -41,10 +41,10 @@ def check_choice(
     choices: Sequence[str],
     aliases: Mapping[str, str] | None = None,
 ) -> None:
-    """Raise InputError, with a suggestion, unless `value` is one of `choices`.
+    """Raise InputError, with a suggestion of a similar name, unless `value` is one of `choices`.
 
-    `aliases` maps other names of a choice, e.g. `{"msp": "max_softmax"}`. An alias is not accepted as a value; the
-    message suggests the choice that it stands for.
+    `function` and `argument` are names for the message. `aliases` maps other names of a choice, e.g.
+    `{"msp": "max_softmax"}`. An alias is not accepted as a value; the message suggests the choice that it stands for.
     """
     if value in choices:
         return
@@ -65,7 +65,10 @@ def _to_number(function: str, argument: str, value: Any, rule: str) -> float:
 def check_fraction(
     function: str, argument: str, value: Any, *, open_low: bool = True, open_high: bool = False
 ) -> float:
-    """Return a number between 0 and 1; `open_low` and `open_high` exclude 0 and 1 themselves."""
+    """Return `value` as a number between 0 and 1; `open_low` and `open_high` exclude 0 and 1 themselves.
+
+    Raises InputError, which names `function` and `argument`, for anything else.
+    """
     number = _to_number(function, argument, value, "a number between 0 and 1")
     is_above_low = number > 0 if open_low else number >= 0
     is_below_high = number < 1 if open_high else number <= 1
@@ -103,7 +106,7 @@ def check_count(function: str, argument: str, value: Any) -> int:
 
 
 def check_risk(function: str, value: Any, low: float = 0.0, high: float = 1.0) -> float:
-    """Return a target risk, which must lie between `low` and `high`, the bounds of the loss."""
+    """Return a target risk as a number; raise InputError unless it lies in [low, high], the bounds of the loss."""
     number = _to_number(function, "risk", value, "a number")
     if not low <= number <= high:
         looks_like_percent = (low, high) == (0, 1) and 1 < number <= 100
@@ -114,10 +117,10 @@ def check_risk(function: str, value: Any, low: float = 0.0, high: float = 1.0) -
 
 
 def as_real(function: str, argument: str, backend: Backend, x: Array, like: Array = None) -> Array:
-    """Convert `x` to an array of real numbers of the backend's library, on the device of `like`.
+    """Convert `x` to an array of real numbers of the backend's library, on the device of `like` (None: the default).
 
-    On the host (numpy) the result is boolean, integer, float32 or float64: half precision is widened, and longer
-    floats are cut. Raises DtypeError for complex numbers, text and objects.
+    `backend.host` is True if numpy computes. The result is then boolean, integer, float32 or float64: half precision is
+    widened, and longer floats are cut. Raises DtypeError for complex numbers, text and objects.
     """
     array = backend.asarray(x, like)
     if backend.host:
@@ -137,7 +140,8 @@ def as_real(function: str, argument: str, backend: Backend, x: Array, like: Arra
 def check_finite(function: str, argument: str, backend: Backend, x: Array, remedy: str) -> None:
     """Raise InputError if `x` holds NaN or infinity. On the host the message gives the first index.
 
-    Values that cannot be read, those of a jax tracer, are not checked. `remedy` ends the message.
+    `x` is an array of real numbers of the backend's library, not empty. Values that cannot be read, those of a jax
+    tracer, are not checked. `remedy` ends the message.
     """
     xp = backend.xp
     if not backend.host:
@@ -166,6 +170,8 @@ def _show_index(index: tuple[int, ...]) -> int | tuple[int, ...]:
 def check_pair(function: str, backend: Backend, loss: Array, confidence: Array) -> tuple[Array, Array]:
     """Return loss and confidence as finite real arrays of one shape, with samples along the last axis.
 
+    On a device both are moved to that of the argument that is there. Values of jax tracers are not checked.
+
     Raises ShapeError for data frames and different shapes, DtypeError for anything but real numbers, and InputError
     for empty arrays, NaN and infinity, and for whole confidences too large for float64.
     """
@@ -174,6 +180,7 @@ def check_pair(function: str, backend: Backend, loss: Array, confidence: Array) 
             f"{function}: `loss` and `confidence` must be vectors, got a data frame. "
             f"Pass one of its columns, e.g. frame['loss']."
         )
+    # the argument whose device counts: plain lists and numpy arrays have none
     like = confidence if loss is None or isinstance(loss, (np.ndarray, list, tuple)) else loss
     loss = as_real(function, "loss", backend, loss, like)
     confidence = as_real(function, "confidence", backend, confidence, like)
@@ -210,11 +217,15 @@ def check_weight(
     counting_option: str = "",
     repetitions: bool = False,
 ) -> Array:
-    """Return non-negative sample weights of the shape of `loss`, not all of them zero.
+    """Return non-negative sample weights of the shape of `loss`, not all of them zero along the last axis.
 
-    Relative weights are divided by their unit (`weight_unit`). With `repetitions` they are whole numbers and returned
-    as they are. `counting_option` names an option in use that counts neighbours, e.g. 'estimator="loo"', and so needs
-    repetitions; it is refused with fractional weights.
+    Relative weights have no scale: they are returned divided by a unit that depends on the largest, and all 1 if they
+    are equal. With `repetitions` they are whole numbers and returned as they are. `counting_option` names an option in
+    use that counts neighbours, e.g. 'estimator="loo"', and so needs whole numbers; empty if there is none. Values of
+    jax tracers are not checked.
+
+    Raises ShapeError for another shape, DtypeError for anything but real numbers, and InputError for negative weights,
+    NaN and infinity, only zeros, fractions with `repetitions`, or fractions with a counting option.
     """
     weight = as_real(function, "sample_weight", backend, weight, loss)
     _check_shape_of_loss(function, "sample_weight", weight, loss)
@@ -276,7 +287,11 @@ def weight_unit(smallest: np.ndarray | float, largest: np.ndarray | float) -> np
 
 
 def _divide_by_unit(backend: Backend, weight: Array) -> Array:
-    """Divide relative weights by their unit, each line of a batch by its own."""
+    """Divide relative weights by their unit, each vector along the last axis by its own.
+
+    On the host the unit is that of `weight_unit`, and float64 is returned, `weight` itself if the unit is 1. Elsewhere
+    it is the largest weight, so that nothing has to be read from a device.
+    """
     xp = backend.xp
     if backend.host:
         weight = weight.astype(np.float64, copy=False)
@@ -298,7 +313,10 @@ def _check_shape_of_loss(function: str, argument: str, x: Array, loss: Array) ->
 
 
 def check_mask(function: str, argument: str, backend: Backend, mask: Array, loss: Array) -> Array:
-    """Return one boolean per sample, of the shape of `loss`; on the host whole numbers 0 and 1 are accepted too."""
+    """Return one boolean per sample, of the shape of `loss`; on the host whole numbers 0 and 1 are accepted too.
+
+    Raises ShapeError for another shape, and on the host DtypeError for another dtype.
+    """
     mask = backend.asarray(mask, loss)
     _check_shape_of_loss(function, argument, mask, loss)
     if backend.host:
@@ -340,7 +358,10 @@ class Classes(NamedTuple):
     members: bool = False
 
     def map_rows(self, compute: Callable[[Any, Array], Array]) -> Array:
-        """Apply `compute(xp, rows)`, which returns one result per row (over all members), in the widest float.
+        """Apply `compute(xp, rows)` to all rows of class scores, in the widest float, and return its results.
+
+        `rows` has shape (samples, classes), with the members of an ensemble in front; elsewhere than on the host it has
+        all axes of `values`. `compute` returns one result per sample, which may be an array.
 
         On the host the rows are handled a chunk at a time. Each row is computed alone and in one memory layout, so its
         result does not depend on its position.
@@ -402,6 +423,14 @@ def check_classes(
         The outputs are those of an ensemble.
     like : array or None
         Another argument, usually the labels, that may live on a device.
+
+    Raises
+    ------
+    InputError
+        If not exactly one of the two is passed, or values are invalid: NaN, infinities, negative probabilities, rows
+        that do not sum to one. Values of jax tracers are not checked.
+    ShapeError, DtypeError
+        If the shape or the dtype is wrong, or `takes` does not list what was passed.
     """
     kind = _stated_kind(function, logits, probs, takes)
     outputs = logits if kind == "logits" else probs
@@ -420,15 +449,16 @@ def check_classes(
     if values.ndim == 1 or values.shape[-1] == 1:
         if is_readable:
             may_be_one_sample = like is None and values.ndim == 1
-            _check_binary(function, kind, backend, checked, may_be_one_sample)
-        return Classes(backend, _binary_columns(backend, values, kind), kind, members)
+            _check_binary(function, kind, backend, checked, may_be_one_sample=may_be_one_sample)
+        columns = _binary_columns(backend, values, kind)
+        return Classes(backend=backend, values=columns, kind=kind, members=members)
     if is_readable and kind == "logits":
         low, high = _check_logits(function, backend, checked, masked)
         if low >= 0 and high <= 1:
             _refuse_probabilities(function, backend, checked, outputs)
     elif is_readable:
         _check_probs(function, backend, checked, outputs)
-    return Classes(backend, values, kind, members)
+    return Classes(backend=backend, values=values, kind=kind, members=members)
 
 
 def _stated_kind(function: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:
@@ -462,11 +492,12 @@ def _binary_columns(backend: Backend, values: Array, kind: str) -> Array:
 _PROBS_FOR_LOG_ODDS = 8  # at least so many log-odds that all lie in [0, 1] are taken for probabilities
 
 
-def _check_binary(function: str, kind: str, backend: Backend, x: Array, may_be_one_sample: bool) -> None:
-    """Check log-odds or probabilities of class 1, one per sample.
+def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_be_one_sample: bool) -> None:
+    """Check log-odds (`kind` "logits") or probabilities (`kind` "probs") of class 1, one per sample.
 
-    `may_be_one_sample`: nothing tells whether a vector holds one number per sample or the classes of one sample, so
-    probabilities that sum to one are refused.
+    Raises InputError for values that are not finite, log-odds that look like probabilities, and probabilities outside
+    [0, 1]; ShapeError for a vector of probabilities that sums to one if it may be the classes of one sample
+    (`may_be_one_sample`: nothing says which of both it is).
     """
     xp = backend.xp
     if kind == "logits":
@@ -507,8 +538,8 @@ def _refuse_probabilities(function: str, backend: Backend, x: Array, outputs: Ar
 def rows_sum_to_one(xp: Any, rows: Array, tolerance: float) -> bool:
     """True if all rows of numbers in [0, 1] sum to one, as those of a softmax do and those of logits do not.
 
-    A single row can do so by chance if it holds float16 or bfloat16 numbers, or zeros and a one (quantised logits).
-    At least two rows are required there.
+    `tolerance` is how far a sum may be from one. A single row can do so by chance if it holds float16 or bfloat16
+    numbers, or zeros and a one (quantised logits). At least two rows are required there.
     """
     may_be_chance = tolerance > _SUM_TOLERANCE["float32"] or bool(xp.all((rows == 0) | (rows == 1)))
     if may_be_chance and math.prod(tuple(rows.shape)[:-1]) < 2:
@@ -585,7 +616,11 @@ def _check_probs(function: str, backend: Backend, probs: Array, outputs: Array) 
 
 
 def check_labels(function: str, classes: Classes, labels: Array | None) -> Array:
-    """Return labels as class indices 0 ... K-1, one per row of `classes`; one-hot rows become the index of their 1."""
+    """Return labels as class indices 0 ... K-1, one per row of `classes`; one-hot rows become the index of their 1.
+
+    Raises InputError if there are none, or one is not among the classes; DtypeError for words; ShapeError if they are
+    neither one per row nor one-hot rows. Values of jax tracers are not checked.
+    """
     backend = classes.backend
     values = classes.values
     if labels is None:
@@ -639,7 +674,7 @@ def labels_to_indices(
     Raises InputError for unknown or repeated names, and for numbers where only names tell which column is meant.
     """
     host = np.asarray(to_host(labels))
-    if host.ndim != 1 or (classes is None and columns is None):
+    if host.ndim != 1 or (classes is None and columns is None):  # one-hot, or label k is column k
         return labels
     class_names = None if classes is None else _check_distinct(function, "classes", classes)
     column_names = class_names if columns is None else _check_distinct(function, "columns", columns)
@@ -683,7 +718,10 @@ def _list_first(names: Sequence[Any]) -> str:
 
 
 def _from_one_hot(function: str, xp: Any, labels: Array) -> Array:
-    """Return the index of the 1 in each row; raise InputError for rows that are not one-hot."""
+    """Return the index of the 1 in each row; raise InputError for rows that are not one-hot.
+
+    Values of jax tracers are not checked.
+    """
     if is_concrete(labels):
         numbers = xp.astype(labels, float_dtype(xp))
         nonzero_count = xp.sum(xp.astype(numbers != 0, xp.int32), axis=-1)

@@ -64,7 +64,9 @@ def ending_of(path: str | Path) -> str:
 
 
 def check_ending(path: str | Path, *kinds: str) -> None:
-    """Raise DataError if the ending of a file name does not belong to one of these kinds of output.
+    """Raise DataError if the ending of a file name does not belong to one of these kinds of output, keys of `ENDINGS`.
+
+    A name without an ending is accepted, except for predictions.
 
     >>> check_ending("rule.JSON", "json")
     >>> check_ending("rule.parquet", "json")
@@ -84,7 +86,10 @@ def check_ending(path: str | Path, *kinds: str) -> None:
 
 
 def check_place(path: str | Path) -> None:
-    """Raise DataError if no file can be written there: a missing folder, a folder, a read-only file."""
+    """Raise DataError if no file can be written there: a missing folder, a folder, a read-only file.
+
+    A path that does not exist is fine if its folder does.
+    """
     try:
         status = os.stat(path)
     except OSError as error:
@@ -235,10 +240,14 @@ def locked(path: str | Path) -> Iterator[None]:
 
 
 def _lock_by_system(lock: Path) -> int | None:
-    """Return the descriptor of the lock file if this process could lock it, None if another process has."""
+    """Lock the lock file, which is created if needed, and return its open descriptor; None if another process has it.
+
+    Raises OSError if the file cannot be opened.
+    """
     descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # the process that had the lock before may have removed the file that we have opened
         if os.path.samestat(os.fstat(descriptor), os.stat(lock)):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
@@ -259,7 +268,10 @@ def _lock_by_creating(lock: Path) -> int | None:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove temporary files of `replacing` that a killed process left behind, if they are an hour old."""
+    """Remove temporary files that a killed process left behind when it replaced `target`, if they are an hour old.
+
+    Errors are ignored.
+    """
     prefix = f".{target.name[:60]}."
     with suppress(OSError):
         for entry in os.scandir(target.parent):

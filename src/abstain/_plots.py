@@ -51,9 +51,10 @@ def draw_curves(
     label : str
         Of the vertical axis.
     bands : mapping from a curve's name to an object with `coverage`, `low` and `high`, optional
-        Shaded around their curves.
+        Shaded around their curves, in the same colour; a band without a curve is ignored.
     """
     for line_number, (name, coverage, risk) in enumerate(curves, start=len(ax.lines)):
+        # shifted after each round of colours, so that a colour comes back with other dashes
         style = _DASHES[(line_number + line_number // _COLOURS) % len(_DASHES)]
         (line,) = ax.plot(coverage, risk, style, label=name or None, linewidth=1.5)
         band = (bands or {}).get(name)

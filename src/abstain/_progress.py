@@ -64,6 +64,7 @@ def progress_bars(progress: bool | None) -> Iterator[Bars]:
 
 
 def _make_bars(progress: bool | None) -> Bars:
+    """Make bars that appear at once (`progress` True), never (False), or on a terminal after two seconds (None)."""
     is_terminal = sys.stderr.isatty() or os.environ.get(
         "FORCE_COLOR"
     )  # the rule of rich, before rich is loaded

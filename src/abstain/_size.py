@@ -15,9 +15,9 @@ _SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
 
 
 def parse_size(function: str, size: str | float) -> int:
-    """Return the bytes of a size such as "1GB", "512 MiB" or a number of bytes.
+    """Return the bytes of a size such as "1GB" (10^9), "512 MiB" (2^20 each) or a number of bytes.
 
-    Raises InputError, which names `function`, for anything else.
+    Raises InputError, which names `function` and its argument `memory`, for anything else.
 
     >>> parse_size("f", "1GB"), parse_size("f", "2 MiB"), parse_size("f", 1.5e6)
     (1000000000, 2097152, 1500000)

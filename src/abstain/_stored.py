@@ -76,7 +76,10 @@ class Stored(Printable):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote; raise DataError, which names the field, for anything else."""
+        """Read what `to_json` wrote; raise DataError, which names the field, for anything else.
+
+        A record with a checksum must have the one of its fields.
+        """
         record = parse_json(f"{cls.__name__}.from_json", text)
         checksum = None
         if cls._has_checksum and isinstance(record, dict):
@@ -160,7 +163,10 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 
 def _to_plain(x: Any) -> Any:
-    """Convert a field or a whole record to what JSON can hold: dicts, lists, text, finite numbers and None."""
+    """Convert a field or a whole record to what JSON can hold: dicts, lists, text, finite numbers and None.
+
+    Infinities become "inf" and "-inf", NaN becomes None, a dict a list of pairs. Raises TypeError for other objects.
+    """
     if dataclasses.is_dataclass(x):
         record: Any = x
         fields = {field.name: _to_plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
@@ -191,10 +197,13 @@ def _wrong_value(path: str, rule: str, value: Any) -> DataError:
 def _restore(annotation: Any, value: Any, path: str, rule: Within) -> Any:
     """Make a value of the annotated type from its JSON form; raise DataError if it has another form.
 
+    Raises TypeError for an annotation that records do not support.
+
     Parameters
     ----------
     annotation : type
-        What the field holds: a dataclass, array, dict, tuple, Literal, bool, str, int, float, or one of them or None.
+        What the field holds: a dataclass, array, dict, tuple, Literal, bool, str, int, float, Any, or `X | None` of
+        one of them. `Annotated[X, Within(...)]` replaces `rule`.
     value
         The parsed JSON.
     path : str
@@ -205,7 +214,8 @@ def _restore(annotation: Any, value: Any, path: str, rule: Within) -> Any:
     origin = typing.get_origin(annotation)
     arguments = typing.get_args(annotation)
     if origin is Annotated:
-        return _restore(arguments[0], value, path, arguments[1])
+        inner_type, inner_rule = arguments
+        return _restore(inner_type, value, path, inner_rule)
     if annotation is Any:
         return value
     if dataclasses.is_dataclass(annotation):
@@ -221,7 +231,8 @@ def _restore(annotation: Any, value: Any, path: str, rule: Within) -> Any:
     if annotation is np.ndarray:
         return _restore_array(value, path, rule)
     if origin is dict:
-        return _restore_dict(arguments[1], value, path, rule)
+        _, value_annotation = arguments
+        return _restore_dict(value_annotation, value, path, rule)
     if origin is tuple:
         return _restore_tuple(arguments, value, path, rule)
     if annotation in (bool, str):
@@ -234,7 +245,11 @@ def _restore(annotation: Any, value: Any, path: str, rule: Within) -> Any:
 
 
 def _restore_dict(value_annotation: Any, value: Any, path: str, rule: Within) -> dict[Any, Any]:
-    """Make a dict from a list of pairs; a key must not occur twice."""
+    """Make a dict from a list of pairs, [key, value]; raise DataError for another form, or a key that occurs twice.
+
+    Keys are taken as they are; `value_annotation` is the type of the values, `rule` the range of numbers in them, and
+    `path` names the dict in messages.
+    """
     pairs: list[Any] = value if isinstance(value, list) else [None]
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise _wrong_value(path, "a list of pairs", value)
@@ -248,7 +263,11 @@ def _restore_dict(value_annotation: Any, value: Any, path: str, rule: Within) ->
 
 
 def _restore_tuple(arguments: tuple[Any, ...], value: Any, path: str, rule: Within) -> tuple[Any, ...]:
-    """Make a tuple from a list; `arguments` are those of the annotation, `(X, ...)` for any length."""
+    """Make a tuple from a list; raise DataError if it is not a list, or has the wrong length.
+
+    `arguments` are those of the annotation: one type per entry, or `(X, ...)` for any length. `rule` is the range of
+    the numbers inside, and `path` names the tuple in messages.
+    """
     has_any_length = arguments[-1] is Ellipsis
     if not isinstance(value, list) or not (has_any_length or len(value) == len(arguments)):
         raise _wrong_value(path, "a list" if has_any_length else f"a list of {len(arguments)}", value)
@@ -260,7 +279,11 @@ def _restore_tuple(arguments: tuple[Any, ...], value: Any, path: str, rule: With
 
 
 def _restore_record(record_type: Any, value: Any, path: str) -> Any:
-    """Make a dataclass from its JSON object: no field missing, none unknown, and all rules of the record hold."""
+    """Make a dataclass from its JSON object; raise DataError, which starts with `path`, if it does not fit.
+
+    No field may be missing and none unknown. A `Stored` record must also have the format of this version, its extra
+    entries for readers must agree with its fields, and its rules over several fields must hold.
+    """
     is_stored = issubclass(record_type, Stored)
     if is_stored and not (isinstance(value, dict) and value.get("format") == record_type._format()):
         got = repr(value.get("format") if isinstance(value, dict) else value)[:60]
@@ -295,7 +318,10 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
 
 
 def _restore_number(number_type: Any, value: Any, path: str, rule: Within) -> Any:
-    """Make an int or a float in the range of `rule`; a float may be written as a whole number."""
+    """Make an int or a float (`number_type`) in the range of `rule`; raise DataError for anything else.
+
+    A float may be written as a whole number, and as "inf" or "-inf" where `rule` allows infinities.
+    """
     number = float(value) if rule.infinite and value in ("inf", "-inf") else value
     is_whole = isinstance(number, int) and not isinstance(number, bool) and abs(number) <= _LARGEST_WHOLE
     has_type = is_whole or (number_type is float and isinstance(number, float))
@@ -305,7 +331,10 @@ def _restore_number(number_type: Any, value: Any, path: str, rule: Within) -> An
 
 
 def _restore_array(value: Any, path: str, rule: Within) -> np.ndarray:
-    """Make a vector from a list of numbers or booleans; null is NaN where `rule` allows it."""
+    """Make a vector from a list of numbers or booleans, of the dtype and in the range of `rule`.
+
+    null is NaN where `rule` allows it. Raises DataError for anything else.
+    """
     if not isinstance(value, list):
         raise _wrong_value(path, "a list", value)
     restore_entry = _restore if rule.dtype is bool else _restore_number

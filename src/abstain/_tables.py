@@ -108,9 +108,10 @@ def is_or_are(count: int) -> str:
 
 
 def csv_text(columns: Columns, *, delimiter: str = ",") -> str:
-    """Write columns as CSV with all digits. Text that a spreadsheet would run as a formula gets a ' in front.
+    """Write columns as CSV with all digits and return the text, a line of titles first.
 
-    Warns with AbstainWarning if there is such text.
+    `columns` are cells by title, all of one length. Text that a spreadsheet would run as a formula gets a ' in front,
+    with an AbstainWarning.
     """
     output = io.StringIO()
     formula_cells: list[str] = []
@@ -149,8 +150,9 @@ def is_number(text: str) -> bool:
 def make_frame(columns: Columns, library: str | None = None) -> Any:
     """Make a pandas or polars data frame, or a dict of lists.
 
-    Without `library`: the one the program has imported already, else one that is installed (pandas first),
-    else the dict. Nothing is imported before this call.
+    `library` is "pandas", "polars" or "dict". None: the one the program has imported already, else one that is
+    installed (pandas first), else the dict. Nothing is imported before this call. Raises InputError for another name,
+    MissingDependencyError if the library is not installed.
     """
     if library not in (None, "pandas", "polars", "dict"):
         raise InputError(f'frame: `library` must be "pandas", "polars" or "dict", got {library!r}.')
@@ -192,9 +194,10 @@ def markdown_table(columns: TextColumns) -> str:
 
 
 def latex_table(columns: TextColumns, caption: str = "", note: str = "") -> str:
-    """Make a LaTeX `tabular` with booktabs rules and aligned digits.
+    """Make a LaTeX `tabular` with booktabs rules and aligned digits, from cells of plain text by title.
 
-    With a caption it stands inside a `table`, with `note` below, which explains its marks.
+    With a caption it stands inside a `table`, with `note` below, which explains its marks; without one, `note` is
+    ignored. Special characters are escaped.
     """
     alignment = "".join("r" if _is_numeric(cells) else "l" for cells in columns.values())
     rows = [f"{' & '.join(line)} \\\\" for line in zip(*map(_align_latex_digits, columns.values()))]
@@ -218,12 +221,14 @@ def latex_table(columns: TextColumns, caption: str = "", note: str = "") -> str:
 def _align_latex_digits(cells: Sequence[str]) -> list[str]:
     """Make LaTeX of the cells of one column; if they differ only in their numbers, decimal points are aligned.
 
-    Marks at the end of a cell become superscripts; cells without one get invisible ones of the same width.
+    Marks at the end of a cell (" *", " t") become superscripts; cells without one get invisible ones of the same width.
+    Cells without a number, such as a dash, are not aligned and do not prevent it.
     """
     marks = ["".join(_CELL_MARKS.search(cell)[0].split()) for cell in cells]  # type: ignore[index]
     texts = [_escape_latex(_CELL_MARKS.sub("", cell)) for cell in cells]
     texts_with_numbers = [text for text in texts if _NUMBER.search(text)]
-    shapes = {_NUMBER.sub("0", text) for text in texts_with_numbers}
+    shapes = {_NUMBER.sub("0", text) for text in texts_with_numbers}  # e.g. "0 [0, 0]"
+    # only cells that start with a number: padding would tear words with numbers apart
     if len(shapes) == 1 and shapes.pop()[:1] in "0-[":
         widths = _number_widths(texts_with_numbers)
         texts = [_pad_numbers(text, widths) for text in texts]
@@ -244,7 +249,10 @@ def _number_widths(texts: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _pad_numbers(text: str, widths: Sequence[tuple[int, int]]) -> str:
-    """Pad each number in a cell with invisible digits on both sides to its width; see `_number_widths`."""
+    """Pad each number in a cell with invisible digits on both sides to its width.
+
+    `widths` has one pair for each number of the cell: characters before its decimal point, and from the point on.
+    """
     remaining_widths = iter(widths)
 
     def pad(match: re.Match[str]) -> str:
@@ -262,7 +270,7 @@ def _invisible_digits(count: int) -> str:
 
 
 def html_table(columns: TextColumns, caption: str = "") -> str:
-    """Make an HTML table; every cell is escaped, since names come from the user."""
+    """Make an HTML table from cells of plain text by title; all text is escaped, since names come from the user."""
     alignment = {name: "right" if _is_numeric(cells) else "left" for name, cells in columns.items()}
     header = "".join(f'<th style="text-align:{alignment[name]}">{escape_html(name)}</th>' for name in columns)
     rows = []
@@ -337,6 +345,7 @@ class Notebook(Printable):
     )
 
     def _repr_html_(self) -> str:
+        """Return the HTML that a notebook shows: the repr, and at most `_NOTEBOOK_ROWS` rows of the frame."""
         to_frame = getattr(self, "frame", None)
         columns = {} if to_frame is None else to_frame("dict")
         row_count = max((len(values) for values in columns.values()), default=0)

@@ -99,7 +99,8 @@ class RiskCoverageDisplay:
         """Make the curve of the 0/1 loss.
 
         Labels are class indices. Probabilities have shape (n, K), or (n,) for those of class 1 of a binary model.
-        Options are those of `from_losses`.
+        `score` names the confidence that is computed from them. Options are those of `from_losses`: `name`,
+        `sample_weight`, `abstained`. Raises InputError if labels or probabilities are invalid.
 
         >>> RiskCoverageDisplay.from_predictions([1, 0, 0], [0.9, 0.8, 0.1]).lines[0].risk[-1]
         0.3333333333333333

@@ -104,7 +104,7 @@ def cascade(
 
     If nothing can be certified, the exit code is 4. An alarm of --check is exit code 5.
     """
-    rule_file = apply or check
+    rule_file = apply or check  # a saved rule; without one a new rule is chosen
     if sum(bool(option) for option in (apply, check, save)) > 1:
         raise click.UsageError("--save goes with a new rule; give one of --save, --apply, --check.")
     if rule_file and record:
@@ -115,6 +115,7 @@ def cascade(
     if rule and not names and len(rule.names) == len(files):
         names = rule.names
     models = _read_models(name_files(files, names), read_options, has_labels=not apply)
+    # None: the model's confidence is a column of its file
     score_by_model: dict[str, str | None] = dict.fromkeys(models, score)
     if rule and rule_file:
         requested_score = explicit_value("score")
@@ -126,9 +127,12 @@ def cascade(
     if rule and apply:
         _apply_rule(rule, models, abstained, output)
         return
-    losses = {name: model.samples(score_by_model[name] or "", loss)[0] for name, model in models.items()}
+    losses = {}
+    for name, model in models.items():
+        losses[name], _ = model.samples(score_by_model[name] or "", loss)
     if rule:
-        _check_rule(rule, models, losses, abstained, _look(rule, files, read_options, state), output)
+        look = _make_look(rule, files, read_options, state)
+        _check_rule(rule, models, losses, abstained, look, output)
         return
     result = _choose_rule(models, losses, abstained, score, **settings)
     origins = {}
@@ -143,7 +147,7 @@ def cascade(
     quiet = repr(result.cost) if result.feasible else "none"
     facts = {name: [text] for name, text in result.facts()}
     draw = partial(draw_facts, result=result, notes=[])
-    deliver(output, result, quiet, draw, columns=facts, latex=repr(result))
+    deliver(output, result, quiet=quiet, draw=draw, columns=facts, latex=repr(result))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
 
@@ -151,7 +155,11 @@ def cascade(
 def _read_models(
     files: dict[str, str], read_options: ReadOptions, *, has_labels: bool
 ) -> dict[str, Predictions]:
-    """Read the models' files, by name, with their rows in the same order."""
+    """Read the models' files and return them by name, in the order of `files`, with their rows in one order.
+
+    `files` are paths by the names of their models. Notes about columns that are chosen or ignored are printed. Raises
+    DataError if a file cannot be read, or if the files hold different samples.
+    """
     with show_working(f"reading {len(files)} files"):
         predictions = []
         for name, file in files.items():
@@ -171,8 +179,8 @@ def _shared_clusters(models: dict[str, Predictions]) -> Any:
     return next((model.clusters for model in models.values() if model.clusters is not None), None)
 
 
-def _look(rule: Cascade, files: tuple[str, ...], read_options: ReadOptions, state: str | None) -> Look:
-    """The data of one check of a rule."""
+def _make_look(rule: Cascade, files: tuple[str, ...], read_options: ReadOptions, state: str | None) -> Look:
+    """Describe the data of one look, that is, of one check in a series; `state` is the file of the series, if any."""
     calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
     return Look(files=files, only=read_options.only, calibration=calibration, state=state)
 
@@ -185,14 +193,18 @@ def _check_rule(
     look: Look,
     output: Output,
 ) -> None:
-    """Check a saved rule on later data; `losses` and `abstained` are by model."""
-    entries = {name: (losses[name], rule_columns(model, None)) for name, model in models.items()}
+    """Check a saved rule on later data and print the verdict; an alarm ends the program with exit code 5.
+
+    `losses` (one per sample) and `abstained` (booleans; only models that abstain) are by model. `look` says which files
+    the data are from, and in which file the series of checks is saved.
+    """
+    entries = {name: (losses[name], rule_columns(model, rule_score=None)) for name, model in models.items()}
     clusters = _shared_clusters(models)
 
     def check(previous: Check | None) -> Check:
         return rule.check(entries, abstained=abstained, clusters=clusters, previous=previous)
 
-    run_look(check, Check, look, output, [])
+    run_look(check, check_type=Check, look=look, output=output, notes=[])
 
 
 def _choose_rule(
@@ -208,7 +220,12 @@ def _choose_rule(
     groups: bool,
     **settings: Any,
 ) -> Cascade:
-    """Choose a new rule; `losses` and `abstained` are by model, the other arguments are options of the command."""
+    """Choose a new rule by `abstain.cascade`.
+
+    `losses` (one per sample) and `abstained` (booleans; only models that abstain) are by model. The other arguments are
+    options of the command: `cost` has one number per model, `groups` says whether the guarantee must hold in every
+    group, and `settings` go to `abstain.cascade`. Raises a usage error if a required option or the groups are missing.
+    """
     required = {
         "--cost": cost,
         "--person-cost": person_cost,
@@ -225,7 +242,7 @@ def _choose_rule(
         raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
     stages: dict[str, Any] = {}
     for (name, model), stage_cost in zip(models.items(), cost):
-        columns = rule_columns(model, None)
+        columns = rule_columns(model, rule_score=None)
         if model.kind == "confidence":
             stages[name] = (losses[name], columns["confidence"], stage_cost)
         else:
@@ -245,10 +262,13 @@ def _choose_rule(
 def _apply_rule(
     rule: Cascade, models: dict[str, Predictions], abstained: dict[str, Any], output: Output
 ) -> None:
-    """Print or write which model answers each sample, "person" if none does."""
+    """Print or write which model answers each sample, "person" if none does.
+
+    `abstained` holds booleans, one per sample, of the models that abstain; such a sample goes on to the next model.
+    """
     columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
     for name, model in models.items():
-        columns[model.kind][name] = rule_columns(model, None)[model.kind]
+        columns[model.kind][name] = rule_columns(model, rule_score=None)[model.kind]
     logits = columns["logits"]
     probs = columns["probs"]
     with naming_file(next(iter(models.values())).path):
@@ -263,8 +283,8 @@ def _apply_rule(
     deliver(
         output,
         rule,
-        "\n".join(answered_by),
-        draw,
+        quiet="\n".join(answered_by),
+        draw=draw,
         json=json.dumps(answered_by),
         columns={"answered_by": answered_by},
         latex=counts,

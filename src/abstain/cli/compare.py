@@ -110,11 +110,14 @@ def compare(
             )
             opt.say(f"wrote {board}")
     draw = partial(draw_comparison, result=result, notes=notes)
-    deliver(output, result, "\n".join(result.winners), draw)
+    deliver(output, result, quiet="\n".join(result.winners), draw=draw)
 
 
 def name_files(files: tuple[str, ...], names: tuple[str, ...]) -> dict[str, str]:
-    """Map names of models to their files; without `names` they come from the files and are made distinct."""
+    """Map names of models to their files; without `names` they come from the files and are made distinct.
+
+    Raises a usage error unless `names` is empty or has a different name for each file.
+    """
     if names and (len(names) != len(files) or len(set(names)) < len(names)):
         raise click.UsageError(f"--names must give {len(files)} different names, got {len(names)}.")
     return dict(zip(names or _distinct_names(files), files))
@@ -172,15 +175,24 @@ def compare_in_memory(
         The contestants by the names of the ranking: a model, and the score it is ranked by.
     list of str
         Notes about how the files were read.
+
+    Raises
+    ------
+    click.UsageError
+        If there are fewer than two contestants, or an option does not fit the files.
+    DataError
+        If a file cannot be read, or files to be paired hold different samples.
     """
     is_single = len(files) == 1
     what = display_name(next(iter(files))) if is_single else f"{len(files)} files"
     with show_working(f"reading {what}"):
         models, notes = read_options.read_several(
-            files, "one file" if is_single else "compared", summarise=len(files) <= _MAX_SUMMARIES
+            files,
+            purpose="one file" if is_single else "compared",
+            summarise=len(files) <= _MAX_SUMMARIES,
         )
     for model in models:
-        absent = () if model.log is None else model.log.absent
+        absent = () if model.log is None else model.log.absent  # requested confidences that no answer has
         for confidence_name in absent:
             notes.append(
                 f"{display_name(model.name)} is not ranked by `{display_name(confidence_name)}`: no answer has it."
@@ -192,7 +204,9 @@ def compare_in_memory(
     has_several = len(requested_confidences) > 1 or any(len(model.signals) > 1 for model in models)
     contestants: Contestants = {}
     for predictions in models:
-        for model, score in _split_by_score(predictions, scores, is_single, has_several):
+        for model, score in _split_by_score(
+            predictions, scores, is_single=is_single, has_several=has_several
+        ):
             contestants[model.name] = (model, score)
     if len(contestants) < 2:
         reason = f" {' '.join(notes)}" if notes else ""
@@ -214,13 +228,15 @@ def compare_in_memory(
 
 
 def _split_by_score(
-    model: Predictions, scores: list[str] | str, is_single: bool, has_several: bool
+    model: Predictions, scores: list[str] | str, *, is_single: bool, has_several: bool
 ) -> list[tuple[Predictions, str]]:
-    """Return a model once for each requested score, or for each of its confidences, with a name that says which.
+    """Return a model once for each requested score, or for each of its confidences, with the name of the score.
 
-    `is_single`: there is one file, so its name is left out. `has_several`: some file has several confidences.
+    Copies are named after their score or confidence, and after the model too unless `is_single` (there is one file).
+    `scores` are names of scores for files with class scores, or "all". `has_several`: some of the compared files has
+    several columns of confidences.
     """
-    if model.signals and has_several:
+    if model.signals and has_several:  # `signals` are the columns of confidences by name
         contestants = []
         for signal, confidence in model.signals.items():
             name = signal if is_single else f"{model.name} / {signal}"
@@ -245,14 +261,20 @@ def compare_files(
     repetitions: bool,
     unpaired: bool,
 ) -> Comparison:
-    """Compare two tables of the same samples by AURC with the engine for files."""
+    """Compare two tables of the same samples by AURC with the engine for files, which does not hold them in memory.
+
+    `files` are two paths by the names of their models; the other arguments are options of the command. Weights are
+    those of the first table. Raises a usage error for other metrics, numbers of files, or class scores.
+    """
     chosen_metric = metrics.by_name(metric)
     if len(files) != 2 or chosen_metric.name != AURC.name or unpaired:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
     first_columns, second_columns = (read_options.engine_columns(file) for file in files.values())
     if any("logits" in columns or "correct" in columns for columns in (first_columns, second_columns)):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
-    weight = {name: first_columns[name] for name in ("sample_weight",) if name in first_columns}
+    weight = {}
+    if "sample_weight" in first_columns:
+        weight["sample_weight"] = first_columns["sample_weight"]
     first_name, second_name = files
     return abstain.engines.files.compare(
         files[first_name],
@@ -278,7 +300,7 @@ def _caption(result: Comparison) -> str:
 
 
 def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] = ()) -> None:
-    """Print the ranking, sentences about neighbours in it, and notes."""
+    """Print the ranking, at most `_MAX_SENTENCES` sentences about neighbours in it, and notes."""
     direction = "lower" if result.lower_is_better else "higher"
     data = "different test sets"
     if result.paired:
@@ -287,7 +309,7 @@ def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] =
     console.print(Text(_caption(result), style="dim"))
     console.print()
     contestants = result.contestants
-    pairs = result.from_best()
+    pairs = result.from_best()  # in the order of the contestants; None for the best itself
     columns: dict[str, list[Any]] = {
         "rank": [contestant.ranks for contestant in contestants],
         "model": [display_name(contestant.name) for contestant in contestants],

@@ -57,9 +57,9 @@ def describe(file: str, read_options: ReadOptions, output: Output) -> None:
     columns = description["columns"]
     screen.deliver(
         output,
-        None,
-        str(description["rows"]),
-        partial(draw_description, description=description),
+        result=None,
+        quiet=str(description["rows"]),
+        draw=partial(draw_description, description=description),
         json=json.dumps(description),
         columns=columns,
         latex=_tables.latex_table(columns),
@@ -71,7 +71,8 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
 
     "rows" is the number of rows in the file, "read" how many of them were read; "taken" maps roles to columns, with
     "read as" for the kind of predictions if there is a confidence. Numbers of a log are None for other files, and a
-    file that cannot be read as predictions has the reason among its notes.
+    file that cannot be read as predictions has the reason among its notes. Raises DataError only if the file cannot be
+    opened at all.
     """
     source = open_source(file, format=read_options.format, limits=read_options.limits)
     log: Log | None = None
@@ -86,7 +87,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         except UncertainError:  # perhaps only a confidence is missing
             log = read_options.read_log(file)
             column_by_role = log.used
-        notes = [] if log is None else [*log.notes, *answer_notes(log, 1.0, 0.95)]
+        notes = [] if log is None else [*log.notes, *answer_notes(log, price=1.0, level=0.95)]
     except AbstainError as error:
         notes.append(one_line(error))
         if source.log is None:
@@ -104,12 +105,16 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         "taken": column_by_role,
         "columns": _describe_columns(source),
         "notes": notes,
-        "commands": _suggest_commands(file, source, read_options, log, has_confidence),
+        "commands": _suggest_commands(file, source, read_options, log=log, has_confidence=has_confidence),
     }
 
 
 def _describe_columns(source: Source) -> dict[str, list[str]]:
-    """Make a table with a row for each column: its name, what it may be, how much is present, and what it holds."""
+    """Make a table with a row for each column of a file: its name, kind, share present, distinct values, examples.
+
+    The kind is "score" (it may say whether an answer is right), "signal" (it may be a confidence) or empty. At most
+    `_MAX_COLUMNS` columns are listed. Returns cells of text by title.
+    """
     rows = []
     for name, column in list(source.columns.items())[:_MAX_COLUMNS]:
         kind = ""
@@ -126,7 +131,11 @@ def _describe_columns(source: Source) -> dict[str, list[str]]:
 
 
 def _describe_values(values: Any) -> tuple[str, str, str]:
-    """Return the share of values present, the number of distinct ones, and examples or the range."""
+    """Return, as text, the share of values present, the number of distinct ones, and examples or the range.
+
+    `values` is one loaded column: `Words` (texts, as codes into a list of distinct ones; an empty text is absent), or
+    an array of numbers, of which those that are not finite are absent.
+    """
     if isinstance(values, Words):
         is_present = np.array([bool(text) for text in values.values])[values.codes]
         texts = [values.values[code] for code in np.unique(values.codes[is_present])]
@@ -152,19 +161,19 @@ def _clip(text: str) -> str:
 
 
 def _suggest_commands(
-    file: str, source: Source, read_options: ReadOptions, log: Log | None, has_confidence: bool
+    file: str, source: Source, read_options: ReadOptions, *, log: Log | None, has_confidence: bool
 ) -> list[str]:
-    """Command lines that evaluate the file, first as it is read now; each was tried and gives a table.
+    """Return command lines that evaluate the file, first as it is read now; each was tried and gives a table.
 
-    `log` is the log that was read, None if the file is not one or could not be read; `has_confidence` is True if it
-    was read as predictions.
+    `source` is the opened file with its columns and what is known about them. `log` is the log of answers that was
+    read, None if the file is not one or could not be read; `has_confidence` is True if it was read as predictions.
     """
     attempts = [read_options]
     attempts += [
         read_options._replace(columns=read_options.columns | columns)
         for columns in _other_columns(source, log, has_confidence)
     ]
-    variant_column = source.facts.variant
+    variant_column = source.facts.variant  # its values divide the rows into versions of the same answers
     if variant_column and has_confidence:
         variants = dict.fromkeys(as_texts(source.columns[variant_column].load()).tolist())
         attempts += [
@@ -180,7 +189,11 @@ def _suggest_commands(
 
 
 def _other_columns(source: Source, log: Log | None, has_confidence: bool) -> list[dict[str, str]]:
-    """Columns that could be read instead, by role: other scores, or numbers that could be the confidence."""
+    """Return choices of columns, by role, that could be read instead; each is one more way to evaluate the file.
+
+    Other columns that say whether an answer is right if the file has a confidence or could not be read, otherwise
+    columns of numbers that could be the confidence. Empty for a file that is not the log of a known tool.
+    """
     if source.log is None:
         return []
     scorers = source.facts.scorers
@@ -193,6 +206,7 @@ def _other_columns(source: Source, log: Log | None, has_confidence: bool) -> lis
             if name.startswith("metadata.") and _varies(column.load())
         ]
         return [{"confidence": name} for name in candidates[:_MAX_COMMANDS]]
+    # `used` may add an explanation in brackets to the name of the column
     used_scorer = log.used["correct"].split(" (")[0] if "correct" in log.used else ""
     return [{"correct": name} for name in scorers if name != used_scorer][: _MAX_COMMANDS - 1]
 
@@ -203,7 +217,7 @@ def _varies(values: Any) -> bool:
 
 
 def draw_description(console: Console, description: dict[str, Any]) -> None:
-    """Print a description on the screen; see `describe_file`."""
+    """Print a description on the screen: what `describe_file` returned, by the names of the JSON output."""
     title = f"{display_name(description['file'])}: {description['written by']}, "
     title += _tables.count_noun(description["rows"], "row")
     if description["read"] not in (None, description["rows"]):
@@ -227,14 +241,16 @@ def draw_description(console: Console, description: dict[str, Any]) -> None:
 
 
 def answer_notes(log: Log, price: float, level: float) -> list[str]:
-    """Sentences about a log: shares right, wrong and not attempted; and AURC if refusals are counted the other way.
+    """Return sentences about a log: shares right, wrong and not attempted, and AURC if refusals count the other way.
 
-    `price` is what a wrong answer costs, if a right one gains 1. Empty for a log of losses.
+    Refusals, questions without an answer, count as abstentions or as wrong, as the log's rules say. `price` is what a
+    wrong answer costs if a right one gains 1; `level` is the confidence level of the intervals. Empty for a log of
+    losses.
     """
     if log.loss_name == "loss":
         return []
-    rows = log.scored
-    repeats = log.repeats()
+    rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
+    repeats = log.repeats()  # the question of each row if one was asked several times, or the file's clusters
     three_way = abstain.evaluation.three_way(
         1 - log.losses(rows),
         answered=log.answered[rows],

@@ -80,7 +80,7 @@ def evaluate(
     if preview:
         draw_description(screen.make_console(), describe_file(file, read_options))
         return
-    predictions = None
+    predictions = None  # of a file that is read in memory
     if chosen_engine != "memory" and price is not None:
         raise click.UsageError("--price is for files that are read in memory, not for --engine.")
     if chosen_engine == "memory":
@@ -107,7 +107,8 @@ def evaluate(
     metric = "aurc" if "aurc" in table.metrics else table.metrics[0]
     estimate = table[table.scores[0], table.losses[0], metric].estimate
     quiet = "-" if estimate is None else repr(float(estimate))
-    screen.deliver(output, table, quiet, partial(draw_evaluation, table=table, predictions=predictions))
+    draw = partial(draw_evaluation, table=table, predictions=predictions)
+    screen.deliver(output, table, quiet=quiet, draw=draw)
 
 
 def evaluate_predictions(
@@ -115,12 +116,15 @@ def evaluate_predictions(
 ) -> Evaluation:
     """Evaluate a file that was read in memory, with notes about unanswered questions.
 
-    `price` is the option of the command; the other options are those of `abstain.evaluate`.
+    `price` is what a wrong answer costs if a right one gains 1; None if the user did not state it (1 for logs, and no
+    note for other files). The other options are those of `abstain.evaluate`. Raises a usage error if there is a price
+    and the file has losses or weights.
     """
     table = abstain.evaluate(**predictions.arguments(), level=level, **options, progress=False)
     log = predictions.log
     if log is not None:
-        log_notes = [*log.summary_lines(), *answer_notes(log, 1.0 if price is None else price, level)]
+        log_price = 1.0 if price is None else price
+        log_notes = [*log.summary_lines(), *answer_notes(log, price=log_price, level=level)]
         table = replace(table, notes=(*log_notes, *table.notes))
     if price is not None and (log is None or log.loss_name == "loss"):
         table = replace(table, notes=(*table.notes, price_note(predictions, price, level)))
@@ -128,7 +132,9 @@ def evaluate_predictions(
 
 
 def price_note(predictions: Predictions, price: float, level: float) -> str:
-    """A sentence with the shares right, wrong and not attempted, for a file that is not a log of questions.
+    """Make a sentence with the shares right, wrong and not attempted, for a file that is not a log of questions.
+
+    `price` is what a wrong answer costs if a right one gains 1, `level` the confidence level of the intervals.
 
     Raises a usage error if the file has losses instead of right and wrong answers, or weights.
     """
@@ -149,7 +155,9 @@ def price_note(predictions: Predictions, price: float, level: float) -> str:
 def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     """Evaluate a table in constant memory: each value is certain to lie between the two limits.
 
-    `columns` are those that `ReadOptions.engine_columns` returned.
+    `file` is a table or a folder of tables. `columns` are names of columns by argument of an engine ("loss",
+    "confidence", "sample_weight", or "logits" and "labels"). `level` is only passed on to the table, since the limits
+    are no confidence interval. Raises a usage error if there are groups.
     """
     from abstain.engines import Sketch
     from abstain.engines.read import Loader, parse_one_pair
@@ -161,12 +169,12 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
     sketch = Sketch()
     for part in find_files("evaluate", file):
         for columns_by_group in loader.batches(part):
-            loss, confidence, weight = columns_by_group[None].samples
+            loss, confidence, weight = columns_by_group[None].samples  # without groups there is one, None
             sketch.update(loss, confidence, sample_weight=weight)
     entries = []
     for name in _SKETCH_METRICS:
         metric = by_name(name)
-        bounds = getattr(sketch, name)()
+        bounds = getattr(sketch, name)()  # e.g. `sketch.aurc()`: an estimate with certain limits
         entries.append(
             Entry(
                 score="max_softmax" if has_class_scores else "confidence",
@@ -183,7 +191,7 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
             )
         )
     note = "The limits are not a confidence interval: the value on these data certainly lies between them."
-    return Evaluation(tuple(entries), sketch.n, level, notes=(note,))
+    return Evaluation(entries=tuple(entries), n=sketch.n, level=level, notes=(note,))
 
 
 def draw_evaluation(console: Console, table: Evaluation, predictions: Predictions | None) -> None:
@@ -207,7 +215,7 @@ def draw_evaluation(console: Console, table: Evaluation, predictions: Prediction
 
 
 def _split_scores(console: Console, table: Evaluation, loss: str) -> list[tuple[str, ...]]:
-    """Split the scores into blocks of about equal size that fit on the width of the screen."""
+    """Split the scores of a table into runs of about equal length whose columns fit on the width of the screen."""
     limits = [
         screen.format_limits(console, entry)
         for entry in table.entries
@@ -215,16 +223,20 @@ def _split_scores(console: Console, table: Evaluation, loss: str) -> list[tuple[
     ]
     column_width = 2 + max([12, *map(len, limits)])
     fitting_count = max(1, (console.width - _METRIC_WIDTH) // column_width)
-    block_count = -(-len(table.scores) // fitting_count)
-    block_size = -(-len(table.scores) // block_count)
-    return [table.scores[start : start + block_size] for start in range(0, len(table.scores), block_size)]
+    run_count = -(-len(table.scores) // fitting_count)  # rounded up
+    run_length = -(-len(table.scores) // run_count)
+    return [table.scores[start : start + run_length] for start in range(0, len(table.scores), run_length)]
 
 
 def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[str, ...]) -> Table:
-    """The metrics of these scores, one column per score; the best of all scores in a row is marked."""
+    """Make a table of all metrics of one loss, with one column for each of `scores`.
+
+    A star marks the best of all scores of the evaluation in a row, also of those that are not in this table.
+    """
     columns: dict[str, list[Any]] = {loss if loss == "loss" else f"{loss} loss": []}
     for score in scores:
-        columns[score if len(score) <= 14 else score.replace("_", "_\n", 1)] = []
+        title = score if len(score) <= 14 else score.replace("_", "_\n", 1)  # on two lines
+        columns[title] = []
     for entries in table.rows(loss):
         best = best_scores(
             entries, lambda entry: screen.format_estimate(entry.estimate, entry.standard_error)
@@ -240,7 +252,7 @@ def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[
 
 
 def _groups_table(console: Console, table: Evaluation) -> Table:
-    """The first metric and score within each group, worst group first."""
+    """Make a table of the first metric and score within each group, worst group first, at most `GROUPS_SHOWN`."""
     entries = table.by_group()[:GROUPS_SHOWN]
     title = f"{entries[0].label} by {display_name(entries[0].score)}"
     return screen.plain_table(

@@ -89,7 +89,10 @@ class _Commands(DocumentedCommand, click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; an error of the library is one line on stderr and an exit code."""
+        """Run a command; an error of the library is one line on stderr and an exit code.
+
+        Warnings of the library are printed as notes. Any other error is a bug of ours and shows its traceback.
+        """
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # overflow in a number that is then left out
@@ -99,7 +102,6 @@ class _Commands(DocumentedCommand, click.Group):
         except click.ClickException as error:
             vars(error)["message"] = escape_controls(error.message, keep="\n")  # it may quote a file's name
             raise
-        # any other error is a bug of ours and shows its traceback
         except (AbstainError, MemoryError) as error:
             print_error(error)
             exit_code = BAD_DATA
@@ -171,7 +173,10 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line. If output cannot be written, exit with one line on stderr instead of a traceback."""
+    """Run the command line with these arguments, those of the process if None; it ends with SystemExit.
+
+    If output cannot be written, exit with one line on stderr instead of a traceback.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the shell

@@ -103,10 +103,13 @@ class DocumentedCommand(click.Command):
                 formatter.write_dl(lines)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Check the outputs, then run the command."""
+        """Check that the outputs can be written and replace no input, then run the command.
+
+        Raises a usage error or DataError, before any work.
+        """
         inputs: list[str] = []
-        outputs: dict[str, str] = {}
-        output_types: dict[str, OutputFile] = {}
+        outputs: dict[str, str] = {}  # paths by flag
+        output_types: dict[str, OutputFile] = {}  # by flag
         for parameter in self.params:
             value = ctx.params.get(parameter.name or "")
             if value and isinstance(parameter.type, OutputFile):
@@ -118,7 +121,7 @@ class DocumentedCommand(click.Command):
                 inputs += value if isinstance(value, tuple) else (value,)
         _check_outputs(outputs, inputs)
         for flag, path in outputs.items():
-            if not output_types[flag].verdict_first:
+            if not output_types[flag].verdict_first:  # such a file is reported only after the verdict
                 _outputs.check_place(path)
             check_output_name(path, *output_types[flag].kinds)
         return super().invoke(ctx)
@@ -281,7 +284,10 @@ def explicit_value(name: str) -> Any:
 
 
 def refuse_unused_names(*models: abstain.formats.Predictions) -> None:
-    """Raise a usage error if --score or --loss would do nothing: all files have confidences and losses already."""
+    """Raise a usage error if --score or --loss would do nothing: all files have confidences and losses already.
+
+    A name that is one of the files' confidences is accepted. Nothing is raised if some file has class scores.
+    """
     if not models or any(model.kind != "confidence" for model in models):
         return
     flags = {"score": "--score", "scores": "--score", "loss": "--loss", "losses": "--loss"}
@@ -339,8 +345,10 @@ def name_option(
 ) -> Callable[[Command], Command]:
     """Make an option that takes names of "metrics", "scores" or "losses", checked before any file is read.
 
-    With `several` it takes names separated by commas, may be repeated, and accepts "all". The command gets names; a
-    user's own metric, "module:object", is imported, registered, and replaced by its name.
+    `registry` is one of these three words, and the flag is its singular. With `several` the option takes names
+    separated by commas, may be repeated, and accepts "all": the command gets a list of names, "all", or None if the
+    option is not used. Otherwise it gets a name or None. A user's own metric, "module:object", is imported, registered,
+    and replaced by its name. `settings` go to `click.option`. Unknown names are a usage error.
     """
     flag = "--loss" if registry == "losses" else f"--{registry[:-1]}"
 
@@ -353,7 +361,8 @@ def name_option(
         try:
             names = [_check_name(registry, name) for name in names]
         except AbstainError as error:
-            raise click.BadParameter(str(error).split(": ", 1)[-1]) from None
+            reason = str(error).split(": ", 1)[-1]  # without the name of the function
+            raise click.BadParameter(reason) from None
         if not names:
             raise click.BadParameter("needs at least one name.")
         return names if several else names[0]
@@ -388,7 +397,10 @@ def _register_own_metric(name: str) -> str:
 
 
 def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    """Parse ROLE=NAME, each role once; several confidences are joined by commas. A callback of click."""
+    """Parse ROLE=NAME, each role once, into names by role; several confidences are joined by commas.
+
+    A callback of click. Raises BadParameter for an unknown role, a missing name, or a repeated role.
+    """
     columns: dict[str, str] = {}
     for text in value:
         title, _, name = text.partition("=")
@@ -412,7 +424,7 @@ def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str,
 def _parse_pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> dict[str, str]:
     """Parse NAME=VALUE, repeated or separated by commas; a value without a name gets the empty name.
 
-    A callback of click.
+    A callback of click. Returns values by name. Raises BadParameter if a name occurs twice.
     """
     pairs: dict[str, str] = {}
     for text in ",".join(value).split(",") if value else ():
@@ -472,16 +484,22 @@ class ReadOptions(NamedTuple):
     grades: Annotated[dict[str, str], _option(multiple=True, callback=_parse_pairs, metavar="TEXT=GRADE")]
 
     def engine_columns(self, path: str) -> dict[str, Any]:
-        """Return the columns of a table that an engine reads, by argument of the engine.
+        """Return the names of the columns of a table that an engine reads, by argument of the engine.
 
-        Raises a usage error for options that change values, because an engine reads them as they are.
+        `path` is a table or a folder of tables. Raises a usage error for options that change values, because an engine
+        reads them as they are, and if the columns are missing or ambiguous.
         """
         for name in ("kind", "labels", "tolerance", *abstain.formats.Rules.__dataclass_fields__):
             if explicit_value(name) is not None:
                 flag = "--as" if name == "kind" else f"--{name}"
                 raise click.UsageError(f"{flag} is for files that are read in memory, not for --engine.")
         return abstain.formats.file_evaluation.engine_columns(
-            path, self.columns, self.kind, self.format, click.UsageError, self.classes
+            path,
+            stated=self.columns,
+            kind=self.kind,
+            format=self.format,
+            refusal=click.UsageError,
+            classes=self.classes,
         )
 
     @property
@@ -513,6 +531,11 @@ class ReadOptions(NamedTuple):
             For a log of answers, print on stderr how it was read.
         purpose : str
             "one file", "compared" or "cascade": decides how unanswered questions count by default.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be read as predictions, or needs more memory than allowed.
         """
         settings = self._select(
             "columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules"
@@ -528,7 +551,8 @@ class ReadOptions(NamedTuple):
     ) -> tuple[list[abstain.formats.Predictions], list[str]]:
         """Read files by the names of their models; return those with a confidence, and a note for each of the others.
 
-        `purpose` and `summarise` are those of `read`.
+        `purpose` is "one file" or "compared" and decides how unanswered questions count by default. `summarise` prints
+        on stderr how logs of answers were read. Raises DataError if a file cannot be read.
         """
         models = []
         notes = []
@@ -552,12 +576,15 @@ class ReadOptions(NamedTuple):
         return True
 
     def flags(self) -> list[str]:
-        """The options as a user would type them, without those that have their default."""
+        """Return the options as a user would type them, without those that have their default.
+
+        A list of arguments: columns, then pairs, then single settings.
+        """
         arguments: list[str] = []
         for role, name in self.columns.items():
             arguments += ["-c", f"{role}={name}"]
         for option in ("only", "scale", "grades"):
-            for name, value in getattr(self, option).items():
+            for name, value in getattr(self, option).items():  # the name may be empty: a value for all
                 arguments += [f"--{option}", f"{name}={value}" if name else value]
         settings: dict[str, Any] = {
             "as": self.kind,
@@ -652,17 +679,23 @@ def shared_options(*names: str) -> Callable[[Command], Command]:
 
 
 def _gather_options(fields_type: type[ReadOptions] | type[Output], argument: str, command: Command) -> Any:
-    """Add an option for each field of a NamedTuple to a command, which gets them as one argument of that name."""
+    """Add an option for each field of a NamedTuple to a command, which gets all of them as one argument.
+
+    `fields_type` is the NamedTuple; the annotation of a field holds the settings of its option. A field without
+    settings is filled by an option that is added elsewhere. `argument` is the name of the command's argument that gets
+    the tuple.
+    """
 
     @wraps(command)
     def call(**options: Any) -> Any:
         values: Any = {name: options.pop(name) for name in fields_type._fields}
-        gathered = fields_type(**values)
-        if isinstance(gathered, Output):
-            gathered = gathered.resolved()
-        return command(**options, **{argument: gathered})
+        fields = fields_type(**values)
+        if isinstance(fields, Output):
+            fields = fields.resolved()
+        return command(**options, **{argument: fields})
 
     decorated: Any = call
+    # click lists options in the reverse order of their decorators
     for name, hint in reversed(get_type_hints(fields_type, include_extras=True).items()):
         for metadata in getattr(hint, "__metadata__", ()):
             settings = dict(metadata)

@@ -83,13 +83,18 @@ def write_report(
     notes: Sequence[str] = (),
     **gather_options: Any,
 ) -> None:
-    """Gather the numbers of a report, with a progress bar, and write the page.
+    """Gather the numbers of a report, with a progress bar, and write the page to the file `target`.
 
-    `notes` say how the files were read; `gather_options` are those of `abstain.report.gather`.
+    `command` is the command line that makes the page again, `notes` say how the files were read, and `gather_options`
+    (score, loss, metrics, level ...) are those of `abstain.report.gather`. Prints a note on stderr if several files
+    hold different samples.
     """
     with progress_bars(None) as bars:
+        stage_count = len(models) + 1  # each model, and the comparison
         content = gather(
-            models, progress=lambda _: bars.advance("models", 1, len(models) + 1), **gather_options
+            models,
+            progress=lambda _: bars.advance("models", count=1, total=stage_count),
+            **gather_options,
         )
     if len(models) > 1 and content.comparison is not None and not content.comparison.paired:
         opt.say("note: the files hold different samples, so they are compared as different test sets.")
@@ -198,7 +203,7 @@ def demo_models(demo: Demo) -> list[Predictions]:
 
 
 def draw_tables(demo: Demo, models: list[Predictions]) -> None:
-    """Print three questions about the models and their answers."""
+    """Print three questions about the models of a demo and their answers: a ranking, the best model, a threshold."""
     console = make_console()
     console.print(Text(demo.about + "\n"))
     samples = {model.name: model.samples(_SCORE, _LOSS) for model in models}

@@ -81,7 +81,10 @@ def range_dash(console: Console) -> str:
 
 
 def stacked_cell(console: Console, value: float | None, interval: Any, mark: str = "") -> Text:
-    """Make a cell with a number and its limits below; a marked number is bold."""
+    """Make a cell with a number and, below it, its limits if it has any; a marked number is bold.
+
+    `interval` has `low`, `high` and `standard_error`, which may be None.
+    """
     cell = Text(format_estimate(value, interval.standard_error) + mark, style="bold" if mark else "")
     limits = format_limits(console, interval)
     return cell.append(f"\n{limits}", style="not bold dim") if limits else cell
@@ -90,9 +93,10 @@ def stacked_cell(console: Console, value: float | None, interval: Any, mark: str
 def plain_table(
     columns: Mapping[str, Sequence[Any]], *, right: Iterable[str] = (), first_width: int | None = None
 ) -> Table:
-    """Make a table whose cells are never read as markup.
+    """Make a table from cells by title, which are never read as markup; all columns have the same length.
 
-    Columns in `right` are aligned to the right; `first_width` is the largest width of the first column.
+    Cells are `Text` or anything that `str` can print. Columns whose titles are in `right` are aligned to the right;
+    `first_width` is the largest width of the first column in characters, None for any.
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, name in enumerate(columns):
@@ -140,10 +144,13 @@ def deliver(
 ) -> None:
     """Print a result, or write it to a file completely or not at all.
 
+    Without a form and a file, `draw` prints to the screen. Only the requested form is made.
+
     Parameters
     ----------
     output : Output
-        Where it goes and in which form.
+        Where it goes (`path`, None for the screen) and in which form: "json", "csv", "latex", "quiet", or None for
+        what the screen shows.
     result
         Has `to_json`, `frame` and `to_latex`, except where `json`, `columns` or `latex` replace them.
     quiet : str

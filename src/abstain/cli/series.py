@@ -36,7 +36,7 @@ def sha256_of(path: str | Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """The data of one look, and where its series is saved.
+    """The data of one look, and where its series is saved. A look is one check of a rule on new data.
 
     Attributes
     ----------
@@ -56,7 +56,11 @@ class Look:
     state: str | None
 
     def hashes(self) -> dict[str, str]:
-        """Map the hash of each file's rows to its path; raise DataError for the calibration file."""
+        """Map a hash of the rows that were read from each file to its path.
+
+        With `only` it is the hash of the file and of the selection, since other rows of a file are other data. Raises
+        DataError for a file that the rule was made from; if only some of its rows are read, a note is printed instead.
+        """
         path_by_hash = {}
         for path in self.files:
             digest = sha256_of(path)
@@ -82,26 +86,28 @@ def run_look(
     output: opt.Output,
     notes: list[str],
 ) -> None:
-    """Check the data of a look, print the verdict, and only then save the state.
+    """Check a rule on the data of one look, print the verdict, and only then save the state of the series.
 
-    The verdict is printed, and an alarm gives exit code 5, even if the state cannot be locked, read or written; that
-    is reported as well, and the look is not saved.
+    A file that the series has counted before adds nothing: the verdict is that of the series so far. The verdict is
+    printed, and an alarm ends the program with exit code 5, even if the state cannot be locked, read or written.
+    That is reported as well, the look is not saved, and without an alarm the first problem is raised.
 
     Parameters
     ----------
     check : callable
-        Takes the check before this look (or None) and returns the one after it.
+        Takes the result of the looks before this one (None for the first) and returns the result after it. Raises
+        AbstainError if the earlier looks checked another rule.
     check_type : type
-        `Check`, or `GroupChecks` for a rule by group.
+        Of the result: `Check`, or `GroupChecks` for a rule by group.
     look : Look
-        The data.
+        The files of this look, and the file of the series.
     output : Output
         Where the verdict goes.
     notes : list of str
         Sentences to print after it.
     """
-    hashes = look.hashes()
-    problems: list[Exception] = []
+    hashes = look.hashes()  # paths by the hash of their rows
+    problems: list[Exception] = []  # reported after the verdict
     with ExitStack() as stack:
         previous = None
         if look.state is not None:
@@ -115,7 +121,7 @@ def run_look(
                 problems.append(error)
                 opt.say("note: the series could not be read, so this look is checked by itself.")
         result: Check | GroupChecks
-        counted_hashes = () if previous is None else previous.files
+        counted_hashes = () if previous is None else previous.files  # of all looks before
         repeated = [path for digest, path in hashes.items() if digest in counted_hashes]
         if previous is not None and repeated:
             check(without_clusters(previous))  # raises if the series was begun with another rule
@@ -147,7 +153,10 @@ def run_look(
 
 
 def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]) -> None:
-    """Print or write the verdict, with one row per group in a table."""
+    """Print or write the verdict of a check, with one row per group ("all" without groups) as CSV.
+
+    `notes` are sentences printed after it on the screen.
+    """
     check_by_group = result.checks if isinstance(result, GroupChecks) else {"all": result}
     names = [field.name for field in fields(Check) if field.name not in _STATE_FIELDS]
     columns = _tables.collect_columns(list(check_by_group.values()), [*names, "holds"])
@@ -158,4 +167,4 @@ def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]
         show_notes(console, notes)
 
     verdict = "holds" if result.holds else "alarm"
-    deliver(output, result, verdict, draw, columns=columns, latex=repr(result))
+    deliver(output, result, quiet=verdict, draw=draw, columns=columns, latex=repr(result))

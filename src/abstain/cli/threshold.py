@@ -129,7 +129,7 @@ def threshold(
     if groups and answered.groups is None:
         raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
     if check:
-        check_rule(check, answered, read_options.only, output, notes, state)
+        check_rule(check, answered, only=read_options.only, output=output, notes=notes, state=state)
         return
     opt.refuse_unused_names(answered)
     group_labels = answered.group_labels() if groups else None
@@ -145,12 +145,12 @@ def threshold(
         sentence = describe_plain_threshold(result, score)
         if sentence:
             notes = [" ".join([sentence, *notes])]
-    rules = rules_by_group(result, "all")
+    rules = rules_by_group(result, single_name="all")
     columns = {"group": list(map(str, rules))}
     columns |= _tables.collect_columns(list(rules.values()), _TABLE_FIELDS)
     quiet = "\n".join("none" if value is None else repr(value) for value in columns["value"])
     draw = partial(draw_facts, result=result, notes=notes)
-    deliver(output, result, quiet, draw, columns=columns, latex=threshold_latex(columns))
+    deliver(output, result, quiet=quiet, draw=draw, columns=columns, latex=threshold_latex(columns))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
 
@@ -158,7 +158,11 @@ def threshold(
 def _choose_threshold(
     predictions: Predictions, score: str, loss: str, *, groups: Any, **target: Any
 ) -> Threshold | GroupThresholds:
-    """Call `select_threshold` with the columns of a file: losses and confidences, or class scores and labels."""
+    """Call `select_threshold` with the columns of a file: losses and confidences, or class scores and labels.
+
+    `score` and `loss` name what is computed from class scores. `groups` is the group of each sample, None for one
+    threshold. `target` are options of the command: one of risk, coverage and cost, and delta, method, bounded.
+    """
     weights: dict[str, Any] = {"sample_weight": predictions.sample_weight, "clusters": predictions.clusters}
     if predictions.kind == "confidence":
         losses, confidence = predictions.samples(score, loss)
@@ -176,11 +180,13 @@ def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
 
 
 def describe_plain_threshold(result: Any, score: str) -> str:
-    """A sentence with the thresholds as plain values of the score, e.g. probabilities; empty if there is no use.
+    """Make a sentence with the thresholds as plain values of the score, e.g. probabilities.
 
-    A rule is stored in the score's rank key, which does not saturate; people know the plain value.
+    A rule is stored in the score's rank key, a number that orders samples alike but does not saturate; people know the
+    plain value. Empty if key and plain value are the same, if there is no feasible threshold, or if all is accepted.
+    `result` is a `Threshold` or `GroupThresholds`.
     """
-    rules = [rule for rule in rules_by_group(result, "").values() if rule.value is not None]
+    rules = [rule for rule in rules_by_group(result, single_name="").values() if rule.value is not None]
     accepts_all = bool(rules) and min(rule.value for rule in rules) == float("-inf")
     if not scores.by_name(score).saturates or not rules or accepts_all:
         return ""
@@ -205,8 +211,8 @@ def threshold_latex(columns: dict[str, list[Any]]) -> str:
 
 
 def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
-    """Print a threshold (or one per group, or a cascade) and its guarantee."""
-    for group, rule in rules_by_group(result, "").items():
+    """Print a threshold (or one per group, or a cascade) and its guarantee, then the notes."""
+    for group, rule in rules_by_group(result, single_name="").items():
         kind = type(rule).__name__
         title = kind if rule.feasible else f"No feasible {kind.lower()}"
         suffix = f" for group {display_name(group)}" if group != "" else ""
@@ -232,18 +238,21 @@ def origin_facts(file: str, predictions: Predictions, score: str, loss: str) -> 
 
 def first_rule(rule: Threshold | GroupThresholds) -> Threshold:
     """The rule itself, or that of the first group, for what all groups share."""
-    return next(iter(rules_by_group(rule, "").values()))
+    return next(iter(rules_by_group(rule, single_name="").values()))
 
 
-def rule_columns(predictions: Predictions, score: str | None) -> dict[str, Any]:
-    """The columns of a file as a rule takes them; `score` is the rule's score, None if it has none.
+def rule_columns(predictions: Predictions, rule_score: str | None) -> dict[str, Any]:
+    """Return the columns of a file by argument of a rule's `accepts` and `check`: class scores, or confidences.
 
-    For a rule with a score, a column of confidences holds plain values of that score.
+    `rule_score` is the score that the rule was made with, None if it was made from a column of confidences. For a rule
+    with a score, a column of confidences holds plain values of that score, and `units` says so.
     """
     if predictions.kind != "confidence":
         return {predictions.kind: predictions.class_scores()}
-    confidence = predictions.ranked_by(score)
-    return {"confidence": confidence} if score is None else {"confidence": confidence, "units": "plain"}
+    confidence = predictions.ranked_by(rule_score)
+    if rule_score is None:
+        return {"confidence": confidence}
+    return {"confidence": confidence, "units": "plain"}
 
 
 def check_rule_fits(
@@ -288,22 +297,24 @@ def check_rule(
     notes: list[str],
     state: str | None,
 ) -> None:
-    """Check a saved rule on later data.
+    """Check a saved rule on later data and print the verdict; an alarm ends the program with exit code 5.
+
+    Raises DataError if the rule does not fit the data: another score or loss, or groups that are missing.
 
     Parameters
     ----------
     rule : str
-        The file of the rule.
+        The path of the saved rule.
     predictions : Predictions
         The later data, without abstained samples.
     only : dict
-        The rows that were read (`--only`).
+        Which rows were read (`--only`): the value of each named column; empty for all rows.
     output : Output
         Where the verdict goes.
     notes : list of str
         Sentences to print after it.
     state : str or None
-        The file of a series of checks.
+        The file that holds the series of checks so far; None for a single check.
     """
     saved_rule = load_rule(rule)
     first = first_rule(saved_rule)
@@ -324,7 +335,7 @@ def check_rule(
         columns["groups"] = predictions.group_labels()
     opt.note_unread_columns(predictions, "sample_weight")
     with naming_file(predictions.path):
-        losses = predictions.samples(score or "max_softmax", loss)[0]
+        losses, _ = predictions.samples(score or "max_softmax", loss)  # they do not depend on the score
         columns |= rule_columns(predictions, score)
 
     def check(previous: Any) -> Any:
@@ -333,7 +344,8 @@ def check_rule(
 
     calibration = [first.origin.sha256] if first.origin and first.origin.sha256 else []
     look = Look(files=[str(predictions.path)], only=only, calibration=calibration, state=state)
-    run_look(check, GroupChecks if has_groups else Check, look, output, notes)
+    check_type = GroupChecks if has_groups else Check
+    run_look(check, check_type=check_type, look=look, output=output, notes=notes)
 
 
 @click.command("decide", cls=opt.DocumentedCommand)
@@ -386,7 +398,7 @@ def decide(
     _note_other_scale(saved_rule, confidence)
     if predictions.abstained is not None:
         accepted &= ~predictions.abstained
-    sample_shapes = ((len(accepted),), (len(accepted), 1))
+    sample_shapes = ((len(accepted),), (len(accepted), 1))  # columns with one value per sample
     user_columns = {name: values for name, values in other_columns.items() if values.shape in sample_shapes}
     columns = add_columns(file, user_columns, computed, {column_name: accepted.astype(int)})
     if path is None:
@@ -399,7 +411,8 @@ def decide(
 
 def _note_other_scale(rule: Threshold | GroupThresholds, confidence: np.ndarray) -> None:
     """Print a note if many new confidences exceed all calibration data, e.g. percentages instead of fractions."""
-    largest = max(float(single.reference.value.max()) for single in rules_by_group(rule, "").values())
+    rules = rules_by_group(rule, single_name="").values()
+    largest = max(float(single.reference.value.max()) for single in rules)  # of the calibration data
     share_above = float((confidence > largest).mean())
     if share_above > _LARGE_SHARE_ABOVE:
         opt.say(
@@ -413,8 +426,9 @@ def add_columns(
 ) -> dict[str, np.ndarray]:
     """Add computed columns and the decision to the user's columns, none of which is replaced.
 
-    A computed column whose name exists gets another name, with a note. Programs read the decision by its name, so an
-    existing column of that name raises DataError.
+    All columns are arrays by name with one value per sample, and are returned as vectors: the user's first, the
+    decision last. A computed column whose name exists gets another name, with a note on stderr. Programs read the
+    decision by its name, so an existing column of that name raises DataError. `file` is for these messages.
     """
     for name in decision:
         if name in user_columns:
@@ -460,7 +474,7 @@ def clinical(
     """
     predictions = read_options.read(file)
     opt.note_chosen_confidence(predictions)
-    labels = predictions.answered().answers()[0]
+    labels, _ = predictions.answered().answers()
     positive_label: Any = positive
     if labels.dtype.kind in "biuf" and _tables.is_number(positive):
         positive_label = float(positive)
@@ -479,7 +493,7 @@ def clinical(
                 columns[name] = [_stack_limits(cell, range_dash(console)) for cell in cells]
         console.print(plain_table(columns))
 
-    deliver(output, table, "\n".join(grid["sensitivity"]), draw)
+    deliver(output, table, quiet="\n".join(grid["sensitivity"]), draw=draw)
 
 
 def _stack_limits(cell: str, dash: str) -> str:
