@@ -169,7 +169,8 @@ if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
 def _where_else(name: str) -> str:
     """A hint where a public name that is not at the top level can be found; empty if no module has it."""
-    if name.startswith("_"):  # as in `from abstain import _tables`, which asks here before it imports the file
+    # as in `from abstain import _tables`, which asks here before it imports the file
+    if name.startswith("_"):
         return ""
     for module in ("metrics", "thresholds", "inference", "evaluation", "cascades"):
         if name in importlib.import_module(f"abstain.{module}").__all__:
