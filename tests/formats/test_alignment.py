@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats import read_predictions
-from abstain.formats.alignment import align_models
+from abstain.formats.alignment import align_models, check_same_ids
 
 
 def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4", "3,1,0.7", "4,0,0.2")):
@@ -169,3 +169,24 @@ def test_an_order_that_nothing_confirms_is_told(tmp_path, monkeypatch):
     assert "note: Nothing in the files says" in done.stderr
     assert "rows are paired by position" in done.stderr
     json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("second", "same"), [("y", True), ("other", False)])
+def test_an_empty_batch_is_not_the_end_of_the_ids(tmp_path, second, same):
+    pa = pytest.importorskip("pyarrow")
+    schema = pa.schema([("id", pa.string()), ("confidence", pa.float64())])
+
+    def write(name, ids_by_batch):
+        with pa.OSFile(str(tmp_path / name), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            for ids in ids_by_batch:
+                writer.write_batch(
+                    pa.record_batch([pa.array(ids, pa.string()), pa.array([0.5] * len(ids))], schema)
+                )
+        return tmp_path / name
+
+    paths = [write("a.arrow", [["x"], [], ["y"]]), write("b.arrow", [["x"], [second]])]
+    if same:
+        assert check_same_ids(paths[0], paths[1], {})
+    else:
+        with pytest.raises(DataError, match="row 2 has id 'y'"):
+            check_same_ids(paths[0], paths[1], {})

@@ -44,3 +44,9 @@ def test_uqlm_is_joined_with_right_answers(put):
     short = put("short.csv", "\n".join(["question,labels", *rows[:4]]).encode())
     with pytest.raises(DataError, match="has no answer to 2 questions, such as 'Q0'"):
         read_log(path, labels=short)
+
+
+def test_a_log_without_prompts_says_that_it_holds_no_answers(put):
+    empty = {key: [] if isinstance(value, list) else value for key, value in uqlm()["data"].items()}
+    with pytest.raises(DataError, match=r"no answers|holds no|empty|no rows"):
+        read_log(put("nothing.json", uqlm() | {"data": empty}))

@@ -253,7 +253,7 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
         first_ids = first_ids or next(first_batches, [])
         second_ids = second_ids or next(second_batches, [])
         size = min(len(first_ids), len(second_ids))
-        if size == 0:  # a table has ended; an empty batch is taken for the end too
+        if size == 0:  # a table has ended
             break
         for row, (first_id, second_id) in enumerate(zip(first_ids[:size], second_ids[:size]), row_count + 1):
             if first_id != second_id:
@@ -284,7 +284,7 @@ def _find_id_column(roles: Mapping[str, RoleColumns]) -> str | None:
 def _read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
     """Yield lists of ids as texts: those of the first file from top to bottom, then those of the next file.
 
-    `column` is the name of the id column in every file. A missing id is the text "None".
+    `column` is the name of the id column in every file. A missing id is the text "None". No list is empty.
     """
     for file in files:
         batches = read_batches(
@@ -295,4 +295,5 @@ def _read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
             row_groups=None,
         )
         for batch in batches:
-            yield [str(text_of(value)) for value in batch.column(0).to_pylist()]
+            if batch.num_rows:  # an empty list would look like the end of the table
+                yield [str(text_of(value)) for value in batch.column(0).to_pylist()]

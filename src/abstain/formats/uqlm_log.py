@@ -63,7 +63,7 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         roles={**choose_correct_column(scorers), "question": "question", "prediction": "answer"},
         scorers=scorers,
         signals=tuple(signals),
-        variant="part" if "part" in rows[0] else "",
+        variant="part" if any("part" in row for row in rows) else "",
     )
     return LogContent(rows, facts)
 
