@@ -57,7 +57,12 @@ Task = Callable[..., Any]
 
 
 def survey_groups(groups: Groups, function: str) -> Survey:
-    """The survey of one partition: histograms of some of its samples, scaled to all of them."""
+    """The survey of one partition: for each group the number of samples and a histogram of their confidences.
+
+    The histogram is made of a sample of about `_SURVEYED_PER_PARTITION` rows, seeded by the number of rows so that a
+    repeated task gives the same result, and scaled up to the number of all rows. InputError if there are too many
+    groups; `function` is what errors name.
+    """
     _check_group_count(function, len(groups))
     total = sum(columns.rows for columns in groups.values())
     survey = Survey()
@@ -86,7 +91,10 @@ def _check_group_count(function: str, group_count: int) -> None:
 
 
 def _limit_histograms(survey: Survey) -> Survey:
-    """Coarsen the histograms of many groups, so that all together stay about as large as that of one."""
+    """Coarsen the histograms of many groups, in place, so that all together stay about as large as that of one.
+
+    Stretches are shared out by number of samples. A group too small to be cut into ranges loses its histogram.
+    """
     if len(survey.rows) > 1:
         for group, histogram in list(survey.histogram.items()):
             stretches = _STRETCHES * survey.rows[group] // survey.total
@@ -141,7 +149,12 @@ class RangeNumbers:
         return values_of_bundle
 
     def positions(self, sums: RangeSums) -> dict[int, RangePosition]:
-        """The position of each range that holds samples, within its group; most confident first in each group."""
+        """The position of each range that holds samples, by number of the range.
+
+        A position holds mass and loss above the range, and the totals, both within its group. `sums` has a column for
+        every range. The dict goes group by group, and through each group from the most confident range down; callers
+        rely on that order.
+        """
         positions = {}
         for group, first in self.first.items():
             group_sums = sums.select(self.ranges_of(group))
@@ -155,7 +168,12 @@ class RangeNumbers:
 
 
 def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
-    """Cut groups into ranges of at most about a share of `1 / task_count` of all samples, and bundle these."""
+    """Cut every group into ranges of confidence, number them and fill bundles with them.
+
+    A range holds at most about `1 / task_count` of all samples, and a bundle, the ranges that one task finishes, about
+    as many. A group without a histogram is not cut. A range with one confidence counts as empty, because
+    its sums are enough and its samples are not sent.
+    """
     all_rows = survey.total
     cuts: dict[Any, np.ndarray] = {}
     first: dict[Any, int] = {}
@@ -171,15 +189,17 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
             range_sizes = mass * (rows / max(mass.sum(), 1.0))
         else:
             range_sizes = np.full(range_count, rows / range_count)
-        range_sizes = np.where(
-            has_one_confidence(cuts[group]), 0.0, range_sizes
-        )  # no samples are sent for a tie
+        range_sizes = np.where(has_one_confidence(cuts[group]), 0.0, range_sizes)
         sizes += range_sizes.tolist()
-    return RangeNumbers(cuts, first, _fill_bundles(sizes, all_rows / task_count))
+    return RangeNumbers(cuts, first, bundle=_fill_bundles(sizes, all_rows / task_count))
 
 
 def _fill_bundles(sizes: Sequence[float], samples_per_bundle: float) -> np.ndarray:
-    """The bundle of each range: ranges follow one another, and a new bundle starts when the next would not fit."""
+    """The number of each range's bundle, for ranges with about `sizes` samples.
+
+    Ranges follow one another; a new bundle starts when the next range would bring it above `samples_per_bundle`. So a
+    larger range is a bundle of its own, and numbers ascend from 0.
+    """
     bundles = []
     bundle = 0
     filled = 0.0
@@ -195,7 +215,12 @@ def _fill_bundles(sizes: Sequence[float], samples_per_bundle: float) -> np.ndarr
 def split_into_bundles(
     groups: Mapping[Any, Columns], numbers: RangeNumbers, keep_ties: bool = False
 ) -> tuple[list[Bundle], RangeSums]:
-    """The samples of each bundle, by range, and the sums of every range; `keep_ties` as in `ranges.split`."""
+    """Sort samples by group into ranges and bundles.
+
+    Returns a list of all bundles, each a list of (number of the range, its samples), and the sums of every range.
+    Ranges without samples are left out of the bundles; their sums are 0. Ranges that can hold only one confidence are
+    left out too, because their sums are enough, unless `keep_ties`.
+    """
     bundles: list[Bundle] = [[] for _ in range(numbers.bundle_count)]
     all_sums = empty_sums(numbers.range_count)
     for group, columns in groups.items():
@@ -211,7 +236,10 @@ def split_into_bundles(
 
 
 def by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
-    """Number and samples of each range of a bundle; `pieces` holds that bundle from every partition."""
+    """Number and samples of each range of a bundle, in ascending order of the number.
+
+    `pieces` holds that bundle from every partition. The pieces of a range are freed once they are put together.
+    """
     columns_of_range: dict[int, list[Columns]] = {}
     for piece in pieces:
         for number, columns in piece:
@@ -226,7 +254,11 @@ def by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
 def plan(
     function: str, fields: Fields, survey: Survey, request: EngineRequest, min_tasks: int
 ) -> RangeNumbers:
-    """Choose ranges: enough to keep each small and every worker busy. InputError for requests that are too large."""
+    """Choose the ranges of every group: enough to keep each small and every worker busy.
+
+    `min_tasks` is how many tasks keep all workers busy; small data gets fewer. InputError, naming `function`, for data
+    without samples, for more points of curves than the driver takes, and for weights that do not suit the estimator.
+    """
     rows = survey.total
     group_count = len(survey.rows)
     if not rows:
@@ -255,7 +287,10 @@ def merge_sums(parts: Sequence[RangeSums]) -> RangeSums:
 def finish_bundle(
     pieces: Sequence[Bundle], positions: Mapping[int, RangePosition], request: EngineRequest
 ) -> dict[int, RangeResult]:
-    """The results of a bundle's ranges, by number; `pieces` holds the bundle from every partition."""
+    """The results of a bundle's ranges, by number of the range; `pieces` holds the bundle from every partition.
+
+    Ranges without a position (those already finished from their sums) are skipped.
+    """
     results = {}
     for number, columns in by_range(pieces):
         if number in positions:
@@ -269,9 +304,11 @@ def pass_bundle_to_second_model(
     request: EngineRequest,
     numbers: RangeNumbers,
 ) -> tuple[list[Bundle], RangeSums]:
-    """The samples of a bundle with their influence on the first area, by bundles of the second model.
+    """Move the samples of a bundle of the first model to the bundles of the second, with their first influence.
 
-    `numbers` is the numbering of the second model.
+    `pieces` holds the bundle from every partition, `influences` what each of its ranges needs from outside to compute
+    the influence of its samples on the first area, by number of the range. `numbers` is the numbering of the second
+    model's ranges. Returns the second model's bundles and the sums of its ranges over these samples.
     """
     moved = [
         paired.pass_to_second_model(columns, influences[number], request)
@@ -287,7 +324,11 @@ def joint_sums_of_bundle(
     request: EngineRequest,
     rates: tuple[float, float],
 ) -> np.ndarray:
-    """The joint sums of a bundle of the second model, see `paired.joint_sums`."""
+    """Sums over a bundle of the second model of (a - b)^2, e^2 and e^4, which the test of the difference needs.
+
+    a and b are what a sample does to the first and the second area, e = rates[0] a - rates[1] b. `pieces` are samples
+    that carry their first influence; `influences` are those of the second model, by number of the range.
+    """
     sums = np.zeros(3)
     for number, columns in by_range(pieces):
         sums = sums + paired.joint_sums(columns, influences[number], request, rates)
@@ -324,7 +365,10 @@ class PlanResult:
         return [self.results[number] for number in descending if number in self.results]
 
     def influences_by_bundle(self) -> dict[int, dict[int, RangeInfluence]]:
-        """What the influences in each range need from the others, by bundle; for a plan without groups."""
+        """What the influences in each range need from the other ranges: by bundle, then by number of the range.
+
+        Only for a plan without groups. Results and positions are both ordered from the most confident range down.
+        """
         positions = self.numbers.positions(self.sums)
         influences = paired.range_influences(self.results_of(None), list(positions.values()), self.request)
         return self.numbers.by_bundle(dict(zip(positions, influences)))
@@ -358,12 +402,17 @@ class ClusterRun(ABC):
         """`task(pieces, arguments[bundle])` of each bundle."""
 
     def execute(self, load: Loader, request: EngineRequest, stage: str = "") -> PlanResult:
-        """Survey, sums by range, then every range finished where it lies; `stage` is a prefix for progress bars."""
+        """Run the whole plan: survey the data, cut it into ranges, sum these up, and finish each where it is stored.
+
+        The survey reads the first model only. Ranges with one confidence are finished here from their sums, all others
+        by tasks, a bundle each. `stage` is a prefix for the titles of progress bars. InputError for data without
+        samples, too many groups or points, and weights that do not suit the request.
+        """
         survey_task = partial(survey_groups, function=load.function)
         merge_task = partial(merge_surveys, function=load.function)
         first_model = load._replace(second_fields=None)
         survey = self.reduce_partitions(survey_task, first_model, merge_task, f"{stage}survey") or Survey()
-        numbers = plan(load.function, load.fields, survey, request, 2 * max(1, self.cores))
+        numbers = plan(load.function, load.fields, survey, request, min_tasks=2 * max(1, self.cores))
         load = load._replace(units=survey.units(load.fields.repetitions))
         stored, sums = self.split(load, numbers, stage)
         results: dict[int, RangeResult] = {}
@@ -384,7 +433,11 @@ class ClusterRun(ABC):
         )
 
     def joint_sums(self, first: PlanResult, second: PlanResult, rates: tuple[float, float]) -> np.ndarray:
-        """Sums over the influences on both areas, see `paired.joint_sums`; samples move to the second's bundles."""
+        """The three sums over all samples that the test of the difference needs (see `joint_sums_of_bundle`).
+
+        Every sample is moved from its bundle of the first model, with its influence on the first area, to its bundle
+        of the second. `rates` are the derivatives of the test's scale at the two areas.
+        """
         moved = self.pass_to_second_model(
             first.stored, first.influences_by_bundle(), first.request, second.numbers
         )
@@ -395,19 +448,21 @@ class ClusterRun(ABC):
 def make_engine(
     name: str, connect: Callable[..., AbstractContextManager[ClusterRun]], connection_option: str
 ) -> Engine:
-    """The engine of a kind of cluster.
+    """The engine of a kind of cluster, from the function that connects to it.
 
-    `connect(function, data, fields, **options)` yields the run; `connection_option` is the name of its option for an
-    existing connection, such as "client".
+    `connect(function, data, fields, **options)` is a context manager that yields the run over the data. Its options
+    are `progress` and `connection_option`, the name of the option for an existing connection, such as "client".
+    `name` is what messages call the engine.
     """
 
     def answer(
         function: str, data: Any, fields: Fields, request: EngineRequest, **options: Any
     ) -> dict[Any, Answer]:
+        """The answer for each group (None: all samples); where needed by a second execution for the oracle."""
         with connect(function, data, fields, **options) as run:
             load = Loader(function, fields)
             result = run.execute(load, request)
-            oracle = None
+            oracle = None  # a second execution in the order of the losses, only where the best area needs it
             weights_are_counts = result.survey.weights_are_counts(fields.repetitions)
             oracle_request = request.for_oracle(result.survey.zero_one, weights_are_counts)
             if oracle_request is not None:
@@ -417,6 +472,7 @@ def make_engine(
             return {group: result.answer(group, oracle) for group in result.numbers.first}
 
     def compare_pair(pair: PairRequest, data: Any, **options: Any) -> Comparison:
+        """Execute the plan for each model, then add up the sums over both influences of each sample."""
         with connect(pair.function, data, pair.first, **options) as run:
             first_load = Loader(pair.function, pair.first, second_fields=pair.second)
             first = run.execute(first_load, pair.request, "first: ")

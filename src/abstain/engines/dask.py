@@ -34,9 +34,11 @@ _FAN_IN = 16  # results merged at a time, on the workers
 
 @contextmanager
 def connect(client: Any) -> Iterator[Any]:
-    """The Dask client to use: the user's, the current one, or a new one that is closed on exit.
+    """Yield the Dask client to use.
 
-    `client` is a `distributed.Client`, the address of a scheduler, or None.
+    `client` is a `distributed.Client`, which is yielded as it is; the address of a scheduler, to which a new client
+    connects; or None, for the current client, or a new local cluster if there is none. New clients and clusters are
+    closed on exit.
     """
     distributed = import_optional("distributed", 'engine="dask"', "dask")
     if client is None:
@@ -61,7 +63,11 @@ def connect(client: Any) -> Iterator[Any]:
 
 @contextmanager
 def _shielded_from_ctrl_c() -> Iterator[None]:
-    """Delay Ctrl-C until the workers run, and keep it from reaching them: this process stops them itself."""
+    """Block SIGINT (Ctrl-C) while worker processes are started.
+
+    The workers inherit the block, so that Ctrl-C does not reach them: this process stops them itself. Here a Ctrl-C is
+    delayed until the block ends. Does nothing on Windows.
+    """
     set_mask = getattr(signal, "pthread_sigmask", None)  # not on Windows
     if set_mask:
         resource_tracker.ensure_running()  # started later it would lift the mask
@@ -74,7 +80,11 @@ def _shielded_from_ctrl_c() -> Iterator[None]:
 
 
 def partitions(function: str, data: Any, client: Any, fields: Fields) -> list[Any]:
-    """The partitions of the data: parts of files, or futures of frames."""
+    """The partitions of the data, each a task's input: parts of files, or futures of frames.
+
+    `data` is a Dask DataFrame (only the columns of `fields` are computed), a list of futures of frames, or whatever
+    names files.
+    """
     import distributed
 
     if hasattr(data, "to_delayed"):
@@ -101,13 +111,13 @@ class DaskRun(cluster.ClusterRun):
         return self.client.submit(function, *arguments, pure=False)
 
     def reduce_partitions(self, task: Task, load: Loader, merge: Task, stage: str) -> Any:
-        """`task` of each partition, merged on the workers."""
+        """`task(groups)` of the samples of each partition; `merge(results)` of all, a few at a time, on the workers."""
         futures = [self.submit(_load_and_call, task, load, part) for part in self.parts]
         self._show_progress(stage, futures)
         return self._merge_futures(merge, futures)
 
     def split(self, load: Loader, numbers: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
-        """Futures of the bundles of each partition, and the sums of every range."""
+        """Second pass: a future of (samples by bundle, sums) per partition, and the sums over all partitions."""
         shared_numbers = self.submit(_identity, numbers)  # sent once, and made again if lost
         pieces = [self.submit(cluster.split_partition, part, load, shared_numbers) for part in self.parts]
         self._show_progress(f"{stage}partition", pieces)
@@ -121,7 +131,12 @@ class DaskRun(cluster.ClusterRun):
         request: EngineRequest,
         numbers: RangeNumbers,
     ) -> Any:
-        """Futures of the bundles of the second model, one for each bundle of the first."""
+        """Move all samples to the bundles of the second model, each with its influence on the first area.
+
+        `stored` are futures of samples by bundle of the first model; `influences` holds for each of its bundles what
+        the influences of its ranges need from outside, and `numbers` the second model's ranges. Returns futures of
+        samples by bundle of the second model, one for each bundle of the first.
+        """
         shared_numbers = self.submit(_identity, numbers)
         return [
             self.submit(
@@ -135,7 +150,10 @@ class DaskRun(cluster.ClusterRun):
         ]
 
     def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> Iterable[Any]:
-        """One task for each bundle."""
+        """`task(pieces, argument)` for each bundle in `arguments`, as Dask tasks; the results come to this process.
+
+        `stored` are futures of samples by bundle; `pieces` is what they hold of the bundle.
+        """
         futures = [
             self.submit(_call_and_pickle, task, self._pieces_of_bundle(stored, bundle), argument)
             for bundle, argument in arguments.items()
@@ -158,7 +176,10 @@ class DaskRun(cluster.ClusterRun):
             self.bars.advance(stage, 1, len(futures))
 
     def _merge_futures(self, merge: Task, futures: Sequence[Any]) -> Any:
-        """Merge results on the workers, a few at a time, until one is left, and fetch that."""
+        """Merge results on the workers with `merge(list of results)`, a few at a time, and fetch the last one.
+
+        There must be at least one future; a single one is merged too, once.
+        """
         while True:
             batches = [futures[start : start + _FAN_IN] for start in range(0, len(futures), _FAN_IN)]
             futures = [self.submit(merge, batch) for batch in batches]
@@ -188,6 +209,7 @@ def _load_and_call(task: Task, load: Loader, part: Any) -> Any:
 def _start_run(
     function: str, data: Any, fields: Fields, client: Any = None, progress: bool | None = None
 ) -> Iterator[DaskRun]:
+    """Yield the run over the partitions of the data; `client` is None, a client or an address."""
     with connect(client) as connection, progress_bars(progress) as bars:
         yield DaskRun(connection, partitions(function, data, connection, fields), bars)
 

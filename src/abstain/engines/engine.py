@@ -83,10 +83,25 @@ class Engine:
         metric: Metric,
         **metric_options: str,
     ) -> float | Grouped:
-        """One number, or one for each group, without error bar: an area only needs to be sorted and added up."""
+        """The estimate of one metric, or one for each group, without error bar.
+
+        Parameters
+        ----------
+        function : str
+            Name of the public function, such as "aurc"; errors name it after the engine.
+        data
+            What the engine reads.
+        arguments
+            The user's keyword arguments: columns and options of the engine.
+        metric, **metric_options
+            The metric, and options of it to check and set, such as `estimator`.
+
+        InputError for a target risk above 1 where all losses are 0/1.
+        """
         full_name = f"{self.name}.{function}"
         columns, engine_options = self._separate_options(arguments)
         metric = metric.with_checked_options(full_name, metric_options)
+        # an area without error bar only needs to be sorted and added up; a point of the curve is read from its interval
         request = make_request([metric], estimate_only=not isinstance(metric, PointMetric))
         fields = parse_one_pair(full_name, columns)
         answers = self.answer(full_name, data, fields, request, **engine_options)
@@ -147,8 +162,10 @@ class Engine:
         level = check_fraction(function, "level", level, open_high=True)
         requested_metrics = None
         if metrics is not None:
-            requested_metrics = [by_name(metric) for metric in listed(metrics, (), tuple(METRICS))]
-        request = make_request(requested_metrics or metrics_for(None, True), level)
+            metric_names = listed(metrics, default=(), all_names=tuple(METRICS))
+            requested_metrics = [by_name(metric) for metric in metric_names]
+        # the kind of the losses is not known yet; the default for 0/1 losses includes that for others
+        request = make_request(requested_metrics or metrics_for(None, zero_one=True), level)
         answers: dict[Key, Answer] = {}
         curves: list[tuple[str, str, CurveLine]] = []
         for fields in parse_columns(function, columns):
@@ -170,7 +187,8 @@ class Engine:
             curves=curves,
             from_samples=lambda key, metric: answers[key].interval_beyond_evidence(metric),
         )
-        shown_metrics = requested_metrics or [*metrics_for(None, True), *metrics_for(None, False)]
+        default_metrics = [*metrics_for(None, zero_one=True), *metrics_for(None, zero_one=False)]
+        shown_metrics = requested_metrics or default_metrics
         metric_of_key = {metric.key: metric for metric in shown_metrics}
         entries = [
             _explain_missing_interval(entry, metric_of_key[entry.metric], answers) for entry in table.entries
@@ -443,9 +461,9 @@ class Engine:
             for confidence, loss in (first, second)
         )
         metric_options = {"estimator": estimator, "ties": ties}
-        AURC.with_checked_options(function, metric_options)
+        AURC.with_checked_options(function, metric_options)  # raises for an unknown value
         changed = {name: value for name, value in metric_options.items() if value != AURC.option_values[name]}
-        metric = AURC.with_checked_options(function, changed)  # its key leaves the defaults out
+        metric = AURC.with_checked_options(function, changed)  # so that its key does not name defaults
         level = check_fraction(function, "level", level, open_high=True)
         request = make_request([metric], level)
         pair = PairRequest(
@@ -460,7 +478,11 @@ class Engine:
         return self.compare_pair(pair, data, **engine_options)
 
     def evaluator(self, **engine_options: Any) -> Callable[..., Evaluation]:
-        """The function that `abstain.evaluate(data, engine=...)` calls, with these options of the engine."""
+        """The function that `abstain.evaluate(data, engine=...)` calls, with these options of the engine.
+
+        `abstain.evaluate` passes its first argument as `logits`: here the data that the engine reads. The function
+        raises InputError without it, and for arguments that engines do not take.
+        """
 
         def evaluate_data(*, logits: Any = None, **arguments: Any) -> Evaluation:
             if logits is None:
@@ -476,7 +498,11 @@ class Engine:
 
 
 def _explain_missing_interval(entry: Entry, metric: Metric, answers: Mapping[Key, Answer]) -> Entry:
-    """Replace the reason of an entry without an interval whose oracle would need the samples themselves."""
+    """Give an entry without an interval the right reason, if the metric is compared with the best order of the losses.
+
+    For losses other than 0/1 engines compute the value of such a metric but no standard error. Other entries are
+    returned unchanged.
+    """
     total = answers[entry.score, entry.loss, entry.group].total
     needs_samples = metric.needs.order_by_loss and not total.in_error_units().zero_one
     if needs_samples and entry.low is None:

@@ -122,8 +122,13 @@ class Run:
         return first, second
 
     def _survey(self, two_models: bool) -> list[Survey]:
-        """Survey the samples, check the weights and set their units. InputError if there is no sample."""
-        self.units = {}
+        """First pass over the files: survey the samples, check the weights, and set `self.units` from them.
+
+        Returns the survey of the first model, and with `two_models` also that of the second, whose losses and
+        confidences are attached to the same samples. InputError if there is no sample, or if the weights do not suit
+        the request.
+        """
+        self.units = {}  # weights must be read as they are
         surveys = [Survey(), Survey()] if two_models else [Survey()]
         rng = np.random.default_rng(0)
         rows = _ASSUMED_ROWS if self.rows is None else self.rows
@@ -145,7 +150,12 @@ class Run:
         return samples_that_fit(self.memory - reserved_bytes, self.request, types)
 
     def choose_cuts(self, survey: Survey, may_count: bool = True) -> dict[Any, Cuts]:
-        """Ranges of each group that fit the budget, and a window to count where samples lie dense."""
+        """Cut each group into ranges of confidence that fit the memory budget.
+
+        Where many samples share few float32 values, counting them takes less than sorting them: such a stretch (a
+        window) becomes a range of its own that is counted, unless `may_count` is False. The other ranges share the
+        memory that its counters leave.
+        """
         windows = self._choose_windows(survey) if may_count else {}
         counter_bytes = sum(bytes_between(*window) for window in windows.values())
         rows_per_range = self.rows_per_range(survey, counter_bytes)
@@ -167,9 +177,10 @@ class Run:
         return cuts_of_group
 
     def _choose_windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
-        """For each group the first and last value of the window to count, where counting pays.
+        """For each group where counting pays, the first and last float32 value of the stretch to count.
 
-        Only 0/1 losses at float32 confidences without weights can be counted.
+        Only 0/1 losses at float32 confidences without weights can be counted. Groups share the memory for counters
+        by their number of samples.
         """
         if not survey.zero_one or survey.is_double or survey.has_weights or self.request.by_loss:
             return {}
@@ -185,23 +196,25 @@ class Run:
         return windows
 
     def partition(self, spill: Spill, cuts: dict[Any, Cuts], key: str | None) -> dict[Any, RangeFiles]:
-        """Second pass: write every sample to the file of its range, and add up the sums of the ranges.
+        """Second pass over the files: write every sample to the file of its range, and add up the sums of the ranges.
 
-        With a `key` (see `_resume_key`) progress is saved after each file, and an interrupted pass over the same data
-        goes on where it stopped.
+        With a `key`, a hash of the files and the request, progress is saved after each file, and an interrupted pass
+        with the same key goes on where it stopped, with its own cuts instead of `cuts`. Saved arrays have the order of
+        the groups in `cuts`. With a key no range may be counted: counters are not saved.
         """
         progress = None if key is None else _load_progress(spill, key)
         files_of_group = {}
         for place, (group, group_cuts) in enumerate(cuts.items()):
             if progress is None:
                 files_of_group[group] = RangeFiles(
-                    spill, group_cuts.starts, group_cuts.counted, self.request.two_models
+                    spill, group_cuts.starts, group_cuts.counted, keep_ties=self.request.two_models
                 )
                 continue
             # the cuts of the interrupted run: new ones would differ if this process had more or less memory
-            starts, *sums = progress.arrays[place]
-            files_of_group[group] = RangeFiles(spill, starts, None, self.request.two_models)
-            files_of_group[group].sums = RangeSums(*sums)
+            starts, sums, low, high = progress.arrays[place]
+            range_files = RangeFiles(spill, starts, counted=None, keep_ties=self.request.two_models)
+            range_files.sums = RangeSums(sums, low, high)
+            files_of_group[group] = range_files
         done_files = 0 if progress is None else progress.done_files
         for number, file in enumerate(self.files):
             if number >= done_files:
@@ -220,7 +233,12 @@ class Run:
         resume_folder: str | None = None,
         key: str | None = None,
     ) -> dict[Any, tuple[Totals, list[RangeResult]]]:
-        """Second pass over the files and the pass over the ranges: totals and range results of each group."""
+        """Second pass over the files, and the pass over the ranges.
+
+        Intermediate data goes to a temporary folder in `spill_folder` (None: the system's), or to `resume_folder`,
+        which is kept if the work is interrupted; `key` then identifies the work. Returns for each group its totals and
+        the results of its ranges, most confident first.
+        """
         results = {}
         with Spill(spill_folder, resume_folder) as spill:
             files_of_group = self.partition(spill, cuts, key)
@@ -233,20 +251,23 @@ class Run:
         return results
 
     def compare(self, pair: PairRequest, spill: Spill) -> Comparison:
-        """Compare two models: two passes over the files, one over the ranges of each model.
+        """Compare two models whose losses and confidences are read together, without groups.
 
-        The pass over the ranges of the first model sends every sample, with its influence on the first area, to its
-        range of the second model; the pass over those adds up the joint sums.
+        There are two passes over the files (survey, samples by range of the first model) and two over the ranges of
+        each model. The first finishes the areas. The second computes the influence of each sample: of the first model
+        it moves every sample, with its influence on the first area, to its range of the second; of the second model it
+        adds up the sums over both influences that the test of the difference needs.
         """
         first_survey, second_survey = self.survey_two_models()
         rows_per_range = self.rows_per_range(first_survey)
 
-        def cuts_of(survey: Survey) -> np.ndarray:
+        def choose_starts(survey: Survey) -> np.ndarray:
             histogram = survey.histogram.get(None, empty_histogram())
             return choose_cuts_that_fit(histogram, survey.total, rows_per_range)
 
-        first_files = self.partition(spill, {None: Cuts(cuts_of(first_survey), None)}, None)[None]
-        second_files = RangeFiles(spill, cuts_of(second_survey), keep_ties=True)
+        first_cuts = {None: Cuts(choose_starts(first_survey), counted=None)}
+        first_files = self.partition(spill, first_cuts, key=None)[None]
+        second_files = RangeFiles(spill, choose_starts(second_survey), keep_ties=True)
         stored, results = first_files.finish(rows_per_range, self.request, partial(self.advance, "first"))
         first_answer = Answer(stored[0].position.total, self.request, results)
         for columns, outside in self._samples_and_influences(first_files, stored, results, "move"):
@@ -262,7 +283,12 @@ class Run:
     def _samples_and_influences(
         self, files: RangeFiles, stored_ranges: list[StoredRange], results: list[RangeResult], stage: str
     ) -> Iterator[tuple[Columns, RangeInfluence]]:
-        """The samples of all ranges, with what their influences need from other ranges; files are removed after use."""
+        """The samples of all ranges, with what their influences need from outside their range.
+
+        `stored_ranges` and `results` belong together, most confident first. Samples come range by range: those of a
+        range with one confidence in pieces (with the mass and loss of the whole range in `tie`), others in one piece.
+        The file of a range is removed once it is read. `stage` is the title of the progress bar.
+        """
         positions = [stored.position for stored in stored_ranges]
         influences = paired.range_influences(results, positions, self.request)
         for stored, outside in zip(stored_ranges, influences):
@@ -282,7 +308,11 @@ class _Progress(NamedTuple):
 
 
 def _save_progress(spill: Spill, key: str, done_files: int, files_of_group: dict[Any, RangeFiles]) -> None:
-    """Write how far the second pass has come, so that `_load_progress` can read it after an interruption."""
+    """Write how far the second pass has come, so that `_load_progress` can read it after an interruption.
+
+    Buffered samples are written to disk first, and the sizes of all range files are saved, so that whatever is written
+    later can be cut off. The progress file is replaced in one step: an interruption leaves the old one or the new one.
+    """
     arrays = [
         [files.cuts.tolist(), files.sums.sums.tolist(), files.sums.low.tolist(), files.sums.high.tolist()]
         for files in files_of_group.values()
@@ -295,9 +325,9 @@ def _save_progress(spill: Spill, key: str, done_files: int, files_of_group: dict
 
 
 def _load_progress(spill: Spill, key: str) -> _Progress | None:
-    """How far an earlier, interrupted run over the same data came; None if there is none.
+    """How far an earlier, interrupted run with the same key came; None if there is none.
 
-    The files of the ranges are cut back to what was saved with it.
+    The range files in the folder are cut back to the sizes saved with it, or emptied if there is no such run.
     """
     path = spill.folder / _PROGRESS_FILE
     state: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"key": ""}
@@ -319,7 +349,25 @@ def _answer(
     resume: str | None = None,
     progress: bool | None = None,
 ) -> dict[Any, Answer]:
-    """The answer for each group (None: all samples), in memory if everything fits, otherwise through the disk."""
+    """The answer for each group (None: all samples), in memory if everything fits, otherwise through the disk.
+
+    Parameters
+    ----------
+    function : str
+        The public function that errors name.
+    path
+        A file, a folder, a glob or a list of files.
+    fields : Fields
+        The columns.
+    request : EngineRequest
+        What to compute.
+    memory : str or float
+        Budget of this process, "1GB" or a number of bytes.
+    spill, resume : str, optional
+        Folder for intermediate data, and folder that keeps them if the work is interrupted.
+    progress : bool, optional
+        Show progress bars; by default only for many samples or an unknown number.
+    """
     files = find_files(function, path)
     load = Loader(function, fields)
     contents = [read.describe_file(file) for file in files]
@@ -357,7 +405,7 @@ def _answer(
         oracle_results: dict[Any, tuple[Totals, list[RangeResult]]] = {}
         oracle_request = request.for_oracle(survey.zero_one, survey.weights_are_counts(fields.repetitions))
         if oracle_request is not None:
-            # the same plan with minus the loss as confidence
+            # the best order of the samples: the same passes once more, with minus the loss as confidence
             zero_one = all(total.in_error_units().zero_one for total, _ in results.values())
             run.read = load._replace(oracle_zero_one=zero_one).batches
             run.request = oracle_request
@@ -381,7 +429,9 @@ def _compare(
 ) -> Comparison:
     """Compare two models whose columns lie in the same files; those of the second may lie in `other` files.
 
-    The column `ids` must then agree row by row.
+    Both sides must then hold the same samples in the same order. If both have a column of ids, named by `ids` or found
+    by its name, it must agree row by row (`check_same_ids` raises otherwise); without ids the result has a note.
+    `memory` is the budget of this process, `spill` a folder for intermediate data.
     """
     function = pair.function
     load = Loader(function, pair.first, second_fields=pair.second)
@@ -425,7 +475,11 @@ def _total_rows(contents: Sequence[Contents]) -> int | None:
 
 
 def _column_types(contents: Sequence[Contents], fields: Fields) -> ColumnTypes:
-    """What the types of the columns tell, before any file is read."""
+    """What the types of the columns tell about the samples, before any value is read.
+
+    A claim is made only if the type of the column is known in all files: losses are certainly 0/1 if all
+    are booleans, confidences fit a float32 if all are of single or half precision. `contents` has an item per file.
+    """
     if fields.logits or fields.weight:
         return ColumnTypes(zero_one=False, is_double=True, has_weights=fields.weight is not None)
     confidence_types = {file_contents.column_types.get(fields.confidence) for file_contents in contents}
@@ -438,7 +492,11 @@ def _column_types(contents: Sequence[Contents], fields: Fields) -> ColumnTypes:
 
 
 def _survey_some_parts(load: Loader, files: list[str], rows: int, types: ColumnTypes) -> Survey:
-    """A survey of some parts of the files; ranges that turn out too large are cut again later."""
+    """A survey of about sixteen parts of the files, for many samples without groups or weights.
+
+    `rows`, the number of samples in all files, and `types` come from the heads of the files and replace what the
+    parts alone would tell. Ranges that turn out too large are cut again later.
+    """
     all_parts = read.file_parts(files, read.BATCH)
     parts = all_parts[:: max(1, len(all_parts) // _SURVEYED_PARTS)]
     survey = Survey()
@@ -457,7 +515,10 @@ def _fits_in_memory(rows: int, memory: int, request: EngineRequest, types: Colum
 
 
 def _answer_in_memory(run: Run) -> Answer:
-    """The answer for data that fits in memory: all samples are one range."""
+    """The answer for data without groups that fits in memory: all samples are one range.
+
+    InputError if there is no sample, or if the weights do not suit the request.
+    """
     request = run.request
     batches = (groups[None] for file in run.files for groups in run.read(file))
     columns = ranges.collect_columns(batches, run.rows or 0)
@@ -470,7 +531,8 @@ def _answer_in_memory(run: Run) -> Answer:
         columns = columns.in_units(survey.units(run.fields.repetitions)[None])
     loss, _, weight = columns.samples
     if request.area_only and not request.needs_oracle and weight is None:
-        # an area alone reads only these totals, so the passes for the others are saved
+        # an area without error bar reads only n, W and S, so the passes for the other totals are skipped; and
+        # `zero_one` has no effect there
         total = Totals(
             n=columns.rows,
             W=float(columns.rows),
@@ -481,7 +543,7 @@ def _answer_in_memory(run: Run) -> Answer:
         )
     else:
         total = totals_of_samples(loss, weight, loss.dtype == bool)
-    position = RangePosition(0.0, 0.0, total)
+    position = RangePosition(mass_above=0.0, loss_above=0.0, total=total)
     oracle_results: tuple[RangeResult, ...] = ()
     oracle_request = request.for_oracle(total.zero_one, total.whole)
     if oracle_request is not None:

@@ -77,9 +77,10 @@ class EngineRequest:
         return not (has_error_bars or self.curve_points or self.by_loss or self.needs_blocks)
 
     def bytes_per_sample(self, zero_one: bool, is_double: bool, has_weights: bool) -> int:
-        """Peak memory for each sample of a range, as measured with distinct confidences.
+        """Peak memory in bytes for each sample of a range, as measured with distinct confidences.
 
-        `zero_one`: losses are 0/1; `is_double`: some confidences need a float64.
+        It is the size of the stored columns, and what the work of this request adds. `zero_one`: all losses are 0/1,
+        stored as booleans; `is_double`: confidences are stored as float64, otherwise float32.
         """
         if self.two_models:
             return 400
@@ -95,27 +96,34 @@ class EngineRequest:
         return stored + (130 if self.by_loss else 72)
 
     def for_oracle(self, zero_one: bool, weights_are_counts: bool) -> EngineRequest | None:
-        """The request of the pass in the order of the losses, or None where the oracle needs no such pass.
+        """The request of a further pass over the samples in the order of their losses, or None if none is needed.
 
-        0/1 losses have a closed form if the weights are counts of samples.
+        The oracle is the best order of the samples, by loss, and its area normalises E-AURC and similar metrics. It has
+        a closed form for 0/1 losses if the weights are counts of samples. Otherwise the samples are read once more,
+        with minus the loss as confidence. That pass returns areas only, neither curve nor blocks.
         """
         if not self.needs_oracle or (zero_one and weights_are_counts):
             return None
         return replace(self, by_loss=True, curve_points=0, needs_blocks=False)
 
     def index_for(self, metric: Metric) -> int:
-        """Index of the evidence request that a metric belongs to: by what it needs, else by estimator and ties."""
+        """Index into `evidence_requests` of the request that a metric is computed from.
+
+        The first one that gathers the metric's area or point; else the first one with the metric's estimator and rule
+        for ties (an area without error bar is in no request's list); else 0.
+        """
         for index, request in enumerate(self.evidence_requests):
             if request.covers(metric):
                 return index
-        kind = _estimator_and_ties(metric)
+        estimator_and_ties = _estimator_and_ties(metric)
         for index, request in enumerate(self.evidence_requests):
-            if (request.estimator, request.ties) == kind:
+            if (request.estimator, request.ties) == estimator_and_ties:
                 return index
         return 0
 
 
 def _estimator_and_ties(metric: Metric) -> tuple[str, str]:
+    """The metric's values of the options `estimator` and `ties`; the defaults for a metric without these options."""
     options = metric.option_values
     return options.get("estimator", ESTIMATOR.default), options.get("ties", TIE_RULE.default)
 
@@ -123,10 +131,14 @@ def _estimator_and_ties(metric: Metric) -> tuple[str, str]:
 def make_request(
     metrics: Sequence[Metric], level: float = 0.95, estimate_only: bool = False
 ) -> EngineRequest:
-    """The request for these metrics; with `estimate_only` for one metric, an area, without error bar."""
+    """The request for these metrics, with error bars at confidence level `level`.
+
+    With `estimate_only`, `metrics` must be a single area, whose value is computed without error bar: its evidence
+    request lists no areas, only the estimator and the rule for ties.
+    """
     if estimate_only:
         estimator, ties = _estimator_and_ties(metrics[0])
-        evidence_requests: tuple[Request, ...] = (Request((), estimator, ties),)
+        evidence_requests: tuple[Request, ...] = (Request(areas=(), estimator=estimator, ties=ties),)
     else:
         evidence_requests = tuple(
             requests_for([metric for metric in metrics if _adds_up_over_ranges(metric)])
@@ -145,7 +157,11 @@ def _adds_up_over_ranges(metric: Metric) -> bool:
 
 
 def check_weights(function: str, fields: Fields, survey: Survey, request: EngineRequest) -> None:
-    """InputError unless repetitions are whole numbers, and estimators that count samples have repetitions."""
+    """Raise InputError if the weights do not suit the options.
+
+    Weights that are declared as repetitions must be whole numbers; and an estimator or rule for ties that counts
+    samples needs repetitions, or weights that are all equal within each group. `function` is what errors name.
+    """
     if fields.repetitions:
         check_repetitions(function, str(fields.weight), survey.fraction)
     if survey.weights_are_counts(fields.repetitions):
@@ -172,7 +188,11 @@ class RangePosition(NamedTuple):
     total: Totals
 
     def shift(self, rows: Rows) -> Rows:
-        """Rows of the range with the mass and loss that the whole set accepts at each."""
+        """Turn sums that start at the top of the range into sums that start at the top of the whole set.
+
+        Accepted mass and loss of each row then include everything above the range, and `total_mass` is that of the
+        whole set. `padded=False`: every row accepts some mass, so that risks need no guard against 0/0.
+        """
         return rows._replace(
             accepted_mass=rows.accepted_mass + self.mass_above,
             accepted_loss=rows.accepted_loss + self.loss_above,
@@ -204,7 +224,11 @@ class RangeResult:
 
 
 def finish_range(columns: Columns, position: RangePosition, request: EngineRequest) -> RangeResult:
-    """The result of a range from its samples."""
+    """The result of a range from its samples, which may be in any order.
+
+    `position` holds the sums of what lies above the range. Where a metric needs the whole table of distinct
+    confidences, the result includes the range's part of it (`blocks`).
+    """
     result = _add_up_samples(columns, position, request)
     if request.needs_blocks:
         return replace(result, blocks=Blocks.from_samples(*columns.samples))
@@ -212,7 +236,14 @@ def finish_range(columns: Columns, position: RangePosition, request: EngineReque
 
 
 def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRequest) -> RangeResult:
-    """The sums of a range from its samples, in the fastest way for what is requested."""
+    """The sums of a range from its samples (in any order), in the fastest way for what is requested.
+
+    - the pass for the oracle: rows are equal losses, ordered by loss;
+    - an area without error bar: rows are sorted and added up, without squares and fourth powers;
+    - a curve with thresholds: one piece, so that its labels (confidence and count of each row) fit its rows;
+    - 0/1 losses without weights: sorted as packed integers;
+    - otherwise: an argsort of the confidences, then pieces that stay in cache.
+    """
     loss, confidence, weight = columns.samples
     zero_one = loss.dtype == bool
     if request.by_loss:
@@ -224,12 +255,13 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
         area = curve_area_of(request.evidence_requests[0])
         reads_loss = area_estimators.needs_row_loss(area.estimator, area.ties)
         pieces = iterate_rows(read_by_confidence(loss, confidence, weight), reads_loss)
-        return _add_up_tables((Table(rows, (), ()) for rows in pieces), position, request)
+        tables_without_powers = (Table(rows, squares=(), known_fourths=()) for rows in pieces)
+        return _add_up_tables(tables_without_powers, position, request)
     piece_size = max(_PIECE_SAMPLES, -(-columns.rows // _MAX_PIECES))
     if request.with_thresholds:
         piece_size = columns.rows
     elif zero_one and weight is None:
-        sorted_tables = tables(read_by_confidence(loss, confidence, None), True, piece_size)
+        sorted_tables = tables(read_by_confidence(loss, confidence, None), zero_one, piece_size)
         return _add_up_tables(sorted_tables, position, request)
     ranking = rank_confidences(confidence)
     row_confidence = confidence[ranking.order[ranking.row_stops - 1]]
@@ -240,7 +272,12 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
 def finish_tie(
     sums: np.ndarray, confidence: float, position: RangePosition, request: EngineRequest
 ) -> RangeResult:
-    """The result of a range with one confidence, from its sums alone (in the order of `ranges.SUMS`)."""
+    """The result of a range with one confidence (a tie), from its sums alone.
+
+    `sums` is a vector in the order of `ranges.SUMS`: at the places below COUNT the sums of w^p l^j (mass, loss, then
+    the powers), at COUNT the number of samples. In the oracle's pass with relative weights, where a tie means equal
+    losses, the area is replaced by that of samples accepted one by one.
+    """
     mass, loss, *powers = (sums[place : place + 1] for place in range(COUNT))
     table = table_of_sums(Rows.accumulate(mass, loss), powers, position.total.zero_one)
     labels = RowLabels(np.asarray([confidence]), sums[COUNT : COUNT + 1])
@@ -259,7 +296,11 @@ def finish_tie(
 
 
 def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest) -> list[RangeResult]:
-    """The results of a range whose samples were counted, one per stretch of the tally, most confident first."""
+    """The results of a range of 0/1 losses without weights, whose samples were counted instead of stored.
+
+    `tally` holds, for each float32 value, the number of samples and of errors, in stretches that are ordered from the
+    most confident down. One result for each stretch with samples, in that order; stretches are finished in threads.
+    """
     mass, error_count = tally.totals().T
     mass_above = position.mass_above + np.cumsum(mass) - mass
     loss_above = position.loss_above + np.cumsum(error_count) - error_count
@@ -279,7 +320,11 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
 
 
 def _block_of_tie(sums: np.ndarray, confidence: float) -> Blocks:
-    """The table of one confidence, from the sums of its range (in the order of `ranges.SUMS`)."""
+    """The table of one confidence, from the sums of its range.
+
+    `sums` is a vector in the order of `ranges.SUMS`: ten sums of w^p l^j, then from COUNT on the number of samples and
+    the number of losses other than 0 and 1 (`graded`). `w2ll` is the sum of w^2 l^2, and so on.
+    """
     mass, loss_sum, w2, w2l, w2ll, *fourths = (sums[place : place + 1] for place in range(COUNT))
     return Blocks(
         confidence=np.asarray([confidence]),
@@ -295,7 +340,10 @@ def _block_of_tie(sums: np.ndarray, confidence: float) -> Blocks:
 
 
 def _blocks_of_counts(confidence: np.ndarray, mass: np.ndarray, error_count: np.ndarray) -> Blocks:
-    """The table of samples without weights and with 0/1 losses, from counts of each confidence, in any order."""
+    """The table of samples without weights and with 0/1 losses, from counts at each confidence, in any order.
+
+    All powers of such weights and losses are equal, so every sum is either the count of samples or that of errors.
+    """
     ascending = np.argsort(confidence)
     mass = mass[ascending].astype(np.float64)
     errors = error_count[ascending].astype(np.float64)
@@ -340,10 +388,13 @@ def _area_one_by_one(row: Rows, w: float, estimator: str) -> float:
 def _add_up_tables(
     tables: Iterable[Table], position: RangePosition, request: EngineRequest, labels: RowLabels | None = None
 ) -> RangeResult:
-    """The result of a range from tables of its rows, most confident first.
+    """The result of a range from tables of its rows (one per distinct confidence), most confident first.
 
-    The rows count mass and loss from the top of the range; `position` says what lies above it. `labels` belong to the
-    rows of all tables together, where they are known.
+    The rows count mass and loss from the top of the range; `position` holds the sums above it. `labels` belong to the
+    rows of all tables together; curves with thresholds need them, and then there must be only one table.
+
+    Losses that are 0 or one number c are summed in units of c (`error_size`), the `area_sums` are in the user's
+    units. If this range is the whole set, intervals of points are computed at once.
     """
     if request.by_loss or request.area_only:
         return _add_up_areas(tables, position, request)
@@ -370,7 +421,8 @@ def _add_up_tables(
     point_intervals: dict[PointKey, Interval] = {}
     is_whole_set = position.mass_above == 0 and accepted_mass >= position.total.W * (1 - SUM_ROUNDING)
     if is_whole_set and position.total.n > 1:
-        # send the intervals of the points, not the many readings that they are made of
+        # keep the intervals of the points, and drop the columns of sums that they were computed from (`readings`):
+        # results are sent between processes
         for evidence_request, request_parts in zip(request.evidence_requests, parts):
             whole = evidence.merge_parts(request_parts, position.total, evidence_request)
             point_intervals |= _measure_points(whole, request.level)
@@ -386,9 +438,12 @@ def _add_up_tables(
 
 
 def _add_up_areas(tables: Iterable[Table], position: RangePosition, request: EngineRequest) -> RangeResult:
-    """The areas of a range alone: for one number without error bar, and for the oracle's pass.
+    """Only the areas of a range: for one number without error bar, and for the oracle's pass.
 
-    In the oracle's pass rows are equal losses; if weights are counts, their samples come one by one.
+    `tables` hold the rows of the range, most confident first, summed from the top of the range. In the oracle's pass
+    (`request.by_loss`) rows are equal losses, smallest loss first. Their samples are accepted one by one
+    (ties="expected") if the weights are counts, otherwise together. `half_area`, the area behind the rejection ratio,
+    is only added up in that pass.
     """
     oracle_ties = "expected" if position.total.whole else "threshold"
     terms: list[list[float]] = [[] for _ in request.evidence_requests]
@@ -404,7 +459,11 @@ def _add_up_areas(tables: Iterable[Table], position: RangePosition, request: Eng
 
 
 def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
-    """Intervals of all requested points of the curve, from the evidence of all samples."""
+    """Intervals of all requested points of the curve (such as the risk at coverage 0.9), from the evidence of all data.
+
+    The result is keyed by the metric's name and its cut. Metrics that need both right and wrong samples are left out
+    if there is only one kind, or if losses are not 0/1.
+    """
     totals = whole.totals
     has_both_kinds = totals.zero_one and 0 < totals.S < totals.W
     intervals: dict[PointKey, Interval] = {}
@@ -418,9 +477,11 @@ def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
 
 
 def _select_curve_points(rows: Rows, request: EngineRequest, labels: RowLabels | None) -> np.ndarray:
-    """Rows nearest to evenly spaced coverages, as columns of accepted mass and loss (and confidence and count).
+    """Pick the first row at or beyond each of `request.curve_points` evenly spaced coverages.
 
-    The first row of the whole set and coverage 1 are always among them.
+    `rows` are those of a range, most confident first, with sums that start at the top of the whole set. The first row
+    of the whole set and coverage 1 are always picked. Returns an array with one column per picked row: accepted mass,
+    accepted loss and, with thresholds, the row's confidence and the number of samples accepted within the range.
     """
     total_mass = float(rows.total_mass[0])
     step = total_mass / request.curve_points
@@ -454,7 +515,10 @@ class Answer:
 
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What error bars are made of, for each evidence request; empty for an area alone."""
+        """Sums over all samples that error bars are computed from, one item per evidence request.
+
+        Empty if only an area was requested: ranges then return no parts.
+        """
         if not self.results[0].parts:
             return ()
         all_evidence = []
@@ -485,10 +549,14 @@ class Answer:
     def value(self, metric: Metric) -> float:
         """The estimate of a metric, without error bar.
 
-        InputError for a metric of the best order of losses other than 0/1 that is not made of the curve's area.
+        A metric that is compared with the oracle (`order_by_loss`, such as E-AURC) is computed from the area of the
+        curve and the area of the best order. InputError for such a metric of another area, which would need the
+        samples themselves.
         """
         total = self.total
-        if total.n < 2 and isinstance(metric, PointMetric):  # one sample has no interval
+        if total.n < 2 and isinstance(metric, PointMetric):
+            # one sample has no interval to read the estimate from: at any coverage all of it is accepted, and at a
+            # risk the coverage is 1 or 0
             return total.risk if metric.cut_at == "coverage" else float(total.risk <= metric.cut)
         index = self.request.index_for(metric)
         is_of_curve = metric.area == curve_area_of(self.request.evidence_requests[index])
@@ -509,14 +577,19 @@ class Answer:
         return metric.derivative(area, total.risk, best).estimate
 
     def _best_area(self, metric: Metric, area: float, index: int) -> BestArea | None:
-        """The area of the best order of the losses, for a metric that is compared with it."""
+        """The area of the best order of the losses, which a metric such as E-AURC is compared with.
+
+        `area` is the area of the curve itself, `index` that of the evidence request. Without an oracle pass
+        `oracle_results` is empty; the closed form of 0/1 losses then needs only the totals. It may be None where the
+        metric has no closed form.
+        """
         best_area = self._area(index, self.oracle_results)
         if metric.reads_area:  # with relative weights the order by loss is not always the very best
             best_area = min(best_area, area)
         if not self.total.zero_one:
             return BestArea(best_area)
-        known_area = None if self.total.whole else best_area
-        return metric.best_of_zero_one(self.total.W, self.total.S, known_area)
+        area_of_oracle_pass = None if self.total.whole else best_area
+        return metric.best_of_zero_one(self.total.W, self.total.S, area_of_oracle_pass)
 
     def interval(self, metric: Metric) -> Interval:
         """The metric with its error bar."""
@@ -527,10 +600,11 @@ class Answer:
         return evidence.estimate_interval(metric, metric_evidence, level=self.request.level)
 
     def interval_beyond_evidence(self, metric: Metric) -> Interval | None:
-        """An interval that does not come from `evidence`, or None for metrics that do.
+        """The interval of a metric that cannot be computed from `evidence`; None for all other metrics.
 
-        Points of the curve, metrics that need the whole table of distinct confidences, and values of oracles of losses
-        other than 0/1. The latter have no width: engines know no standard error there.
+        There are three kinds. A metric that needs the whole table of distinct confidences is computed from `table`.
+        A metric that is compared with the oracle of losses other than 0/1 gets low = high = estimate: engines know no
+        standard error there. A point of the curve is looked up among the intervals that ranges computed.
         """
         if not _adds_up_over_ranges(metric):
             whole = evidence.gather_evidence([self.table], self.total, request_for([metric]))
@@ -550,7 +624,11 @@ class Answer:
         return self.point_intervals.get((metric.name, _cut_of(metric)))
 
     def _curve_columns(self) -> np.ndarray:
-        """Accepted mass and loss (and confidence and accepted count) at all points of the curve, one row for each."""
+        """The points of the curve as columns, most confident first.
+
+        Rows of the array: accepted mass, accepted loss and, if thresholds were requested, confidence and number of
+        accepted samples. The request must have asked for curve points.
+        """
         pieces = []
         samples_above = 0
         for result in self.results:
@@ -567,7 +645,7 @@ class Answer:
         return thinned(name, accepted_mass / self.total.W, accepted_loss / accepted_mass)
 
     def curve(self) -> RiskCoverageCurve:
-        """The curve with its thresholds."""
+        """The curve with its thresholds; the request must have asked for curve points with thresholds."""
         accepted_mass, accepted_loss, threshold, count = self._curve_columns()
         return RiskCoverageCurve(
             coverage=accepted_mass / self.total.W,

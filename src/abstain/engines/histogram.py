@@ -87,7 +87,11 @@ def simplest_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def merge_histograms(histograms: list[Histogram], max_stretches: int) -> Histogram:
-    """The histogram of all samples, in at most `max_stretches` stretches."""
+    """The histogram of the samples of all histograms, in at most `max_stretches` stretches.
+
+    Stretches with the same ends are added up. If there are still too many, neighbours are joined. Histograms with and
+    without second moments may be mixed; the result then has them. An empty list gives an empty histogram.
+    """
     histograms = [histogram for histogram in histograms if len(histogram)]
     if not histograms:
         return empty_histogram()
@@ -114,9 +118,11 @@ def _join_runs(table: Histogram, starts: np.ndarray) -> Histogram:
 
 
 def _coarsen(table: Histogram, excess: int) -> Histogram:
-    """Join the cheapest of the pairs that are nearest neighbours in the tree, at most `excess` of them.
+    """Join some pairs of neighbouring stretches, at most `excess` of them and at least one.
 
-    At most half of all such pairs: the expensive ones may find cheaper partners in the next round.
+    A pair may be joined if it meets lower in the binary tree of floating-point numbers than either stretch meets its
+    other neighbour (`height`, of the pair of a stretch and the next one). Of these pairs the cheapest are joined, those
+    that widen the bounds of AURC least, and at most half: the others may find cheaper partners in the next round.
     """
     high = np.maximum(table.high[1:], table.high[:-1])
     height = tree_height(bits_of(table.low[:-1]), bits_of(high)).astype(np.int64)
@@ -133,7 +139,7 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
 
 
 def _joining_cost(table: Histogram) -> np.ndarray:
-    """About what joining each stretch with the next adds to the gap between the bounds of AURC.
+    """About what joining each stretch with the next adds to the gap between the bounds of AURC; one per pair.
 
     A stretch of mass m and loss l below the accepted mass N and loss S leaves `m/N (l + m S/2N)` open. A tenth of the
     risk is added for errors that may still come: otherwise joining stretches without errors would cost nothing.
@@ -158,18 +164,28 @@ class Shares(NamedTuple):
 
 
 def divide(table: Histogram, first_accepted: np.ndarray, rejected_count: np.ndarray) -> Shares:
-    """Divide mass and loss for each of several thresholds.
+    """Divide the total mass and loss into accepted, rejected and undecided, for each of several thresholds.
 
-    Stretches from `first_accepted` on, in the order of `low`, are accepted; the first `rejected_count`, in the order of
-    `high`, are rejected; all others are undecided.
+    With one entry per threshold: stretches with an index of at least `first_accepted`, in the order of `low`, lie
+    above the threshold and are accepted; the first `rejected_count`, in the order of `high`, lie below it and are
+    rejected; all others contain it and are undecided.
     """
     by_high = np.argsort(table.high, kind="stable")
-    parts = []
-    for values in (table.mass, table.loss):
+
+    def divide_sums(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Accepted and undecided part of the sum of one value per stretch, for each threshold."""
         accepted = np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])[first_accepted]
         rejected = np.concatenate([[0.0], np.cumsum(values[by_high])])[rejected_count]
-        parts += [accepted, np.maximum(values.sum() - accepted - rejected, 0.0)]
-    return Shares(*parts)
+        return accepted, np.maximum(values.sum() - accepted - rejected, 0.0)
+
+    accepted_mass, undecided_mass = divide_sums(table.mass)
+    accepted_loss, undecided_loss = divide_sums(table.loss)
+    return Shares(
+        accepted_mass=accepted_mass,
+        undecided_mass=undecided_mass,
+        accepted_loss=accepted_loss,
+        undecided_loss=undecided_loss,
+    )
 
 
 class Overlaps(NamedTuple):
@@ -182,7 +198,10 @@ class Overlaps(NamedTuple):
 
 
 def find_overlaps(table: Histogram) -> Overlaps:
-    """What lies above each stretch, and what overlaps it."""
+    """For each stretch, mass and loss of the stretches entirely above it, and of others that overlap it.
+
+    Stretches of merged histograms may overlap; without overlaps the overlapping sums are exactly 0, free of rounding.
+    """
     first_above = np.searchsorted(table.low, table.high, "right")
     count_below = np.searchsorted(np.sort(table.high), table.low, "left")
     shares = divide(table, first_above, count_below)
@@ -198,9 +217,11 @@ def find_overlaps(table: Histogram) -> Overlaps:
 
 
 def as_bins(table: Histogram, largest_loss: float | None, whole: bool) -> confidence_bins.Bins:
-    """Stretches as bins, each with what lies above it at best and at worst.
+    """Stretches as bins, each with the mass and loss that lie above it at best and at worst.
 
-    `largest_loss` bounds all losses (None: 1 is taken); `whole` says that masses are counts of samples.
+    A stretch that overlaps the bin may lie above it with any of its samples. At best those are all samples without
+    loss, at worst as many samples of the largest loss as make up the overlapping loss. `largest_loss` bounds all
+    losses (None: 1 is taken); `whole` says that masses are counts of samples.
     """
     mass_above, loss_above, overlapping_mass, overlapping_loss = find_overlaps(table)
     largest = largest_loss or 1.0
@@ -227,7 +248,12 @@ def as_bins(table: Histogram, largest_loss: float | None, whole: bool) -> confid
 def histogram_of(
     loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, max_stretches: int
 ) -> Histogram:
-    """About `max_stretches` stretches of equal mass; one per distinct confidence if there are at most that many."""
+    """The histogram of samples in any order; there must be at least one.
+
+    One stretch per distinct confidence if there are at most `max_stretches` of them, otherwise about that many
+    stretches with about equally many samples. Sums of second moments (w^2, w^2 l, w^2 l^2) are left out for 0/1 losses
+    without weights if confidence and loss fit into one integer, a faster way.
+    """
     if weight is None and is_zero_one(loss):
         packing = sorting.Packing(confidence)
         if packing.fits(1):
@@ -243,16 +269,18 @@ def histogram_of(
 
 
 def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_stretches: int) -> Histogram:
-    """The same for 0/1 losses: keys and losses are sorted as one integer, the loss in its lowest bit.
+    """The histogram of 0/1 losses without weights: key and loss are sorted as one integer, the loss in its lowest bit.
 
-    Only the keys at the ends of stretches are turned back into confidences. Keys ascend as confidences descend.
+    `packing` turns confidences into integer keys that ascend as confidences descend, 0 for the largest. One stretch
+    per distinct confidence if there are at most `max_stretches`, otherwise about that many with about equally many
+    samples. Only the keys at the ends of stretches are turned back into confidences.
     """
     loss_bits = loss.view(np.uint8) if loss.dtype == bool else loss
     packed = packing.pack(1, lambda start, stop: loss_bits[start:stop].astype(np.uint8, copy=False))
     keys = sorting.sort_in_place(packed)
     errors = keys & keys.dtype.type(1)
     keys >>= keys.dtype.type(1)  # 0 is the largest confidence
-    starts = _run_starts(keys, max_stretches)
+    starts = _run_starts(keys, max_stretches)  # None if there are more distinct keys than `max_stretches`
     if starts is None:
         quantiles = packing.unpack(keys[_quantile_places(len(keys), max_stretches)])
         cuts = rounded_up(_cuts_between(quantiles[::-1]), quantiles.dtype).astype(quantiles.dtype)
@@ -297,18 +325,19 @@ def _stretch_starts(ascending: np.ndarray, max_stretches: int) -> np.ndarray:
 
 
 def _cuts_between(quantiles: np.ndarray) -> np.ndarray:
-    """Ascending thresholds between ascending quantiles, a stretch starts at each.
+    """Ascending thresholds between ascending quantiles; a stretch starts at each threshold.
 
-    A value that fills several quantiles gets a stretch of its own. Between two quantiles the cut is the number with
-    the most trailing zero bits, so that histograms of similar data are cut at the same numbers.
+    A value that fills several quantiles (a heavy tie) gets a stretch of its own: one starts at it, the next at the next
+    float64. Between two different quantiles the threshold is the number with the most trailing zero bits, so that
+    histograms of similar data are cut at the same numbers.
     """
     bits = bits_of(quantiles)
     lower = bits[:-1]
     upper = bits[1:]
     is_different = lower != upper
     simplest = simplest_between(lower[is_different], upper[is_different])
-    heavy = np.unique(lower[~is_different])
-    return float_of(np.unique(np.concatenate([simplest, heavy, heavy + np.uint64(1)])))
+    repeated = np.unique(lower[~is_different])
+    return float_of(np.unique(np.concatenate([simplest, repeated, repeated + np.uint64(1)])))
 
 
 def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -323,7 +352,12 @@ def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def histogram_of_tensor(
     loss: Array, confidence: Array, weight: Array | None, max_stretches: int
 ) -> Histogram:
-    """The histogram of torch tensors, computed on their device: only the sums come to the host."""
+    """The histogram of torch tensors (vectors of one length, at least 1), computed on their device.
+
+    Only the quantiles and the sums are copied to the host. Stretches are chosen as in `histogram_of`: one per
+    distinct confidence up to `max_stretches`, otherwise about that many with about equally many samples. Second moments
+    are left out for 0/1 losses without weights.
+    """
     torch = sys.modules["torch"]
     ascending, order = torch.sort(confidence.double())
     l = loss.double()[order]
@@ -344,8 +378,8 @@ def histogram_of_tensor(
     columns = torch.stack([w, w * l, w * w, w * w * l, w * w * l * l])
     sums = torch.zeros(5, len(starts), dtype=torch.float64, device=ascending.device)
     sums.index_add_(1, stretch_of_sample, columns)
-    has_plain_counts = weight is None and bool(torch.all(l * l == l))
-    stored_sums = sums[:2] if has_plain_counts else sums
+    is_unweighted_zero_one = weight is None and bool(torch.all(l * l == l))
+    stored_sums = sums[:2] if is_unweighted_zero_one else sums
     return Histogram(
         ascending[starts].cpu().numpy(), ascending[ends - 1].cpu().numpy(), stored_sums.cpu().numpy()
     )

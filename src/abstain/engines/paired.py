@@ -57,13 +57,20 @@ class RangeInfluence(NamedTuple):
 def range_influences(
     results: Sequence[RangeResult], positions: Sequence[RangePosition], request: EngineRequest
 ) -> list[RangeInfluence]:
-    """For all ranges, most confident first, what the ranges below add to the influences of their samples."""
+    """What each range needs from outside it to compute the influences of its samples; one item per range.
+
+    `results` and `positions` are those of all ranges with samples, most confident first; `request` has one evidence
+    request. The influence of a sample on the area includes what it does to the risk of all rows in the ranges below,
+    which is linear in its loss: `constant + slope * loss`. The constant also subtracts the mean influence.
+    """
     area = curve_area_of(request.evidence_requests[0])
     stretches = [part.stretches[area] for result in results for part in result.parts[0]]
     constants, slopes = offsets(stacked(stretches))
-    # what lies below a range lies below the last of its parts
+    # A range may have several parts. The offset of the last one is what lies below the whole range; what its own parts
+    # add to each other is computed from the samples, in `influence_on_area`.
     last_parts = np.cumsum([len(result.parts[0]) for result in results]) - 1
-    error_size = positions[0].total.in_error_units().error_size  # stretches are in units of an error
+    # the stretches count losses in units of an error, the samples have them in the user's units
+    error_size = positions[0].total.in_error_units().error_size
     return [
         RangeInfluence(position, error_size * float(constants[last]), float(slopes[last]))
         for position, last in zip(positions, last_parts)
@@ -71,7 +78,11 @@ def range_influences(
 
 
 def influence_on_area(columns: Columns, outside: RangeInfluence, request: EngineRequest) -> np.ndarray:
-    """The influence of each sample of a range on the area of the whole set."""
+    """The influence of each sample of a range on the area of the whole set, in the order of `columns`.
+
+    `outside` holds what the other ranges add. For a range with one confidence, `columns` may hold only some of its
+    samples: mass and loss of the row then come from `outside.tie`. Otherwise `columns` must be the whole range.
+    """
     loss = columns.loss.astype(np.float64)
     if outside.tie is None:
         distinct, row_of_sample = np.unique(columns.confidence, return_inverse=True)
@@ -99,10 +110,12 @@ def pass_to_second_model(columns: Columns, outside: RangeInfluence, request: Eng
 def joint_sums(
     columns: Columns, outside: RangeInfluence, request: EngineRequest, rates: tuple[float, float]
 ) -> np.ndarray:
-    """Sums over a range of the second model of (a - b)^2, e^2 and e^4.
+    """Sums of (a - b)^2, e^2 and e^4 over the samples of a range of the second model.
 
-    a and b are the shares of a sample in the influence on either area, weight times influence over total mass.
-    e = rate_a a - rate_b b is the same on the scale of the test.
+    a and b are what a sample does to the first and the second area: its weight times its influence over the total mass.
+    e = rate_a a - rate_b b is the same on the scale of the test, with `rates` = (rate_a, rate_b) the derivatives of
+    that scale at the two areas. `columns.extra` holds the first influences; `outside` and `request` are those of the
+    second model.
     """
     assert columns.extra is not None  # `pass_to_second_model` attached the first influences
     weight = (1.0 if columns.weight is None else columns.weight) / outside.position.total.W
@@ -119,6 +132,7 @@ class PairComparison:
     """
 
     def __init__(self, pair: PairRequest, first: Answer, second: Answer) -> None:
+        """Find the scale of the test, and its derivatives (`rates`) at the areas of the two answers."""
         self.pair = pair
         self.answers = (first, second)
         self.sides = (_side(first, pair.metric), _side(second, pair.metric))
@@ -126,12 +140,17 @@ class PairComparison:
         negative = first.total.negative or second.total.negative
         self.scale = pair.metric.scale_for(zero_one, negative)
         centres = centres_without_rounding(self.sides)
+        # a scale such as the logarithm may be undefined at an area of 0; then differences are tested unscaled
         used_scale = self.scale if bool(np.all(self.scale.holds(centres))) else Scale("normal")
         first_rate, second_rate = used_scale.rate(centres)
         self.rates = (float(first_rate), float(second_rate))
 
     def compare(self, sums: np.ndarray) -> Comparison:
-        """The comparison from the sums of `joint_sums` over all ranges."""
+        """The comparison, from three sums over all samples: of (a - b)^2, e^2 and e^4.
+
+        a and b are what a sample does to the first and the second area, and e is their difference on the scale of the
+        test, rates[0] a - rates[1] b.
+        """
         level = self.pair.request.level
         n = self.answers[0].total.n
         competitors = [
@@ -140,9 +159,9 @@ class PairComparison:
         ]
         squared_difference, second, fourth = sums
         joint = Joint(
-            np.asarray([second]),
-            np.asarray([fourth - second**2 / n]),
-            np.sqrt(np.asarray([squared_difference])),
+            second=np.asarray([second]),
+            excess=np.asarray([fourth - second**2 / n]),
+            error=np.sqrt(np.asarray([squared_difference])),
         )
         return assemble_comparison(
             competitors,

@@ -57,10 +57,10 @@ class Columns(NamedTuple):
     def take(self, index: np.ndarray | slice) -> Columns:
         """The samples at these places."""
         return Columns(
-            self.loss[index],
-            self.confidence[index],
-            None if self.weight is None else self.weight[index],
-            None if self.extra is None else self.extra[:, index],
+            loss=self.loss[index],
+            confidence=self.confidence[index],
+            weight=None if self.weight is None else self.weight[index],
+            extra=None if self.extra is None else self.extra[:, index],
         )
 
     @property
@@ -69,9 +69,10 @@ class Columns(NamedTuple):
         return self.loss, self.confidence, self.weight
 
     def ordered_by_loss(self, zero_one: bool) -> Columns:
-        """The same samples with minus the loss as confidence, the order of the oracle.
+        """The same samples with minus the loss as confidence, so that ranking them gives the order of the oracle.
 
-        Errors of a 0/1 loss are ordered by weight, lightest first, as equal losses are in memory.
+        `zero_one` says that all losses are 0 or one number c. The errors are then ordered by weight, lightest first,
+        as samples of equal loss are in memory: their confidence is minus the loss times the weight. `extra` is dropped.
         """
         loss = self.loss.astype(np.float64)
         if zero_one and self.weight is not None:
@@ -79,7 +80,7 @@ class Columns(NamedTuple):
         return Columns(self.loss if zero_one else loss, -loss, self.weight)
 
     def in_units(self, unit: float) -> Columns:
-        """With weights divided by their unit (see `weight_unit`)."""
+        """With weights divided by their unit, so that huge and tiny relative weights have powers within range."""
         if self.weight is None or unit == 1:
             return self
         return self._replace(weight=self.weight / unit)
@@ -121,10 +122,11 @@ def in_units(groups: Groups, units: Mapping[Any, float]) -> Groups:
 
 
 def collect_columns(parts: Iterable[Columns], rows: int) -> Columns:
-    """The samples of all parts, at most `rows`, copied into place as they come, so that memory holds them once.
+    """The samples of all parts in their order, copied into place as they come, so that memory holds them once.
 
-    Fewer than `rows` may come, since samples of weight zero are dropped. A column widens its type when a part needs
-    it, such as losses that were 0/1 so far.
+    `rows` is the number of samples at most; fewer may come, since samples of weight zero are dropped. A column widens
+    its type when a part needs it, such as losses that were booleans so far. Columns that are None in the first part
+    must be None in all. Without parts the result is empty, with boolean losses.
     """
     whole: Columns | None = None
     filled = 0
@@ -193,7 +195,7 @@ class RangeSums:
         return np.asarray(self.low >= self.high)
 
     def total(self) -> Totals:
-        """The totals of all ranges together."""
+        """The totals of all samples in these ranges; `fsum` adds up the ranges without further rounding."""
         total_mass, total_loss, *powers = (math.fsum(row) for row in self.sums[:COUNT])
         count, graded, negative, fractional = (int(number) for number in self.sums[COUNT:].sum(axis=1))
         return Totals(
@@ -219,7 +221,12 @@ def empty_sums(ranges: int) -> RangeSums:
 
 
 def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
-    """The sums of ranges whose samples lie one after another in `columns`: `sizes[i]` of them from `starts[i]` on."""
+    """The sums of ranges whose samples lie one after another in `columns`: `sizes[i]` of them from `starts[i]` on.
+
+    Ranges ascend by confidence; some may be empty. Samples within a range may be in any order. Losses of type bool are
+    0/1. The rows of the result after the counts (losses other than 0 and 1, negative losses, fractional weights) stay
+    0 for 0/1 losses without weights.
+    """
     has_samples = sizes > 0
     result = empty_sums(len(sizes))
     first = starts[has_samples]
@@ -227,9 +234,8 @@ def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> Rang
     result.high[has_samples] = np.maximum.reduceat(columns.confidence, first)
     result.sums[COUNT] = sizes
     zero_one = columns.loss.dtype == bool
-    if (
-        columns.weight is None and zero_one
-    ):  # counting booleans in place is faster than summing them as floats
+    if columns.weight is None and zero_one:
+        # counting booleans in place is faster than summing them as floats
         error_counts = [
             np.count_nonzero(columns.loss[start : start + size])
             for start, size in zip(first, sizes[has_samples])
@@ -248,7 +254,10 @@ def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> Rang
 
 
 def _powers_of_counts(mass: Any, error_count: Any) -> list[Any]:
-    """The sums of w^p l^j, in the order of SUMS, of samples without weights and with 0/1 losses."""
+    """The sums of w^p l^j, in the order of SUMS, of samples without weights and with 0/1 losses.
+
+    `mass` is the number of samples and `error_count` that of errors: numbers, or arrays with one value per range.
+    """
     return [mass, error_count, mass, error_count, error_count, mass, *4 * [error_count]]
 
 
@@ -256,26 +265,29 @@ def _powers_of_counts(mass: Any, error_count: Any) -> list[Any]:
 
 
 def choose_cuts(histogram: Histogram, ranges: int) -> np.ndarray:
-    """Ascending thresholds, a range starts at each, so that about `ranges` ranges have equal mass.
+    """Ascending thresholds between about `ranges` ranges of about equal mass; a range starts at each threshold.
 
-    A single confidence that outweighs a range gets a range of its own.
+    A single confidence with more than the mass of a range (a heavy tie) gets a range of its own: one range starts at
+    it, the next at the next float64. Empty if one range is enough or the histogram is empty.
     """
     if ranges <= 1 or not len(histogram):
         return np.empty(0)
     mass = histogram.mass
     mass_per_range = mass.sum() / ranges
-    heavy = histogram.low[(histogram.low == histogram.high) & (mass >= mass_per_range)]
-    next_float = float_of(bits_of(heavy) + np.uint64(1))
+    heavy_ties = histogram.low[(histogram.low == histogram.high) & (mass >= mass_per_range)]
+    next_float = float_of(bits_of(heavy_ties) + np.uint64(1))
     mass_below = np.cumsum(mass) - mass
     new_range = np.flatnonzero(np.diff(np.floor(mass_below / mass_per_range), prepend=0) > 0)
-    cuts = np.unique(np.concatenate([histogram.low[new_range], heavy, next_float]))
+    cuts = np.unique(np.concatenate([histogram.low[new_range], heavy_ties, next_float]))
     return np.asarray(cuts[np.isfinite(cuts)])
 
 
 def split(columns: Columns, cuts: np.ndarray, *, keep_ties: bool = False) -> tuple[list[Columns], RangeSums]:
-    """The samples of each range, least confident first, and the sums of each range.
+    """Sort samples into the ranges between `cuts`: the samples of each range, and the sums of each range.
 
-    Samples of a range with one confidence are dropped, since their sums are enough, unless `keep_ties`.
+    `cuts` are ascending thresholds; range i + 1 starts at `cuts[i]`, and range 0, the least confident, has no lower
+    end. Samples keep their order within a range. The samples of a range that can hold only one confidence are
+    replaced by none, since their sums are enough, unless `keep_ties`; their sums always count.
     """
     range_count = len(cuts) + 1
     if not columns.rows:
@@ -294,7 +306,10 @@ def split(columns: Columns, cuts: np.ndarray, *, keep_ties: bool = False) -> tup
 
 
 def _find_ranges(confidence: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """The number of each sample's range, in the smallest integer type, which argsort sorts by counting."""
+    """The number of each sample's range: how many of the ascending `cuts` are at most its confidence.
+
+    In a small integer type (at most 65,535 cuts), which a stable argsort sorts by counting.
+    """
     if len(cuts) > MAX_COMPARED_CUTS:
         place = np.searchsorted(cuts, confidence, "right")
         return place.astype(np.uint8 if len(cuts) < 256 else np.uint16)
@@ -358,7 +373,12 @@ class Survey:
         return sum(self.rows.values())
 
     def add(self, groups: Groups, stride: int, rng: np.random.Generator) -> None:
-        """Add a batch; every `stride`-th of its samples, from a random start, enters the histogram."""
+        """Add a batch of samples by group.
+
+        All samples count for `rows`, the weights and the types; of the confidences of each group every `stride`-th,
+        from a random start, enters the histogram. Losses of type bool are 0/1. The histogram holds no losses: it is
+        only used to choose ranges.
+        """
         for group, columns in groups.items():
             batch = Survey(
                 rows={group: columns.rows},
@@ -375,7 +395,10 @@ class Survey:
             self.include(batch)
 
     def note_weights(self, group: Any, weight: np.ndarray) -> None:
-        """Record the range of a group's weights, none of them 0, and one that is not a whole number."""
+        """Record a group's smallest and largest weight, and one weight that is not a whole number (else None).
+
+        For a new survey: earlier records of the group are replaced. Weights are positive.
+        """
         self.has_weights = True
         if len(weight):
             self.weights[group] = (float(weight.min()), float(weight.max()))
@@ -383,7 +406,11 @@ class Survey:
         self.fraction = float(fractions[0]) if len(fractions) else None
 
     def include(self, *surveys: Survey) -> Survey:
-        """Add other surveys to this one, and return it."""
+        """Add other surveys, of other samples of the same groups or of other groups, to this one, and return it.
+
+        Rows add up, histograms merge, ranges of weights widen; of the flags `zero_one` must hold for all samples, the
+        others for any.
+        """
         for survey in surveys:
             for group, rows in survey.rows.items():
                 self.rows[group] = self.rows.get(group, 0) + rows
@@ -412,28 +439,34 @@ _MIN_COUNTED_SHARE = 0.25  # of the samples; a table of counters for fewer does 
 
 
 def choose_window(histogram: Histogram, rows: int, max_bytes: int) -> tuple[float, float] | None:
-    """The stretch of float32 values, first and last, that it pays most to count; None if it does not pay.
+    """The window of float32 values, first and last, that it pays most to count; None if counting does not pay.
 
-    `rows` is the number of samples that the histogram stands for, and `max_bytes` bounds the memory of the counters.
+    One counter is kept for each float32 value in the window. The gain is the number of samples that need no sort less
+    half the number of counters. `rows` is the number of samples that the histogram stands for (its confidences are
+    float32 values), and `max_bytes` bounds the memory of the counters. It does not pay for less than a quarter of the
+    samples.
     """
     if not len(histogram) or rows > tally.MOST:
         return None
     low = histogram.low.astype(np.float32)
     next_low = np.append(low[1:], np.nextafter(histogram.high[-1:].astype(np.float32), np.float32(np.inf)))
-    # counters below each stretch; stretches may overlap
+    # number of float32 values from 0 to the start and to the end of each stretch; stretches may overlap
     start = np.maximum.accumulate(tally.values_between(np.zeros_like(low), low))
     stop = np.maximum(tally.values_between(np.zeros_like(next_low), next_low), start + 1)
     samples = histogram.mass * (rows / histogram.mass.sum())
     gain = samples - _COUNTER_COST * (stop - start)
-    furthest = np.searchsorted(stop, start + max_bytes // tally.BYTES, "right")
-    first, last = _best_run(gain, furthest)
-    if samples[first:last].sum() < _MIN_COUNTED_SHARE * rows:
+    furthest_end = np.searchsorted(stop, start + max_bytes // tally.BYTES, "right")
+    first, end = _best_run(gain, furthest_end)
+    if samples[first:end].sum() < _MIN_COUNTED_SHARE * rows:
         return None
-    return float(low[first]), float(np.nextafter(next_low[last - 1], np.float32(-np.inf)))
+    return float(low[first]), float(np.nextafter(next_low[end - 1], np.float32(-np.inf)))
 
 
 def _best_run(gain: np.ndarray, furthest_end: np.ndarray) -> tuple[int, int]:
-    """The run [first, end) with the largest sum of `gain`; a run from `first` may end at `furthest_end[first]`."""
+    """The run of places [first, end) with the largest sum of `gain`; (0, 0) if no run has a positive sum.
+
+    A run that starts at `first` may end at `furthest_end[first]` at most.
+    """
     gain_before = np.concatenate([[0.0], np.cumsum(gain)])
     best_gain = 0.0
     best_run = (0, 0)
@@ -454,7 +487,11 @@ def outside_window(histogram: Histogram, window: tuple[float, float]) -> Histogr
 
 
 def cut_at_window(cuts: np.ndarray, window: tuple[float, float]) -> tuple[np.ndarray, int]:
-    """Cuts that make the window a range of its own, and the number of that range."""
+    """Cuts that make the window a range of its own, and the number of that range.
+
+    `window` holds its first and last float32 value. Cuts inside the window are removed, and cuts are added at its first
+    value and at the float32 after its last one (unless that is infinite).
+    """
     after_window = float(np.nextafter(np.float32(window[1]), np.float32(np.inf)))
     is_inside = (cuts > window[0]) & (cuts < after_window)
     new_cuts = np.unique(np.concatenate([cuts[~is_inside], [window[0], after_window]]))

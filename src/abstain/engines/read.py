@@ -27,9 +27,11 @@ _END = object()
 
 
 def read_ahead(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same batches in the same order, the next one made in a thread; errors are raised where they would have been.
+    """The same batches in the same order, with the next one made in a thread while this one is used.
 
-    The reader thread is not joined on error, because it may hang on a disk or a network.
+    An error of the reader is raised here, after the batches before it. With a single core there is no thread. If the
+    consumer stops early, the reader thread ends after its batch; it is not joined, because it may hang on a disk or a
+    network.
     """
     if thread_count() == 1:
         yield from batches
@@ -76,7 +78,10 @@ class FilePart(NamedTuple):
 
 
 def file_parts(files: Sequence[str], rows_per_part: int) -> list[FilePart]:
-    """Parts of about `rows_per_part` samples each, found without reading the data."""
+    """Divide files into parts of at most about `rows_per_part` rows each, without reading the data.
+
+    A part is one or more whole row groups of a Parquet file; a file of another format is one part.
+    """
     parts = []
     for file in files:
         row_group_sizes = describe_file(file).row_group_sizes
@@ -143,10 +148,12 @@ class Fields:
 
 
 def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
-    """The columns of each pair of confidence and loss, from keyword arguments as in `ColumnOptions`.
+    """The columns of each pair of confidence and loss, from the keyword arguments of `ColumnOptions`.
 
-    Several pairs come from several `scores` and `losses` of logits. TypeError for an unknown argument, InputError for
-    arguments that exclude or need each other; `function` is what errors name.
+    Without `labels` there is one pair: the columns `confidence` and `loss` (or `correct`). With `labels` every one of
+    `scores` is paired with every one of `losses`, both computed from the logits. None means that an argument was not
+    passed. TypeError for an unknown argument, InputError for arguments that exclude or need each other; `function` is
+    what errors name.
     """
     unknown = sorted(set(options) - set(ColumnOptions.__annotations__))
     if unknown:
@@ -183,7 +190,10 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
 
 
 def parse_one_pair(function: str, options: Mapping[str, Any]) -> Fields:
-    """The columns of the one confidence and loss that a function such as `files.aurc` is about."""
+    """The columns of one confidence and one loss, from the keyword arguments of `ColumnOptions`.
+
+    For functions that return one number, such as `files.aurc`. InputError if the arguments name several pairs.
+    """
     pairs = parse_columns(function, options)
     if len(pairs) > 1:
         raise InputError(
@@ -203,9 +213,10 @@ class GroupLabels(NamedTuple):
 
 
 def read_group_labels(function: str, field: str, column: Any) -> GroupLabels:
-    """The groups in a column of an Arrow table or a frame; NaN is a missing label.
+    """The group of each sample, from a column of an Arrow table or a frame.
 
-    DataError if the column holds lists or other nested values.
+    Null and NaN are missing labels, whose group is None. DataError if the column holds lists or other nested values;
+    `function` and `field`, the name of the column, are what it names.
     """
     import pyarrow as pa
 
@@ -215,7 +226,7 @@ def read_group_labels(function: str, field: str, column: Any) -> GroupLabels:
     if pa.types.is_nested(column.type):
         raise DataError(f"{function}: `{field}` must hold names or numbers of groups, got {column.type}.")
     encoded = column.dictionary_encode()
-    # label the dictionary and one missing value, not every row
+    # find the groups among the distinct values and one missing value, not among all rows
     names, codes_of_dictionary = group_codes(function, [*encoded.dictionary.to_pylist(), None])
     missing = len(codes_of_dictionary) - 1
     place_in_dictionary = encoded.indices.fill_null(missing).to_numpy(zero_copy_only=False)
@@ -243,20 +254,21 @@ class Source(NamedTuple):
     start: int = 0
 
     def check_finite(self, field: str, values: np.ndarray) -> None:
-        """DataError, with file and row, if a column holds NaN or infinity."""
+        """Raise DataError, with file and row, if a column holds NaN or infinity."""
         if not len(values) or values.dtype.kind != "f":
             return
         if np.isfinite(values.min()) and np.isfinite(values.max()):  # NaN spreads to both
             return
         remedy = "A sample without it cannot be ranked: drop the row."
-        self.raise_first(field, "be finite", values, ~np.isfinite(values), remedy)
+        self.check_rule(field, "be finite", values, ~np.isfinite(values), remedy)
 
-    def raise_first(
+    def check_rule(
         self, field: str, rule: str, values: np.ndarray, is_bad: np.ndarray, remedy: str = ""
     ) -> None:
-        """DataError about the first value that is bad, if there is one; the first data row is row 0.
+        """Raise DataError about the first value of a column that breaks a rule; do nothing if there is none.
 
-        The message reads "`field` must `rule`, got VALUE in FILE, row N. `remedy`".
+        `is_bad` says for each of `values` whether it breaks the rule. The message reads "`field` must `rule`, got VALUE
+        in FILE, row N. `remedy`", where the first data row of the file is row 0.
         """
         bad_rows = np.flatnonzero(is_bad)
         if not len(bad_rows):
@@ -271,15 +283,17 @@ class Source(NamedTuple):
 def read_tables(
     function: str, part: str | FilePart, fields: Fields, batch_size: int
 ) -> Iterator[tuple[Source, Any]]:
-    """Arrow tables of at most `batch_size` rows, each with its source.
+    """Arrow tables of at most `batch_size` rows, each with its source (function, file, number of its first row).
 
-    Columns that a file does not hold may come from the names of its folders, such as `split=test`. DataError for a
+    `part` is a file, or some row groups of it. The tables hold the columns of `fields`. Columns that a file does not
+    have may come from the names of its folders, such as `split=test`: every row then has that text. DataError for a
     column that neither has.
     """
     file, start, row_groups = part if isinstance(part, FilePart) else FilePart(part)
     folder_values = partition_values(file)
 
-    def present_columns(schema: Any) -> list[str]:
+    def require_columns(schema: Any) -> list[str]:
+        """The requested columns that the file itself holds; DataError for one that is nowhere."""
         for field in fields.names:
             if field not in schema.names and field not in folder_values:
                 available = ", ".join([*schema.names, *folder_values])
@@ -289,7 +303,7 @@ def read_tables(
                 )
         return [field for field in fields.names if field in schema.names]
 
-    for table in read_batches(Path(file), table_format(file), present_columns, batch_size, row_groups):
+    for table in read_batches(Path(file), table_format(file), require_columns, batch_size, row_groups):
         for field in fields.names:
             if field not in table.schema.names:
                 import pyarrow as pa
@@ -337,7 +351,12 @@ class Loader(NamedTuple):
         return self.read_samples(Source(self.function), part)
 
     def read_samples(self, source: Source, table: Any) -> Groups:
-        """The checked samples of a table or frame by group; all under None if there are no groups."""
+        """The checked samples of a table or frame by group; all under None if there are no groups.
+
+        Depending on the loader, loss and confidence of a second model are attached, minus the loss replaces the
+        confidence (the order of the oracle), and the weights of each group are divided by its unit. DataError for
+        values that cannot be used; `source` says which file and row it names.
+        """
         columns, labels = read_columns(source, table, self.fields)
         if self.second_fields is not None:
             second, _ = read_columns(source, table, self.second_fields)
@@ -349,10 +368,12 @@ class Loader(NamedTuple):
 
 
 def read_columns(source: Source, table: Any, fields: Fields) -> tuple[Columns, GroupLabels | None]:
-    """The checked samples of a table or frame, and their groups. Samples of weight zero are dropped.
+    """The checked samples of a table or frame, and the group of each (None without a column of groups).
 
-    DataError for a missing or infinite value, a loss or weight out of range, and whole numbers that a float64 cannot
-    hold.
+    Confidence and loss are columns, or are computed from columns of logits and labels. Samples of weight zero are
+    dropped from both results. DataError, naming file and row, for text, a missing or infinite value, a negative weight,
+    a value other than 0 and 1 in a column of right predictions, and whole confidences beyond 2^53, which a float64
+    cannot hold.
     """
     table = _as_arrow(source.function, table, fields.names)
 
@@ -369,13 +390,13 @@ def read_columns(source: Source, table: Any, fields: Fields) -> tuple[Columns, G
     if confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
         is_too_large = (confidence > 1 << 53) | (confidence < -(1 << 53))
         remedy = "As floats neighbours would tie: subtract a common offset."
-        source.raise_first(
+        source.check_rule(
             fields.confidence, "not exceed 2^53 in whole numbers", confidence, is_too_large, remedy
         )
     source.check_finite(fields.loss, loss)
     if fields.correct:
         is_other = (loss != 0) & (loss != 1)
-        source.raise_first(fields.loss, "hold 0 (wrong) and 1 (right)", loss, is_other)
+        source.check_rule(fields.loss, "hold 0 (wrong) and 1 (right)", loss, is_other)
         loss = np.asarray(loss == 0)
     labels = None
     if fields.group:
@@ -385,7 +406,7 @@ def read_columns(source: Source, table: Any, fields: Fields) -> tuple[Columns, G
     weight = read_numbers(fields.weight)
     source.check_finite(fields.weight, weight)
     weight = weight.astype(np.float64)
-    source.raise_first(fields.weight, "not be negative", weight, weight < 0)
+    source.check_rule(fields.weight, "not be negative", weight, weight < 0)
     if labels is not None:
         labels = labels._replace(codes=labels.codes[weight > 0])
     return convert_types(loss, confidence, weight), labels
@@ -394,7 +415,11 @@ def read_columns(source: Source, table: Any, fields: Fields) -> tuple[Columns, G
 def _score_logits(
     source: Source, table: Any, fields: Fields, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Confidence and loss computed from logits and labels."""
+    """Confidence and loss computed from logits and labels; empty vectors where there are no samples.
+
+    `fields.confidence` and `fields.loss` are names of `abstain.scores` and `abstain.losses`, `fields.logits` columns of
+    the Arrow table.
+    """
     if not len(labels):
         return np.empty(0), np.empty(0, dtype=bool)
     logits = read_logits(source, table, fields.logits)
@@ -404,7 +429,11 @@ def _score_logits(
 
 
 def _as_arrow(function: str, table: Any, names: Sequence[str]) -> Any:
-    """A pandas frame as an Arrow table, without a copy of plain numbers; an Arrow table is returned as it is."""
+    """A pandas frame as an Arrow table of the columns `names`; an Arrow table is returned as it is.
+
+    Plain numbers are not copied, and NaN stays NaN in them; in other columns it becomes null. DataError for a column
+    of mixed types.
+    """
     if hasattr(table, "column"):
         return table
     import pyarrow as pa
@@ -423,9 +452,10 @@ def _as_arrow(function: str, table: Any, names: Sequence[str]) -> Any:
 
 
 def convert_types(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Columns:
-    """Columns of the types that engines work with: float32 or float64 confidences, 0/1 losses as booleans.
+    """Samples in the types that engines work with, without those of weight zero.
 
-    Samples of weight zero are dropped.
+    Confidences become float32 (from half precision) or float64, unless they are one of them already. Losses that are
+    all 0 or 1 become booleans; others stay float32 or float64, or become float64.
     """
     if confidence.dtype not in (np.float32, np.float64):
         confidence = confidence.astype(np.float32 if confidence.dtype == np.float16 else np.float64)
@@ -456,7 +486,10 @@ def read_logits(source: Source, table: Any, names: Sequence[str]) -> np.ndarray:
 
 
 def _read_lists(source: Source, field: str, column: Any) -> np.ndarray:
-    """A column of lists as a matrix; DataError, naming the first bad row, unless all have one length and no gaps."""
+    """An Arrow column of lists as a matrix with a row for each list.
+
+    DataError, naming the first bad row, if lists differ in length, or one is missing, empty or has a missing value.
+    """
     import pyarrow.compute as pc
 
     lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
@@ -473,7 +506,10 @@ def _read_lists(source: Source, field: str, column: Any) -> np.ndarray:
 
 
 def as_numpy(source: Source, field: str, column: Any) -> np.ndarray:
-    """One Arrow array as numbers; DataError for text, and for a missing value, with its row."""
+    """One Arrow array (not chunked) as a numpy vector of numbers or booleans, without a copy where possible.
+
+    DataError for a missing value, with its row, and for text and other types. `field` is the name of the column.
+    """
     if column.null_count:
         row = source.start + int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise DataError(
@@ -502,9 +538,11 @@ Piece = tuple[Source, Any]  # an Arrow table and where it begins
 def read_two_models(
     load: Loader, files: tuple[Sequence[str], Sequence[str]], batch_size: int
 ) -> Iterator[Groups]:
-    """Samples of two models whose columns lie in different files, row by row in the same order.
+    """Batches of samples of two models whose columns lie in different files, row by row in the same order.
 
-    `files` are those of the first and of the second model. Weights are the first model's. DataError if one side has
+    `files` are those of the first and of the second model, `load.fields` and `load.second_fields` their columns. Each
+    batch is {None: samples}, with loss and confidence of the second model attached. Weights are the first model's; they
+    are also given to the second, so that samples of weight zero are dropped on both sides. DataError if one side has
     more rows than the other.
     """
     assert load.second_fields is not None
@@ -530,7 +568,10 @@ def read_two_models(
 
 
 def _in_step(function: str, first: Iterator[Piece], second: Iterator[Piece]) -> Iterator[tuple[Piece, Piece]]:
-    """Cut the tables of two sides so that each pair has equal length; DataError if one side has more rows."""
+    """Pair the tables of two sides, each cut so that both of a pair have equally many rows.
+
+    A piece is (source, Arrow table). DataError, naming `function`, if one side has more rows than the other.
+    """
     first_piece = next(first, None)
     second_piece = next(second, None)
     while first_piece is not None and second_piece is not None:

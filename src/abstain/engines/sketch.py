@@ -88,9 +88,11 @@ def _without_rounding(estimate: float, low: float, high: float) -> Certified:
 
 
 def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Certified:
-    """Selective risk when samples are accepted down to the one at `position`, mass counted from the top.
+    """Selective risk when samples are accepted from the top until their mass is `position`.
 
-    `largest_loss` bounds all losses; without it (None) there are no bounds.
+    The estimate takes stretches in the order of their middles, and spreads the loss evenly within a stretch; a stretch
+    of one confidence is accepted whole. The bounds hold for any order of the samples in stretches that overlap.
+    `largest_loss` bounds all losses, which are then at least 0; without it (None) there are no bounds.
     """
     order = np.argsort(table.low + table.high, kind="stable")[::-1]  # most confident first, by the middle
     mass = table.mass[order]
@@ -121,7 +123,12 @@ def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Ce
 
 
 def curve(table: Histogram, largest_loss: float | None) -> CertifiedCurve:
-    """Coverage and risk at the lower end of each stretch, most confident first; `largest_loss` as in `risk_at`."""
+    """Coverage and risk at thresholds at the lower end of each stretch, most confident first, with bounds.
+
+    Stretches may overlap. Of those that contain a threshold, it is undecided how many samples lie above: the estimates
+    count half of them, the bounds any number. `largest_loss` bounds all losses, which are then at least 0; without it
+    (None) the risk has no bounds.
+    """
     threshold = np.unique(table.low)[::-1]
     first_accepted = np.searchsorted(table.low, threshold, "left")
     rejected_count = np.searchsorted(np.sort(table.high), threshold, "left")
@@ -199,7 +206,8 @@ class Sketch:
     def update(self, loss: Array, confidence: Array, /, *, sample_weight: Array | None = None) -> None:
         """Add samples: one loss and one confidence each (higher = surer), arrays of any one shape.
 
-        Tensors on a device are sorted there; only a table of at most twice `size` bytes comes to the host.
+        Tensors on a device are sorted there; only a table of at most twice `size` bytes comes to the host. Small
+        updates are collected before they are sorted. Empty arrays add nothing.
         """
         loss = _flatten(loss)
         confidence = _flatten(confidence)
@@ -216,20 +224,23 @@ class Sketch:
                 raise InputError(
                     "Sketch.update: takes numpy arrays and torch tensors (and arrays on the host), got another."
                 )
-            self._merge(histogram.histogram_of_tensor(*columns.samples, self._max_stretches(False)))
+            max_stretches = self._max_stretches(has_second_moments=False)
+            self._merge(histogram.histogram_of_tensor(*columns.samples, max_stretches))
         elif sample_count + self._buffered_samples < _BUFFER:
             self._buffer.append(concatenate_columns([columns]))  # a copy: the caller may reuse its memory
             self._buffered_samples += sample_count
         else:
             self._flush()
+            max_stretches = self._max_stretches(has_second_moments=False)
             for start in range(0, sample_count, _CHUNK):
                 chunk = columns.take(slice(start, start + _CHUNK))
-                self._merge(histogram.histogram_of(*chunk.samples, self._max_stretches(False)))
+                self._merge(histogram.histogram_of(*chunk.samples, max_stretches))
 
     def _in_common_unit(self, sample: Sample, sample_weight: Array | None) -> Array | None:
-        """Weights in the unit of all updates; `prepare` has divided those of this one by a unit of their own.
+        """The weights of a batch in the unit of all batches, which the first batch sets; None if all are 1.
 
-        `sample_weight` are the weights as the user passed them.
+        `prepare` has divided the weights of `sample` by a unit that it chose for this batch alone; that unit is found
+        again by comparing with `sample_weight`, the weights as the user passed them. Repetitions have the unit 1.
         """
         xp = sample.backend.xp
         if self.repetitions or (sample_weight is None and self._unit in (None, 1.0)):
@@ -244,7 +255,10 @@ class Sketch:
         return sample.weight if unit == self._unit else sample.weight * (unit / self._unit)
 
     def _histogram_in_unit(self, unit: float) -> Histogram:
-        """The histogram with masses in another unit."""
+        """The histogram with masses divided by `unit` instead of this sketch's own unit.
+
+        Second moments scale with the square, so they are added where they were left out.
+        """
         factor = (self._unit or 1.0) / unit
         if factor == 1:
             return self._histogram
@@ -254,7 +268,11 @@ class Sketch:
         return replace(self._histogram, sums=sums)
 
     def merge(self, *sketches: Sketch) -> Sketch:
-        """The sketch of the samples of all sketches, of the size of this one; the inputs do not change."""
+        """The sketch of the samples of all sketches, of the size of this one; the inputs do not change.
+
+        InputError if some sketches have repetitions as weights and others relative weights. Relative weights get the
+        unit of the first sketch that has one.
+        """
         merged = Sketch(self.size, repetitions=self.repetitions)
         all_sketches = [self, *sketches]
         for sketch in all_sketches:
@@ -296,7 +314,7 @@ class Sketch:
         self._histogram = merge_histograms([self._histogram, batch], self._max_stretches(has_second_moments))
 
     def _flush(self) -> None:
-        """Merge the buffered samples into the histogram."""
+        """Merge the buffered samples into the histogram; where only some batches have weights, the others weigh 1."""
         if not self._buffer:
             return
         buffered = self._buffer
@@ -308,7 +326,8 @@ class Sketch:
                 for columns in buffered
             ]
         samples = concatenate_columns(buffered).samples
-        self._merge(histogram.histogram_of(*samples, self._max_stretches(False)))
+        max_stretches = self._max_stretches(has_second_moments=False)
+        self._merge(histogram.histogram_of(*samples, max_stretches))
 
     # results -------------------------------------------------------------------------------------------------
 
@@ -362,22 +381,29 @@ class Sketch:
         return curve(self._table("curve"), self._loss_bound())
 
     def standard_error(self, metric: Literal["aurc", "augrc"] = "aurc") -> float:
-        """Standard error of "aurc" or "augrc", without bounds: samples of a stretch count as tied."""
+        """Standard error of "aurc" or "augrc", without bounds: samples of a stretch count as tied.
+
+        It is the root of the sum of squared influences, so it needs the second moments (w^2 l^j) of each stretch.
+        InputError for another metric or without samples.
+        """
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
         table = self._table("standard_error").with_second_moments()
         ascending = np.argsort(table.low + table.high)
         mass, loss, *squares = table.sums[:, ascending]
         descending_squares = [column[::-1] for column in squares]
         no_fourth_powers = [np.zeros_like(mass)] * 5  # the standard error does not read them
-        rows = Table(rows_from_blocks(mass, loss), descending_squares, no_fourth_powers)
+        # tables are most confident first; `rows_from_blocks` takes ascending confidences and turns them round
+        ranked = Table(
+            rows_from_blocks(mass, loss), squares=descending_squares, known_fourths=no_fourth_powers
+        )
         area = by_name(metric).area
-        sums = combined(stacked([stretch_of(rows, area)]), area, MetricDerivative(0.0))
+        sums = combined(stacked([stretch_of(ranked, area)]), area, MetricDerivative(0.0))
         return float(np.sqrt(sums.squares))
 
     # storing ------------------------------------------------------------------------------------------------
 
     def _metadata(self) -> dict[str, Any]:
-        """Everything but the histogram, under the names in which it is stored."""
+        """Everything but the histogram, under the names in which it is stored; buffered samples are merged first."""
         self._flush()
         return {
             "size": self.size,
@@ -402,7 +428,11 @@ class Sketch:
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Sketch:
-        """The inverse of `to_bytes`."""
+        """The inverse of `to_bytes`.
+
+        The bytes are a fixed beginning with the version, a checksum (4 bytes), the length of the metadata (4 bytes),
+        the metadata as JSON, and the columns of the histogram. DataError for other bytes, another version or damage.
+        """
         if not stored.startswith(_MAGIC):
             raise DataError("Sketch.from_bytes: these bytes were not written by `Sketch.to_bytes`.")
         version, _, body = bytes(stored[len(_MAGIC) :]).partition(b"\n")
@@ -416,7 +446,7 @@ class Sketch:
             return cls._restore(metadata, Histogram(columns[0], columns[1], columns[2:]), checksum)
 
     def to_json(self) -> str:
-        """The same as text, numbers in full."""
+        """The sketch as JSON text, with numbers in full; `Sketch.from_json` reads it."""
         content = {
             "version": _VERSION,
             "checksum": zlib.crc32(self._packed()),
@@ -429,7 +459,7 @@ class Sketch:
 
     @classmethod
     def from_json(cls, stored: str) -> Sketch:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; DataError for another version, or if the text is damaged."""
         with _report_damage("Sketch.from_json"):
             content = dict(json.loads(stored))
         _check_version("Sketch.from_json", str(content.get("version", 1)))
@@ -441,7 +471,11 @@ class Sketch:
 
     @classmethod
     def _restore(cls, metadata: dict[str, Any], table: Histogram, checksum: int) -> Sketch:
-        """A sketch from what was stored; ValueError if the checksum or the order of the numbers is wrong."""
+        """A sketch from its stored metadata (see `_metadata`), histogram and checksum.
+
+        ValueError if the checksum is not that of the restored sketch, or bounds are out of order; KeyError or TypeError
+        for incomplete metadata. The callers report all of these as damage.
+        """
         sketch = cls(metadata["size"], repetitions=bool(metadata["repetitions"]))
         sketch.n = metadata["n"]
         sketch._unit = None if metadata["unit"] is None else float(metadata["unit"])

@@ -37,9 +37,10 @@ _JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.inte
 
 @contextmanager
 def show_progress(context: Any, bars: Bars, stage: str) -> Iterator[None]:
-    """Show the jobs started inside, task by task, on a progress bar, if there is one.
+    """Show the Spark jobs that are started inside the `with` block on the progress bar `stage`.
 
-    The jobs form a group of their own; the user's job group is restored afterwards.
+    A thread polls how many of their tasks are finished. To find them, the jobs run in a job group of their own; the
+    user's job group is restored afterwards. Does nothing if bars are not shown.
     """
     if not bars.is_shown:
         yield
@@ -69,7 +70,10 @@ def show_progress(context: Any, bars: Bars, stage: str) -> Iterator[None]:
 
 
 def _count_tasks(tracker: Any, job_group: str) -> tuple[int, int]:
-    """Finished and all tasks of a job group, as far as Spark has planned them."""
+    """Number of finished tasks and of all tasks of a job group, as far as Spark has planned them.
+
+    Spark may have forgotten old jobs and stages, which then count as none. `tracker` is Spark's status tracker.
+    """
     finished = 0
     total = 0
     for job_id in tracker.getJobIdsForGroup(job_group):
@@ -83,9 +87,10 @@ def _count_tasks(tracker: Any, job_group: str) -> tuple[int, int]:
 
 
 def translate_error(function: str, frame: Any, fields: Fields, error: Exception) -> Exception:
-    """The abstain error behind a failed Spark task, or the error itself.
+    """The exception to raise in place of `error`, which a Spark task raised: abstain's own error, or `error` itself.
 
-    A value that cannot be ranked is looked up, so that the message names its file and row.
+    Spark passes on the text of an error in a task only, so it is searched for the name and the message of an abstain
+    error. For a missing or infinite value the frame is searched once more, so that the message names file and row.
     """
     text = str(error)
     if "No module named 'abstain'" in text:
@@ -94,9 +99,9 @@ def translate_error(function: str, frame: Any, fields: Fields, error: Exception)
             f"that Python before the session starts (on one machine: {sys.executable})."
         )
     if "must be finite" in text or "missing value" in text:
-        located = _find_bad_value(function, frame, fields)
-        if located is not None:
-            return located
+        error_with_row = _find_bad_value(function, frame, fields)
+        if error_with_row is not None:
+            return error_with_row
     match = re.search(r"^abstain\.errors\.(\w+): (.+)$", text, re.MULTILINE)
     error_class = getattr(errors, match[1], None) if match else None
     if match and error_class:
@@ -106,7 +111,11 @@ def translate_error(function: str, frame: Any, fields: Fields, error: Exception)
 
 
 def _find_bad_value(function: str, frame: Any, fields: Fields) -> Exception | None:
-    """A DataError about the first missing or infinite value, with file and row where Spark knows them."""
+    """A DataError (returned, not raised) about the first missing or infinite value; None if there is none.
+
+    Columns are searched one after another, each by a Spark job; the column of groups may have missing values. The
+    error names file and row where Spark knows them.
+    """
     from pyspark.sql import functions as F
 
     type_of_column = dict(frame.dtypes)
@@ -140,7 +149,7 @@ _MERGED_SAMPLES = 1 << 20  # Spark's batches are small; so many samples are wort
 
 
 def merge_batches(batches: Iterable[Any], load: Loader) -> Iterator[Groups]:
-    """Samples of Spark's batches by group, many batches at a time."""
+    """Load Spark's small Arrow batches, and yield their samples by group, about a million samples at a time."""
     waiting: list[Groups] = []
     rows = 0
     for batch in batches:
@@ -183,9 +192,10 @@ _FAN_IN = 16  # results merged at a time
 
 
 def open_frame(function: str, data: Any, session: Any) -> Any:
-    """A Spark DataFrame of the data; files are read by `session`, or the active one if it is None.
+    """A Spark DataFrame of the data: a DataFrame as it is, or files read by `session` (None: the active one).
 
-    DataError for files other than Parquet or CSV, InputError if no session is active.
+    Columns may come from folder names such as `split=test`; they are text. DataError for files other than Parquet or
+    CSV, or for both at once; InputError, naming `function`, if no session is active.
     """
     sql = import_optional("pyspark.sql", 'engine="spark"', "spark")
     if hasattr(data, "mapInArrow"):
@@ -211,7 +221,10 @@ def open_frame(function: str, data: Any, session: Any) -> Any:
 
 
 def _list_files(function: str, session: Any, data: Any) -> list[str]:
-    """The files that every engine would read; where only Hadoop knows the place (hdfs://, s3a://), by its listing."""
+    """The files of `data`, in sorted order: those that every engine would read.
+
+    Where only Hadoop knows the path (hdfs://, s3a://), its file system lists them. DataError if there are none.
+    """
     try:
         return find_files(function, data)
     except DataError:
@@ -253,7 +266,10 @@ class SparkRun(cluster.ClusterRun):
         self.cores = frame.sparkSession.sparkContext.defaultParallelism
 
     def reduce_partitions(self, task: Task, load: Loader, merge: Task, stage: str) -> Any:
-        """`task` of each partition, merged in each Spark task and then in a single one."""
+        """`task(groups)` of the samples, merged by `merge(results)`: first in each Spark task, then in a single one.
+
+        `load` turns Arrow batches into samples by group. None if the frame has no rows.
+        """
 
         def run_partition(batches: Iterator[Any]) -> Iterator[Any]:
             yield from _merge_results((task(groups) for groups in merge_batches(batches, load)), merge)
@@ -267,11 +283,16 @@ class SparkRun(cluster.ClusterRun):
         return results[0] if results else None
 
     def split(self, load: Loader, numbers: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
-        """A lazy frame of bundles, and the sums of every range by a scan of their own."""
+        """Samples by bundle as a lazy frame (bundle, pickled samples), and the sums of every range.
+
+        The sums take a scan of the data of their own; the frame is computed when it is used. Samples of ranges with
+        one confidence are kept only for a comparison of two models.
+        """
         keep_ties = load.second_fields is not None
 
         def add_up(groups: Groups) -> RangeSums:
-            return cluster.split_into_bundles(groups, numbers)[1]
+            _, sums = cluster.split_into_bundles(groups, numbers)
+            return sums
 
         def split_batches(batches: Iterator[Any]) -> Iterator[Any]:
             for groups in merge_batches(batches, load):
@@ -289,7 +310,12 @@ class SparkRun(cluster.ClusterRun):
         request: EngineRequest,
         numbers: RangeNumbers,
     ) -> Any:
-        """A lazy frame of the bundles of the second model."""
+        """Move all samples to the bundles of the second model, each with its influence on the first area.
+
+        `stored` is the frame of samples by bundle of the first model; `influences` holds for each of its bundles what
+        the influences of its ranges need from outside, and `numbers` the second model's ranges. Returns a lazy frame of
+        samples by bundle of the second model.
+        """
 
         def move(key: Any, table: Any) -> Any:
             bundle_influences = influences.get(key[0].as_py(), {})
@@ -301,7 +327,10 @@ class SparkRun(cluster.ClusterRun):
         return stored.groupBy("bundle").applyInArrow(move, _BUNDLE_SCHEMA)
 
     def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> list[Any]:
-        """One Spark group of rows for each bundle."""
+        """`task(pieces, argument)` for each bundle that holds samples, as a Spark group; results come to the driver.
+
+        `stored` is a frame of samples by bundle. A bundle that is not in `arguments` gets an empty dict.
+        """
 
         def run_bundle(key: Any, table: Any) -> Any:
             argument = arguments.get(key[0].as_py(), {})
@@ -316,7 +345,10 @@ class SparkRun(cluster.ClusterRun):
 
 
 def _merge_results(results: Iterator[Any], merge: Task) -> Iterator[Any]:
-    """One packed batch with all results merged, a few at a time; nothing if there are no results."""
+    """Merge results with `merge(list of results)`, a few at a time so that few are in memory.
+
+    Yields one Arrow batch with the pickled result, or nothing if there are no results.
+    """
     waiting: list[Any] = []
     for result in results:
         waiting.append(result)
@@ -330,7 +362,10 @@ def _merge_results(results: Iterator[Any], merge: Task) -> Iterator[Any]:
 def _start_run(
     function: str, data: Any, fields: Fields, session: Any = None, progress: bool | None = None
 ) -> Iterator[SparkRun]:
-    """The run over a DataFrame; errors in its tasks are raised as abstain's own."""
+    """Yield the run over the columns of a DataFrame; errors in its tasks are raised as abstain's own.
+
+    DataError if a column is missing.
+    """
     frame = open_frame(function, data, session)
     for field in fields.names:
         if field not in frame.columns:

@@ -42,7 +42,11 @@ class CountedRange(NamedTuple):
 def choose_cuts_that_fit(
     histogram: Histogram, rows: int, rows_per_range: int, min_ranges: int = 1
 ) -> np.ndarray:
-    """Cuts for ranges of about three quarters of `rows_per_range` samples, so that few turn out too large."""
+    """Ascending thresholds between ranges of about three quarters of `rows_per_range` samples each.
+
+    Three quarters, so that few ranges turn out too large. `histogram` may be made of some of the `rows` samples only.
+    At least `min_ranges` and otherwise at most MAX_RANGES ranges are aimed at.
+    """
     range_count = -(-4 * rows // (3 * rows_per_range))
     return ranges.choose_cuts(histogram, max(min_ranges, min(MAX_RANGES, range_count)))
 
@@ -102,7 +106,7 @@ class Spill:
 
     @contextmanager
     def _report_full_disk(self) -> Iterator[None]:
-        """Report a full disk as SpillError."""
+        """Turn an OSError inside the `with` block that means a full disk or quota into SpillError."""
         try:
             yield
         except OSError as error:
@@ -136,12 +140,18 @@ class Spill:
         self._files = {}
 
     def pieces(self, number: int) -> Iterator[Columns]:
-        """The samples of a range, in the pieces in which they were written."""
+        """The samples of a range, in the pieces in which they were appended.
+
+        A piece is a header (number of samples, rows of `extra`, a type for each of loss, confidence, weight and extra)
+        and the columns one after another. `append` must have been flushed.
+        """
         with open(self.path(number), "rb") as file:
             while header := file.read(_HEADER.size):
                 rows, extra_rows, types = _HEADER.unpack(header)
                 shapes = [(rows,), (rows,), (rows,), (extra_rows, rows)]
-                columns = [_read_column(file, chr(code), shape) for code, shape in zip(types, shapes)]
+                columns = [
+                    _read_column(file, chr(type_byte), shape) for type_byte, shape in zip(types, shapes)
+                ]
                 yield Columns(*columns)  # type: ignore[arg-type]
 
     def drop(self, number: int) -> None:
@@ -155,7 +165,7 @@ def _range_number(path: Path) -> int:
 
 
 def _write_columns(file: BinaryIO, columns: Columns) -> None:
-    """Write a header and the columns that are not None; `Spill.pieces` reads them back."""
+    """Write a header (see `_HEADER`) and the columns that are not None; `Spill.pieces` reads them back."""
     types = "".join(_NO_COLUMN if column is None else column.dtype.char for column in columns)
     extra_rows = 0 if columns.extra is None else len(columns.extra)
     file.write(_HEADER.pack(columns.rows, extra_rows, types.encode()))
@@ -165,6 +175,7 @@ def _write_columns(file: BinaryIO, columns: Columns) -> None:
 
 
 def _read_column(file: BinaryIO, dtype_char: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The next column of an open file, as numbers of the numpy type `dtype_char`; None if that says there is none."""
     if dtype_char == _NO_COLUMN:
         return None
     return np.fromfile(file, dtype_char, math.prod(shape)).reshape(shape)
@@ -195,7 +206,9 @@ class StoredRange(NamedTuple):
 class RangeFiles:
     """Samples of one ranking on disk, by range; ranges that turn out too large are cut again.
 
-    Samples of the range `counted` are only counted. `keep_ties` as in `ranges.split`.
+    `cuts` are ascending thresholds; a range starts at each, and one more below the first. Samples of the range
+    `counted` are only counted. Samples of ranges that can hold only one confidence are not stored, because their sums
+    are enough, unless `keep_ties`.
     """
 
     def __init__(
@@ -220,10 +233,11 @@ class RangeFiles:
             self.spill.append(number, part)
 
     def ranges(self, rows_per_range: int, top: RangePosition | None = None) -> Iterator[StoredRange]:
-        """All ranges that hold samples, most confident first.
+        """All ranges that hold samples, most confident first; call it once, after the last `add`.
 
-        None has more than `rows_per_range` samples, except ties and counted ranges. `top` is the position of these
-        ranges if they are part of a longer ranking.
+        A range with more than `rows_per_range` samples is cut again, unless it is counted or holds one confidence.
+        `top` is the position of the range that these ranges are parts of (mass and loss above it, totals of the whole
+        ranking); None if they are the whole ranking.
         """
         self.spill.flush()
         self.spill.close()
@@ -250,7 +264,10 @@ class RangeFiles:
                 yield from self._cut_again(stored, rows_per_range)
 
     def _cut_again(self, large: StoredRange, rows_per_range: int) -> Iterator[StoredRange]:
-        """The parts of a range that is too large, most confident first."""
+        """Cut a range that is too large into at least two, and yield these, most confident first.
+
+        Its file is read twice, for a histogram and to write the samples to new files, and then removed.
+        """
         survey = Survey()
         rng = np.random.default_rng(1)
         for piece in self.spill.pieces(large.number):
@@ -273,9 +290,10 @@ class RangeFiles:
     def finish(
         self, rows_per_range: int, request: EngineRequest, advance: Callable[[int], None]
     ) -> tuple[list[StoredRange], list[RangeResult]]:
-        """All ranges that hold samples, most confident first, and their results.
+        """Finish all ranges that hold samples: the ranges and their results, both most confident first.
 
-        A counted range has several results. `advance` is called with the number of samples of each finished range.
+        A counted range has several results, every other range one. `advance` is called with the number of samples of
+        each finished range, for the progress bar. `rows_per_range` is how many samples fit in memory at once.
         """
         stored_ranges = []
         results = []
@@ -286,6 +304,7 @@ class RangeFiles:
         return stored_ranges, results
 
     def _finish_range(self, stored: StoredRange, request: EngineRequest) -> list[RangeResult]:
+        """The results of one range: from its counters, which are freed, from its sums if it is a tie, or from disk."""
         if stored.is_counted and self._tally is not None:
             tally = self._tally
             self._tally = None  # free its memory for the ranges below as soon as it is read
