@@ -58,7 +58,11 @@ def register_engine(name: str, engine: Engine) -> None:
 
 
 def find_engine(engine: str | Engine) -> Engine:
-    """The engine of that name, its module imported on first use; a function is returned as it is."""
+    """The engine of that name; a function is returned as it is.
+
+    The module that registers a declared engine is imported on first use. InputError, with the known names and a
+    suggestion, for a name that is neither registered nor declared.
+    """
     if callable(engine):
         return engine
     if engine not in _ENGINES and engine in _MODULES:

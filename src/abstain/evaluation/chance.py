@@ -40,6 +40,7 @@ def worse_than_chance(name: str, units: Units, estimate: float | None = None) ->
             estimate = float(auroc(units.loss, units.confidence, sample_weight=units.weight))
         if estimate >= 0.5:
             return None
+        # rankings cached for another metric are dropped
         auroc_units = units._replace(metric=AUROC, ranked=None, by_loss=None)
         interval = interval_of_units(auroc_units, _LEVEL, None, None)
     except (InputError, InfeasibleError):  # all samples are right, or all are wrong

@@ -195,23 +195,33 @@ def _gather_contestants(
     Parameters
     ----------
     models
-        As in `compare`: outputs by model name, or the outputs of one model.
+        Outputs by model name, the outputs of one model, or without labels (loss, confidence) by model name.
     kind : "logits" or "probs"
         What the outputs are.
     columns
-        The user's labels, sample_weight, clusters and abstained: one for all models, or a dict by model name.
+        The user's labels, sample_weight, clusters and abstained, each None, one for all models, or a dict by model
+        name. With `paired=False` all but labels must be None or dicts.
+    repetitions : bool
+        Whether weights are numbers of repetitions.
+    scores, losses, classes
+        What to compute from the outputs: names or functions of scores, the one loss, and the class names.
+    metric : Metric
+        What contestants are compared by.
 
     Returns
     -------
     dict
-        Checked samples by name of the contestant: "model", "score" or "model / score".
+        Checked samples by name of the contestant ("model", "score" or "model / score"), with losses in one common unit
+        and `ranked` set. InputError for arguments that do not fit each other, ShapeError if paired contestants have
+        different numbers of samples.
     """
     if not isinstance(models, Mapping):
         if models is None or columns["labels"] is None:
             raise InputError("compare: takes a dict of models, or the logits of one model with `labels`.")
-        models = {"": models}
+        models = {"": models}  # one model without a name: contestants are called by their scores alone
     for argument, column in columns.items():
-        if not (paired or argument == "labels" or column is None or isinstance(column, Mapping)):
+        may_be_shared = paired or argument == "labels"
+        if not may_be_shared and column is not None and not isinstance(column, Mapping):
             raise InputError(f"compare: with paired=False `{argument}` must be a dict by contestant.")
     titles: list[str] = []
     checked: list[Units] = []
@@ -262,8 +272,9 @@ def _losses_and_confidences(
 ) -> dict[str, tuple[Array, Array]]:
     """Loss and confidence vectors of each contestant that a model enters, by the contestant's name.
 
-    Without `labels` the model is a pair (loss, confidence) and enters once. Otherwise it enters once per score;
-    `kind` says whether its outputs are "logits" or "probs".
+    Without `labels` the model must be a pair (loss, confidence), which enters once; InputError otherwise. With labels
+    its outputs, "logits" or "probs" as `kind` says, enter once per score; `losses` is the one loss, a name or a
+    function. The name is the model's, the score's if the model has none, or "model / score" if there are several.
     """
     if labels is None:
         if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
@@ -344,19 +355,26 @@ def assemble_comparison(
     ranking = sorted(competitors, key=lambda competitor: sign * competitor.side.estimate)
     first, second = np.triu_indices(len(ranking), 1)
     tests = compare_sides(
-        [competitor.side for competitor in ranking], first, second, scale, level, paired, joint_sums
+        [competitor.side for competitor in ranking],
+        a=first,
+        b=second,
+        scale=scale,
+        level=level,
+        paired=paired,
+        known_sums=joint_sums,
     )
     pairs = tuple(
         pair_of(
             ranking[i].name,
             ranking[j].name,
-            tests,
-            place,
-            level,
-            max(ranking[i].sample_count, ranking[j].sample_count),
+            tests=tests,
+            place=place,
+            level=level,
+            sample_count=max(ranking[i].sample_count, ranking[j].sample_count),
         )
         for place, (i, j) in enumerate(zip(first, second))
     )
+    # different[i, j]: do the contestants of ranks i and j differ, after correction for the number of pairs?
     different = np.zeros((len(ranking), len(ranking)), dtype=bool)
     different[first, second] = tests.p_adjusted < 1 - level
     different |= different.T
@@ -401,7 +419,12 @@ def _letters_of_equals(different: np.ndarray) -> list[str]:
 def _compare_units(
     units_by_name: Mapping[str, Units], metric: Metric, loss_name: str, level: float, paired: bool
 ) -> Comparison:
-    """Compare checked samples in memory, and note verdicts that depend on ties and rankings worse than chance."""
+    """Compare checked samples in memory, and note verdicts that depend on ties and rankings worse than chance.
+
+    `units_by_name` holds each contestant's samples with `ranked` set, with losses in one common unit; `loss_name` is
+    shown in the result. If ties change some AURC by more than its standard error, all pairs are tested again with equal
+    confidences in random order, and a note says which verdicts change.
+    """
     sides = {name: side_from_units(units) for name, units in units_by_name.items()}
     scale = _scale_of_units(metric, list(units_by_name.values()))
     competitors = [
@@ -425,7 +448,9 @@ def _compare_units(
             for name in comparison.names
         ]
         first, second = np.triu_indices(len(comparison.names), 1)
-        tests = compare_sides(sides_in_random_order, first, second, scale, level, paired)
+        tests = compare_sides(
+            sides_in_random_order, a=first, b=second, scale=scale, level=level, paired=paired
+        )
         notes.append(_note_on_ties(comparison.pairs, tests, level))
     return replace(comparison, notes=tuple(notes))
 
@@ -477,9 +502,11 @@ def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float
 
 
 def pair_of(name_a: str, name_b: str, tests: Tests, place: int, level: float, sample_count: int) -> Pair:
-    """Make the `Pair` of two contestants from the test at `place` among those of the family.
+    """Make the `Pair` of two contestants from the tests of all pairs.
 
-    `sample_count` is the larger number of samples of the two; `samples_needed` starts from it.
+    `tests` holds one value per pair in each array, and `place` is the index of this pair. `sample_count` is the larger
+    number of samples of the two. `samples_needed`, how many would show the difference, is scaled up from it; None if
+    the pair differs already, has no difference or spread, or has a note that there is no verdict.
     """
     is_open = tests.p_adjusted >= 1 - level  # pairs that the tests cannot distinguish
     difference = float(tests.difference[place])
@@ -487,7 +514,7 @@ def pair_of(name_a: str, name_b: str, tests: Tests, place: int, level: float, sa
     note = str(tests.note[place])
     samples_needed = None
     if is_open[place] and difference != 0 and standard_error > 0 and not note:
-        corrected_level = 1 - (1 - level) / int(is_open.sum())  # what Holm's correction leaves them
+        corrected_level = 1 - (1 - level) / int(is_open.sum())  # Holm's correction for the pairs still open
         samples_needed = samples_to_tell_apart(
             difference, standard_error, sample_count, level=corrected_level
         )

@@ -121,7 +121,10 @@ LossAndConfidence = tuple[np.ndarray, np.ndarray]  # of one predictor: one value
 
 
 def _read_member(labels: Array, losses: Any, score: Any, **outputs: Array) -> tuple[str, LossAndConfidence]:
-    """The name of the loss, and loss and confidence of one member from its logits or probabilities."""
+    """The name of the loss, and the loss and confidence vectors of one member, from its `logits=` or `probs=`.
+
+    `losses` and `score` are one name or function each; `labels` are class indices.
+    """
     vectors = read_model("expected_aurc", labels=labels, scores=[score], losses=[losses], **outputs)
     loss_name, loss = next(iter(vectors.losses.items()))
     confidence = next(iter(vectors.scores.values()))
@@ -135,11 +138,28 @@ def _measure_ensemble(
     loss_name: str,
     level: float,
 ) -> ExpectedAURC:
-    """The mean over members with both of its errors, the averaged prediction and the gain, where there is one."""
+    """The result of `expected_aurc` from the losses and confidences of all members.
+
+    Parameters
+    ----------
+    members
+        Loss and confidence vectors of each member, all of the same samples.
+    averaged_vectors
+        Those of the averaged prediction; None leaves it, and the gain, out.
+    metric : Metric
+        With an influence function.
+    loss_name : str
+        As the result shows it.
+
+    The mean has two errors: over members (other members might have been trained) and over data. Its interval is made
+    from the sum of both variances; the gain is tested with the error over data alone, since both sides have the same
+    members. ShapeError if the averaged prediction has another number of samples.
+    """
     # a member without an error takes the size of one from the other members
     error_size = error_size_of(np.concatenate([loss for loss, _ in members]))
 
-    def measured(loss: np.ndarray, confidence: np.ndarray) -> tuple[EstimateSpread, SampleSummary]:
+    def measure_predictor(loss: np.ndarray, confidence: np.ndarray) -> tuple[EstimateSpread, SampleSummary]:
+        """Estimate and spread of one predictor, in units of `error_size`, and what limits need of its sample."""
         units = gather("expected_aurc", metric, loss, confidence, error_size=error_size)
         return measure("expected_aurc", units)
 
@@ -152,9 +172,10 @@ def _measure_ensemble(
     if len(estimates) > 1:
         error_members = float(np.std(estimates, ddof=1) / np.sqrt(len(estimates)))
 
+    # estimates and influences above are in the user's units, spreads below in units of an error
     unit = error_size if error_size is not None and metric.scales_with_loss else 1.0
-    spread, facts = _mean_of_members(
-        [measured(*vectors) for vectors in members], has_one_size=error_size is not None
+    spread, sample = _mean_of_members(
+        [measure_predictor(*vectors) for vectors in members], has_one_size=error_size is not None
     )
     spread_over_data = spread._replace(
         estimate=float(estimates.mean()) / unit,
@@ -167,7 +188,7 @@ def _measure_ensemble(
         variance=(error_members**2 + error_data**2) / unit**2,
         variance_excess=2 * variance_of_variance / unit**4,
     )
-    mean = make_interval(metric, spread_over_both, facts, level)
+    mean = make_interval(metric, spread_over_both, sample, level)
     averaged = None
     gain = None
     curves = [_mean_curve(members)]
@@ -176,17 +197,19 @@ def _measure_ensemble(
             raise ShapeError(
                 f"expected_aurc: `averaged` must have the members' {n} samples, got {len(averaged_vectors[0])}."
             )
-        averaged_spread, averaged_facts = measured(*averaged_vectors)
-        averaged = make_interval(metric, averaged_spread, averaged_facts, level)
+        averaged_spread, averaged_sample = measure_predictor(*averaged_vectors)
+        averaged = make_interval(metric, averaged_spread, averaged_sample, level)
         averaged_influence = influence(metric, *averaged_vectors).values
         sides = [
-            side_from_spread(metric, spread_over_data, facts, mean_influence / n),
-            side_from_spread(metric, averaged_spread, averaged_facts, averaged_influence / n),
+            side_from_spread(metric, spread_over_data, sample, effects=mean_influence / n),
+            side_from_spread(metric, averaged_spread, averaged_sample, effects=averaged_influence / n),
         ]
-        is_zero_one = facts.is_zero_one and averaged_facts.is_zero_one
-        has_negative_loss = facts.has_negative_loss or averaged_facts.has_negative_loss
+        is_zero_one = sample.is_zero_one and averaged_sample.is_zero_one
+        has_negative_loss = sample.has_negative_loss or averaged_sample.has_negative_loss
         scale = metric.scale_for(is_zero_one, has_negative_loss).times(unit)
-        test = compare_sides(sides, np.asarray([0]), np.asarray([1]), scale, level, paired=True)
+        test = compare_sides(
+            sides, a=np.asarray([0]), b=np.asarray([1]), scale=scale, level=level, paired=True
+        )
         gain = Interval(
             metric=metric.name,
             estimate=float(test.difference[0]),
@@ -219,23 +242,27 @@ def _measure_ensemble(
 def _mean_of_members(
     measured: Sequence[tuple[EstimateSpread, SampleSummary]], has_one_size: bool
 ) -> tuple[EstimateSpread, SampleSummary]:
-    """Spread and facts of the members' mean; its estimate and the sums of its influences are left to the caller.
+    """Spread and sample summary of the members' mean, from those of each member (on the same samples).
 
-    The members err on the same samples, so together they rest on as many errors as one of them on average. Where the
-    errors of the members have no common size, everything is in the user's units.
+    Estimate, variance and its excess are left as nan: the caller fills them in from the mean influence. Other sums and
+    counts are means over members: the members err on the same samples, so together they rest on as many errors as one
+    of them on average.
+
+    `has_one_size` says that the errors of all members have one size, the common unit of their losses. Otherwise
+    everything is turned into the user's units.
     """
     spreads = [spread for spread, _ in measured]
-    facts = [member_facts for _, member_facts in measured]
+    samples = [sample for _, sample in measured]
     if not has_one_size:
-        spreads = [spread.times(member.error_size) for spread, member in measured]
-        facts = [
-            member._replace(
-                risk=member.error_size * member.risk,
-                largest_loss=member.error_size * member.largest_loss,
+        spreads = [spread.times(sample.error_size) for spread, sample in measured]
+        samples = [
+            sample._replace(
+                risk=sample.error_size * sample.risk,
+                largest_loss=sample.error_size * sample.largest_loss,
                 is_zero_one=False,
                 error_size=1.0,
             )
-            for member in facts
+            for sample in samples
         ]
     centre = None
     if spreads[0].centre is not None:
@@ -248,14 +275,14 @@ def _mean_of_members(
         weighted_loss_squares=float(np.mean([spread.weighted_loss_squares for spread in spreads])),
         centre=centre,
     )
-    mean_facts = facts[0]._replace(
-        is_zero_one=all(member.is_zero_one for member in facts),
-        has_negative_loss=any(member.has_negative_loss for member in facts),
-        risk=float(np.mean([member.risk for member in facts])),
-        error_count=float(np.mean([member.error_count for member in facts])),
-        largest_loss=max(member.largest_loss for member in facts),
+    mean_sample = samples[0]._replace(
+        is_zero_one=all(sample.is_zero_one for sample in samples),
+        has_negative_loss=any(sample.has_negative_loss for sample in samples),
+        risk=float(np.mean([sample.risk for sample in samples])),
+        error_count=float(np.mean([sample.error_count for sample in samples])),
+        largest_loss=max(sample.largest_loss for sample in samples),
     )
-    return mean_spread, mean_facts
+    return mean_spread, mean_sample
 
 
 def _standard_error_of_mean(influence_values: np.ndarray) -> tuple[float, float]:
@@ -266,7 +293,10 @@ def _standard_error_of_mean(influence_values: np.ndarray) -> tuple[float, float]
 
 
 def _mean_curve(members: list[LossAndConfidence]) -> CurveLine:
-    """Mean over members of the selective risk at each coverage (at the next attainable one, where ties coarsen it)."""
+    """The members' mean selective risk at a hundred evenly spaced coverages.
+
+    Where a member cannot accept exactly a coverage, because of ties, its risk at the next larger one counts.
+    """
     coverages = np.arange(1, _CURVE_POINTS + 1) / _CURVE_POINTS
     total_risk = np.zeros(_CURVE_POINTS)
     for loss, confidence in members:

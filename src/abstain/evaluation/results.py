@@ -195,9 +195,10 @@ class Evaluation(Stored):
         return _unique(e.group for e in self.entries if e.group is not None)
 
     def select(self, **place: Any) -> tuple[Entry, ...]:
-        """Entries with these values of `score`, `loss`, `metric` and `group`.
+        """Entries with these values of `score`, `loss`, `metric` and `group`, in the order of the table.
 
-        Those over all samples unless a group is named. InputError lists the names of this table if one is unknown.
+        `select(metric="aurc", group="north")`: a field that is not passed may have any value, except the group, where
+        only entries over all samples count. InputError for another field, and for a value that is not in this table.
         """
         place = {"group": None, **place}
         for field, value in place.items():
@@ -216,7 +217,10 @@ class Evaluation(Stored):
         )
 
     def __getitem__(self, key: str | tuple[str, str, str]) -> Entry:
-        """The entry over all samples of (score, loss, metric), or of a metric alone where that is unique."""
+        """The entry over all samples of (score, loss, metric), or of a metric alone where that is unique.
+
+        InputError for an unknown name, another kind of key, or a metric with several entries.
+        """
         if isinstance(key, tuple) and len(key) == 3:
             score, loss, metric = key
             return self.select(score=score, loss=loss, metric=metric)[0]
@@ -300,27 +304,39 @@ class Evaluation(Stored):
         return [entries for entries in rows if _best_first(entries)]
 
     def grid(self, loss: str, group: Any = None) -> dict[str, list[str]]:
-        """Metrics down, scores across, as text; the best of each row carries a star when there is a choice."""
+        """The table of one loss as columns of text: "metric", then one column per score.
+
+        There is a row for each metric with a value, over all samples or those of a group. The best score of a row has
+        a star, unless all scores look the same.
+        """
         columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
         for entries in self.rows(loss, group):
-            best = best_scores(entries, lambda e: e.shown_estimate)
+            best = best_scores(entries, lambda entry: entry.shown_estimate)
             columns["metric"].append(entries[0].label)
-            for e in entries:
-                columns[e.score].append(e.cell + (" *" if e.score in best else ""))
+            for entry in entries:
+                star = " *" if entry.score in best else ""
+                columns[entry.score].append(f"{entry.cell}{star}")
         return columns
 
     def group_grid(self) -> dict[str, list[str]]:
-        """The groups as text, the worst first: the first metric by the first score, and the risk beside it."""
+        """The table of groups as columns of text, the worst group first and at most GROUPS_SHOWN of them.
+
+        It shows number of samples, the first metric and the risk (if it is another metric of the table), all by the
+        first score and loss. InputError without groups.
+        """
         entries = self.by_group()[:GROUPS_SHOWN]
-        columns = {"group": [str(e.group) for e in entries], "samples": [f"{e.n:,}" for e in entries]}
-        columns[entries[0].label] = [e.cell for e in entries]
+        columns = {
+            "group": [str(entry.group) for entry in entries],
+            "samples": [f"{entry.n:,}" for entry in entries],
+        }
+        columns[entries[0].label] = [entry.cell for entry in entries]
         if "risk" in self.metrics[1:]:
-            risks = {e.group: e for e in self.by_group("risk")}
-            columns["risk"] = [risks[e.group].cell for e in entries]
+            risk_of_group = {entry.group: entry.cell for entry in self.by_group("risk")}
+            columns["risk"] = [risk_of_group[entry.group] for entry in entries]
         return columns
 
     def group_title(self) -> str:
-        """What the table of groups shows, and which groups it leaves out."""
+        """The title of the table of groups: what it is ordered by, and how many groups it leaves out."""
         entries = self.by_group()
         first = entries[0]
         limit = "lower" if first.lower_is_better else "upper"
@@ -370,13 +386,15 @@ class Evaluation(Stored):
     def to_latex(self) -> str:
         """One LaTeX table (booktabs) per loss, and one of the groups."""
         about = f"n = {self.n}, {self.level:.0%} intervals"
-        ties = "t depends on how ties are counted" if any(e.mark for e in self.entries) else ""
-        marks = "; ".join(filter(None, ("* best of its row", ties)))
+        has_tie_marks = any(entry.mark for entry in self.entries)
+        tie_legend = "t depends on how ties are counted" if has_tie_marks else ""
+        legend = f"* best of its row; {tie_legend}" if has_tie_marks else "* best of its row"
         tables = [
-            _tables.latex_table(self.grid(loss), f"{loss} loss, {about}", marks) for loss in self.losses
+            _tables.latex_table(self.grid(loss), f"{loss} loss, {about}", legend) for loss in self.losses
         ]
         if self.groups:
-            tables.append(_tables.latex_table(self.group_grid(), f"{self.group_title()}; {about}", ties))
+            caption = f"{self.group_title()}; {about}"
+            tables.append(_tables.latex_table(self.group_grid(), caption, tie_legend))
         return "\n".join(tables)
 
     def _repr_html_(self) -> str:
@@ -388,7 +406,11 @@ class Evaluation(Stored):
     def display(
         self, kind: Kind = "curves", *, metric: str = "aurc", loss: str | None = None
     ) -> RiskCoverageDisplay | IntervalDisplay:
-        """The numbers behind `plot`: risk-coverage curves, or the intervals of one metric."""
+        """The numbers behind `plot`: risk-coverage curves, or with kind="intervals" the intervals of one metric.
+
+        Of one loss, by default the first; `metric` is only read for intervals, and scores without a value are left
+        out. InputError for another kind or an unknown name.
+        """
         loss = loss or self.losses[0]
         if kind == "curves":
             lines = tuple(line for _, curve_loss, line in self.curves if curve_loss == loss)
@@ -642,6 +664,7 @@ class Comparison(Stored):
         return tuple(c.name for c in self.contestants if c.rank_low == 1)
 
     def __getitem__(self, name: str) -> Contestant:
+        """The contestant of that name; InputError, with a suggestion, if there is none."""
         for contestant in self.contestants:
             if contestant.name == name:
                 return contestant
@@ -660,7 +683,10 @@ class Comparison(Stored):
     # ways to show it --------------------------------------------------------------------------------------
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per contestant, best first, with its difference from the best one."""
+        """One row per contestant, best first: its fields, and its difference from the best one (None for that one).
+
+        `library` is "pandas", "polars" or "dict"; by default one that is imported already, or else installed.
+        """
         columns = _tables.collect_columns(self.contestants, list(Contestant.__dataclass_fields__))
         differences = self.from_best()
         column_of_field = {
@@ -683,10 +709,17 @@ class Comparison(Stored):
         return [None, *(self.pair(name, self.names[0]) for name in self.names[1:])]
 
     def grid(self) -> dict[str, list[str]]:
-        """The ranking as columns of text, with the differences from the best contestant."""
+        """The ranking as columns of text, best first, with the differences from the best contestant.
+
+        "p" is the p-value corrected for the number of pairs. A dash stands for a missing interval, and for the
+        difference of the best contestant from itself.
+        """
         number = _tables.format_number
         contestants = self.contestants
-        limits = ["-" if c.low is None else f"[{number(c.low)}, {number(c.high)}]" for c in contestants]
+        limits = [
+            "-" if contestant.low is None else f"[{number(contestant.low)}, {number(contestant.high)}]"
+            for contestant in contestants
+        ]
         differences = []
         p_values = []
         for pair in self.from_best():
@@ -811,7 +844,7 @@ class ExpectedAURC(Stored, _tables.Notebook):
         return {name: interval for name, interval in named.items() if interval is not None}
 
     def __repr__(self) -> str:
-        texts = {"averaged": "not given"}
+        texts = {"averaged": "not given"}  # replaced below if there is an averaged prediction
         for name, interval in self._intervals().items():
             texts[name] = f"{interval.estimate:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
         errors = f"{self.error_members:.2g} over members, {self.error_data:.2g} over data"
@@ -821,7 +854,7 @@ class ExpectedAURC(Stored, _tables.Notebook):
         return "\n".join([head, *lines])
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per member, then the mean, the averaged predictor and the gain."""
+        """One row per member, then the mean, the averaged predictor and the gain; members have an estimate only."""
         intervals = self._intervals()
         member_names = [f"member {place}" for place in range(len(self.members))]
         columns: dict[str, list[Any]] = {"name": [*member_names, *intervals]}

@@ -98,7 +98,11 @@ def requests_for(metrics: Sequence[Metric]) -> list[Request]:
 
 
 def _by_estimator(metrics: Sequence[Metric]) -> list[list[Metric]]:
-    """Metrics grouped by their estimator and rule for ties, and by whether they can be summed over parts."""
+    """Group metrics by estimator and rule for ties, and by whether they can be summed over parts of the ranking.
+
+    Metrics of one group can be computed from one request for evidence. Groups and their members keep the order of
+    `metrics`; a metric without such options counts as of the kind (None, None).
+    """
     groups: dict[tuple[Any, ...], list[Metric]] = {}
     for metric in metrics:
         settings = dict(metric.settings)
@@ -118,17 +122,18 @@ def evaluation_of(
     top_ties: Sequence[TopTies] = (),
     abstained: float = 0.0,
 ) -> Evaluation:
-    """Make the table from evidence, whether of memory, of block tables or of engines.
+    """Make the table from evidence (sums over a ranking that error bars are computed from).
 
     Parameters
     ----------
     evidence_by_key
-        For each score, loss and group, evidence for every item of `requests_for(metrics_for(...))`.
+        For each score, loss and group (None: all samples), the evidence of that ranking: one item for each estimator
+        and rule for ties among the metrics. The order of the keys is the order of the table.
     metrics : sequence of Metric, optional
-        By default those for the kind of each loss.
+        By default those for the kind of each loss: a loss that is 0/1 in all groups gets more of them.
     from_samples : callable
-        Returns the interval of a metric where sums over rows are not enough (clusters, oracles of losses other than
-        0/1), and None where the evidence is.
+        `from_samples(key, metric)` returns the interval of a metric where sums over rows are not enough (clusters,
+        oracles of losses other than 0/1), and None where the evidence is.
     curves, top_ties, abstained
         Fields of the `Evaluation`.
     """
@@ -161,7 +166,11 @@ def _make_evaluation(
     notes: Sequence[str],
     abstained: float,
 ) -> Evaluation:
-    """Put all entries in the order of the printed table: group by group, loss by loss, metric by metric."""
+    """Make the `Evaluation`, with entries in the order of the printed table: by group, then loss, metric and score.
+
+    The entries of one key (score, loss, group) must be in the order of the metrics, the same for all scores. Groups,
+    losses and scores keep the order in which the keys name them. Notes on few errors are added to `notes`.
+    """
     scores = dict.fromkeys(score for score, _, _ in entries_by_key)
     losses = dict.fromkeys(loss for _, loss, _ in entries_by_key)
     groups = dict.fromkeys(group for _, _, group in entries_by_key)
@@ -187,7 +196,10 @@ def _make_evaluation(
 
 
 def _notes_on_few_errors(entries: Sequence[Entry]) -> Iterator[str]:
-    """A sentence for each loss whose numbers rest on few errors, or on few right samples."""
+    """A sentence for each loss whose numbers rest on few errors, or on few right samples.
+
+    It quotes the first such number over all samples and counts the others; groups are left out.
+    """
     entries_by_loss: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.note and entry.group is None:
@@ -211,7 +223,16 @@ def _entry(
 ) -> Entry:
     """One number of the table: with its interval, or without an interval or a value and the reason why.
 
-    `evidence` holds one item for each estimator and rule for ties; `from_samples` as in `evaluation_of`.
+    Parameters
+    ----------
+    key
+        Score, loss and group.
+    evidence
+        Sums over this ranking, one item for each estimator and rule for ties; the first that covers the metric is used.
+    from_samples : callable
+        Returns the metric's interval where the evidence is not enough, otherwise None.
+
+    Errors about the metric (InputError, InfeasibleError) become the reason, without the name of the function.
     """
     score, loss, group = key
     total = evidence[0].totals
@@ -402,7 +423,8 @@ def evaluate(
     level = check_fraction("evaluate", "level", level, open_high=True)
     requested_metrics = None
     if metrics is not None:
-        requested_metrics = [by_name(metric) for metric in listed(metrics, (), tuple(METRICS))]
+        metric_names = listed(metrics, default=(), all_names=tuple(METRICS))
+        requested_metrics = [by_name(metric) for metric in metric_names]
     if is_classifier(logits):
         logits, labels, probs, classes = read_classifier(logits, labels, y, probs, classes)
     elif y is not None:
@@ -444,7 +466,16 @@ def evaluate(
         if isinstance(result, Evaluation):
             return result
         return evaluate_blocks(result, metrics=requested_metrics, level=level, repetitions=repetitions)
-    vectors = gather_vectors(logits, labels, probs, loss, confidence, classes, scores, losses)
+    vectors = gather_vectors(
+        logits=logits,
+        labels=labels,
+        probs=probs,
+        loss=loss,
+        confidence=confidence,
+        classes=classes,
+        scores=scores,
+        losses=losses,
+    )
     checked_columns = {name: check_column(name, column, vectors.n) for name, column in sample_columns.items()}
     return _evaluate_in_memory(
         vectors,
@@ -459,7 +490,8 @@ def evaluate(
 class _CheckedSamples(NamedTuple):
     """All samples, or those of one group, checked.
 
-    `losses` holds the units of each loss, and `scores` the confidences of the samples that were answered.
+    `losses` holds the checked samples with each loss, `scores` the confidences of the samples that were answered, and
+    `totals` the sums over all samples of each loss.
     """
 
     losses: dict[str, Units]
@@ -474,10 +506,12 @@ def _check_samples(
     rows: np.ndarray | slice,
     all_samples: _CheckedSamples | None = None,
 ) -> _CheckedSamples:
-    """Check the samples of these rows once, for all losses and scores.
+    """Check the samples of these rows once for every loss and once for every score.
 
-    `columns` are sample_weight, abstained and clusters. For a group, `all_samples` tells the size of an error of each
-    loss, because the group may have no error.
+    `columns` are sample_weight, abstained and clusters, each None or with one value per sample of the whole data.
+    `rows` selects the samples: all of them, or those of a group. For a group, `all_samples` is the result for all
+    samples: it tells the size of an error (the value of a loss that is 0 or one number), because the group may have no
+    error. Losses are checked with any of the scores, and scores with any of the losses. Invalid values raise.
     """
     part: dict[str, Any] = {
         name: None if column is None else column[rows] for name, column in columns.items()
@@ -522,7 +556,9 @@ def _evaluate_in_memory(
 ) -> Evaluation:
     """Evaluate losses and confidences in memory: one sort per score, shared by all losses, groups and metrics.
 
-    `columns` are sample_weight, abstained, clusters and groups, each None or with one value per sample.
+    `columns` are sample_weight, abstained, clusters and groups, each None or with one value per sample; "groups" is
+    removed from it. `requested_metrics` None means the default for each kind of loss, `progress` None a progress bar
+    for many samples only. InputError where a metric needs weights that are repetitions.
     """
     groups = columns.pop("groups")
     group_names: list[Any] = []
@@ -537,12 +573,13 @@ def _evaluate_in_memory(
     any_units = next(iter(all_samples.losses.values()))
     _check_repetitions(requested_metrics or (), any_units)
     if group_names and any_units.is_answered is not None:
-        codes = codes[any_units.is_answered]
+        codes = codes[any_units.is_answered]  # rankings hold the answered samples only
     metrics = {
         loss: metrics_for(requested_metrics, total.right_or_wrong)
         for loss, total in all_samples.totals.items()
     }
-    best_order: dict[tuple[Any, str], RankedLoss] = {}  # by loss, of each group and loss other than 0/1
+    # samples ranked by their loss, the order of the oracle, by group and name of the loss; for losses other than 0/1
+    best_order: dict[tuple[Any, str], RankedLoss] = {}
     entries: dict[Key, list[Entry]] = {}
     curves: dict[tuple[str, str], CurveLine] = {}
     warnings: list[str] = []
@@ -577,7 +614,7 @@ def _evaluate_in_memory(
         for score, confidence in vectors.scores.items()
     ]
     any_total = next(iter(all_samples.totals.values()))
-    abstained_mass = any_total.idle[1]
+    _, abstained_mass, *_ = any_total.idle
     return _make_evaluation(
         entries,
         level,
@@ -589,14 +626,17 @@ def _evaluate_in_memory(
 
 
 def _check_repetitions(metrics: Sequence[Metric], units: Units) -> None:
-    """InputError where a metric needs weights that are repetitions and the weights are not."""
+    """Raise InputError if a metric needs weights that are numbers of repetitions and the weights are relative."""
     for metric in metrics:
         if metric.needs_repetitions and not units.whole:
             raise repetitions_error("evaluate", metric.needs_repetitions)
 
 
 def _notes_on_ties(top_ties: Sequence[TopTies], entries_by_key: Mapping[Key, Sequence[Entry]]) -> list[str]:
-    """A sentence for each score with ties at its top, and for each area that depends on how ties are counted."""
+    """A sentence for each score with ties at its top, and for each area that depends on how ties are counted.
+
+    Those areas have `random_ties`, the value with equal confidences in random order. Groups are left out.
+    """
     notes = [
         f"{ties.tied:,} of {ties.n:,} samples tie at the top of {ties.score}."
         for ties in top_ties
@@ -617,8 +657,9 @@ def _rankings(
 ) -> Iterator[tuple[Any, Ranking]]:
     """The ranking of all samples (group None), then that of each group, taken from it without sorting again.
 
-    `codes` holds the place of each sample's group in `group_names`. The ranking of a group counts its own samples
-    only, in the order of the data.
+    A ranking is an order of samples, most confident first, and where runs of equal confidence stop in it. `codes` holds
+    the place of each sample's group in `group_names`, with as many values as `confidence`. The order of a group refers
+    to its own samples, numbered from 0 in the order of the data.
     """
     ranking = rank_confidences(confidence)
     yield None, ranking
@@ -636,10 +677,21 @@ def _rankings(
 def _measure(
     key: Key, units: Units, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
 ) -> tuple[list[Entry], CurveLine]:
-    """All metrics of one loss along one ranking, and the risk-coverage curve.
+    """The entries of all metrics of one loss along one ranking, and the risk-coverage curve.
 
-    Independent 0/1 losses are summed row by row. Clusters, abstentions and other losses need the influence of each
-    sample, except for points of the curve of independent samples.
+    Parameters
+    ----------
+    key
+        Score, loss and group, for the entries.
+    units : Units
+        The checked samples, in the order of the data, with losses in units of `error_size`.
+    total : Totals
+        Sums over these samples.
+    ranking : Ranking
+        Their order, most confident first.
+
+    Independent 0/1 losses are summed over rows of equal confidence (evidence). Clusters, abstentions and other losses
+    need the influence of each sample, except for points of the curve of independent samples.
     """
     sums_suffice = units.zero_one and units.independent and units.is_answered is None
     requests = requests_for([metric for metric in metrics if sums_suffice or isinstance(metric, PointMetric)])
@@ -665,7 +717,7 @@ def _measure(
         if metric.is_smooth and sums_suffice:
             return None
         metric_units = units._replace(metric=metric)
-        if not metric.is_smooth:
+        if not metric.is_smooth:  # no influence function: a point of the curve of clustered samples
             return interval_of_units(metric_units, level, None, None)
         return make_interval(metric, spread_by_sample("evaluate", metric_units), sample, level)
 
@@ -719,9 +771,12 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
 
 
 def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
-    """Attach the ranking to units, and sort their samples by it where that saves moving every influence back.
+    """Samples sorted by a ranking, with the ranked loss attached, and the ranking of the sorted samples.
 
-    Where samples abstained, the units stay in the order of the data.
+    Influences of sorted samples need not be moved back to the order of the data, which saves time; their sums do not
+    depend on the order. Where samples abstained, columns also hold these, so the units stay in the order of the data
+    and `ranking` is returned as it is. Confidences are sorted only for clusters, which alone read them; otherwise
+    `confidence` of the result is in the old order.
     """
     if units.is_answered is not None:
         return units._replace(ranked=RankedLoss(ranking, units.loss, units.weight)), ranking
@@ -742,9 +797,11 @@ def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
 def _gather_evidence(
     units: Units, total: Totals, ranking: Ranking, requests: list[Request]
 ) -> tuple[list[Evidence], np.ndarray, np.ndarray]:
-    """Evidence for every request, and accepted mass and loss at each row, from one walk along the ranking.
+    """Evidence for every request, and accepted mass and loss at each row (distinct confidence), most confident first.
 
-    Requests that need the whole table at once get it after that.
+    The ranking is read once in parts, and each part is summarised for every request that can be summed over parts.
+    Requests that cannot (metrics with functions of their own) then get the whole table at once. With relative weights
+    the best area of 0/1 losses has no closed form, so it is computed here.
     """
     parts: list[list[PartSummary]] = [[] for _ in requests]
     accepted_mass = []

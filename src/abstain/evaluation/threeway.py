@@ -157,8 +157,10 @@ def _score(
     still has an upper limit above zero, so a high price widens the interval even before the first wrong answer. (A
     symmetric interval would have no width there.)
 
-    `rightness` and `wrongness` have one value per question, both 0 where there is no answer.
+    `rightness` and `wrongness` have one value per question, both 0 where there is no answer; `right` and `wrong` are
+    the intervals of their means. rho is computed from the influences of the questions, or of clusters of them.
     """
+    # the risk does not read the confidence, so any vector may stand for it
     influence_right = influence("risk", rightness, rightness).values
     influence_wrong = influence("risk", wrongness, wrongness).values
     if clusters is not None:
@@ -173,14 +175,16 @@ def _score(
     else:  # one share shows no spread; if every question was answered, the shares still sum to one
         rho = -1.0 if np.all(rightness + wrongness == 1) else 0.0
 
-    def distance(x: float, wrong_distance: float) -> float:
+    def distance_to_limit(x: float, wrong_distance: float) -> float:
         y = price * wrong_distance
         return math.sqrt(max(x**2 + y**2 - 2 * rho * x * y, 0.0))
 
     estimate = right.estimate - price * wrong.estimate
-    low = estimate - distance(right.estimate - right.low, wrong.high - wrong.estimate)
-    high = estimate + distance(right.high - right.estimate, wrong.estimate - wrong.low)
-    shortfall = 1 - rightness + price * wrongness
+    low = estimate - distance_to_limit(right.estimate - right.low, wrong.high - wrong.estimate)
+    high = estimate + distance_to_limit(right.high - right.estimate, wrong.estimate - wrong.low)
+    shortfall = (
+        1 - rightness + price * wrongness
+    )  # 1 less the score of each question: the same spread, at least 0
     return Interval(
         metric="score",
         estimate=estimate,

@@ -76,8 +76,9 @@ def read_model(
 ) -> Vectors:
     """Compute scores and losses of one model in one pass over its outputs.
 
-    A default loss that these data rule out (see `_LOSSES_THAT_MAY_BE_UNDEFINED`) is left out with a note; a loss that
-    the user named raises its error.
+    Cross-entropy and top-k are undefined on some data (a label of probability 0, fewer than k classes). Where they are
+    computed by default or as part of "all", they are then left out with a note; a loss that the user named raises its
+    error. Further notes tell of samples that tie, or that only logits can order.
 
     Parameters
     ----------
@@ -151,7 +152,9 @@ def read_classifier(
 ) -> tuple[Array | None, Array, Array | None, Any]:
     """Logits, labels, probabilities and class names from a fitted classifier, its samples `X` and their labels `y`.
 
-    Either logits or probabilities are None. The user may not pass `probs` as well.
+    Probabilities come from `predict_proba`; without that method logits come from `decision_function`, and the other is
+    None. `classes` is returned if the user passed it, otherwise the classifier's `classes_`. `probs` is what the user
+    passed: InputError unless it is None, or if samples or labels are missing.
     """
     if X is None or y is None or probs is not None:
         raise InputError(
@@ -174,9 +177,21 @@ def gather_vectors(
     scores: Any,
     losses: Any,
 ) -> Vectors:
-    """Losses and scores of a model, the user's own, or both together; the arguments are those of `evaluate`.
+    """Losses and confidences by name: computed from a model's outputs, the user's own, or both together.
 
-    InputError where an argument is missing or excludes another, ShapeError where the lengths differ.
+    Parameters
+    ----------
+    logits, probs : array, shape (..., K), optional
+        Outputs of the model, one of them.
+    labels : array, shape (...), optional
+        Class indices, or names from `classes`. Not needed if the user passes losses.
+    loss, confidence : array or dict of arrays, optional
+        The user's own; an array gets the name "loss" or "confidence". They replace computed ones of the same name.
+    classes, scores, losses
+        Class names, and which scores and losses to compute; None is the default.
+
+    InputError where an argument is missing or excludes another, or there is no sample; ShapeError where the lengths
+    differ.
     """
     if logits is not None and probs is not None:
         raise InputError("evaluate: takes logits or `probs=`, one of them, got both.")
