@@ -145,7 +145,8 @@ def _count_clusters_needed(clusters: ClusteredSamples, risk: float, delta: float
     all_clusters = np.arange(clusters.cluster_count)
     best_growth = 0.0
     for threshold in ascending[positions]:
-        excess = (clusters.confidence >= threshold) * (clusters.loss - risk)  # 0 for rejected samples
+        is_accepted = clusters.confidence >= threshold
+        excess = np.where(is_accepted, clusters.loss - risk, 0.0)
         terms = clusters.sum_by_cluster(excess, all_clusters) / clusters.largest_mass  # at most 1 - risk
         for stake in testing.bold_stakes(risk):
             best_growth = max(best_growth, float(np.log1p(-stake * terms).mean()))

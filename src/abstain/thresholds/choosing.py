@@ -145,7 +145,8 @@ def _test_by_clusters(
     weights = np.add.reduceat(weights[tested_ranks], first_rank)  # equal thresholds pool their levels
     p_values = []
     for threshold in value:
-        excess = (clusters.confidence >= threshold) * (clusters.loss - risk)
+        is_accepted = clusters.confidence >= threshold
+        excess = np.where(is_accepted, clusters.loss - risk, 0.0)
         terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.largest_mass
         p_values.append(testing.mean_above(terms, risk))
     p_value = np.asarray(p_values)

@@ -357,7 +357,10 @@ class Threshold(Promised):
             self.largest is None,
             self.evidence.heaviest_cluster is None,
         }
-        sizes_fit = self.clusters is None or self.clusters <= self.n <= self.clusters * (self.largest or 0)
+        sizes_fit = True
+        if self.clusters is not None:
+            largest_cluster = self.largest or 0
+            sizes_fit = self.clusters <= self.n <= self.clusters * largest_cluster
         promises_nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
         return {
             "`bounded` must rise.": low < high,
