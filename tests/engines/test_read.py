@@ -7,6 +7,7 @@ import pytest
 
 import abstain
 from abstain.engines import files
+from abstain.engines.read import _as_arrow
 from abstain.errors import DataError, InputError
 from tests.engines.test_files import pa, write
 
@@ -115,3 +116,12 @@ def test_whole_confidences_that_floats_cannot_tell_apart_are_refused(tmp_path):
     )
     with pytest.raises(DataError, match=r"`confidence` must not exceed 2\^53 .*p.parquet, row 2"):
         files.aurc(tmp_path / "p.parquet")
+
+
+def test_a_frame_with_a_column_named_column_is_still_a_frame():
+    """Arrow tables have a method `column`, and so has such a frame by chance."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"loss": [0.0, 1.0], "confidence": [0.9, 0.1], "column": [1, 2]})
+    table = _as_arrow("evaluate", frame, ["loss", "confidence"])
+    assert table.column_names == ["loss", "confidence"]
+    assert _as_arrow("evaluate", table, ["loss"]) is table

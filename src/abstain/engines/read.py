@@ -434,9 +434,10 @@ def _as_arrow(function: str, table: Any, names: Sequence[str]) -> Any:
     Plain numbers are not copied, and NaN stays NaN in them; in other columns it becomes null. DataError for a column
     of mixed types.
     """
-    if hasattr(table, "column"):
-        return table
     import pyarrow as pa
+
+    if isinstance(table, (pa.Table, pa.RecordBatch)):
+        return table
 
     def convert(field: str) -> Any:
         values = table[field]
