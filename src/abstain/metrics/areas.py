@@ -7,7 +7,7 @@ from typing import Literal, get_args, overload
 
 import numpy as np
 
-from abstain._arrays import Array, ArrayLike, backend_of, is_concrete
+from abstain._arrays import Array, ArrayLike, backend_of, float_dtype, is_concrete
 from abstain._check import check_choice, check_count, check_pair, check_weight
 from abstain.core import area_estimators as core
 from abstain.core import device
@@ -322,6 +322,9 @@ def oracle_aurc(
     """
     counting = _checked("oracle_aurc", estimator, "threshold")
     sample = prepare("oracle_aurc", loss, loss, sample_weight, abstained, counting, repetitions=repetitions)
+    if not sample.backend.host:  # the confidence is not read, but it is sorted, and truth values cannot be
+        xp = sample.backend.xp
+        sample = sample._replace(confidence=xp.astype(sample.loss, float_dtype(xp)))
     return sample.deliver(_excess_parts(sample, estimator, "threshold", oracle)[1])
 
 
