@@ -647,8 +647,10 @@ def load(path: str) -> Metric:
 
     Examples
     --------
-    >>> load("my_package.metrics:LATE_AREA").name  # doctest: +SKIP
-    'late_area'
+    >>> load("math:pi")
+    Traceback (most recent call last):
+        ...
+    abstain.errors.InputError: metrics.load: 'math:pi' must be an abstain.Metric, got float.
     """
     module_name, _, object_name = path.rpartition(":")
     try:
