@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton sources: where rows end in sorted keys, the update of bins, and the loss of a batch.
+"""Triton sources: the update of bins, and the loss of a batch.
 
 Arguments of kernels are pointers to the first element of an array, and numbers. Without Triton the module can still be
 imported; its functions are then plain Python and are never called.
@@ -20,50 +20,6 @@ except ImportError:
     def jit(function=None, **options):
         """Without Triton nothing is compiled."""
         return jit if function is None else function
-
-
-# Where rows end -----------------------------------------------------------------------------------------------------
-#
-# For `device.find_row_ends`: count row ends and errors per tile of keys; then write the ends of each tile from its
-# offset. A key is 2 * confidence bits + error bit; keys are sorted, and a row is a run of equal confidence bits.
-
-
-@jit
-def read_tile(keys, n, TILE: tl.constexpr):
-    """Read the tile of TILE keys that belongs to this program.
-
-    `keys` are n sorted integers, 2 * confidence bits + error bit; a row is a run of equal confidence bits. Returns, for
-    each key: its place, whether a row ends there, and the error bit. Past the end no row ends, and the error bit is 0.
-    """
-    place = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    inside = place < n
-    key = tl.load(keys + place, mask=inside, other=0)
-    next_key = tl.load(keys + place + 1, mask=place + 1 < n, other=0)
-    is_end = inside & ((place + 1 == n) | ((key >> 1) != (next_key >> 1)))
-    error = tl.where(inside, key & 1, 0).to(tl.int32)
-    return place, is_end, error
-
-
-@jit
-def count_ends(keys, n, ends_in_tile, errors_in_tile, TILE: tl.constexpr):
-    """Store the number of row ends and of errors in one tile."""
-    _, is_end, error = read_tile(keys, n, TILE)
-    tl.store(ends_in_tile + tl.program_id(0), tl.sum(is_end.to(tl.int32), axis=0))
-    tl.store(errors_in_tile + tl.program_id(0), tl.sum(error, axis=0))
-
-
-@jit
-def write_ends(keys, n, ends_before_tile, errors_before_tile, row_ends, errors, TILE: tl.constexpr):
-    """Store the place of each row end of one tile in `row_ends`, and the errors up to and including it in `errors`.
-
-    `ends_before_tile` and `errors_before_tile` hold the number of row ends and of errors in all tiles before each one;
-    the first is where this tile begins to write.
-    """
-    place, is_end, error = read_tile(keys, n, TILE)
-    slot = tl.load(ends_before_tile + tl.program_id(0)) + tl.cumsum(is_end.to(tl.int32), axis=0) - 1
-    errors_so_far = tl.load(errors_before_tile + tl.program_id(0)) + tl.cumsum(error, axis=0)
-    tl.store(row_ends + slot, place, mask=is_end)
-    tl.store(errors + slot, errors_so_far, mask=is_end)
 
 
 # Bins -----------------------------------------------------------------------------------------------------------------
