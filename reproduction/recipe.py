@@ -19,7 +19,9 @@ class Recipe:
     """How to train: the defaults are the paper's fine-tuning (30 epochs, learning rate 1e-3, batch 128).
 
     With `averaged`, a run delivers the mean of its weights after each epoch, batch norm refreshed. `sharpness` is the
-    length of the ascent step of sharpness-aware minimisation; 0 leaves it out.
+    length of the ascent step of sharpness-aware minimisation; 0 leaves it out. `mixup` is the parameter of the Beta
+    distribution from which mixup draws the share of an image in a mixture; 0 leaves it out. With `mixup_beside` a
+    batch holds its images unmixed too, half of it each, as RegMixup does.
     """
 
     epochs: int = 30
@@ -32,6 +34,8 @@ class Recipe:
     cutout: int = 0
     averaged: bool = False
     sharpness: float = 0.0
+    mixup: float = 0.0
+    mixup_beside: bool = False
 
     def rate(self, progress: float) -> float:
         """Learning rate when the share `progress` of all steps is done."""
@@ -86,6 +90,7 @@ def epoch_rng(seed: int, epoch: int) -> np.random.Generator:
 # -------------------------------- objectives: all take logits and labels and use the MSP as confidence
 
 TEMPERATURE = 0.5  # of the soft ranks
+LABEL_SMOOTHING = 0.1  # the usual share of a label that is spread over all classes
 CE_SHARE = 0.1  # of cross-entropy beside the smooth 0/1 loss, which alone lets go of what it cannot get right
 
 Objective = Callable[[Array, Array], Array]
@@ -93,13 +98,15 @@ Objective = Callable[[Array, Array], Array]
 
 def objective(name: str) -> Objective:
     """Loss function by name: "ce", the paper's "sele", "harmonic", "log", our "loo", "soft" and "smooth01"; and
-    "half", cross-entropy and harmonic AURC in equal parts.
+    "half", cross-entropy and harmonic AURC in equal parts, and "smoothed", cross-entropy with smoothed labels.
     """
     from torch.nn import functional
 
-    check_choice("objective", "name", name, (*OBJECTIVES, "half"))
+    check_choice("objective", "name", name, (*OBJECTIVES, "half", "smoothed"))
     if name == "ce":
         return functional.cross_entropy
+    if name == "smoothed":
+        return lambda z, y: functional.cross_entropy(z, y, label_smoothing=LABEL_SMOOTHING)
     from abstain.torch import aurc_loss, smooth_zero_one
 
     if name == "half":

@@ -53,10 +53,21 @@ class Pixels:
 
 
 class Feed:
-    """Batches of one seed. Every array has a fixed address, so that a captured step can be replayed."""
+    """Batches of one seed. Every array has a fixed address, so that a captured step can be replayed.
 
-    def __init__(self, pixels: Pixels, seed: int, cutout: int = 0) -> None:
+    `cutout`, `mixup` and `mixup_beside` are those of `recipe.Recipe`.
+    """
+
+    def __init__(
+        self, pixels: Pixels, seed: int, cutout: int = 0, mixup: float = 0.0, mixup_beside: bool = False
+    ) -> None:
         self.pixels, self.seed, self.cutout = pixels, seed, cutout
+        self.mixup = mixup
+        self.mixup_beside = mixup_beside
+        # per image: its share in the mixture with another image
+        self.mix_share = torch.ones(pixels.size, device=pixels.device)
+        classes = int(pixels.labels.max()) + 1 if mixup else 0
+        self.one_hot = torch.eye(classes, device=pixels.device)
         # per image: source index, row offset, column offset, flip, cutout row, cutout column
         self.plan = torch.zeros(6, pixels.size, dtype=torch.int64, device=pixels.device)
         self.cursor = torch.zeros((), dtype=torch.int64, device=pixels.device)
@@ -71,10 +82,32 @@ class Feed:
             rng.integers(0, 2, n), rng.integers(0, side, n), rng.integers(0, side, n),
         ])  # fmt: skip
         self.plan.copy_(torch.from_numpy(drawn))
+        if self.mixup:  # drawn last, so that runs without mixup see what they always saw
+            self.mix_share.copy_(torch.from_numpy(rng.beta(self.mixup, self.mixup, n)))
         self.cursor.zero_()
 
     def batch(self, size: int) -> tuple[Array, Array]:
-        """The next `size` images and labels; moves on."""
+        """The next `size` images and their labels; moves on.
+
+        With mixup every image is mixed with the one at the mirrored place of the batch, and the labels are class
+        probabilities, float32 (size, classes). With `mixup_beside` as many images and labels that are not mixed come
+        first, so that the batch has twice the size.
+        """
+        where = self.cursor + torch.arange(size, device=self.cursor.device)
+        images, labels = self._unmixed_batch(size)
+        if not self.mixup:
+            return images, labels
+        share = self.mix_share[where]
+        image_share = share[:, None, None, None]
+        mixed_images = image_share * images + (1 - image_share) * images.flip(0)
+        label_probs = self.one_hot[labels]
+        mixed_probs = share[:, None] * label_probs + (1 - share[:, None]) * label_probs.flip(0)
+        if not self.mixup_beside:
+            return mixed_images, mixed_probs
+        return torch.cat([images, mixed_images]), torch.cat([label_probs, mixed_probs])
+
+    def _unmixed_batch(self, size: int) -> tuple[Array, Array]:
+        """The next `size` images, cropped, flipped and cut out, and their class numbers; moves on."""
         where = self.cursor + torch.arange(size, device=self.cursor.device)
         index, down, right, flip, cut_row, cut_column = self.plan[:, where]
         side, line = self.pixels.side, self.line
@@ -94,7 +127,7 @@ class Feed:
         """The images of the epoch just drawn once more, for the statistics of batch norm."""
         self.cursor.zero_()
         for _ in range(max(1, self.pixels.size // size)):
-            yield self.batch(min(size, self.pixels.size))[0]
+            yield self._unmixed_batch(min(size, self.pixels.size))[0]
 
 
 # -------------------------------- one run: network, optimiser and log, with a step that a CUDA graph can hold
@@ -348,11 +381,14 @@ def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
     They share batch size and number of epochs. Runs of one seed see the same images in the same order, cropped and
     flipped alike, so differences between objectives are paired. Finished runs are left alone, interrupted ones go
     on from their last checkpoint.
+
+    Raises InputError if the runs do not fit together, or if there are too few images for a batch.
     """
     if len({(s.recipe.batch, s.recipe.epochs, s.epochs_before) for s in specs}) > 1:
         raise InputError(
             "train: runs trained together must share batch size and number of epochs. Split them."
         )
+    _check_image_count(setting, specs[0].recipe.batch)
     runs = [run for spec in specs if (run := _resume(spec, setting)) is not None]
     lockstep = _Lockstep(setting)
     noted: list[Future[None]] = []
@@ -388,6 +424,16 @@ def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
         for n in noted:
             n.result()
     return not runs
+
+
+def _check_image_count(setting: Setting, batch: int) -> None:
+    """Raise InputError unless the training images fill a batch, or as many as the capture of a step takes."""
+    batches = 1 if setting.mode == "plain" else _WARM_UP
+    if setting.pixels.size < batches * batch:
+        raise InputError(
+            f'train: mode "{setting.mode}" needs at least {batches * batch} training images, {batches} x {batch}, got '
+            f"{setting.pixels.size}. Use more images, or a smaller batch."
+        )
 
 
 class _Lockstep:
@@ -434,10 +480,12 @@ def _resume(spec: RunSpec, setting: Setting) -> Run | None:
 
 def grouped(runs: Sequence[Run], pixels: Pixels) -> list[Group]:
     """Runs that see the same images, each lot with its feed."""
-    by_feed: dict[tuple[int, int], list[Run]] = {}
+    by_feed: dict[tuple[int, int, float, bool], list[Run]] = {}
     for run in runs:
-        by_feed.setdefault((run.spec.seed, run.spec.recipe.cutout), []).append(run)
-    return [(Feed(pixels, seed, cutout), members) for (seed, cutout), members in by_feed.items()]
+        recipe = run.spec.recipe
+        key = (run.spec.seed, recipe.cutout, recipe.mixup, recipe.mixup_beside)
+        by_feed.setdefault(key, []).append(run)
+    return [(Feed(pixels, *key), members) for key, members in by_feed.items()]
 
 
 def begin_epoch(groups: Sequence[Group], epoch: int) -> None:

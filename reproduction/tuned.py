@@ -21,12 +21,13 @@ from reproduction.runs import (
     score_logits,
     unpack,
 )
-from reproduction.table import Network, Paired, network_name, paired
+from reproduction.table import Network, Paired, counted, network_name, paired
+from reproduction.tuning import STARTS, start_of
 
 # -------------------------------- what comes back from a training machine
 
 # test logits are kept of these; of all others and of sets with many classes only what AURC takes: ranks and errors
-_LOGITS_OF = ("start", "average_half")
+_LOGITS_OF = ("start", "average_half", "strong", "strong_average_half", "strong_average_strong")
 _FEW_CLASSES = 10
 
 
@@ -42,10 +43,12 @@ def adopt(archives: Path, data: str | Path | None, scratch: Path, to: Path = TUN
         labels, digest = split(images).labels, images.digest()
         for model in sorted({run["model"] for run in runs if run["dataset"] == dataset}):
             own = [run for run in runs if (run["dataset"], run["model"]) == (dataset, model)]
-            ranks = [_keep(run, store, labels, digest, to) for run in own]
-            _keep_ranks(
-                [r for r in ranks if r is not None], to / "outputs" / f"{dataset}__{model}__ranks.npz"
-            )
+            for start in sorted({start_of(run["method"]) for run in own}):
+                members = [run for run in own if start_of(run["method"]) == start]
+                ranks = [_keep(run, store, labels, digest, to) for run in members]
+                variant = "" if start == "start" else f"__{start}"
+                path = to / "outputs" / f"{dataset}__{model}{variant}__ranks.npz"
+                _keep_ranks([ranked for ranked in ranks if ranked is not None], path)
     return len(runs)
 
 
@@ -76,7 +79,7 @@ def _keep(
 
 
 def _keep_ranks(ranked: Sequence[Ranked], to: Path) -> None:
-    """All runs of a network in one file: equal confidences have equal ranks, so that AURC stays what it was."""
+    """Runs of one network and kind of start in one file: equal confidences have equal ranks, so AURC stays the same."""
     if ranked:
         names, ranks, wrong = zip(*ranked, strict=True)
         # called `runs`, for `run` is what marks logits that `verify` recomputes
@@ -111,6 +114,8 @@ _AGAINST = (
     ("average_half", "scratch"),
     ("average_sharp", "average_ce"),
     ("harmonic", "ce"),
+    ("smoothing_average_half", "smoothing_average_ce"),
+    ("mixup_average_half", "mixup_average_ce"),
 )
 _OVER_IMAGES = (("average_ce", "start"), ("average_half", "start"), ("average_half", "average_ce"))
 
@@ -168,13 +173,20 @@ def percent(mean: float, low: float, high: float) -> str:
 
 
 def _beside(methods: Methods, a: str, b: str, quantity: str = "aurc_01", part: str = "test") -> str:
+    """The relative difference of two methods as text: with its interval over seeds, or alone if there is one seed."""
     gap = seeds_apart(methods, a, b, quantity, part)
-    return "" if gap is None else percent(gap.mean, gap.low, gap.high)
+    if gap is None:
+        return ""
+    return f"{100 * gap.mean:+.1f}%" if gap.seeds == 1 else percent(gap.mean, gap.low, gap.high)
 
 
 def _gain(methods: Methods, method: str) -> str:
-    gap = seeds_apart(methods, method, "start", "accuracy", relative=False)
-    return "" if gap is None else f"{100 * gap.mean:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+    gap = seeds_apart(methods, method, start_of(method), "accuracy", relative=False)
+    if gap is None:
+        return ""
+    if gap.seeds == 1:
+        return f"{100 * gap.mean:+.2f}"
+    return f"{100 * gap.mean:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
 
 
 def _mean(seeds: dict[int, dict[str, Any]], quantity: str) -> float:
@@ -192,19 +204,21 @@ def tables(folder: Path = TUNING) -> str:
     each, against, over = [], [], []
     for (dataset, model), methods in runs.items():
         for method, seeds in methods.items():
-            tuned = method != "start"
+            tuned = method not in STARTS
+            start = start_of(method)
             row = [dataset, model, method, str(len(seeds)), f"{1e3 * _mean(seeds, 'aurc_01'):.2f}"]
-            row += [_beside(methods, method, "start") if tuned else ""]
+            row += [_beside(methods, method, start) if tuned else ""]
             row += [f"{100 * _mean(seeds, 'accuracy'):.2f}", _gain(methods, method) if tuned else ""]
-            row += [_beside(methods, method, "start", "aurc_ce") if tuned else ""]
-            row += [_beside(methods, method, "start", part="held_out") if tuned else ""]
+            row += [_beside(methods, method, start, "aurc_ce") if tuned else ""]
+            row += [_beside(methods, method, start, part="held_out") if tuned else ""]
             each.append(row)
     for a, b in _AGAINST:
         for (dataset, model), methods in runs.items():
             if cell := _beside(methods, a, b):
                 against.append([dataset, model, f"{a} relative to {b}", cell])
     for (dataset, model), methods in runs.items():
-        for a, b in _OVER_IMAGES:
+        pairs = [*_OVER_IMAGES, *((method, start_of(method)) for method in _of_other_starts(methods))]
+        for a, b in pairs:
             if found := images_apart(methods, a, b, ranks):
                 over.append([dataset, model, f"{a} relative to {b}", percent(*found)])
     titles = ["set", "network", "method", "seeds", "test AURC x1e3", "relative to its start", "test accuracy"]
@@ -226,6 +240,7 @@ _RECIPE_NAMES = {
     "ce": "cross-entropy, rate 1e-3",
     "harmonic": "AURC loss, rate 1e-3",
     "scratch": "control: from scratch, as many epochs as start and tuning",
+    "average_strong": "cross-entropy, RegMixup, sharpness-aware, **averaged weights**, rate 0.02",
 }
 _PAIR_NAMES = {
     ("average_half", "average_ce"): "half AURC loss against cross-entropy alone, both averaged",
@@ -235,14 +250,61 @@ _PAIR_NAMES = {
 
 
 def summary(folder: Path = TUNING) -> str:
-    """What works and by how much, what does not, and after how many epochs, in Markdown."""
+    """What works and by how much, what does not, after how many epochs, and on other starts, in Markdown."""
     runs, ranks = load_tuned(folder), load_ranks(folder)
+    from_plain_start = _of_plain_starts(runs)
     return "\n".join([
-        _setting(runs),
-        _changes(runs),
-        _beside_each_other(runs, ranks),
-        _by_epoch(runs),
+        _setting(from_plain_start),
+        _changes(from_plain_start),
+        _beside_each_other(from_plain_start, ranks),
+        _by_epoch(from_plain_start),
+        _other_starts(runs, ranks),
     ])  # fmt: skip
+
+
+def _of_plain_starts(runs: Runs) -> Runs:
+    """The plain starts, trained with cross-entropy alone, and what was made of them."""
+    return {
+        network: {method: seeds for method, seeds in methods.items() if start_of(method) == "start"}
+        for network, methods in runs.items()
+        if "start" in methods
+    }
+
+
+def _of_other_starts(methods: Methods) -> list[str]:
+    """Those of the methods that tune another start than the plain one."""
+    return [method for method in methods if method not in STARTS and start_of(method) != "start"]
+
+
+_START_NAMES = {
+    "smoothing": "label smoothing 0.1",
+    "mixup": "mixup, Beta(1, 1)",
+    "strong": "RegMixup and sharpness-aware steps, 150 epochs",
+}
+
+
+def _other_starts(runs: Runs, ranks: Ranks) -> str:
+    """What tuning does to networks that were trained with more than cross-entropy; "" if there are none."""
+    rows = []
+    for network, methods in runs.items():
+        for method in _of_other_starts(methods):
+            start = start_of(method)
+            before = methods[start]
+            after = methods[method]
+            over_images = images_apart(methods, method, start, ranks)
+            recipe = _RECIPE_NAMES[method.removeprefix(f"{start}_")]
+            rows.append([
+                f"{_START_NAMES[start]} ({network_name(network)}, {counted(len(after), 'seed')})",
+                f"{recipe}, {next(iter(after.values()))['recipe']['epochs']} epochs",
+                f"{1e3 * _mean(before, 'aurc_01'):.2f} -> {1e3 * _mean(after, 'aurc_01'):.2f}",
+                _beside(methods, method, start),
+                percent(*over_images) if over_images else "",
+                f"{100 * _mean(before, 'accuracy'):.2f} -> {100 * _mean(after, 'accuracy'):.2f}",
+            ])  # fmt: skip
+    if not rows:
+        return ""
+    titles = ["another start", "tuned with", "AURC", "change, over seeds", "over test images", "accuracy %"]
+    return _markdown(titles, rows)
 
 
 def _setting(runs: Runs) -> str:

@@ -22,13 +22,24 @@ from reproduction.training import Feed, Pixels, Run, Setting, halved
 # -------------------------------- recipes and runs
 
 START_EPOCHS, TUNING_EPOCHS = 70, 20
+_PLAIN_START = pretraining(START_EPOCHS)
 # tuned images keep the augmentation that the start was trained with
 _SMALL_RATE = Recipe(epochs=TUNING_EPOCHS, peak=1e-3, cutout=8)
 _AVERAGED = replace(_SMALL_RATE, peak=0.02, averaged=True)
+# RegMixup (unmixed and mixed images in equal parts, shares near 1/2) and sharpness-aware steps: what the best published
+# networks of this size are trained with
+_STRONG: dict[str, Any] = {"mixup": 10.0, "mixup_beside": True, "sharpness": 0.05}
 
-# method -> objective and recipe
+# networks that recipes tune: method -> objective and recipe
+STARTS: dict[str, tuple[str, Recipe]] = {
+    "start": ("ce", _PLAIN_START),
+    "smoothing": ("smoothed", _PLAIN_START),
+    "mixup": ("ce", replace(_PLAIN_START, mixup=1.0)),
+    "strong": ("ce", replace(pretraining(150), **_STRONG)),
+}
+# method -> objective and recipe; a recipe for another start than "start" has the name of that start before its own
 METHODS: dict[str, tuple[str, Recipe]] = {
-    "start": ("ce", pretraining(START_EPOCHS)),
+    **STARTS,
     "average_ce": ("ce", _AVERAGED),
     "average_half": ("half", _AVERAGED),
     "ce": ("ce", _SMALL_RATE),
@@ -36,6 +47,12 @@ METHODS: dict[str, tuple[str, Recipe]] = {
     "average_sharp": ("ce", replace(_AVERAGED, sharpness=0.05)),
     # the control: a start that trains as long as start and tuning together
     "scratch": ("ce", pretraining(START_EPOCHS + TUNING_EPOCHS)),
+    "smoothing_average_ce": ("ce", _AVERAGED),
+    "smoothing_average_half": ("half", _AVERAGED),
+    "mixup_average_ce": ("ce", _AVERAGED),
+    "mixup_average_half": ("half", _AVERAGED),
+    "strong_average_half": ("half", replace(_AVERAGED, epochs=40)),
+    "strong_average_strong": ("ce", replace(_AVERAGED, epochs=40, **_STRONG)),
 }
 # methods trained side by side
 LOTS = {
@@ -44,7 +61,23 @@ LOTS = {
     "plain": ("ce", "harmonic"),
     "scratch": ("scratch",),
     "sharp": ("average_sharp",),
+    "smoothing": ("smoothing",),
+    "smoothing_average": ("smoothing_average_ce", "smoothing_average_half"),
+    "mixup": ("mixup",),
+    "mixup_average": ("mixup_average_ce", "mixup_average_half"),
+    "strong": ("strong",),
+    "strong_average": ("strong_average_half", "strong_average_strong"),
 }
+
+
+def start_of(method: str) -> str:
+    """The name in `STARTS` of the network that a method is compared with: for a recipe, the network that it tunes.
+
+    >>> start_of("mixup_average_ce"), start_of("average_ce"), start_of("scratch")
+    ('mixup', 'start', 'start')
+    """
+    first_word = method.partition("_")[0]
+    return first_word if first_word in STARTS else "start"
 
 
 @dataclass(frozen=True)
@@ -56,7 +89,9 @@ class TuningSpec(RunSpec):
     @property
     def kind(self) -> str:
         """ "start", "tune" or "scratch"."""
-        return "tune" if self.start is not None else self.method
+        if self.start is not None:
+            return "tune"
+        return "start" if self.method in STARTS else self.method
 
     @property
     def name(self) -> str:
@@ -64,22 +99,26 @@ class TuningSpec(RunSpec):
 
         >>> tuning_spec("resnet18", "cifar10", "average_ce", 0).name
         'tune-cifar10-resnet18-average_ce-start0-seed0'
+        >>> tuning_spec("resnet18", "cifar10", "mixup", 1).name
+        'start-cifar10-resnet18-mixup-seed1'
         """
-        if self.start is None:
-            return f"{self.kind}-{self.dataset}-{self.model}-seed{self.seed}"
-        return f"tune-{self.dataset}-{self.model}-{self.method}-start{self.seed}-seed{self.seed}"
+        if self.start is not None:
+            return f"tune-{self.dataset}-{self.model}-{self.method}-start{self.seed}-seed{self.seed}"
+        variant = "" if self.method == self.kind else f"-{self.method}"
+        return f"{self.kind}-{self.dataset}-{self.model}{variant}-seed{self.seed}"
 
     @property
     def epochs_before(self) -> int:
-        """Tuning goes on with the images that the control "scratch" sees next."""
-        return 0 if self.start is None else START_EPOCHS
+        """Tuning goes on with the images that the start would have seen next."""
+        return 0 if self.start is None else METHODS[start_of(self.method)][1].epochs
 
 
 def tuning_spec(model: str, dataset: str, method: str, seed: int) -> TuningSpec:
-    """A run of a method; recipes begin with the start of the same seed."""
+    """A run of a method; recipes begin with their start of the same seed."""
     objective, recipe = METHODS[method]
-    alone = method in ("start", "scratch")
-    start = None if alone else tuning_spec(model, dataset, "start", seed).name
+    start = None
+    if method not in STARTS and method != "scratch":
+        start = tuning_spec(model, dataset, start_of(method), seed).name
     return TuningSpec(model, dataset, objective, seed, recipe, start, method)
 
 

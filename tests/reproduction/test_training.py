@@ -71,6 +71,13 @@ def test_a_batch_is_the_cropped_and_flipped_images_of_its_plan(tiny):
     assert first.permute(0, 2, 3, 1).is_contiguous()  # channels last in memory
 
 
+@pytest.mark.parametrize(("mode", "needed"), [("plain", 128), ("graph", 384), ("branches", 384)])
+def test_too_few_images_for_a_batch_are_refused(tiny, tmp_path, mode, needed):
+    setting = session(tiny, tmp_path, mode=mode)
+    with pytest.raises(InputError, match=f"needs at least {needed} training images, . x 128, got 96"):
+        train([replace(START, recipe=replace(SHORT, batch=128))], setting)
+
+
 def test_an_epoch_shows_every_image_once_and_depends_on_seed_and_epoch_alone(tiny):
     pixels = Pixels(tiny.train_images, tiny.train_labels, {}, "cpu")
     plans = []

@@ -21,7 +21,7 @@ from reproduction.recipe import Recipe, RunSpec, objective
 from reproduction.runs import RESULTS, TUNING, Store, load_runs, verify
 from reproduction.runs import pack as pack_runs
 from reproduction.sessions import run_plan
-from reproduction.training import Run, channel_moments, grouped, train
+from reproduction.training import Feed, Pixels, Run, channel_moments, grouped, train
 from reproduction.tuned import images_apart, load_ranks, load_tuned, seeds_apart, summary, tables
 from reproduction.tuning import LOTS, METHODS, lot_specs, open_tuning, tuning_spec
 
@@ -133,6 +133,38 @@ def test_half_is_half_cross_entropy_and_half_harmonic():
     torch.testing.assert_close(objective("half")(z, y), expected)
 
 
+def test_smoothed_labels_share_a_tenth_among_all_classes():
+    z, y = torch.randn(64, 10), torch.randint(0, 10, (64,))
+    target = 0.9 * nn.functional.one_hot(y, 10) + 0.01
+    expected = -(target * torch.log_softmax(z, 1)).sum(1).mean()
+    torch.testing.assert_close(objective("smoothed")(z, y), expected)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_mixup_mixes_each_image_with_the_one_at_the_mirrored_place(tiny, beside):
+    pixels = Pixels(tiny.train_images, tiny.train_labels, {}, "cpu")
+    plain = Feed(pixels, seed=3, cutout=2)
+    mixing = Feed(pixels, seed=3, cutout=2, mixup=1.0, mixup_beside=beside)
+    for feed in (plain, mixing):
+        feed.start_epoch(1)
+        feed.batch(20)  # the second batch has shares of its own
+    images, labels = plain.batch(10)
+    batch, probs = mixing.batch(10)
+    if beside:
+        torch.testing.assert_close(batch[:10], images)
+        assert probs[:10].argmax(1).tolist() == labels.tolist()
+    shares = mixing.mix_share[20:30].tolist()
+    assert len(set(shares)) == 10
+    for k, share in enumerate(shares, start=len(batch) - 10):
+        i = k % 10
+        torch.testing.assert_close(batch[k], share * images[i] + (1 - share) * images[9 - i])
+        expected = torch.zeros(3)
+        expected[labels[i]] += share
+        expected[labels[9 - i]] += 1 - share
+        torch.testing.assert_close(probs[k], expected)
+    torch.testing.assert_close(next(iter(mixing.again(10))), next(iter(plain.again(10))))  # never mixed
+
+
 def test_averaged_weights_are_the_mean_after_each_epoch_with_batch_norm_of_their_own(tiny, tmp_path):
     setting = session(tiny, tmp_path)
     recipe = replace(METHODS["average_ce"][1], batch=16)
@@ -220,19 +252,20 @@ def kept(tiny, whole, tmp_path, monkeypatch):
     """The toy runs, packed and adopted."""
     monkeypatch.setattr(tuned, "load_images", lambda name, folder: tiny)
     pack_runs(whole, tmp_path / "packed")
-    assert tuned.adopt(tmp_path / "packed", None, tmp_path / "scratch", tmp_path / "kept") == 14
+    assert tuned.adopt(tmp_path / "packed", None, tmp_path / "scratch", tmp_path / "kept") == 2 * len(METHODS)
     return tmp_path / "kept"
 
 
 def test_adopted_runs_keep_their_numbers_and_their_aurc_from_ranks(kept, whole):
     ranks = load_ranks(kept)
-    assert len(ranks) == 14
+    assert len(ranks) == 2 * len(METHODS)
     for run in load_runs(kept / "runs"):
         assert run["test"] == Store(whole).load_result(run["name"])["test"]
         wrong, rank = ranks[run["name"]]
         assert prefix_aurc(wrong, rank) == pytest.approx(run["from_float16"]["test"]["aurc_01"], abs=1e-12)
     logits = {path.name for path in (kept / "outputs").iterdir() if "ranks" not in path.name}
-    assert logits == {f"tiny__tiny__{m}-seed{s}.npz" for m in ("start", "average_half") for s in (0, 1)}
+    kept_whole = ("start", "average_half", "strong", "strong_average_half", "strong_average_strong")
+    assert logits == {f"tiny__tiny__{method}-seed{seed}.npz" for method in kept_whole for seed in (0, 1)}
     text = tables(kept)
     assert all(method in text for method in METHODS)
 
@@ -428,7 +461,6 @@ def test_the_words_of_the_page_on_training_hold():
 
 def test_tune_from_the_command_line(tiny, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("reproduction.data.load_images", lambda *_: tiny)
-    monkeypatch.setattr("reproduction.tuning.START_EPOCHS", 2)
     short = {name: (o, replace(r, batch=16)) for name, (o, r) in METHODS.items()}
     monkeypatch.setattr("reproduction.tuning.METHODS", short)
     call = ["tune", "tiny:start", "tiny:average", "--seeds", "1", "--limit", "60", "--dataset", "tiny"]
