@@ -104,6 +104,43 @@ def clusters_covered(profile: Profile, clusters: int, runs: int, seed: int) -> t
     return float(hits[0] / runs), float(hits[1] / runs)
 
 
+def crossed_sample(
+    profile: Profile, places: int, weeks: int, models: int, rng: np.random.Generator
+) -> tuple[Vector, Vector, Vector, Vector]:
+    """One sample for each place in each week, whose confidence and luck depend on both.
+
+    Each place, and each week, has its own effect on the rank of the confidence and on the luck of each model: 15% of
+    the variance each (a Gaussian copula), so that a sample by itself follows the profile. Returns errors and
+    confidences, shape (models, n), and the place and the week of each sample.
+    """
+    shared = math.sqrt(0.15)
+    place, week = np.divmod(np.arange(places * weeks), weeks)
+    of_place = shared * rng.standard_normal((2, models, places))[:, :, place]
+    of_week = shared * rng.standard_normal((2, models, weeks))[:, :, week]
+    own = math.sqrt(0.7) * rng.standard_normal((2, models, places * weeks))
+    b, luck = ndtr(of_place + of_week + own)
+    return luck < profile.chance(b), b, place, week
+
+
+def crossed_covered(
+    profile: Profile, places: int, weeks: int, runs: int, seed: int, metric: str = "aurc"
+) -> tuple[Vector, Vector]:
+    """Coverage by place and week, by place, by week, and without clusters: of a metric, and of a difference of AURC.
+
+    The difference is that of two models of the same population, whose true difference is 0.
+    """
+    rng = np.random.default_rng([seed, places, weeks, *profile.name.encode()])
+    truth = true_values(profile, None)[metric, None]
+    hits = np.zeros((2, 4))
+    for _ in range(runs):
+        wrong, b, place, week = crossed_sample(profile, places, weeks, 2, rng)
+        for column, clusters in enumerate(([place, week], place, week, None)):
+            hits[0, column] += truth in interval(metric, wrong[0], b[0], clusters=clusters)
+            difference = paired_difference(wrong[0], b[0], wrong[1], b[1], clusters=clusters)
+            hits[1, column] += difference.low <= 0 <= difference.high
+    return hits[0] / runs, hits[1] / runs
+
+
 def pair(
     first: Profile, second: Profile, n: int, rng: np.random.Generator, alike: float = 0.8
 ) -> tuple[Vector, Vector, Vector, Vector]:
@@ -602,6 +639,20 @@ def cluster_table(runs: int, seed: int) -> None:
     table(f"AURC with errors shared within clusters, {runs:,} runs a cell", head, lines)
 
 
+def crossed_table(runs: int, seed: int) -> None:
+    lines = []
+    for profile in (PROFILES[0], PROFILES[3]):
+        for places, weeks in ((20, 30), (30, 50), (52, 80)):
+            for title, metric in (("AURC", "aurc"), ("risk", "risk")):
+                of_metric, of_difference = crossed_covered(profile, places, weeks, runs, seed, metric)
+                lines.append([f"`{profile.name}`", f"{places} x {weeks}", title, *map(percent, of_metric)])
+            lines.append(
+                [f"`{profile.name}`", f"{places} x {weeks}", "difference", *map(percent, of_difference)]
+            )
+    head = ["chance of error", "places x weeks", "of", "both (%)", "place (%)", "week (%)", "none (%)"]
+    table(f"Samples that share a place or a week, {runs:,} runs a cell", head, lines)
+
+
 WORSE = Profile(".6(1-b)^1.6", lambda b: 0.6 * (1 - b) ** 1.6, lambda c: 0.6 * c**2.6 / 2.6)
 
 
@@ -692,6 +743,7 @@ TABLES: dict[str, tuple[Callable[[int, int], None], float]] = {
     "metrics": (metric_table, 0.5),
     "methods": (method_table, 0.5),
     "clusters": (cluster_table, 1),
+    "crossed": (crossed_table, 0.5),
     "paired": (paired_table, 1),
     "errors": (error_table, 0.2),
     "band": (band_table, 0.1),

@@ -141,7 +141,7 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
             risk=0.5,
             units=1000,
             limits=lambda level: (0.0, 2.0),
-            effects=row,
+            effects=(row,),
         )
         for row in rows
     ]

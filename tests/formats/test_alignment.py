@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import abstain
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats import read_predictions
-from abstain.formats.alignment import align_models, check_same_ids
+from abstain.formats.alignment import align_models, check_same_ids, comparison_arguments
 
 
 def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4", "3,1,0.7", "4,0,0.2")):
@@ -190,3 +191,32 @@ def test_an_empty_batch_is_not_the_end_of_the_ids(tmp_path, second, same):
     else:
         with pytest.raises(DataError, match="row 2 has id 'y'"):
             check_same_ids(paths[0], paths[1], {})
+
+
+def test_two_kinds_of_clusters_are_read_from_two_columns(tmp_path):
+    rows = [f"{i},{i % 3 > 0},{(i * 7) % 50},L{i % 5},{i % 8}" for i in range(50)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["id,correct,confidence,location,week", *rows]))
+    model = read_predictions(path, columns={"clusters": "location,week"})
+    assert model.clusters.shape == (50, 2)
+    place, week = np.arange(50) % 5, np.arange(50) % 8
+    expected = abstain.inference.interval("risk", model.loss, model.confidence, clusters=[place, week])
+    table = abstain.evaluate(**model.arguments(), metrics=["risk"])
+    assert (table.entries[0].low, table.entries[0].high) == (expected.low, expected.high)
+    assert model.rows(np.arange(10)).clusters.tolist()[9] == ["L4", 1]
+
+
+def test_a_model_without_clusters_takes_those_of_the_other_on_the_same_samples(tmp_path):
+    models = []
+    for name, column in (("a", "cluster"), ("b", "unused")):
+        rows = [f"{i},{(i + len(models)) % 3 > 0},{(i * 7) % 50},{i // 5}" for i in range(50)]
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join([f"id,correct,confidence,{column}", *rows]))
+        models.append(read_predictions(path))
+    paired = comparison_arguments(models)["clusters"]
+    assert paired["b"] is paired["a"]
+    assert comparison_arguments(models, paired=False)["clusters"]["b"].tolist() == list(range(50))
+    entries = {model.name: (model.loss, model.confidence) for model in models}
+    assert abstain.compare(entries, clusters=paired).n == 50
+    with pytest.raises(abstain.errors.InputError, match="must have the same clusters"):
+        abstain.compare(entries, clusters={"a": paired["a"], "b": np.arange(50)})

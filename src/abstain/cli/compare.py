@@ -214,7 +214,7 @@ def compare_in_memory(
             f"comparing needs at least two files, or several scores of one (--score A,B).{reason}"
         )
     entries = {name: model.samples(score, loss) for name, (model, score) in contestants.items()}
-    columns = comparison_arguments([model for model, _ in contestants.values()])
+    columns = comparison_arguments([model for model, _ in contestants.values()], paired=not unpaired)
     with show_working("comparing"):
         result = abstain.compare(
             entries, metric=metric, level=level, paired=not unpaired, repetitions=repetitions, **columns

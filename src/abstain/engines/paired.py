@@ -178,4 +178,4 @@ def _side(answer: Answer, metric: Metric) -> Side:
     """One model of a comparison; its influences are only known through the joint sums."""
     spread = evidence.spread_from_evidence(metric, answer.evidence[0])
     sample = evidence.summarise_sample(answer.total.in_error_units())
-    return side_from_spread(metric, spread, sample, effects=np.empty(0))
+    return side_from_spread(metric, spread, sample, effects=())

@@ -21,6 +21,7 @@ from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
 from abstain.evaluation.vectors import flat, read_model
+from abstain.inference.clusters import cluster_columns
 from abstain.inference.differences import (
     Side,
     Tests,
@@ -114,8 +115,9 @@ def compare(
         The mass of each sample, relative to the others.
     repetitions : bool
         Is a weight a number of repetitions? "aurc:loo" and "aurc:log" need that.
-    clusters : array, optional
-        One label per sample: samples of one cluster are not independent.
+    clusters : array, or [array, array], optional
+        One label per sample: samples of one cluster are not independent. Two vectors, `[location, week]`, are two
+        kinds of clusters that cross.
     abstained : bool array, or dict of them by model, optional
         Samples a model refused: never accepted, kept in the coverage.
     classes : sequence, optional
@@ -231,16 +233,22 @@ def _gather_contestants(
         }
         labels = model_columns.pop("labels")
         vectors = _losses_and_confidences(str(model_name), model, kind, labels, scores, losses, classes)
+        clusters = model_columns.pop("clusters")
         flat_columns: dict[str, Any] = {
             name: None if column is None else flat(column) for name, column in model_columns.items()
         }
         for title, (loss, confidence) in vectors.items():
+            flat_loss = flat(loss)
+            columns_of_clusters = cluster_columns("compare", clusters, len(flat_loss))
+            if columns_of_clusters is not None and columns_of_clusters.shape != (len(flat_loss), 2):
+                columns_of_clusters = columns_of_clusters.reshape(-1)
             units = gather(
                 "compare",
                 metric,
-                flat(loss),
+                flat_loss,
                 flat(confidence),
                 **flat_columns,
+                clusters=columns_of_clusters,
                 repetitions=repetitions,
             )
             titles.append(title)
@@ -254,7 +262,26 @@ def _gather_contestants(
         raise ShapeError(
             f"compare: the contestants must see the same samples, got {counts}. Or use paired=False."
         )
+    if paired:
+        _check_same_clusters(contestants)
     return contestants
+
+
+def _check_same_clusters(contestants: Mapping[str, Units]) -> None:
+    """Raise InputError if contestants on the same samples have different clusters, or only some have clusters."""
+    titles = list(contestants)
+    first_clusters = contestants[titles[0]].clusters
+    for title in titles[1:]:
+        clusters = contestants[title].clusters
+        if first_clusters is None or clusters is None:
+            has_same = first_clusters is clusters
+        else:
+            has_same = np.array_equal(first_clusters, clusters)
+        if not has_same:
+            raise InputError(
+                f"compare: the contestants see the same samples, so they must have the same clusters; those of "
+                f"{titles[0]} and {title} differ. Give one array for all."
+            )
 
 
 def _column_of_model(column: Any, model_name: Any) -> Any:

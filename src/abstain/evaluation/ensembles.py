@@ -201,8 +201,8 @@ def _measure_ensemble(
         averaged = make_interval(metric, averaged_spread, averaged_sample, level)
         averaged_influence = influence(metric, *averaged_vectors).values
         sides = [
-            side_from_spread(metric, spread_over_data, sample, effects=mean_influence / n),
-            side_from_spread(metric, averaged_spread, averaged_sample, effects=averaged_influence / n),
+            side_from_spread(metric, spread_over_data, sample, effects=(mean_influence / n,)),
+            side_from_spread(metric, averaged_spread, averaged_sample, effects=(averaged_influence / n,)),
         ]
         is_zero_one = sample.is_zero_one and averaged_sample.is_zero_one
         has_negative_loss = sample.has_negative_loss or averaged_sample.has_negative_loss

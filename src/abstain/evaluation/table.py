@@ -38,6 +38,7 @@ from abstain.evaluation.vectors import (
     may_name_columns,
     read_classifier,
 )
+from abstain.inference.clusters import cluster_columns
 from abstain.inference.evidence import (
     Evidence,
     PartSummary,
@@ -386,9 +387,11 @@ def evaluate(
         Confidence level of the intervals; each is the one that `abstain.inference.interval` gives for that number.
     groups : array, optional
         One label per sample: every number is also given within each group.
-    sample_weight, abstained, clusters : arrays, optional
-        Relative weights; samples the model refused (never accepted, kept in the coverage); labels of samples that are
-        not independent of each other.
+    sample_weight, abstained : arrays, optional
+        Relative weights; samples the model refused (never accepted, kept in the coverage).
+    clusters : array, or [array, array], optional
+        One label per sample: samples of one cluster are not independent. Two vectors, `[location, week]`, are two
+        kinds of clusters that cross.
     repetitions : bool
         Whether a weight is a number of repetitions. "aurc:loo", "aurc:log" and random order within ties need that.
     classes : sequence, optional
@@ -476,6 +479,7 @@ def evaluate(
         scores=scores,
         losses=losses,
     )
+    sample_columns["clusters"] = cluster_columns("evaluate", clusters, vectors.n)
     checked_columns = {name: check_column(name, column, vectors.n) for name, column in sample_columns.items()}
     return _evaluate_in_memory(
         vectors,
@@ -508,7 +512,8 @@ def _check_samples(
 ) -> _CheckedSamples:
     """Check the samples of these rows once for every loss and once for every score.
 
-    `columns` are sample_weight, abstained and clusters, each None or with one value per sample of the whole data.
+    `columns` are sample_weight, abstained and clusters, each None or with one value per sample of the whole data (two
+    for two kinds of clusters).
     `rows` selects the samples: all of them, or those of a group. For a group, `all_samples` is the result for all
     samples: it tells the size of an error (the value of a loss that is 0 or one number), because the group may have no
     error. Losses are checked with any of the scores, and scores with any of the losses. Invalid values raise.

@@ -14,7 +14,7 @@ from abstain._check import check_nonnegative
 from abstain._stored import Stored
 from abstain.errors import InputError
 from abstain.inference import Interval, influence, interval, standard_error
-from abstain.metrics._sample import group_codes
+from abstain.inference.clusters import cluster_codes, split_kinds, two_way_variance
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,8 +85,9 @@ def three_way(
         What a wrong answer costs, in units of what a right one is worth.
     level : float
         Confidence level of the intervals.
-    clusters : array, shape (n,), optional
-        One label per answer; answers with the same label (such as those to one question) are not independent.
+    clusters : array, shape (n,), or two of them, optional
+        One label per answer; answers with the same label (such as those to one question) are not independent. Two
+        vectors are two kinds of clusters that cross.
 
     Returns
     -------
@@ -140,6 +141,34 @@ def three_way(
     )
 
 
+def _correlation(x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None) -> float | None:
+    """Correlation of two means whose samples have the influences x and y; None if one of them has no spread.
+
+    `clusters` are codes of one kind, shape (n,), of two crossed kinds, shape (n, 2), or None. With two kinds,
+    covariances are those by the first kind plus those by the second less those by their intersections; such a
+    correlation may leave [-1, 1] by chance, and is cut off there.
+    """
+    kinds: tuple[np.ndarray, ...] = (np.arange(len(x)),)
+    if clusters is not None:
+        kinds = split_kinds(clusters) if clusters.ndim == 2 else (clusters,)
+    x_sums = [np.bincount(codes, x) for codes in kinds]
+    y_sums = [np.bincount(codes, y) for codes in kinds]
+    covariances = [float(x_of_kind @ y_of_kind) for x_of_kind, y_of_kind in zip(x_sums, y_sums)]
+    x_variances = [float(x_of_kind @ x_of_kind) for x_of_kind in x_sums]
+    y_variances = [float(y_of_kind @ y_of_kind) for y_of_kind in y_sums]
+    covariance = covariances[0]
+    x_variance = x_variances[0]
+    y_variance = y_variances[0]
+    if len(kinds) > 1:
+        covariance = covariances[0] + covariances[1] - covariances[2]
+        x_variance = float(two_way_variance(*x_variances))
+        y_variance = float(two_way_variance(*y_variances))
+    product_of_deviations = math.sqrt(x_variance * y_variance)
+    if product_of_deviations == 0:
+        return None
+    return min(1.0, max(-1.0, covariance / product_of_deviations))
+
+
 def _score(
     right: Interval,
     wrong: Interval,
@@ -163,16 +192,9 @@ def _score(
     # the risk does not read the confidence, so any vector may stand for it
     influence_right = influence("risk", rightness, rightness).values
     influence_wrong = influence("risk", wrongness, wrongness).values
-    if clusters is not None:
-        _, cluster = group_codes("three_way", clusters, rightness.shape, "clusters")
-        influence_right = np.bincount(cluster, influence_right)
-        influence_wrong = np.bincount(cluster, influence_wrong)
-    product_of_norms = math.sqrt(
-        float(influence_right @ influence_right) * float(influence_wrong @ influence_wrong)
-    )
-    if product_of_norms > 0:
-        rho = float(influence_right @ influence_wrong) / product_of_norms
-    else:  # one share shows no spread; if every question was answered, the shares still sum to one
+    codes = cluster_codes("three_way", clusters, len(rightness))
+    rho = _correlation(influence_right, influence_wrong, codes)
+    if rho is None:  # one share shows no spread; if every question was answered, the shares still sum to one
         rho = -1.0 if np.all(rightness + wrongness == 1) else 0.0
 
     def distance_to_limit(x: float, wrong_distance: float) -> float:

@@ -229,9 +229,14 @@ def gather_vectors(
 
 
 def check_column(argument: str, values: ArrayLike | None, n: int) -> np.ndarray | None:
-    """An argument with one value per sample as a vector; ShapeError unless there are `n` values."""
+    """An argument with one value per sample as a vector; ShapeError unless there are `n` values.
+
+    Two kinds of clusters, an array of shape (n, 2), are returned as they are.
+    """
     if values is None:
         return None
+    if argument == "clusters" and isinstance(values, np.ndarray) and values.shape == (n, 2):
+        return values
     column = flat(values)
     if len(column) != n:
         raise ShapeError(f"evaluate: `{argument}` must have one value per sample, got {len(column)} for {n}.")

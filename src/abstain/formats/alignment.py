@@ -30,21 +30,24 @@ _DEFAULT_COLUMNS: dict[str, Callable[[int], np.ndarray]] = {
 }
 
 
-def comparison_arguments(models: Sequence[Predictions]) -> dict[str, Any]:
+def comparison_arguments(models: Sequence[Predictions], *, paired: bool = True) -> dict[str, Any]:
     """Return weights, clusters and abstentions of models as `compare` takes them: argument -> {model name: array}.
 
     The arguments are "sample_weight", "clusters" and "abstained". One is left out where no model has it. Where only
-    some models have it, the others get weights of one, a cluster per row, or no abstentions. Models must have
-    different names and the same samples in the same order.
+    some models have it, the others get weights of one, or no abstentions. They get the clusters of the first model that
+    has some if the models are `paired`, on the same samples in the same order, and otherwise a cluster per row. Models
+    must have different names.
     """
     arguments: dict[str, Any] = {}
     for name, make_default in _DEFAULT_COLUMNS.items():
         columns = {model.name: getattr(model, name) for model in models}
         if all(values is None for values in columns.values()):
             continue
+        shared = next(values for values in columns.values() if values is not None)
         for model in models:
             if columns[model.name] is None:
-                columns[model.name] = make_default(model.n)
+                has_shared = paired and name == "clusters"
+                columns[model.name] = shared if has_shared else make_default(model.n)
         arguments[name] = columns
     return arguments
 

@@ -319,11 +319,14 @@ class Source:
     def load(self, role: str, role_columns: RoleColumns) -> Values:
         """Load the values of one role: its only column as it is, or several columns as a matrix (rows, columns).
 
-        `role` is for messages. DataError where one of several columns holds no numbers, or where their lengths differ.
+        `role` is for messages. Two columns of clusters may hold words or numbers, and the matrix then holds objects.
+        DataError where one of several columns of another role holds no numbers, or where their lengths differ.
         """
         parts = [self.columns[name].load() for name in role_columns.names]
         if len(parts) == 1:
             return parts[0]
+        if role == "clusters":
+            parts = [np.asarray(as_array(part), dtype=object).reshape(-1) for part in parts]
         for name, part in zip(role_columns.names, parts):
             if isinstance(part, Words) or part.ndim != 1:
                 raise file_error(
@@ -397,14 +400,18 @@ def add_negated_columns(source: Source, stated: Mapping[str, str]) -> Source:
 
 
 def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
-    """Find the columns that the user states for a role: one name, a pattern with *, or several confidences.
+    """Find the columns that the user states for a role: a name, a pattern with *, several confidences, two clusters.
 
     Several columns may match for logits and probs (one per class, put in the order of the classes) and for the
-    confidence, which may also be "agreement" without being a column. UncertainError where nothing matches, or where
-    several columns match for another role.
+    confidence, which may also be "agreement" without being a column. Two names of clusters with a comma are two kinds.
+    UncertainError where nothing matches, or where several columns match for another role.
     """
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
         return RoleColumns((pattern,))
+    if role == "clusters" and pattern.count(",") == 1:
+        return RoleColumns(
+            tuple(_match_columns(source, role, name.strip()).names[0] for name in pattern.split(","))
+        )
     if role == "confidence" and ("," in pattern or fnmatch.filter(source.columns, pattern)):
         return _match_confidences(source, pattern)
     matches = [name for name in source.columns if fnmatch.fnmatchcase(name, pattern)]

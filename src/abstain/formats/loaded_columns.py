@@ -304,7 +304,10 @@ class LoadedColumns:
         if "clusters" in self.values:
             clusters = self.values["clusters"]
             # Names and not codes: a cluster of this file may occur in another file too.
-            fields["clusters"] = clusters.texts() if isinstance(clusters, Words) else clusters.reshape(-1)
+            if isinstance(clusters, Words):
+                fields["clusters"] = clusters.texts()
+            else:  # two columns are two kinds of clusters
+                fields["clusters"] = clusters if clusters.shape == (n, 2) else clusters.reshape(-1)
         if "groups" in self.values:
             fields["groups"] = self.values["groups"]
         for role in ("sample_weight", "confidence"):

@@ -40,7 +40,7 @@ class Predictions(Printable):
     loss, confidence : array, shape (n,), optional
         The columns of a plain table.
     abstained, sample_weight, clusters : array, shape (n,), optional
-        As `evaluate` takes them.
+        As `evaluate` takes them; two kinds of clusters have shape (n, 2).
     groups : array or Words, shape (n,), optional
     label_words : Words, optional
         Labels given as words where no class scores come with them.

@@ -138,7 +138,14 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
     arrays["abstained"] = predictions.abstained
     arrays["group"] = predictions.group_labels()
     arrays["weight"] = predictions.sample_weight
-    arrays["cluster"] = predictions.clusters
+    clusters = predictions.clusters
+    if (
+        clusters is not None and clusters.ndim == 2
+    ):  # two kinds; they are read back by -c clusters=cluster_1,cluster_2
+        arrays["cluster_1"] = clusters[:, 0].astype(str)
+        arrays["cluster_2"] = clusters[:, 1].astype(str)
+    else:
+        arrays["cluster"] = clusters
     arrays["classes"] = np.array(predictions.classes) if predictions.classes else None
     return {name: np.asarray(values) for name, values in arrays.items() if values is not None}
 

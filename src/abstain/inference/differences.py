@@ -12,6 +12,7 @@ from abstain._arrays import Array, ArrayLike
 from abstain._check import check_fraction
 from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.errors import InputError, ShapeError
+from abstain.inference.clusters import two_way_moments, two_way_variance
 from abstain.inference.limits import (
     Joint,
     contrast,
@@ -74,7 +75,8 @@ def paired_difference(
     level : float
         Of the interval.
     clusters, strata : array, shape (n,), optional
-        Label of the cluster, and of the stratum, of each sample. Clusters are drawn as a whole.
+        Label of the cluster, and of the stratum, of each sample. Clusters are drawn as a whole. Two vectors,
+        `[location, week]`, are two kinds of clusters that cross; then there are no strata.
     sample_weight : array, shape (n,), optional
         Weight of each sample, used for both models. Default: all 1.
     repetitions : bool
@@ -137,7 +139,7 @@ def unpaired_difference(
     level : float
         Of the interval.
     clusters_a, clusters_b : array, optional
-        Label of the cluster of each sample. Clusters are drawn as a whole.
+        Label of the cluster of each sample. Clusters are drawn as a whole. Two vectors are two kinds that cross.
     sample_weight_a, sample_weight_b : array, optional
         Weight of each sample. Default: all 1.
     repetitions : bool
@@ -244,9 +246,10 @@ class Side(NamedTuple):
         Number of independent units.
     limits : callable
         Limits of this model alone, as a function of the level.
-    effects : ndarray, shape (units,)
-        What each unit does to the estimate (weight times influence over total mass); the root of the sum of their
-        squares is `error`. Empty where the joint sums of a pair were computed elsewhere.
+    effects : tuple of ndarray
+        What each unit does to the estimate (weight times influence over total mass). One array, shape (units,), the
+        sum of whose squares is the squared `error`. With two kinds of clusters three: by the clusters of the first
+        kind, of the second, and of their intersections. Empty where the joint sums of a pair were computed elsewhere.
     """
 
     estimate: float
@@ -257,7 +260,7 @@ class Side(NamedTuple):
     risk: float
     units: int
     limits: Callable[[float], tuple[float, float]]
-    effects: np.ndarray
+    effects: tuple[np.ndarray, ...]
 
 
 def side_from_units(units: Units) -> Side:
@@ -267,39 +270,49 @@ def side_from_units(units: Units) -> Side:
     is only one cluster.
     """
     influences = influences_of_units("paired_difference", units)
-    effects = unit_effects(influences.influence, units)
-    if units.clusters is not None:  # unbiased variance: n - 1 instead of n clusters in the denominator
-        effects = effects * math.sqrt(len(effects) / (len(effects) - 1))
+    size = units.error_size if units.metric.scales_with_loss else 1.0
     weighted_losses = influences.rank_weights * fill_in(units, units.loss)
-    loss_shares = unit_effects(weighted_losses, units, centred=False)  # what each unit adds to the estimate
-    sum_of_squares = float(loss_shares @ loss_shares)
-    effective_errors = float(np.sum(loss_shares)) ** 2 / sum_of_squares if sum_of_squares > 0 else 0.0
+    effects = []
+    effective_errors = math.inf
+    for kind in units.by_kind() if units.has_two_kinds else [units]:
+        kind_effects = unit_effects(influences.influence, kind)
+        if kind.clusters is not None:  # unbiased variance: n - 1 instead of n clusters in the denominator
+            kind_effects = kind_effects * math.sqrt(len(kind_effects) / (len(kind_effects) - 1))
+        effects.append(size * kind_effects)
+        loss_shares = unit_effects(
+            weighted_losses, kind, centred=False
+        )  # what each unit adds to the estimate
+        sum_of_squares = float(loss_shares @ loss_shares)
+        effective_errors_of_kind = (
+            float(np.sum(loss_shares)) ** 2 / sum_of_squares if sum_of_squares > 0 else 0.0
+        )
+        effective_errors = min(effective_errors, effective_errors_of_kind)
     leave_one_out_estimate = leave_one_out(units)  # None if the metric has none, or with weights
     sample = summarise_units(units)
     draws, note = note_on_few_draws(units.metric.rule, effective_errors, sample)
-    size = units.error_size if units.metric.scales_with_loss else 1.0
-    effects = size * effects
+    squared_errors = [float(kind_effects @ kind_effects) for kind_effects in effects]
+    squared_error = two_way_variance(*squared_errors) if units.has_two_kinds else squared_errors[0]
     centre = influences.estimate if leave_one_out_estimate is None else leave_one_out_estimate
     return Side(
         estimate=size * influences.estimate,
         centre=size * centre,
-        error=math.sqrt(float(effects @ effects)),
+        error=math.sqrt(squared_error),
         effective_draws=draws,
         few=note,
         risk=size * sample.risk,
         units=sample.unit_count,
         limits=lambda level: limits_of_units(units, level),
-        effects=effects,
+        effects=tuple(effects),
     )
 
 
 def side_from_spread(
-    metric: Metric, spread: EstimateSpread, sample: SampleSummary, effects: np.ndarray
+    metric: Metric, spread: EstimateSpread, sample: SampleSummary, effects: tuple[np.ndarray, ...]
 ) -> Side:
     """Make the side of a model whose estimate, spread and sample summary are known already, in units of an error.
 
-    `effects` holds what each independent unit does to the estimate, in the user's units. It may be empty if
-    `compare_sides` is called with `known_sums`. Numbers of the side are in the user's units.
+    `effects` holds what each independent unit does to the estimate, in the user's units, as one array; see `Side`. It
+    may be empty if `compare_sides` is called with `known_sums`. Numbers of the side are in the user's units.
     """
     draws, note = note_on_few_draws(metric.rule, spread.effective_errors, sample)
     size = sample.error_size if metric.scales_with_loss else 1.0
@@ -621,21 +634,46 @@ def _joint_sums(
     used_sides, positions = np.unique(np.concatenate([a, b]), return_inverse=True)
     i = positions[: len(a)]
     j = positions[len(a) :]
-    effects = [sides[k].effects for k in used_sides]
     scale_derivatives = scale.rate(centre[used_sides])
-    effects_on_scale = [
-        side_effects * derivative for side_effects, derivative in zip(effects, scale_derivatives)
-    ]
-    unit_counts = np.asarray([sides[k].units for k in used_sides])
     if paired:
-        return _paired_joint_sums(np.stack(effects), np.stack(effects_on_scale), unit_counts, i, j)
-    side_sums = np.asarray(
-        [
-            (*moments(on_scale, count), side_effects @ side_effects, count)
-            for on_scale, side_effects, count in zip(effects_on_scale, effects, unit_counts)
-        ]
+        joints = []
+        for kind in range(len(sides[used_sides[0]].effects)):  # all sides have the same kinds of units
+            effects = np.stack([sides[k].effects[kind] for k in used_sides])
+            unit_counts = np.asarray([_unit_count(sides[k], kind) for k in used_sides])
+            joints.append(
+                _paired_joint_sums(effects, effects * scale_derivatives[:, None], unit_counts, i, j)
+            )
+        return joints[0] if len(joints) == 1 else _combine_kinds(joints)
+    side_sums = []
+    for k, derivative in zip(used_sides, scale_derivatives):
+        sums_of_kinds = []
+        for kind, side_effects in enumerate(sides[k].effects):
+            unit_count = _unit_count(sides[k], kind)
+            second, excess = moments(side_effects * derivative, unit_count)
+            error = math.sqrt(side_effects @ side_effects)
+            sums_of_kinds.append((Joint(second=second, excess=excess, error=error), unit_count))
+        joint, unit_count = sums_of_kinds[0] if len(sums_of_kinds) == 1 else _combine_kinds(sums_of_kinds)
+        side_sums.append((joint.second, joint.excess, joint.error**2, unit_count))
+    second, excess, squared_error, unit_count = (np.asarray(side_sums)[i] + np.asarray(side_sums)[j]).T
+    return Joint(second=second, excess=excess, error=np.sqrt(squared_error)), unit_count
+
+
+def _unit_count(side: Side, kind: int) -> int:
+    """Number of units of one kind: those of the side, or, of two kinds of clusters, as many as have effects."""
+    return side.units if len(side.effects) == 1 else len(side.effects[kind])
+
+
+def _combine_kinds(joints: Sequence[tuple[Joint, Any]]) -> tuple[Joint, Any]:
+    """Joint sums and number of units with two kinds of clusters.
+
+    `joints` holds sums and numbers of clusters by the first kind, by the second and by their intersections.
+    """
+    second, excess, unit_count = two_way_moments(
+        [joint.second for joint, _ in joints],
+        [joint.excess for joint, _ in joints],
+        [count for _, count in joints],
     )
-    second, excess, squared_error, unit_count = (side_sums[i] + side_sums[j]).T
+    squared_error = two_way_variance(*(joint.error**2 for joint, _ in joints))
     return Joint(second=second, excess=excess, error=np.sqrt(squared_error)), unit_count
 
 

@@ -17,12 +17,18 @@ from abstain.core.sorting import argsort_descending
 from abstain.core.stretch import table_of_blocks, totals_of
 from abstain.errors import InputError
 from abstain.inference import resampling
+from abstain.inference.clusters import (
+    cluster_codes,
+    cluster_columns,
+    split_kinds,
+    two_way_moments,
+    two_way_variance,
+)
 from abstain.inference.evidence import Evidence, estimate_interval, gather_evidence, request_for
 from abstain.inference.limits import make_interval, mean_spread, moments
 from abstain.inference.records import GroupedIntervals, Interval
 from abstain.inference.standard_errors import (
     Units,
-    codes,
     error_size_of,
     evidence_of_units,
     fill_in,
@@ -50,7 +56,7 @@ class Options(TypedDict, total=False):
     sample_weight: Array | None
     repetitions: bool
     abstained: Array | None
-    clusters: Array | None
+    clusters: Any
     strata: Array | None
     loss_bound: float | None
     replicates: int
@@ -124,8 +130,10 @@ def interval(
         count each repetition; for the width a weighted row is still one draw.
     abstained : array of bool, optional
         Samples that are never accepted.
-    clusters : array, optional
-        One label per sample (patient, document): samples of one cluster are not independent.
+    clusters : array, or [array, array], optional
+        One label per sample (patient, document): samples of one cluster are not independent. A list of two vectors,
+        `[location, week]`, or an array of two columns holds two kinds of clusters that cross: samples that share
+        either are not independent. Bootstrap and `strata` take one kind only.
     strata : array, optional
         One label per sample: the number drawn from each stratum was fixed.
     groups : array, optional
@@ -196,6 +204,7 @@ def interval(
     if loss.ndim == 1 and np.issubdtype(loss.dtype, np.number) and len(loss):
         # a group without an error takes the size of one from the other groups
         known_error_size = error_size_of(loss, known_error_size)
+    columns["clusters"] = cluster_columns("interval", clusters, len(loss))
     host_columns = {name: None if x is None else np.asarray(to_host(x)) for name, x in columns.items()}
     parts = []
     for code in range(len(labels)):
@@ -203,8 +212,7 @@ def interval(
         group_columns = {name: None if x is None else x[mask] for name, x in host_columns.items()}
         units, interval = measure_part(loss[mask], confidence[mask], group_columns, known_error_size)
         parts.append(GroupPart(mask, units, interval))
-    cluster_codes = codes("interval", "clusters", clusters, len(loss))
-    macro = _macro_interval(parts, cluster_codes, level, method)
+    macro = _macro_interval(parts, cluster_codes("interval", clusters, len(loss)), level, method)
     intervals = {label: part.interval for label, part in zip(labels, parts)}
     return GroupedIntervals(macro.metric, intervals, macro)
 
@@ -268,14 +276,22 @@ def _point_interval(units: Units, level: float) -> Interval:
 
 def _design_effect(units: Units, influences: np.ndarray) -> float:
     """Variance of a mean of these influences by clusters and strata, over that of independent samples."""
-    effects = unit_effects(influences, units)
     independent_effects = unit_effects(influences, units._replace(clusters=None, strata=None))
     largest_effect = units.total * np.abs(independent_effects).max()
     if largest_effect <= SUM_ROUNDING * np.abs(units.loss).max():  # rounding alone
         return 1.0
-    inflation = len(effects) / (len(effects) - 1) if units.clusters is not None else 1.0
-    variance = inflation * float(effects @ effects)
-    return max(variance / float(independent_effects @ independent_effects), 1e-3)
+    if units.has_two_kinds:
+        variance = two_way_variance(*(_variance_of_units(influences, kind) for kind in units.by_kind()))
+    else:
+        variance = _variance_of_units(influences, units)
+    return max(float(variance) / float(independent_effects @ independent_effects), 1e-3)
+
+
+def _variance_of_units(influences: np.ndarray, units: Units) -> float:
+    """Variance of a mean of these influences by strata, and by clusters of one kind."""
+    effects = unit_effects(influences, units)
+    inflation = 1.0 if units.clusters is None else len(effects) / (len(effects) - 1)
+    return inflation * float(effects @ effects)
 
 
 def _influence_at_cut(units: Units, value: float) -> np.ndarray:
@@ -411,17 +427,32 @@ def _mean_over_groups(
         sample_effects[part.mask] = unit_effects(influences.influence, independent)
         loss_effects[part.mask] = unit_effects(weighted_loss, independent, centred=False)
     group_count = len(parts)
-    cluster_effects = np.bincount(clusters, sample_effects) / group_count
-    cluster_losses = np.bincount(clusters, loss_effects) / group_count
-    cluster_count = len(cluster_effects)
-    variance, variance_excess = moments(cluster_effects * np.sqrt(cluster_count / (cluster_count - 1)))
+    kinds = (clusters,) if clusters.ndim == 1 else split_kinds(clusters)
+    variances = []
+    excesses = []
+    loss_squares = []
+    cluster_counts = []
+    for codes in kinds:
+        cluster_effects = np.bincount(codes, sample_effects) / group_count
+        cluster_losses = np.bincount(codes, loss_effects) / group_count
+        cluster_count = len(cluster_effects)
+        variance, variance_excess = moments(cluster_effects * np.sqrt(cluster_count / (cluster_count - 1)))
+        variances.append(variance)
+        excesses.append(variance_excess)
+        loss_squares.append(float(cluster_losses @ cluster_losses))
+        cluster_counts.append(cluster_count)
+    if len(kinds) > 1:
+        moments_of_mean = two_way_moments(variances, excesses, cluster_counts)
+    else:
+        moments_of_mean = (variances[0], excesses[0], cluster_counts[0])
+    variance, variance_excess, cluster_count = moments_of_mean
     mean = mean._replace(
-        variance=variance,
-        variance_excess=variance_excess,
-        weighted_loss=float(cluster_losses.sum()),
-        weighted_loss_squares=float(cluster_losses @ cluster_losses),
+        variance=float(variance),
+        variance_excess=float(variance_excess),
+        weighted_loss=float(loss_effects.sum()) / group_count,
+        weighted_loss_squares=max(loss_squares[:2]),
     )
-    return mean, summary._replace(unit_count=cluster_count, effective_draws=cluster_count)
+    return mean, summary._replace(unit_count=int(cluster_count), effective_draws=int(cluster_count))
 
 
 # from blocks --------------------------------------------------------------------------------------

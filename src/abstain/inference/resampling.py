@@ -16,6 +16,7 @@ from abstain.core.rounding import SUM_ROUNDING
 from abstain.core.rows import Rows, rank_confidences
 from abstain.core.sorting import argsort_descending
 from abstain.errors import InputError
+from abstain.inference.clusters import check_one_kind
 from abstain.inference.limits import in_loss_units, moments
 from abstain.inference.point_limits import pointwise_level, proportion
 from abstain.inference.records import CurveBand, Interval
@@ -49,8 +50,9 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
     """Compute the metric, and its value without each independent unit (sample or cluster), one by one.
 
     The values are ordered by unit number. Units whose samples all abstained come last: the value without them is the
-    estimate. Raises InputError where all this would take very long.
+    estimate. Raises InputError for two kinds of clusters, and where all this would take very long.
     """
+    check_one_kind("interval", units.clusters, "the jackknife of a metric without an influence function")
     ranked = units.ranked
     if ranked is None:
         ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
@@ -129,9 +131,11 @@ def interval(
     Replicates in which the metric is undefined are left out. The interval is in the user's units. `progress` says
     whether to show a bar; None: if it takes long.
 
-    Raises InputError for fewer than 100 replicates, and if the metric is undefined in more than half of them.
+    Raises InputError for fewer than 100 replicates, for two kinds of clusters, and if the metric is undefined in more
+    than half of the replicates.
     """
     _check_replicates("interval", replicates)
+    check_one_kind("interval", units.clusters, "the bootstrap")
     compute_metric = metric_of_draw(units)
     estimate = float(compute_metric(observed_draw(units))[0])
     values = compute_replicates(units, compute_metric, replicates, rng, progress)
@@ -353,6 +357,7 @@ def curve_band(
     level = check_fraction("curve_band", "level", level, open_high=True)
     _check_replicates("curve_band", replicates)
     units = gather("curve_band", "risk", loss, confidence, sample_weight, abstained, clusters, strata)
+    check_one_kind("curve_band", units.clusters, "the bootstrap")
     if bool((units.loss < 0).any()):
         raise InputError("curve_band: needs losses of at least 0, got negative ones.")
     grid = _check_coverages(coverage, n=len(units.loss), answered_share=units.mass / units.total)

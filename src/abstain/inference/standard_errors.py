@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from abstain.core.rows import rank_confidences, read_by_confidence
 from abstain.core.sorting import error_size, is_zero_one
 from abstain.core.stretch import InfluenceSums, Totals, tables, tables_by, totals_of_samples
 from abstain.errors import InputError, ShapeError
+from abstain.inference.clusters import cluster_codes, split_kinds, two_way_moments, two_way_variance
 from abstain.inference.evidence import (
     Evidence,
     gather_evidence,
@@ -51,8 +52,10 @@ class Units(NamedTuple):
         Mass of all samples, abstained ones included.
     whole_weight : ndarray or None
         Weights of all n samples.
-    clusters, strata : ndarray of int or None
-        Codes 0, 1, ... of all n samples.
+    clusters : ndarray of int or None
+        Codes 0, 1, ... of all n samples, shape (n,); shape (n, 2) for two crossed kinds of clusters.
+    strata : ndarray of int or None
+        Codes 0, 1, ... of all n samples. Only with clusters of one kind, or without clusters.
     zero_one : bool
         Are losses 0 or 1, in units of `error_size`?
     error_size : float
@@ -102,8 +105,26 @@ class Units(NamedTuple):
 
     @property
     def sampled(self) -> int:
-        """How many independent units were drawn: clusters if there are any, samples otherwise."""
-        return self.counted if self.clusters is None else int(self.clusters.max()) + 1
+        """How many independent units were drawn: clusters if there are any, samples otherwise.
+
+        Of two kinds of clusters, the kind that has fewer counts.
+        """
+        if self.clusters is None:
+            return self.counted
+        return int(np.min(self.clusters.max(axis=0))) + 1
+
+    @property
+    def has_two_kinds(self) -> bool:
+        """Are there two crossed kinds of clusters?"""
+        return self.clusters is not None and self.clusters.ndim == 2
+
+    def by_kind(self) -> list[Units]:
+        """The same samples with clusters of one kind: by the first kind, by the second, by their intersections.
+
+        Only for samples with two kinds of clusters.
+        """
+        assert self.clusters is not None
+        return [self._replace(clusters=codes) for codes in split_kinds(self.clusters)]
 
 
 def find_metric(function: str, metric: Any, options: dict[str, Any]) -> Metric:
@@ -156,6 +177,11 @@ def gather(
     if len(sample.loss) != n:
         is_answered = np.ones(n, dtype=bool) if abstained is None else ~np.asarray(abstained, dtype=bool)
         is_answered &= True if sample_weight is None else np.asarray(sample_weight) > 0
+    checked_clusters = cluster_codes(function, clusters, n)
+    if strata is not None and checked_clusters is not None and checked_clusters.ndim == 2:
+        raise InputError(
+            f"{function}: takes `strata` with one kind of clusters, got two. Leave one kind out."
+        )
     zero_one = is_zero_one(sample.loss)
     requested.check_losses(function, sample.loss, zero_one)
     losses = sample.loss
@@ -177,8 +203,8 @@ def gather(
         n=n,
         total=float(sample.total),
         whole_weight=sample.every_weight,
-        clusters=codes(function, "clusters", clusters, n),
-        strata=codes(function, "strata", strata, n),
+        clusters=checked_clusters,
+        strata=_stratum_codes(function, strata, n),
         zero_one=zero_one,
         error_size=size or 1.0,
     )
@@ -199,16 +225,14 @@ def power_of_two_near(loss: np.ndarray) -> float | None:
     return float(2.0 ** math.floor(math.log2(largest)))
 
 
-def codes(function: str, argument: str, labels: ArrayLike | None, n: int) -> np.ndarray | None:
-    """Labels of any kind as whole numbers 0, 1, ...; missing ones (None, NaN) are one label."""
-    if labels is None:
+def _stratum_codes(function: str, strata: ArrayLike | None, n: int) -> np.ndarray | None:
+    """Labels of strata as whole numbers 0, 1, ...; missing ones (None, NaN) are one stratum."""
+    if strata is None:
         return None
-    shape = np.shape(to_host(labels))
+    shape = np.shape(to_host(strata))
     if shape != (n,):
-        raise ShapeError(
-            f"{function}: `{argument}` must have one label per sample, got shape {shape} for {n}."
-        )
-    return group_codes(function, labels)[1]
+        raise ShapeError(f"{function}: `strata` must have one label per sample, got shape {shape} for {n}.")
+    return group_codes(function, strata)[1]
 
 
 # influence ----------------------------------------------------------------------------------------
@@ -289,7 +313,8 @@ def standard_error(
     .. math:: \mathrm{se} = \frac1W \sqrt{\textstyle\sum_c (\sum_{i \in c} w_i \mathrm{IF}_i)^2}
 
     Without `clusters` every sample (a weighted row counts as one) is its own. With C clusters the square is
-    multiplied by C / (C - 1).
+    multiplied by C / (C - 1). With two kinds of clusters A and B the square is :math:`V_A + V_B - V_{AB}`, the last
+    over their intersections, and at least the larger of :math:`V_A` and :math:`V_B`.
 
     Parameters
     ----------
@@ -342,6 +367,38 @@ def spread_by_sample(function: str, units: Units) -> EstimateSpread:
         ranking = rank_confidences(units.confidence)
         units = units._replace(ranked=RankedLoss(ranking, units.loss, units.weight))
     influences = influences_of_units(function, units)
+    centre = leave_one_out(units)
+    if units.has_two_kinds:
+        return _combine_kinds(
+            [_spread_of_influences(kind, influences, centre) for kind in units.by_kind()],
+            [kind.sampled for kind in units.by_kind()],
+        )
+    return _spread_of_influences(units, influences, centre)
+
+
+def _combine_kinds(spreads: Sequence[EstimateSpread], unit_counts: Sequence[int]) -> EstimateSpread:
+    """The spread with two kinds of clusters, from those by the first kind, by the second and by their intersections.
+
+    `unit_counts` holds the number of clusters of each, in the same order. The kind with fewer degrees of freedom
+    decides how well the variance is known, and the kind with fewer effective errors how many errors there are.
+    """
+    variance, variance_excess, _ = two_way_moments(
+        [spread.variance for spread in spreads], [spread.variance_excess for spread in spreads], unit_counts
+    )
+    first, second, _intersections = spreads
+    return first._replace(
+        variance=float(variance),
+        variance_excess=float(variance_excess),
+        weighted_loss_squares=max(first.weighted_loss_squares, second.weighted_loss_squares),
+        error_variance=float(two_way_variance(*(spread.error_variance for spread in spreads))),
+    )
+
+
+def _spread_of_influences(units: Units, influences: SampleInfluences, centre: float | None) -> EstimateSpread:
+    """The spread of an estimate from the influence of each sample; clusters, if any, are of one kind.
+
+    `centre` is the less biased estimate that intervals are built around, or None.
+    """
     if units.independent:
         unit_count = units.sampled
         squares, fourth_powers = power_sums(influences.read, units.n, units.whole_weight, units.total)
@@ -368,7 +425,7 @@ def spread_by_sample(function: str, units: Units) -> EstimateSpread:
         weighted_loss_squares=weighted_loss_squares,
         error_squares=inflation * error_squares,
     )
-    return make_spread(influences.estimate, sums, unit_count, leave_one_out(units))
+    return make_spread(influences.estimate, sums, unit_count, centre)
 
 
 def power_sums(
@@ -422,9 +479,14 @@ def totals_of_units(units: Units) -> Totals:
 def summarise_units(units: Units, known_totals: Totals | None = None) -> SampleSummary:
     """What limits must know of the sample; clusters are the draws, and the largest one may hide the most.
 
-    `known_totals` are those of the units, where they were computed before.
+    With two kinds of clusters, every number is that of the kind which says less. `known_totals` are those of the
+    units, where they were computed before.
     """
-    summary = summarise_sample(known_totals or totals_of_units(units))._replace(unit_count=units.sampled)
+    totals = known_totals or totals_of_units(units)
+    if units.has_two_kinds:
+        first, second, _intersections = units.by_kind()
+        return _fewer_draws(summarise_units(first, totals), summarise_units(second, totals))
+    summary = summarise_sample(totals)._replace(unit_count=units.sampled)
     if units.clusters is None:
         return summary
     sizes = np.bincount(units.clusters, units.whole_weight)
@@ -440,6 +502,18 @@ def summarise_units(units: Units, known_totals: Totals | None = None) -> SampleS
     return summary._replace(
         error_draws=_effective_count(unit_effects(fill_in(units, loss), units, centred=False)),
         right_draws=_effective_count(unit_effects(fill_in(units, 1 - loss), units, centred=False)),
+    )
+
+
+def _fewer_draws(first: SampleSummary, second: SampleSummary) -> SampleSummary:
+    """The summary of samples with two kinds of clusters: of each number of draws the smaller one."""
+    return first._replace(
+        unit_count=min(first.unit_count, second.unit_count),
+        effective_draws=min(first.effective_draws, second.effective_draws),
+        pair_count=min(first.pair_count, second.pair_count),
+        largest_cluster_ratio=max(first.largest_cluster_ratio, second.largest_cluster_ratio),
+        error_draws=min(first.error_draws, second.error_draws),
+        right_draws=min(first.right_draws, second.right_draws),
     )
 
 
@@ -518,7 +592,8 @@ def fill_in(units: Units, values: np.ndarray, for_abstained: float = 0.0) -> np.
 def unit_effects(values: np.ndarray, units: Units, centred: bool = True) -> np.ndarray:
     """The sum of w times the values over W within each independent unit (sample or cluster).
 
-    `values` are those of all n samples. With `centred`, the mean over a unit's stratum is subtracted.
+    `values` are those of all n samples; clusters, if any, are of one kind. With `centred`, the mean over a unit's
+    stratum is subtracted.
     """
     effects = (values if units.whole_weight is None else values * units.whole_weight) / units.total
     strata = units.strata

@@ -301,10 +301,16 @@ def group_codes(
     Raises
     ------
     ShapeError, InputError
-        Where there is not one label per sample, no sample at all, or a label that is itself a list or an array.
+        Where there is not one label per sample, no sample at all, a label that is itself a list or an array, or
+        where `argument` is "clusters" and there are two kinds of them.
     """
     label_values = label_array(groups)
     expected_shape = None if shape is None else tuple(shape)
+    if label_values.ndim == 2 and argument == "clusters" and 2 in label_values.shape:
+        raise InputError(
+            f"{name}: takes one kind of clusters, got two. Its promise is about clusters that are drawn independently, "
+            f"and crossed kinds are not: give one label per sample."
+        )
     if label_values.ndim != 1 or expected_shape not in (None, label_values.shape):
         got = f"shape {label_values.shape}"
         if label_values.ndim == 1:

@@ -171,7 +171,8 @@ class ModelContent:
     curve : RiskCoverageCurve
         The risk-coverage curve.
     band : CurveBand or None
-        Its simultaneous band; None for fewer than 20 samples or negative losses.
+        Its simultaneous band; None for fewer than 20 samples, negative losses, or two kinds of clusters (which cannot
+        be drawn again).
     slider : Slider
         The steps of the threshold slider.
     evaluation : Evaluation
@@ -363,7 +364,8 @@ def _gather_model(
     curve = risk_coverage_curve(losses, confidence, **columns)
     columns["clusters"] = predictions.clusters  # for intervals and bands; the curve does not depend on them
     band = None
-    if predictions.n >= 20 and not bool((losses < 0).any()):
+    has_two_kinds = predictions.clusters is not None and predictions.clusters.ndim == 2
+    if predictions.n >= 20 and not bool((losses < 0).any()) and not has_two_kinds:
         band = curve_band(
             losses, confidence, level=level, replicates=replicates, rng=rng, progress=False, **columns
         )
@@ -515,7 +517,7 @@ def _compare_models(
     if len(contestants) < 2:
         return None
     entries = {model.name: model.samples(model_score, loss) for model, model_score in contestants}
-    columns = comparison_arguments([model for model, _ in contestants])
+    columns = comparison_arguments([model for model, _ in contestants], paired=paired)
     return abstain.compare(entries, level=level, paired=paired, repetitions=repetitions, **columns)
 
 
