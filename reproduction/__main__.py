@@ -241,6 +241,15 @@ def _add_training(commands: Any) -> None:
     recipes.add_argument("--limit", type=int, default=None, help="a trial: N images, two epochs")
     _shared(recipes)
     recipes.set_defaults(run=tune)
+    texts: ArgumentParser = commands.add_parser(
+        "tune-text", help="a small transformer on reviews, trained and then tuned by `fine_tune`"
+    )
+    texts.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="which seeds")
+    texts.add_argument("--data", default=None, help="folder with text/; default: the variable ABSTAIN_DATA")
+    texts.add_argument("--folder", default="out/paper-runs", help="where results and outputs go")
+    texts.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    texts.add_argument("--limit", type=int, default=None, help="a trial: N texts, two epochs")
+    texts.set_defaults(run=tune_text)
     plan: ArgumentParser = commands.add_parser("plan", help="the whole training plan for one H200")
     plan.add_argument(
         "parts", nargs="*", help="network:A+B, seeds:A, start:A+B, table:A; default: all of the first plan"
@@ -331,6 +340,17 @@ def tune(given: Namespace) -> int:
         plan = [[replace(s, recipe=replace(s.recipe, epochs=2)) for s in lot] for lot in plan]
     setting = _open(given, given.mode, given.compile, open_tuning)
     return 0 if run_plan(plan, setting, _WEAKER[setting.mode]) else 1
+
+
+def tune_text(given: Namespace) -> int:
+    """Train and tune the small transformer, one seed after the other."""
+    from reproduction.texts import load_texts, open_texts, train_and_tune
+
+    runs = open_texts(load_texts(given.data, given.limit), given.folder, device=given.device)
+    for seed in given.seeds:
+        train_and_tune(runs, seed, epochs=2 if given.limit else None)
+        print(f"seed {seed} finished", flush=True)
+    return 0
 
 
 # what to try when a way of stepping fails: each asks less of driver and compiler

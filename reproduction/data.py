@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class Split:
-    """Which training images are trained on and which are held out; `labels` of what a run is judged by."""
+    """Which training samples are trained on and which are held out; `labels` of what a run is judged by."""
 
     trained: np.ndarray
     held_out: np.ndarray
@@ -67,14 +67,24 @@ class Split:
 _SPLIT_SEED = 18  # one split for all runs, so that their held-out values can be compared
 
 
-def split(images: ImageSet) -> Split:
-    """Hold out a tenth of the training images, as many of every class, always the same ones."""
-    labels = images.train_labels
+class Labelled(Protocol):
+    """A set of samples with labels, for training and for test: all that a split reads."""
+
+    @property
+    def train_labels(self) -> np.ndarray: ...  # noqa: D102
+
+    @property
+    def test_labels(self) -> np.ndarray: ...  # noqa: D102
+
+
+def split(samples: Labelled) -> Split:
+    """Hold out a tenth of the training samples, as many of every class, always the same ones."""
+    labels = samples.train_labels
     rng, classes = np.random.default_rng(_SPLIT_SEED), np.unique(labels)
     each = len(labels) // 10 // len(classes)
     held_out = np.sort(np.concatenate([rng.permutation(np.flatnonzero(labels == c))[:each] for c in classes]))
     trained = np.setdiff1d(np.arange(len(labels)), held_out)
-    judged = {"held_out": labels[held_out], "test": np.asarray(images.test_labels)}
+    judged = {"held_out": labels[held_out], "test": np.asarray(samples.test_labels)}
     return Split(trained, held_out, judged)
 
 
