@@ -3,6 +3,8 @@
 from abstain._engines import register_engine
 from abstain.evaluation.comparison import compare
 from abstain.evaluation.ensembles import expected_aurc
+from abstain.evaluation.graded import TargetCurve, compare_answers, evaluate_answers, score_by_target
+from abstain.evaluation.repeats import evaluate_repeats
 from abstain.evaluation.results import Comparison, Contestant, Entry, Evaluation, ExpectedAURC, Pair, TopTies
 from abstain.evaluation.table import evaluate, evaluate_blocks
 from abstain.evaluation.threeway import ThreeWay, three_way
@@ -14,12 +16,17 @@ __all__ = [
     "Evaluation",
     "ExpectedAURC",
     "Pair",
+    "TargetCurve",
     "ThreeWay",
     "TopTies",
     "compare",
+    "compare_answers",
     "evaluate",
+    "evaluate_answers",
     "evaluate_blocks",
+    "evaluate_repeats",
     "expected_aurc",
     "register_engine",
+    "score_by_target",
     "three_way",
 ]

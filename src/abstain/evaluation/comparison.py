@@ -33,6 +33,7 @@ from abstain.inference.limits import Joint, make_interval
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import Units, gather, spread_by_sample, summarise_units
 from abstain.losses import by_name as loss_by_name
+from abstain.metrics.answer_metrics import AnswerMetric
 from abstain.metrics.definitions import AURC, by_name
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
@@ -351,7 +352,7 @@ class Competitor:
 def assemble_comparison(
     competitors: Sequence[Competitor],
     *,
-    metric: Metric,
+    metric: Metric | AnswerMetric,
     scale: Scale,
     loss_name: str,
     level: float,

@@ -500,8 +500,8 @@ def summarise_units(units: Units, known_totals: Totals | None = None) -> SampleS
         return summary
     loss = units.loss.astype(np.float64)
     return summary._replace(
-        error_draws=_effective_count(unit_effects(fill_in(units, loss), units, centred=False)),
-        right_draws=_effective_count(unit_effects(fill_in(units, 1 - loss), units, centred=False)),
+        error_draws=effective_count(unit_effects(fill_in(units, loss), units, centred=False)),
+        right_draws=effective_count(unit_effects(fill_in(units, 1 - loss), units, centred=False)),
     )
 
 
@@ -517,8 +517,8 @@ def _fewer_draws(first: SampleSummary, second: SampleSummary) -> SampleSummary:
     )
 
 
-def _effective_count(masses: np.ndarray) -> float:
-    """As many equal masses would vary as much: (sum m)^2 / sum m^2."""
+def effective_count(masses: np.ndarray) -> float:
+    """As many equal masses would vary as much: (sum m)^2 / sum m^2; 0 where all are 0."""
     squares = float(masses @ masses)
     return float(np.sum(masses)) ** 2 / squares if squares > 0 else 0.0
 

@@ -2,6 +2,13 @@
 
 from abstain.core.influence import RowInfluence
 from abstain.metrics._sample import CurveTable, Grouped, balanced_weights
+from abstain.metrics.answer_metrics import (
+    ANSWER_METRICS,
+    AnswerMetric,
+    answer_metric,
+    score_at_price,
+    score_at_target,
+)
 from abstain.metrics.areas import (
     augrc,
     aurc,
@@ -31,7 +38,9 @@ from abstain.metrics.points import (
 )
 
 __all__ = [
+    "ANSWER_METRICS",
     "METRICS",
+    "AnswerMetric",
     "CurveTable",
     "Grouped",
     "Metric",
@@ -39,6 +48,7 @@ __all__ = [
     "RejectionPoint",
     "RiskCoverageCurve",
     "RowInfluence",
+    "answer_metric",
     "augrc",
     "aupr_error",
     "aupr_success",
@@ -61,5 +71,7 @@ __all__ = [
     "risk",
     "risk_at_coverage",
     "risk_coverage_curve",
+    "score_at_price",
+    "score_at_target",
     "weights",
 ]

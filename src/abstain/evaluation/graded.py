@@ -1,0 +1,379 @@
+"""Tables, comparisons and curves of graded answers, for models with or without a confidence.
+
+`evaluate_answers` and `compare_answers` return the same results as `evaluate` and `compare`, so that tables, JSON and
+pages are the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from abstain import _tables
+from abstain._arrays import ArrayLike, to_host
+from abstain._check import check_fraction
+from abstain._plots import make_axes
+from abstain._stored import Stored
+from abstain.errors import InfeasibleError, InputError, ShapeError
+from abstain.evaluation.comparison import Competitor, assemble_comparison
+from abstain.evaluation.results import Comparison, Entry, Evaluation
+from abstain.evaluation.table import MISSING
+from abstain.inference.clusters import cluster_codes, cluster_columns
+from abstain.inference.ratios import AnswerSpread, scale_of_answers, spread_of_answers
+from abstain.inference.records import Interval
+from abstain.metrics._sample import group_codes
+from abstain.metrics.answer_metrics import (
+    AnswerMetric,
+    GradedAnswers,
+    answer_metric,
+    grade_answers,
+    metrics_for_answers,
+    score_at_target,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMN = "answers"  # the column of a table that no confidence ranks
+
+
+def evaluate_answers(
+    correct: ArrayLike,
+    *,
+    answered: ArrayLike | None = None,
+    unanswerable: ArrayLike | None = None,
+    metrics: Sequence[str | AnswerMetric] | None = None,
+    level: float = 0.95,
+    clusters: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+) -> Evaluation:
+    """The numbers that benchmarks of language models report, each with its interval; no confidence is needed.
+
+    Parameters
+    ----------
+    correct : array, shape (n,)
+        How right each answer is, from 0 to 1; ignored where there is no answer.
+    answered : array of bool, shape (n,), optional
+        Which questions were attempted; by default all.
+    unanswerable : array of bool, shape (n,), optional
+        Which questions have no answer, for abstention precision, recall and F1.
+    metrics : names or AnswerMetric, optional
+        Such as "accuracy", "simpleqa_f", "score_at_target@0.75"; by default all that apply.
+    level : float
+        Confidence level of the intervals.
+    clusters : array, shape (n,), or two of them, optional
+        One label per answer; answers with the same label (such as those to one question) are not independent. Two
+        vectors are two kinds of clusters that cross.
+    groups : array, shape (n,), optional
+        One label per answer, such as its category: every number is also given within each group.
+
+    Returns
+    -------
+    Evaluation
+        As `evaluate` returns it, with one column, "answers". A metric that is undefined on these answers has a
+        `reason`.
+
+    Examples
+    --------
+    >>> table = evaluate_answers([1] * 60 + [0] * 40, answered=[True] * 90 + [False] * 10)
+    >>> table["simpleqa_f"]
+    F (SimpleQA) of answers (zero_one): 0.6316 [0.534, 0.722]
+    >>> table["score_at_target@0.75"].estimate  # 0.6 right, 0.3 wrong, each of which costs 3
+    -0.3
+    """
+    name = "evaluate_answers"
+    level = check_fraction(name, "level", level, open_high=True)
+    answers = grade_answers(name, correct, answered, unanswerable)
+    n = len(answers.right)
+    chosen = metrics_for_answers(answers)
+    if metrics is not None:
+        chosen = [answer_metric(metric, name) for metric in metrics]
+    cluster_labels = cluster_columns(name, clusters, n)
+    cluster_codes(name, cluster_labels, n)  # raises if there is not one label per answer
+    entries = answer_entries(answers, chosen, level=level, clusters=cluster_labels)
+    if groups is not None:
+        labels, codes = group_codes(name, groups, (n,))
+        for code, label in enumerate(labels):
+            rows = codes == code
+            entries += answer_entries(
+                answers.select(rows),
+                chosen,
+                level=level,
+                clusters=None if cluster_labels is None else cluster_labels[rows],
+                group=MISSING if label is None else label,
+            )
+    return Evaluation(entries=tuple(entries), n=n, level=level)
+
+
+def answer_entries(
+    answers: GradedAnswers,
+    metrics: Sequence[AnswerMetric],
+    *,
+    level: float,
+    clusters: np.ndarray | None = None,
+    group: Any = None,
+    score: str = COLUMN,
+    loss: str = "zero_one",
+) -> list[Entry]:
+    """The numbers of graded answers as entries of a table: with an interval, or the reason why there is none.
+
+    `group` is the group that the answers are of, None for all; `score` and `loss` name the place in the table.
+    """
+    entries = []
+    for metric in metrics:
+        entry = Entry(
+            score=score,
+            loss=loss,
+            metric=metric.key,
+            label=metric.full_label,
+            lower_is_better=metric.lower_is_better,
+            estimate=None,
+            n=len(answers.right),
+            group=group,
+        )
+        try:
+            spread = spread_of_answers("evaluate_answers", metric, answers, clusters)
+        except (InputError, InfeasibleError) as problem:
+            entries.append(replace(entry, reason=str(problem).partition(": ")[2]))
+            continue
+        interval = spread.interval(level)
+        entries.append(
+            replace(
+                entry,
+                estimate=interval.estimate,
+                standard_error=interval.standard_error,
+                low=interval.low,
+                high=interval.high,
+                method=interval.method,
+            )
+        )
+    return entries
+
+
+def compare_answers(
+    models: Mapping[str, Any],
+    *,
+    metric: str | AnswerMetric = "accuracy",
+    unanswerable: ArrayLike | None = None,
+    level: float = 0.95,
+    clusters: Any = None,
+    paired: bool = True,
+) -> Comparison:
+    """Rank models by accuracy or another metric of graded answers, and say which the data cannot tell apart.
+
+    Parameters
+    ----------
+    models : dict
+        By name: how right each answer is, from 0 to 1; or a pair (correct, answered), where `answered` says which
+        questions were attempted.
+    metric : str or AnswerMetric
+        Such as "accuracy", "simpleqa_f" or "score_at_target@0.75".
+    unanswerable : array of bool, shape (n,), optional
+        Which questions have no answer, for the metrics that need it; the same for all models.
+    level : float
+        Confidence level of intervals and tests.
+    clusters : array, shape (n,), optional
+        One label per answer: answers with the same label are not independent. With `paired=False` a dict by model.
+    paired : bool
+        Whether all models answered the same questions in the same order. That sees much smaller differences.
+
+    Returns
+    -------
+    Comparison
+        Best first. P-values are two-sided and corrected for the number of pairs; where two models cannot be told apart,
+        `samples_needed` estimates how many questions would.
+
+    Examples
+    --------
+    >>> good, bad = [1] * 70 + [0] * 30, [1] * 40 + [0] * 60
+    >>> comparison = compare_answers({"bad": bad, "good": good})
+    >>> comparison.names, comparison.pair("good", "bad").different
+    (('good', 'bad'), True)
+    """
+    name = "compare_answers"
+    level = check_fraction(name, "level", level, open_high=True)
+    compared_metric = answer_metric(metric, name)
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise InputError(f"{name}: needs a dict of at least two models.")
+    if not paired and clusters is not None and not isinstance(clusters, Mapping):
+        raise InputError(f"{name}: with paired=False `clusters` must be a dict by model.")
+    answers_by_name = {}
+    for model_name, model in models.items():
+        correct, answered = model if isinstance(model, tuple) else (model, None)
+        answers_by_name[str(model_name)] = grade_answers(name, correct, answered, unanswerable)
+    counts = {model_name: len(answers.right) for model_name, answers in answers_by_name.items()}
+    if paired and len(set(counts.values())) > 1:
+        listed = ", ".join(f"{model_name} {count}" for model_name, count in counts.items())
+        raise ShapeError(
+            f"{name}: the models must answer the same questions, got {listed}. Or use paired=False."
+        )
+    competitors = []
+    for model_name, answers in answers_by_name.items():
+        model_clusters = clusters.get(model_name) if isinstance(clusters, Mapping) else clusters
+        spread = spread_of_answers(name, compared_metric, answers, model_clusters)
+        competitors.append(competitor_of(model_name, spread, level))
+    return assemble_comparison(
+        competitors,
+        metric=compared_metric,
+        scale=scale_of_answers(compared_metric),
+        loss_name="graded answers",
+        level=level,
+        paired=paired,
+    )
+
+
+def competitor_of(name: str, spread: AnswerSpread, level: float) -> Competitor:
+    """One model of a comparison by a metric of graded answers."""
+    return Competitor(
+        name=name,
+        side=spread.side(),
+        interval=spread.interval(level),
+        sample_count=spread.question_count,
+    )
+
+
+# right, wrong, not attempted --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class TargetCurve(Stored, _tables.Notebook):
+    """The score at each confidence target; made by `score_by_target`.
+
+    Parameters
+    ----------
+    target : tuple of float
+        Confidence targets t, ascending. A wrong answer costs t / (1 - t).
+    score, low, high : tuple of float
+        The score at each target, and the limits of its interval (one at a time, not all together).
+    attempted : tuple of float
+        Share of the questions answered at each target.
+    level : float
+        Confidence level of the intervals.
+    n : int
+        Number of questions.
+
+    Examples
+    --------
+    >>> curve = score_by_target([1, 1, 0, 0], targets=[0.0, 0.5])
+    >>> curve.score
+    (0.5, 0.0)
+    """
+
+    _noun: ClassVar[str] = "a curve of scores by target"
+    _rows_all_along: ClassVar[bool] = True
+
+    target: tuple[float, ...]
+    score: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    attempted: tuple[float, ...]
+    level: float
+    n: int
+
+    def frame(self, library: str | None = None) -> Any:
+        """One row per target; `library` is "pandas", "polars", "dict" or None (choose)."""
+        names = ("target", "score", "low", "high", "attempted")
+        return _tables.make_frame({name: list(getattr(self, name)) for name in names}, library)
+
+    def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
+        """Draw the curve with its intervals as a band on `ax` (or on a new figure) and return the axes."""
+        axes: Any = make_axes(ax)
+        (line,) = axes.plot(self.target, self.score, label=_tables.escape_controls(name) or None)
+        axes.fill_between(self.target, self.low, self.high, color=line.get_color(), alpha=0.15, linewidth=0)
+        axes.set(xlabel="confidence target t", ylabel="score: right - wrong t/(1-t)")
+        axes.grid(alpha=0.3)
+        if name:
+            axes.legend(fontsize="small")
+        return axes
+
+    def __repr__(self) -> str:
+        ends = (
+            f"{self.score[0]:.3g} at target {self.target[0]:g} to {self.score[-1]:.3g} at {self.target[-1]:g}"
+        )
+        return f"TargetCurve({ends}, {len(self.target)} targets, n = {self.n})"
+
+
+def score_by_target(
+    correct: ArrayLike,
+    *,
+    answered: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    targets: ArrayLike | None = None,
+    level: float = 0.95,
+    clusters: ArrayLike | None = None,
+) -> TargetCurve:
+    r"""The score at each confidence target t, where a wrong answer costs t / (1 - t) and no answer 0.
+
+    .. math:: \text{right} - \frac{t}{1-t}\,\text{wrong}
+
+    Parameters
+    ----------
+    correct : array, shape (n,)
+        How right each answer is, from 0 to 1; ignored where there is no answer.
+    answered : array of bool, shape (n,), optional
+        Which questions were attempted; by default all.
+    confidence : array, shape (n,), optional
+        The probability of being right, as the model states it or as computed, from 0 to 1. If it is given, an answer
+        counts at target t only where its confidence is at least t, as a model would do that knows the target. Otherwise
+        the same answers count at every target.
+    targets : array, optional
+        By default 0, 0.01 ... 0.95.
+    level : float
+        Confidence level of the intervals.
+    clusters : array, shape (n,), optional
+        One label per answer; answers with the same label are not independent.
+
+    Returns
+    -------
+    TargetCurve
+
+    Examples
+    --------
+    >>> curve = score_by_target([1, 1, 0, 0], confidence=[0.9, 0.7, 0.6, 0.2], targets=[0.5, 0.75])
+    >>> curve.score  # two right and one wrong of four; then one right
+    (0.25, 0.25)
+    """
+    name = "score_by_target"
+    level = check_fraction(name, "level", level, open_high=True)
+    answers = grade_answers(name, correct, answered)
+    probabilities = None if confidence is None else check_probabilities(name, confidence, answers)
+    chosen = np.linspace(0.0, 0.95, 96) if targets is None else np.asarray(to_host(targets), np.float64)
+    attempted_shares = []
+    intervals: list[Interval] = []
+    for target in np.sort(chosen.reshape(-1)).tolist():
+        counted = answers
+        if probabilities is not None:
+            attempted = answers.attempted & (probabilities >= target)
+            counted = GradedAnswers(np.where(attempted, answers.right, 0.0), attempted)
+        attempted_shares.append(float(counted.attempted.mean()))
+        spread = spread_of_answers(name, score_at_target(target), counted, clusters)
+        intervals.append(spread.interval(level))
+    return TargetCurve(
+        target=tuple(np.sort(chosen.reshape(-1)).tolist()),
+        score=tuple(interval.estimate for interval in intervals),
+        low=tuple(interval.low for interval in intervals),
+        high=tuple(interval.high for interval in intervals),
+        attempted=tuple(attempted_shares),
+        level=level,
+        n=len(answers.right),
+    )
+
+
+def check_probabilities(function: str, confidence: ArrayLike, answers: GradedAnswers) -> np.ndarray:
+    """Return one probability per question; InputError unless those of attempted questions lie in [0, 1]."""
+    probabilities = np.asarray(to_host(confidence), dtype=np.float64).reshape(-1)
+    if len(probabilities) != len(answers.right):
+        raise InputError(
+            f"{function}: `confidence` must have {len(answers.right)} values as `correct`, got {len(probabilities)}."
+        )
+    used = probabilities[answers.attempted]
+    outside = used[~((used >= 0) & (used <= 1))]
+    if len(outside):
+        raise InputError(
+            f"{function}: `confidence` must be a probability from 0 to 1, got {outside[0]:g}. A confidence on another "
+            f"scale can only be ranked."
+        )
+    return np.where(answers.attempted, probabilities, 0.0)

@@ -1,0 +1,327 @@
+r"""Error bars of graded answers: intervals and differences of ratios of two weighted counts (`AnswerMetric`).
+
+With N_q and D_q what question q adds to the two counts, the ratio T = sum N / sum D varies as the mean of the
+influences :math:`(N_q - T D_q) / \bar D`, over questions or over clusters of them.
+
+A ratio whose numerator counts nothing negative is a share of its largest possible value. Its limits are those of a
+proportion (Jeffreys) from as many draws as have the same variance; with no spread, exact ones from counts. A score with
+penalties is a difference of two such shares, gains less losses, and its limits combine theirs: with x and y the
+distances of gains and losses to the limits in question and rho the correlation of the two,
+
+.. math:: \sqrt{x^2 + y^2 - 2\rho\,x y}.
+
+So before the first wrong answer is seen, a high penalty widens the interval already.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from abstain._arrays import ArrayLike
+from abstain.core.rounding import SUM_ROUNDING
+from abstain.errors import InputError
+from abstain.inference.clusters import cluster_codes, split_kinds, two_way_moments
+from abstain.inference.differences import Side
+from abstain.inference.limits import degrees_of_freedom, moments, student_quantile
+from abstain.inference.point_limits import proportion
+from abstain.inference.records import Interval
+from abstain.inference.standard_errors import effective_count
+from abstain.metrics.answer_metrics import AnswerMetric, GradedAnswers, kinds_of_question
+from abstain.metrics.few_draws import rests_on
+from abstain.metrics.summaries import Limits, Scale, unseen
+
+# Codes of the units of each question: (None,) where every question is one, (codes,) with clusters, and with two crossed
+# kinds of clusters the codes by the first kind, by the second and by their intersections.
+Kinds = tuple[np.ndarray | None, ...]
+# What each independent unit does to an estimate, an array for each of the `Kinds`. The sum of squares is the variance.
+Effects = tuple[np.ndarray, ...]
+
+
+class _Share(NamedTuple):
+    """A ratio without negative counts, as a share of its largest possible value.
+
+    Attributes
+    ----------
+    largest : float
+        The largest possible value of the ratio: share 1.
+    share : float
+        The ratio divided by `largest`.
+    effects : Effects
+        What each independent unit does to the share.
+    draws : float
+        Number of units with equal denominators that would say as much.
+    counted_units, other_units : float
+        Effective number of units that the numerator counts, and of units that it does not count in full.
+    weight_if_counted, weight_if_not : float
+        Denominator of a question that counts in full, and of one that does not count at all, over the mean one.
+    has_clusters : bool
+        Whether units are clusters of questions.
+    """
+
+    largest: float
+    share: float
+    effects: Effects
+    draws: float
+    counted_units: float
+    other_units: float
+    weight_if_counted: float
+    weight_if_not: float
+    has_clusters: bool
+
+    def limits(self, level: float) -> Limits:
+        """Lower and upper limit of the share."""
+        variance, variance_excess, unit_count = _moments_of_effects(self.effects)
+        size = self.draws
+        if math.sqrt(variance) > SUM_ROUNDING:
+            size = self.share * (1 - self.share) / variance
+        if (
+            self.has_clusters
+        ):  # the variance between clusters is itself uncertain, which counts as fewer draws
+            freedom = degrees_of_freedom(variance, variance_excess, unit_count)
+            quantile_ratio = student_quantile(math.inf, level) / student_quantile(freedom, level)
+            size = size * float(quantile_ratio) ** 2
+        low, high = proportion(
+            np.asarray(self.share), size=np.asarray(size), draws=np.asarray(self.draws), level=level
+        )
+        largest_unseen = float(unseen(self.draws, (1 + level) / 2))
+        if self.share <= SUM_ROUNDING:
+            high = np.asarray(_share_of_unseen(largest_unseen, self.weight_if_counted))
+        elif self.share >= 1 - SUM_ROUNDING:
+            low = np.asarray(1 - _share_of_unseen(largest_unseen, self.weight_if_not))
+        return float(low), float(high)
+
+
+def _share_of_unseen(probability: float, weight: float) -> float:
+    """What questions of this probability and weight, relative to the mean of the others, make up of the denominator."""
+    return probability * weight / (probability * weight + 1 - probability)
+
+
+def _make_share(
+    metric: AnswerMetric, weights: dict[str, float], answers: GradedAnswers, kinds: Kinds
+) -> _Share:
+    """The share of the questions that `weights` count, by the denominator of the metric.
+
+    `weights` is the part of the metric's numerator with one sign, all made positive and none empty. `kinds` are the
+    units: see `Kinds`.
+    """
+    elementary = kinds_of_question()
+    elementary_denominators = elementary.weighted_count(metric.denominator)
+    is_possible = elementary_denominators > 0
+    elementary_denominators = elementary_denominators[is_possible]
+    ratios = elementary.weighted_count(weights)[is_possible] / elementary_denominators
+    largest = float(ratios.max())
+    is_full = ratios == largest
+    denominators = answers.weighted_count(metric.denominator)
+    numerators = answers.weighted_count(weights) / largest
+    total = math.fsum(denominators)
+    share = min(max(math.fsum(numerators) / total, 0.0), 1.0)
+    influences = (numerators - share * denominators) / total
+    mean_denominator = float(denominators[denominators > 0].mean())
+
+    def fewest(values: np.ndarray) -> float:
+        """The effective number of units with these values, of the kind of units that has fewer of them."""
+        return min(effective_count(_sum_within(values, codes)) for codes in kinds[:2])
+
+    return _Share(
+        largest=largest,
+        share=share,
+        effects=tuple(_effects_of_units(influences, codes) for codes in kinds),
+        draws=fewest(denominators),
+        counted_units=fewest(numerators),
+        other_units=fewest(denominators - numerators),
+        weight_if_counted=float(elementary_denominators[is_full].max()) / mean_denominator,
+        weight_if_not=float(elementary_denominators[~is_full].max(initial=0.0)) / mean_denominator,
+        has_clusters=kinds[0] is not None,
+    )
+
+
+def _sum_within(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    """Sums of one value per question over clusters (codes from 0); the values themselves without clusters."""
+    return values if codes is None else np.bincount(codes, values)
+
+
+def _effects_of_units(influences: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    """What each unit does to an estimate: the sum of the influences of its questions, each over their number.
+
+    With clusters, enlarged so that the sum of squares is unbiased: one less than the number of clusters divides it.
+    """
+    effects = _sum_within(influences, codes)
+    if codes is None:
+        return effects
+    return effects * math.sqrt(len(effects) / (len(effects) - 1))
+
+
+def _moments_of_effects(effects: Effects) -> tuple[float, float, int]:
+    """Variance, its excess (sum of fourth powers less variance^2 / n), and the number n of units."""
+    sums = [(*moments(effects_of_kind), len(effects_of_kind)) for effects_of_kind in effects]
+    if len(sums) == 1:
+        return sums[0]
+    variances, excesses, counts = zip(*sums)
+    variance, excess, count = two_way_moments(variances, excesses, counts)
+    return float(variance), float(excess), int(count)
+
+
+def _covariance(first: Effects, second: Effects) -> float:
+    """Covariance of two estimates; with two kinds of clusters, by each kind less by their intersections."""
+    products = [float(x @ y) for x, y in zip(first, second)]
+    return products[0] if len(products) == 1 else products[0] + products[1] - products[2]
+
+
+class AnswerSpread(NamedTuple):
+    """An estimate of an `AnswerMetric` with what its limits and its tests are made of; made by `spread_of_answers`.
+
+    Attributes
+    ----------
+    metric : AnswerMetric
+        What is estimated.
+    estimate : float
+        Its value.
+    effects : Effects
+        What each independent unit (question or cluster) does to the estimate.
+    gains : _Share or None
+        The part of the numerator with positive weights; None where it has none.
+    losses : _Share or None
+        The part with negative weights.
+    question_count : int
+        Number of questions.
+    """
+
+    metric: AnswerMetric
+    estimate: float
+    effects: Effects
+    gains: _Share | None
+    losses: _Share | None
+    question_count: int
+
+    @property
+    def standard_error(self) -> float:
+        """Root of the variance."""
+        return math.sqrt(_moments_of_effects(self.effects)[0])
+
+    def limits(self, level: float) -> Limits:
+        """Lower and upper limit of the metric."""
+        below_gain, above_gain = _distances(self.gains, level)
+        below_loss, above_loss = _distances(self.losses, level)
+        correlation = self._correlation()
+
+        def combine(gain_distance: float, loss_distance: float) -> float:
+            shared = 2 * correlation * gain_distance * loss_distance
+            return math.sqrt(max(gain_distance**2 + loss_distance**2 - shared, 0.0))
+
+        smallest, largest = self.metric.range
+        low = self.estimate - combine(below_gain, above_loss)
+        high = self.estimate + combine(above_gain, below_loss)
+        return max(low, smallest), min(high, largest)
+
+    def _correlation(self) -> float:
+        """Correlation of gains and losses over units; where one has no spread, -1 if every question is one or other."""
+        if self.gains is None or self.losses is None:
+            return 0.0
+        gain_variance, _, _ = _moments_of_effects(self.gains.effects)
+        loss_variance, _, _ = _moments_of_effects(self.losses.effects)
+        product_of_deviations = math.sqrt(gain_variance * loss_variance)
+        if product_of_deviations > 0:
+            correlation = _covariance(self.gains.effects, self.losses.effects) / product_of_deviations
+            return min(1.0, max(-1.0, correlation))  # two kinds of clusters may lead beyond by chance
+        return -1.0 if abs(self.gains.share + self.losses.share - 1) <= SUM_ROUNDING else 0.0
+
+    def interval(self, level: float) -> Interval:
+        """The estimate with its interval."""
+        low, high = self.limits(level)
+        has_spread = self.standard_error > SUM_ROUNDING * max(1.0, abs(self.estimate))
+        return Interval(
+            metric=self.metric.key,
+            estimate=self.estimate,
+            standard_error=self.standard_error if has_spread else 0.0,
+            low=low,
+            high=high,
+            level=level,
+            method="proportion" if self.losses is None else "limits of both shares",
+            n=self.question_count,
+            centre="estimate" if has_spread else "bound",
+        )
+
+    def side(self) -> Side:
+        """This estimate as one side of a comparison."""
+        draws, note = self._fewest_draws()
+        return Side(
+            estimate=self.estimate,
+            centre=self.estimate,
+            error=self.standard_error,
+            effective_draws=draws,
+            few=note,
+            risk=self.estimate,
+            units=min(len(effects_of_kind) for effects_of_kind in self.effects[:2]),
+            limits=self.limits,
+            effects=self.effects,
+        )
+
+    def _fewest_draws(self) -> tuple[float, str]:
+        """How many effective questions (or clusters) decide the value, and a note where they are too few for a verdict.
+
+        A share is decided by the questions that count or by those that do not, whichever are fewer; a score with
+        penalties by all questions that change it, each as much as it does.
+        """
+        if self.losses is None or self.gains is None:
+            share = self.gains or self.losses
+            assert share is not None
+            draws = min(share.counted_units, share.other_units)
+        else:
+            draws = self.gains.counted_units + self.losses.counted_units
+        return draws, rests_on(draws, draws, "questions that decide it")
+
+
+def _distances(share: _Share | None, level: float) -> tuple[float, float]:
+    """How far the limits lie below and above a ratio; 0 for a part of the numerator that is not there."""
+    if share is None:
+        return 0.0, 0.0
+    low, high = share.limits(level)
+    return share.largest * (share.share - low), share.largest * (high - share.share)
+
+
+def spread_of_answers(
+    function: str, metric: AnswerMetric, answers: GradedAnswers, clusters: ArrayLike | None = None
+) -> AnswerSpread:
+    """Estimate a metric of graded answers with what its interval and its tests need.
+
+    `clusters` has one label per question (or answer): those with the same label are not independent; two vectors of
+    labels are two kinds of clusters that cross. `function` begins the message of an error. InputError with fewer than
+    two independent units; InfeasibleError where the metric is undefined, because no question counts in its denominator.
+    """
+    n = len(answers.right)
+    codes = cluster_codes(function, clusters, n)
+    kinds: Kinds = (codes,)
+    if codes is not None and codes.ndim == 2:
+        kinds = split_kinds(codes)
+    unit_count = n if codes is None else int(np.min(codes.max(axis=0))) + 1
+    if unit_count < 2:
+        raise InputError(
+            f"{function}: needs at least two questions (or clusters) to see any spread, got one."
+        )
+    estimate = metric.value(answers)
+    parts: list[_Share | None] = []
+    for sign in (1.0, -1.0):
+        weights = {name: sign * weight for name, weight in metric.numerator.items() if sign * weight > 0}
+        parts.append(_make_share(metric, weights, answers, kinds) if weights else None)
+    gains, losses = parts
+    effects = [np.zeros(1) for _ in kinds]
+    for share, sign in ((gains, 1.0), (losses, -1.0)):
+        if share is not None:
+            effects = [
+                total + sign * share.largest * effects_of_kind
+                for total, effects_of_kind in zip(effects, share.effects)
+            ]
+    return AnswerSpread(
+        metric=metric, estimate=estimate, effects=tuple(effects), gains=gains, losses=losses, question_count=n
+    )
+
+
+def scale_of_answers(metric: AnswerMetric) -> Scale:
+    """The scale on which differences are tested: log-odds of a share, plain for a score with penalties."""
+    smallest, largest = metric.range
+    if smallest < 0 < largest:
+        return Scale("normal")
+    return Scale("logit", smallest, largest)
