@@ -16,6 +16,7 @@ from written import (
     lines,
     option_record,
     text_records,
+    write_out_record,
 )
 
 from abstain.errors import DataError
@@ -92,3 +93,29 @@ def test_one_row_for_each_filter(put):
     assert (1 - other.loss).tolist() == RIGHT
     with pytest.raises(DataError, match="which holds loose, strict"):
         read_log(path, rules=Rules(only={"filter": "nothing"}))
+
+
+def test_a_results_file_that_holds_the_samples(put):
+    samples = {"mc": [option_record(k) for k in range(6)], "gen": text_records()[6:]}
+    log = read_log(put("results.json", {"results": {}, "n-shot": {}, "model_name": "m", "samples": samples}))
+    assert (log.n, log.questions, list(np.unique(log.task.texts()))) == (6, 6, ["mc"])
+    one = {"results": {}, "n-shot": {}, "samples": {"mc": samples["mc"]}}
+    log = read_log(put("one.json", one))
+    assert ((1 - log.loss).tolist(), log.used["task"]) == (RIGHT, "mc")
+    with pytest.raises(DataError, match="a summary of lm-evaluation-harness without answers"):
+        read_log(put("none.json", one | {"samples": {}}))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_versions_before_0_4_wrote(put, wrapped):
+    records = [write_out_record(k) for k in range(6)]
+    content = {"results": {}, "write_out_info": {"mc": records}} if wrapped else records
+    log = read_log(put("mc_write_out_info.json", content))
+    assert ((1 - log.loss).tolist(), log.used["task"]) == (RIGHT, "mc")
+    softmax = [np.exp(max(x)) / np.exp(x).sum() for x in np.array(LIKELY)]
+    assert log.signals["softmax"].tolist() == pytest.approx(softmax, abs=1e-15)
+
+
+def test_an_old_record_with_the_likelihood_of_the_right_answer_has_no_confidence(put):
+    records = [write_out_record(k) | {"truth": " yes"} for k in range(6)]
+    assert not read_log(put("t_write_out_info.json", records)).signals

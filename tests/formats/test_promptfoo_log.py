@@ -16,8 +16,10 @@ from written import (
     RIGHT,
     lines,
     promptfoo,
+    promptfoo_csv,
 )
 
+from abstain.errors import DataError
 from abstain.formats import read_log, read_predictions
 
 
@@ -52,3 +54,21 @@ def test_results_that_succeed_are_not_always_promptfoo(tmp_path):
     path = written_to(tmp_path / "t.json", {"results": rows})
     read = read_predictions(path, columns={"correct": "success"})
     assert (read.log, read.n) == (None, 9)
+
+
+def test_a_csv_export_has_a_row_for_each_model(put):
+    log = read_log(put("out.csv", promptfoo_csv()))
+    assert (log.tool, (1 - log.loss).tolist(), log.questions) == ("promptfoo", [1, 0, 1, 0, 1], 3)
+    assert log.groups.texts().tolist() == ["mock:a"] * 3 + ["mock:b"] * 2
+    assert "1 result failed and is left out." in log.notes
+    score = read_log(put("out.csv", promptfoo_csv()), columns={"correct": "score"})
+    assert (1 - score.loss).tolist() == [1, 0, 1, 0.25, 1]
+
+
+def test_an_export_without_results_is_refused(put):
+    for content in (
+        {"results": [], "prompts": [], "config": {}},
+        {"evalId": "e", "results": {"results": []}},
+    ):
+        with pytest.raises(DataError, match="an export of promptfoo without results"):
+            read_log(put("out.json", content))

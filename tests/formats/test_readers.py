@@ -28,11 +28,15 @@ def lines(delimiter: str = ",", comma: str = ".", end: str = "\n") -> str:
         ("latin.csv", "label,confidence\nä,0.9\n".encode("cp1252"), "Save it as UTF-8"),
         ("unmarked.csv", lines().encode("utf-16-le"), "UTF-16 without its byte order mark"),
         ("quotes.json", b'{"correct": [1, 0], "confidence": ["0.9", "0.2"]}', "numbers in quotes"),
-        ("objects.json", b'{"correct": [1, 0], "confidence": [{"p": 0.9}, {"p": 0.1}]}', "got an object"),
+        (
+            "objects.json",
+            b'{"correct": [1, 0], "confidence": [{"p": 0.9}, {"p": 0.1}]}',
+            "`confidence.p` \\(2 numbers",
+        ),
         (
             "nested.json",
             b'{"results": [{"correct": 1}], "more": [{"correct": 0}]}',
-            "`results` \\(1 objects\\)",
+            "`results.correct` \\(1 numbers\\)",
         ),
     ],
 )

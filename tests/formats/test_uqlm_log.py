@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
-from written import (
-    uqlm,
-)
+from written import RIGHT, uqlm, uqlm_lists
 
 from abstain.errors import DataError
 from abstain.formats import read_log
@@ -50,3 +48,13 @@ def test_a_log_without_prompts_says_that_it_holds_no_answers(put):
     empty = {key: [] if isinstance(value, list) else value for key, value in uqlm()["data"].items()}
     with pytest.raises(DataError, match=r"no answers|holds no|empty|no rows"):
         read_log(put("nothing.json", uqlm() | {"data": empty}))
+
+
+def test_lists_without_a_wrapper_and_verdicts_of_their_own(put):
+    log = read_log(put("bs.json", uqlm_lists()))
+    assert (1 - log.loss).tolist() == RIGHT
+    assert list(log.signals) == ["confidence_scores", "scores.judge_1"]
+    lists = uqlm_lists()
+    del lists["prompts"]
+    lists["sampled_responses"] = [["yes"]] * 6
+    assert read_log(put("similarity.json", lists)).questions == 6

@@ -1,4 +1,4 @@
-"""Small logs in the formats of five harnesses, written from scratch: `write_logs(folder)`."""
+"""Small logs in the formats of the harnesses that are read, written from scratch."""
 
 from __future__ import annotations
 
@@ -138,6 +138,88 @@ def uqlm() -> dict[str, Any]:
     data = {"prompts": [f"Q{k}" for k in range(6)], "responses": ["yes", "no", "yes", "no", "yes", "no"],
             "noncontradiction": [0.9, 0.1, 0.8, 0.7, 0.3, 0.95], "sampled_responses": [["yes"]] * 6}  # fmt: skip
     return {"data": data, "metadata": {"temperature": 1.0}}
+
+
+def uqlm_lists() -> dict[str, Any]:
+    """A result of UQLM without the wrapper `data`, with verdicts, and scores of judges in an object."""
+    data = uqlm()["data"]
+    return {
+        "prompts": data["prompts"], "responses": data["responses"], "confidence_scores": data["noncontradiction"],
+        "correct_indicators": [bool(r) for r in RIGHT], "scores": {"judge_1": [0.1 * k for k in range(6)]},
+        "optimized_parameters": {"weights": [0.8, 0.2]},
+    }  # fmt: skip
+
+
+def write_out_record(k: int) -> dict[str, Any]:
+    """A document as lm-evaluation-harness before 0.4 wrote it: metrics are texts."""
+    logits = {f"logit_{j}": x for j, x in enumerate(LIKELY[k])}
+    return {
+        "doc_id": k,
+        "prompt_0": f"Q{k}",
+        **logits,
+        "truth": 0,
+        "acc": str(float(RIGHT[k])),
+        "acc_norm": "False",
+    }
+
+
+def promptfoo_csv() -> bytes:
+    """Two models in columns, three questions in rows; the second model could not be called once."""
+    rows = ["q,[mock:a] Say {{q}},[mock:b] Say {{q}}"]
+    cells = [
+        ("[PASS] (1.00) yes", "[FAIL] (0.25) no"),
+        ("[FAIL] (0.00) no", "[ERROR] timeout"),
+        ("[PASS] (1.00) x", "[PASS] (1.00) y"),
+    ]
+    rows += [f'{k},"{a}","{b}\n---\nmore"' for k, (a, b) in enumerate(cells)]
+    return "\n".join(rows).encode()  # fmt: skip
+
+
+def tau_bench(trials: int = 2) -> list[dict[str, Any]]:
+    return [
+        {"task_id": k, "trial": t, "reward": float(RIGHT[k] and t == 0), "info": {"user_cost": 0.1}, "traj": []}
+        for t in range(trials) for k in range(6)
+    ]  # fmt: skip
+
+
+def tau2_bench() -> dict[str, Any]:
+    runs = [
+        {"id": str(k), "task_id": str(k), "trial": 0, "reward_info": {"reward": float(r)}, "messages": [],
+         "agent_cost": 0.5 * k, "duration": 2.0 * k}
+        for k, r in enumerate(RIGHT)
+    ]  # fmt: skip
+    runs.append({"id": "6", "task_id": "6", "trial": 0, "reward_info": None, "messages": []})
+    info = {"environment_info": {"domain_name": "airline"}, "agent_info": {"llm": "mock"}}
+    return {"info": info, "tasks": [{"id": "0"}], "simulations": runs}
+
+
+def evaleval() -> list[dict[str, Any]]:
+    return [
+        {"schema_version": "0.3.0", "evaluation_id": "e", "model_id": "org/m", "evaluation_name": "sums",
+         "sample_id": f"s{k}", "output": {"raw": ["x"]}, "answer_attribution": [{"extracted_value": f"a{k}"}],
+         "evaluation": {"score": 0.5 * right, "is_correct": bool(right)},
+         "token_usage": {"total_tokens": 10 * k}, "performance": {"latency_ms": 500.0}}
+        for k, right in enumerate(RIGHT)
+    ]  # fmt: skip
+
+
+def openai_evals() -> list[dict[str, Any]]:
+    """A log of oaieval: a specification, events of samples in any order, and a report at the end."""
+    events: list[dict[str, Any]] = [{"spec": {"eval_name": "sums.dev.v0", "completion_fns": ["mock"]}}]
+    for k, right in enumerate(RIGHT):
+        same = {"run_id": "r", "sample_id": f"sums.{k}", "event_id": 2 * k}
+        events.append(
+            same | {"type": "sampling", "data": {"sampled": [f"a{k}"], "usage": {"total_tokens": 7}}}
+        )
+        events.append(
+            same | {"type": "match", "data": {"correct": bool(right), "expected": "x", "sampled": f"a{k}"}}
+        )
+    return [*events, {"final_report": {"accuracy": 0.5}}]
+
+
+def swe_bench() -> dict[str, Any]:
+    return {"total_instances": 9, "submitted_ids": [f"i{k}" for k in range(6)], "schema_version": 2,
+            "resolved_ids": [f"i{k}" for k, r in enumerate(RIGHT) if r], "empty_patch_ids": ["i1"]}  # fmt: skip
 
 
 def lines(records: list[Any]) -> bytes:

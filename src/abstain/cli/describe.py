@@ -6,6 +6,7 @@ import json
 import shlex
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import click
@@ -27,11 +28,20 @@ from abstain.cli.options import (
 from abstain.errors import AbstainError
 from abstain.formats import Log, Predictions, Source, Words, open_source
 from abstain.formats.columns import UncertainError, as_texts
+from abstain.formats.json_files import NoTableError
 from abstain.formats.safety import display_name, one_line
 
 _MAX_COLUMNS = 60  # that are listed
 _MAX_TEXT = 24  # characters of a value that are printed
 _MAX_COMMANDS = 4  # suggested for other columns
+_MAX_ATTEMPTS = 12  # combinations of columns that are tried for a table without known columns
+_MAX_GUESSED_SIZE = 64 << 20  # bytes of a file that is read again for each of these
+# Words in the names of columns that may hold right or wrong, a confidence, an uncertainty, right and given answers.
+_VERDICT_WORDS = ("correct", "right", "match", "acc", "success", "pass", "resolved", "reward", "score")
+_CONFIDENCE_WORDS = ("conf", "prob", "certain", "agreement", "score")
+_UNCERTAINTY_WORDS = ("uncertain", "entropy", "perplexity", "variance")
+_LABEL_WORDS = ("truth", "label", "target", "gold", "expected", "reference", "correct_answer")
+_PREDICTION_WORDS = ("pred", "extracted", "response", "output", "answer")
 _HOW_TO_STATE = (
     "State which column is which: -c correct=NAME -c confidence=NAME, or -c labels=NAME -c prediction=NAME "
     "-c confidence=NAME."
@@ -45,15 +55,23 @@ _HOW_TO_STATE = (
 def describe(file: str, read_options: ReadOptions, output: Output) -> None:
     """What a file or the log of a harness holds: rows, questions, repeats, filters, scores and confidences.
 
-    Logs of lm-evaluation-harness, Inspect, HELM (the folder of a run), promptfoo and UQLM are recognised by their
-    content; for any other table, say which column is which. At the end are the commands that evaluate the file.
+    Logs of lm-evaluation-harness, Inspect, HELM (the folder of a run), promptfoo, UQLM, OpenAI evals, EvalEval,
+    lighteval, SWE-bench and tau-bench are recognised by their content; for any other table, say which column is which.
+    Fields inside objects of a JSON file have dotted names. At the end are the commands that evaluate the file.
 
     Examples:
       abstain describe samples_gsm8k.jsonl
       abstain describe run.eval -c correct=match
       abstain describe answers.parquet -c labels=truth -c prediction=answer
+      abstain describe judged.json -c correct=judge.correct -c confidence=judge.confidence
     """
-    description = describe_file(file, read_options)
+    try:
+        description = describe_file(file, read_options)
+    except NoTableError as error:
+        if output.form is None:
+            for line in error.tree:
+                click.echo(line)
+        raise
     columns = description["columns"]
     screen.deliver(
         output,
@@ -96,7 +114,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     has_confidence = "read as" in column_by_role
     return {
         "file": source.path.name,
-        "written by": source.facts.tool,
+        "written by": _describe_origin(source),
         "rows": row_count,
         "read": None if log is None else log.n,
         "questions": None if log is None else log.questions,
@@ -107,6 +125,11 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         "notes": notes,
         "commands": _suggest_commands(file, source, read_options, log=log, has_confidence=has_confidence),
     }
+
+
+def _describe_origin(source: Source) -> str:
+    """Return the harness that wrote a file, or its format and where in the file the table lies."""
+    return f"{source.facts.tool}, `{display_name(source.place)}`" if source.place else source.facts.tool
 
 
 def _describe_columns(source: Source) -> dict[str, list[str]]:
@@ -169,10 +192,11 @@ def _suggest_commands(
     read, None if the file is not one or could not be read; `has_confidence` is True if it was read as predictions.
     """
     attempts = [read_options]
-    attempts += [
-        read_options._replace(columns=read_options.columns | columns)
-        for columns in _other_columns(source, log, has_confidence)
-    ]
+    if source.log is not None:
+        choices = _other_columns(source, log, has_confidence)
+    else:
+        choices = [] if has_confidence else _guess_columns(source)
+    attempts += [read_options._replace(columns=read_options.columns | columns) for columns in choices]
     variant_column = source.facts.variant  # its values divide the rows into versions of the same answers
     if variant_column and has_confidence:
         variants = dict.fromkeys(as_texts(source.columns[variant_column].load()).tolist())
@@ -180,22 +204,19 @@ def _suggest_commands(
             read_options._replace(only=read_options.only | {variant_column: value})
             for value in list(variants)[1:]
         ]
-    lines = (
-        shlex.join(["abstain", "evaluate", file, *attempt.flags()])
-        for attempt in attempts
-        if attempt.can_evaluate(file)
-    )
-    return list(dict.fromkeys(lines))
+    lines: dict[str, None] = {}  # a set that keeps its order
+    for attempt in attempts:
+        if len(lines) <= _MAX_COMMANDS and attempt.can_evaluate(file):
+            lines[shlex.join(["abstain", "evaluate", file, *attempt.flags()])] = None
+    return list(lines)
 
 
 def _other_columns(source: Source, log: Log | None, has_confidence: bool) -> list[dict[str, str]]:
     """Return choices of columns, by role, that could be read instead; each is one more way to evaluate the file.
 
     Other columns that say whether an answer is right if the file has a confidence or could not be read, otherwise
-    columns of numbers that could be the confidence. Empty for a file that is not the log of a known tool.
+    columns of numbers that could be the confidence. `source` is the log of a known tool.
     """
-    if source.log is None:
-        return []
     scorers = source.facts.scorers
     if log is None:
         return [{"correct": name} for name in scorers[:_MAX_COMMANDS]]
@@ -209,6 +230,46 @@ def _other_columns(source: Source, log: Log | None, has_confidence: bool) -> lis
     # `used` may add an explanation in brackets to the name of the column
     used_scorer = log.used["correct"].split(" (")[0] if "correct" in log.used else ""
     return [{"correct": name} for name in scorers if name != used_scorer][: _MAX_COMMANDS - 1]
+
+
+def _guess_columns(source: Source) -> list[dict[str, str]]:
+    """Return choices of columns, by role, that the names of a table's columns make likely; at most `_MAX_ATTEMPTS`.
+
+    Each has a confidence or an uncertainty, and either a column of right and wrong, or right and given answers. They
+    are only to be tried: nothing is read by such a guess. Empty for a large file.
+    """
+    if not source.path.is_file() or source.path.stat().st_size > _MAX_GUESSED_SIZE:
+        return []
+    numeric_names = []
+    other_names = []
+    for name, column in source.columns.items():
+        try:
+            values = column.load()
+        except AbstainError:  # objects, or a mixture of texts and numbers
+            continue
+        if not isinstance(values, Words) and values.ndim == 1:
+            numeric_names.append(name)
+        else:
+            other_names.append(name)
+    varying_names = [name for name in numeric_names if _varies(source.columns[name].load())]
+    confidences = [{"confidence": name} for name in _find_named(varying_names, _CONFIDENCE_WORDS)]
+    confidences += [{"uncertainty": name} for name in _find_named(varying_names, _UNCERTAINTY_WORDS)]
+    names = [*numeric_names, *other_names]
+    verdicts = [{"correct": name} for name in _find_named(names, _VERDICT_WORDS)]
+    labels = _find_named(names, _LABEL_WORDS)
+    predictions = [name for name in _find_named(names, _PREDICTION_WORDS) if name not in labels]
+    verdicts += [{"labels": label, "prediction": name} for label in labels[:2] for name in predictions[:2]]
+    choices = [
+        {**verdict, **confidence}
+        for verdict, confidence in product(verdicts, confidences)
+        if not set(verdict.values()) & set(confidence.values())
+    ]
+    return choices[:_MAX_ATTEMPTS]
+
+
+def _find_named(names: list[str], words: tuple[str, ...]) -> list[str]:
+    """Return the names that contain one of the words, in any case."""
+    return [name for name in names if any(word in name.lower() for word in words)]
 
 
 def _varies(values: Any) -> bool:

@@ -38,8 +38,8 @@ _NAMES_HELP = "Names of the models, separated by commas. By default the names of
 def _columns_help() -> str:
     return (
         f"Which column is which, if its name does not say. Roles: {', '.join(abstain.formats.ROLES)}. "
-        f"`probs=class_*` takes one column per class, `confidence=A,B` several confidences, `confidence=-A` the "
-        f"values of A with the opposite sign."
+        f"`probs=class_*` takes one column per class, `confidence=A,B` several confidences, `uncertainty=A` (or "
+        f"`confidence=-A`) the values of A with the opposite sign. Dots name fields inside objects: `correct=judge.ok`."
     )
 
 
@@ -413,6 +413,7 @@ def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str,
             suggestion = suggest_name(title, roles)
             message = f"write ROLE=NAME with a role among {', '.join(roles)}; got {text!r}."
             raise click.BadParameter(f"{message} {suggestion}".strip())
+        name = abstain.formats.roles.columns_by_role({title: name})[role]  # an uncertainty gets a minus sign
         if role in columns and role != "confidence":
             raise click.BadParameter(
                 f"{role} is given twice, {columns[role]!r} and {name!r}. Name one column."

@@ -192,8 +192,8 @@ class LogFacts:
         Scorer -> confidences that belong to another scorer's answer, and are not offered with it.
     variant : str
         A column that names filters: the same answers, read in several ways. Empty where there is none.
-    task : str
-        What was asked, where the file says it.
+    task, model : str
+        What was asked, and which model answered, where the file says it.
     descriptions : dict
         Column -> what it is, in words.
     notes : tuple of str
@@ -214,6 +214,7 @@ class LogFacts:
     excluded_signals: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variant: str = ""
     task: str = ""
+    model: str = ""
     descriptions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -232,6 +233,8 @@ class Source:
         Names of the classes, where the file holds them apart from its columns.
     log : LogFacts, optional
         Where a harness wrote it.
+    place : str
+        Dotted path of the table inside a JSON file; empty where the file is the table.
 
     Examples
     --------
@@ -248,6 +251,7 @@ class Source:
     columns: dict[str, Column]
     classes: tuple[str, ...] = ()
     log: LogFacts | None = None
+    place: str = ""
 
     @property
     def facts(self) -> LogFacts:
@@ -387,16 +391,32 @@ def add_negated_columns(source: Source, stated: Mapping[str, str]) -> Source:
     """Return the source with a column `-NAME` for each confidence that the user states with a minus sign.
 
     It holds the numbers of column NAME with the other sign. `stated` maps roles to names of columns as the user states
-    them; the confidence may be several names with commas. A name is left alone where a column is called so, or where
-    there is no column NAME.
+    them; the confidence may be several names or patterns with *, with commas between them. A name is left alone where a
+    column is called so, or where there is no column NAME.
     """
     columns = dict(source.columns)
     for name in columns_by_role(stated).get("confidence", "").split(","):
         signed_name = name.strip()
-        unsigned_name = signed_name.removeprefix("-")
-        if signed_name not in columns and signed_name.startswith("-") and unsigned_name in columns:
-            columns[signed_name] = columns[unsigned_name].negated()
+        if signed_name in columns or not signed_name.startswith("-"):
+            continue
+        pattern = _name_in_table(source, signed_name.removeprefix("-"))
+        unsigned_names = [pattern] if pattern in columns else fnmatch.filter(source.columns, pattern)
+        for unsigned_name in unsigned_names:
+            columns[f"-{unsigned_name}"] = columns[unsigned_name].negated()
     return replace(source, columns=columns)
+
+
+def _name_in_table(source: Source, name: str) -> str:
+    """Return the name of a column as the table has it, where the user wrote its path from the top of a JSON file.
+
+    >>> source = Source(Path("t.json"), "json", {}, place="run.rows")
+    >>> _name_in_table(source, "run.rows.ok"), _name_in_table(source, "-run.rows.sure"), _name_in_table(source, "ok")
+    ('ok', '-sure', 'ok')
+    """
+    sign = "-" if name.startswith("-") else ""
+    if not source.place or name in source.columns:
+        return name
+    return sign + name.removeprefix(sign).removeprefix(f"{source.place}.")
 
 
 def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
@@ -406,6 +426,7 @@ def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
     confidence, which may also be "agreement" without being a column. Two names of clusters with a comma are two kinds.
     UncertainError where nothing matches, or where several columns match for another role.
     """
+    pattern = _name_in_table(source, pattern)
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
         return RoleColumns((pattern,))
     if role == "clusters" and pattern.count(",") == 1:

@@ -82,9 +82,17 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
         scorers=scorers,
         signals=("max_prob", "logprob") if _model_generates(path, load_json) else ("max_prob",),
         task=path.absolute().parent.name,
+        model=_find_model(path, load_json),
         descriptions={"answered": "the reply is one of the options"},
     )
     return LogContent(rows, facts)
+
+
+def _find_model(path: Path, load_json: LoadJson) -> str:
+    """Return the model that `run_spec.json` next to the instances names; empty where it names none."""
+    spec_path = path.with_name("run_spec.json")
+    specification = load_json(spec_path) if spec_path.is_file() else None
+    return text_of(get_nested(specification, "adapter_spec", "model")) or ""
 
 
 def _model_generates(path: Path, load_json: LoadJson) -> bool:

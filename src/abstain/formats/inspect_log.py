@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zipfile
 from collections.abc import Iterable
@@ -13,7 +14,9 @@ from abstain.errors import import_optional
 from abstain.formats.columns import LogFacts, Source, text_of
 from abstain.formats.log_rows import (
     MEAN_TOKEN_LOGPROB,
+    SECONDS,
     SEQUENCE_LOGPROB,
+    TOKENS,
     LoadJson,
     LogContent,
     Row,
@@ -159,7 +162,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
         for name in names
         if name.endswith(".confidence") and not name.startswith("metadata.") and name not in word_scorers
     ]
-    not_scorers = {"question", "epoch", "answer", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB}
+    not_scorers = {"question", "epoch", "answer", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, TOKENS, SECONDS}
     not_scorers |= {*stated_confidences, *word_scorers}
     candidates = [name for name in names if not name.endswith(".answered") and "metadata." not in name]
     scorers = find_scorers(rows, [name for name in candidates if name not in not_scorers])
@@ -181,6 +184,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
         word_scorers=word_scorers,
         answered_columns=answered_columns,
         task=text_of(get_nested(header, "eval", "task")) or "",
+        model=text_of(get_nested(header, "eval", "model")) or "",
         notes=notes,
     )
     return LogContent(rows, facts)
@@ -208,7 +212,18 @@ def _make_row(sample: Row) -> Row:
         row |= _select_numbers(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
     row |= _select_numbers(sample.get("metadata"), prefix="metadata.")
     row |= summarise_token_logprobs(get_nested(sample, "output", "choices", 0, "logprobs", "content"))
+    row[TOKENS] = _count_tokens(sample)
+    row[SECONDS] = as_number(sample.get("total_time"))
     return row
+
+
+def _count_tokens(sample: Row) -> float | None:
+    """Return the tokens that all models used for a sample, or those of its output; None where the log has neither."""
+    usage_by_model = sample.get("model_usage")
+    if isinstance(usage_by_model, dict) and usage_by_model:
+        counts = [as_number(get_nested(usage, "total_tokens")) for usage in usage_by_model.values()]
+        return math.fsum(count for count in counts if count is not None)
+    return as_number(get_nested(sample, "output", "usage", "total_tokens"))
 
 
 def _select_numbers(content: Any, prefix: str) -> Row:

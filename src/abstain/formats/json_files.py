@@ -1,4 +1,4 @@
-"""JSON and JSON lines: an object of columns, a list of records, one record per line, or the log of a harness."""
+"""JSON and JSON lines: the log of a harness, or a table in any of the ways in which JSON can hold one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from abstain._stored import refuse_repeated_keys
 from abstain.errors import DataError
 from abstain.formats.columns import Column, Source, Values, Words
+from abstain.formats.json_tables import describe_tree, find_tables
 from abstain.formats.log_readers import read_json_log
 from abstain.formats.safety import (
     Limits,
@@ -32,31 +33,60 @@ def parse_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=refuse_repeated_keys)
 
 
-def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
-    """Read a JSON file: the log of a harness, an object of columns {"y_logits": ..., "y_true": ...}, or records.
+class NoTableError(DataError):
+    """A JSON file that holds neither the log of a harness nor a table; `tree` shows what it holds, a line per key.
 
-    `lines` says that the name of the file promises one record per line. Values that are not lists of at least one
-    element are left out. DataError where the file is none of these, is damaged, or needs more memory or columns than
-    `limits` allow.
+    Examples
+    --------
+    >>> raise NoTableError("a.json: holds no table.", ["accuracy: number"])
+    Traceback (most recent call last):
+    ...
+    abstain.formats.json_files.NoTableError: a.json: holds no table.
+    """
+
+    def __init__(self, message: str, tree: list[str]) -> None:
+        super().__init__(message)
+        self.tree = tree
+
+
+def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
+    """Read a JSON file: the log of a harness, or a table (an object of columns, records, rows under names of columns).
+
+    `lines` says that the name of the file promises one record per line. Fields inside objects are columns with dotted
+    names; where the file holds several tables, the names begin with that of their table. NoTableError where the file is
+    none of these, DataError where it is damaged, or needs more memory or columns than `limits` allow.
     """
     with reporting_damage(path, "json lines" if lines else "json"):
         content = _load_json(path, limits, lines)
         log_source = read_json_log(path, content, limits, partial(_load_json, limits=limits))
         if log_source is not None:
             return log_source
-        content = _find_records(content)
-        if isinstance(content, list):
-            content = _columns_from_records(path, content)
-        if not isinstance(content, dict):
-            kind = type(content).__name__
-            raise file_error(path, f"must hold an object of columns or a list of records, got {kind}.")
-        limits.check_columns(path, len(content))
-        columns = {
-            name: _make_column(path, name, values)
-            for name, values in content.items()
-            if isinstance(values, list) and values
-        }
-        return Source(path=path, format="jsonl" if lines else "json", columns=columns)
+        columns: dict[str, Column] = {}
+        tables = find_tables(path, content)
+        for table in tables:
+            prefix = f"{table.place}." if len(tables) > 1 else ""
+            limits.check_columns(path, len(columns) + len(table.columns))
+            for name, values in table.columns.items():
+                columns[prefix + name] = _make_column(path, prefix + name, values)
+        if not columns:
+            raise NoTableError(str(file_error(path, _explain_no_table(content))), describe_tree(content))
+        place = tables[0].place if len(tables) == 1 else ""
+        return Source(path=path, format="jsonl" if lines else "json", columns=columns, place=place)
+
+
+def _explain_no_table(content: Any) -> str:
+    """Return the sentence for a parsed JSON file without a table."""
+    if content == []:
+        return "holds no records."
+    if isinstance(content, list):
+        return "every record must be an object with named values."
+    if not isinstance(content, dict):
+        return f"must hold an object of columns or a list of records, got {type(content).__name__}."
+    listed = ", ".join(f"`{display_name(name)}`" for name in list(content)[:8])
+    return (
+        f"holds no table: neither records, nor lists of values by name (it has {listed or 'nothing'}). A summary has "
+        f"no answers; name the file that has one row per answer."
+    )
 
 
 def _load_json(path: Path, limits: Limits, lines: bool = False) -> Any:
@@ -87,32 +117,6 @@ def _parse_lines(path: Path, text: str) -> list[Any]:
             except json.JSONDecodeError as error:
                 raise file_error(path, f"line {index + 1} is not JSON ({error.msg}).") from error
     return records
-
-
-def _find_records(content: Any) -> Any:
-    """Return the records of an object that holds one list of records and a few numbers about them; else `content`."""
-    if not isinstance(content, dict):
-        return content
-    lists = [value for value in content.values() if isinstance(value, list)]
-    if len(lists) == 1 and lists[0] and isinstance(lists[0][0], dict):
-        return lists[0]
-    return content
-
-
-def _columns_from_records(path: Path, records: list[Any]) -> dict[str, list[Any]]:
-    """Return {name: one value per record}, with None where a record does not have the name.
-
-    DataError where there are no records, where one is no object, or where records have so few names in common that the
-    table of all values would be far larger than the file.
-    """
-    if not records:
-        raise file_error(path, "holds no records.")
-    if not all(isinstance(record, dict) for record in records):
-        raise file_error(path, "every record must be an object with named values.")
-    names = list(dict.fromkeys(name for record in records for name in record))
-    if len(names) * len(records) > 50 * sum(map(len, records)) + 1000:
-        raise file_error(path, "its records have too few names in common to make a table.")
-    return {name: [record.get(name) for record in records] for name in names}
 
 
 def _make_column(path: Path, name: str, values: list[Any]) -> Column:

@@ -1,10 +1,16 @@
-"""Logs of lm-evaluation-harness: `samples_*.jsonl`, one record per document and filter."""
+"""Logs of lm-evaluation-harness: `samples_*.jsonl`, one record per document and filter; and what older versions wrote.
+
+A results file may hold the samples of all its tasks. Versions before 0.4 wrote `*_write_out_info.json` instead: a
+record per document with the log-likelihood of each option (`logit_0`, `logit_1`, ...), or the reply, and the metrics as
+texts.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +40,119 @@ def is_lm_eval_samples(content: Any) -> bool:
     if get_nested(first, "doc_id") is None:
         return False
     return "resps" in first or "filtered_resps" in first
+
+
+def holds_lm_eval_samples(content: Any) -> bool:
+    """Return whether parsed JSON is a results file that holds samples by task."""
+    return bool(_samples_by_task(content))
+
+
+def _samples_by_task(content: Any) -> dict[str, list[Any]]:
+    """Return the samples of a results file by task; tasks without samples are left out."""
+    samples = get_nested(content, "samples")
+    if not isinstance(samples, dict):
+        return {}
+    return {str(task): records for task, records in samples.items() if is_lm_eval_samples(records)}
+
+
+def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Read the samples of every task of a results file; the column "task" says of which. DataError as for samples."""
+    samples = _samples_by_task(content)
+    records: list[Any] = []
+    tasks: list[str] = []
+    for task, task_records in samples.items():
+        records += task_records
+        tasks += [task] * len(task_records)
+    rows, facts = read_lm_eval(path, records, load_json)
+    for row, task in zip(rows, tasks):
+        row["task"] = task
+    model = text_of(get_nested(content, "model_name")) or ""
+    if len(samples) == 1:
+        return LogContent(rows, replace(facts, task=tasks[0], model=model))
+    return LogContent(rows, replace(facts, roles={**facts.roles, "task": "task"}, task="", model=model))
+
+
+def is_lm_eval_write_out(content: Any) -> bool:
+    """Return whether parsed JSON is a `*_write_out_info.json`, or a file that holds several of them by task."""
+    return bool(_write_outs_by_task(content))
+
+
+def _write_outs_by_task(content: Any) -> dict[str, list[Any]]:
+    """Return the records that versions before 0.4 wrote, by task ("" where the file is that of one task)."""
+    parts = get_nested(content, "write_out_info")
+    if not isinstance(parts, dict):
+        parts = {"": content}
+    return {
+        str(task): records
+        for task, records in parts.items()
+        if isinstance(records, list)
+        and get_nested(records, 0, "doc_id") is not None
+        and get_nested(records, 0, "logit_0") is not None
+    }
+
+
+def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Read the records of versions before 0.4: one row per document of each task.
+
+    Where `truth` is the number of an option, the log-likelihoods of all options are known and give confidences;
+    otherwise `logit_0` is the reply, or the log-likelihood of the right answer, which is no confidence. DataError where
+    a record has no doc_id. `load_json` is not used.
+    """
+    parts = _write_outs_by_task(content)
+    rows: list[Row] = []
+    metric_names: dict[str, None] = {}  # a set that keeps the order of the records
+    for task, records in parts.items():
+        for index, record in enumerate(records):
+            question = text_of(get_nested(record, "doc_id"))
+            if question is None:
+                raise file_error(path, f"record {index + 1} has no doc_id.")
+            scores = {
+                name: _parse_score(value)
+                for name, value in record.items()
+                if name not in ("doc_id", "truth") and not re.fullmatch(r"(prompt|logit)_\d+", name)
+            }
+            metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
+            rows.append({"question": question, "task": task, **scores, **_read_write_out_reply(record)})
+    scorers = find_scorers(rows, list(metric_names))
+    roles = {**choose_correct_column(scorers, "acc", "exact_match", "em"), "question": "question"}
+    if len(parts) > 1:
+        roles["task"] = "task"
+    match = re.fullmatch(r"(.+)_write_out_info", path.name.partition(".")[0])
+    facts = LogFacts(
+        tool="lm-evaluation-harness",
+        roles=roles,
+        scorers=scorers,
+        signals=_OPTION_SIGNALS,
+        excluded_signals={"acc_norm": _OPTION_SIGNALS},
+        task="" if len(parts) > 1 else next(iter(parts)) or (match[1] if match else ""),
+    )
+    return LogContent(rows, facts)
+
+
+def _parse_score(value: Any) -> float | None:
+    """Return a metric that was written as a text ("True", "0.5") or a number; None where it is neither."""
+    if value in ("True", "False"):
+        return float(value == "True")
+    try:
+        return as_number(value) if not isinstance(value, str) else float(value)
+    except ValueError:
+        return None
+
+
+def _read_write_out_reply(record: Row) -> Row:
+    """Return the confidences of a multiple-choice record, or the column "answer" of a reply."""
+    logits = [record[name] for name in sorted(record, key=_number_at_end) if name.startswith("logit_")]
+    numbers = [as_number(logit) for logit in logits]
+    if isinstance(record.get("truth"), int) and len(logits) > 1 and None not in numbers:
+        options = [Option(loglikelihood=number, length=0) for number in numbers if number is not None]
+        return _option_signals(options, is_normalised=False)
+    return {"answer": logits[0]} if logits and isinstance(logits[0], str) else {}
+
+
+def _number_at_end(name: str) -> int:
+    """Return the number after the last underscore of a field's name; -1 where there is none."""
+    ending = name.rpartition("_")[2]
+    return int(ending) if ending.isdecimal() else -1
 
 
 def is_lm_eval_summary(content: Any) -> bool:

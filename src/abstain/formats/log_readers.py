@@ -16,7 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from abstain.formats import helm_log, inspect_log, lm_eval_log, promptfoo_log, uqlm_log
+from abstain.formats import (
+    evaleval_log,
+    helm_log,
+    inspect_log,
+    lm_eval_log,
+    openai_evals_log,
+    promptfoo_log,
+    swe_bench_log,
+    tau_bench_log,
+    uqlm_log,
+)
 from abstain.formats.columns import Source
 from abstain.formats.log_rows import LoadJson, LogContent, make_log_source
 from abstain.formats.safety import Limits
@@ -48,14 +58,90 @@ LOG_READERS = (
         name="lm-evaluation-harness", recognise=lm_eval_log.is_lm_eval_samples, read=lm_eval_log.read_lm_eval
     ),
     LogReader(
+        name="lm-evaluation-harness, results with samples",
+        recognise=lm_eval_log.holds_lm_eval_samples,
+        read=lm_eval_log.read_results_with_samples,
+    ),
+    LogReader(
+        name="lm-evaluation-harness before 0.4",
+        recognise=lm_eval_log.is_lm_eval_write_out,
+        read=lm_eval_log.read_write_out,
+    ),
+    LogReader(
         name="lm-evaluation-harness, summary without answers",
         recognise=lm_eval_log.is_lm_eval_summary,
         read=lm_eval_log.refuse_summary,
     ),
     LogReader(name="HELM", recognise=helm_log.is_helm_instances, read=helm_log.read_helm),
     LogReader(name="promptfoo", recognise=promptfoo_log.is_promptfoo_log, read=promptfoo_log.read_promptfoo),
+    LogReader(
+        name="promptfoo, without results",
+        recognise=promptfoo_log.is_promptfoo_without_results,
+        read=promptfoo_log.refuse_without_results,
+    ),
+    LogReader(name="tau-bench", recognise=tau_bench_log.is_tau_bench_log, read=tau_bench_log.read_tau_bench),
+    LogReader(name="EvalEval", recognise=evaleval_log.is_evaleval_samples, read=evaleval_log.read_evaleval),
+    LogReader(
+        name="EvalEval, summary without answers",
+        recognise=evaleval_log.is_evaleval_summary,
+        read=evaleval_log.refuse_evaleval_summary,
+    ),
+    LogReader(
+        name="OpenAI evals",
+        recognise=openai_evals_log.is_openai_evals_log,
+        read=openai_evals_log.read_openai_evals,
+    ),
+    LogReader(
+        name="simple-evals",
+        recognise=openai_evals_log.is_simple_evals_results,
+        read=openai_evals_log.read_simple_evals,
+    ),
+    LogReader(
+        name="SWE-bench", recognise=swe_bench_log.is_swe_bench_report, read=swe_bench_log.read_swe_bench
+    ),
     LogReader(name="UQLM", recognise=uqlm_log.is_uqlm_log, read=uqlm_log.read_uqlm),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableLogReader:
+    """How a table that a harness wrote (CSV, parquet) is recognised by its columns, and read.
+
+    Parameters
+    ----------
+    formats : tuple of str
+        Formats of the files, as in `Source.format`.
+    recognise : callable of the opened table
+        True where it is a log of this harness.
+    read : callable of the opened table
+        Returns the rows and what their columns mean, or raises DataError.
+    """
+
+    formats: tuple[str, ...]
+    recognise: Callable[[Source], bool]
+    read: Callable[[Source], LogContent]
+
+
+TABLE_LOG_READERS = (
+    TableLogReader(
+        formats=("csv", "tsv"),
+        recognise=promptfoo_log.is_promptfoo_table,
+        read=promptfoo_log.read_promptfoo_table,
+    ),
+)
+
+
+def read_table_log(source: Source, limits: Limits) -> Source:
+    """Return the log that an opened table holds where a harness wrote it; otherwise the table unchanged.
+
+    DataError where the log is damaged or needs more memory than `limits` allow.
+    """
+    if source.log is not None:
+        return source
+    for reader in TABLE_LOG_READERS:
+        if source.format in reader.formats and reader.recognise(source):
+            return make_log_source(source.path, limits, reader.read(source))
+    return source
 
 
 def read_json_log(path: Path, content: Any, limits: Limits, load_json: LoadJson) -> Source | None:

@@ -24,6 +24,11 @@ LoadJson = Callable[[Path], Any]
 """Returns the parsed content of another JSON file, within the limits."""
 SEQUENCE_LOGPROB = "sequence_logprob"
 MEAN_TOKEN_LOGPROB = "mean_token_logprob"
+TOKENS = "tokens"
+DOLLARS = "dollars"
+SECONDS = "seconds"
+COST_COLUMNS = (TOKENS, DOLLARS, SECONDS)
+"""What an answer cost, as columns of a row; a cascade takes one of them as the cost of a stage."""
 _BYTES_PER_VALUE = 40  # memory that one value of a row needs
 
 

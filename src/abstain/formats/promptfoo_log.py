@@ -1,15 +1,19 @@
-"""Logs of promptfoo: its exports wrap one list of results in five ways."""
+"""Logs of promptfoo: its JSON exports wrap one list of results in five ways, its CSV has a column for each model."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
-from abstain.formats.columns import LogFacts, text_of
+from abstain.formats.columns import Column, LogFacts, Source, Words, text_of
 from abstain.formats.log_rows import (
+    DOLLARS,
     MEAN_TOKEN_LOGPROB,
+    SECONDS,
     SEQUENCE_LOGPROB,
+    TOKENS,
     LoadJson,
     LogContent,
     Row,
@@ -21,6 +25,12 @@ from abstain.formats.log_rows import (
 from abstain.formats.safety import count_noun, file_error, is_or_are
 
 _CALL_FAILED = 2  # promptfoo's `failureReason` where the model could not be called
+_MILLISECONDS = 1000  # in a second
+# How a cell of a CSV export begins: the verdict, and the score where promptfoo writes it.
+_CELL_START = re.compile(r"\[(PASS|FAIL|ERROR)\](?:\s*\((-?\d+(?:\.\d+)?)\))?\s*")
+_MODEL_TITLE = re.compile(
+    r"\[([^\]]+)\]\s*(.*)", re.DOTALL
+)  # "[provider] prompt", the title of such a column
 
 
 def is_promptfoo_log(content: Any) -> bool:
@@ -44,6 +54,22 @@ def _find_results(content: Any) -> list[Any] | None:
     promptfoo_names = ("prompt", "provider", "failureReason", "gradingResult")
     has_promptfoo_name = any(get_nested(first, name) is not None for name in promptfoo_names)
     return results if has_verdict and has_question and has_promptfoo_name else None
+
+
+def is_promptfoo_without_results(content: Any) -> bool:
+    """Return whether parsed JSON is an export of promptfoo whose list of results is empty."""
+    inner = get_nested(content, "data") or content
+    has_no_results = [] in (get_nested(inner, "results"), get_nested(inner, "results", "results"))
+    has_promptfoo_name = any(get_nested(inner, name) is not None for name in ("evalId", "prompts", "config"))
+    return has_no_results and has_promptfoo_name
+
+
+def refuse_without_results(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Raise DataError for an export that holds no results."""
+    raise file_error(
+        path,
+        "is an export of promptfoo without results. Export the evaluation with `promptfoo export eval ID -o FILE`.",
+    )
 
 
 def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
@@ -104,8 +130,87 @@ def _make_row(result: Any) -> Row:
     named_scores = get_nested(result, "namedScores")
     if isinstance(named_scores, dict):
         row |= {f"namedScores.{name}": as_number(score) for name, score in named_scores.items()}
+    response = _find_response(result)
+    row["answer"] = text_of(get_nested(response, "output"))
     row["provider"] = text_of(get_nested(result, "provider", "id"))
     row["prompt"] = text_of(get_nested(result, "prompt", "label"))
-    row |= summarise_token_logprobs(get_nested(_find_response(result), "logProbs"))
+    row |= summarise_token_logprobs(get_nested(response, "logProbs"))
     row["score"] = as_number(get_nested(result, "score"))
+    latency = as_number(get_nested(result, "latencyMs"))
+    row[TOKENS] = as_number(get_nested(response, "tokenUsage", "total"))
+    row[DOLLARS] = as_number(get_nested(result, "cost"))
+    row[SECONDS] = None if latency is None else latency / _MILLISECONDS
     return row
+
+
+def is_promptfoo_table(source: Source) -> bool:
+    """Return whether a text table is a CSV export: the first row of some column begins with a verdict."""
+    return bool(_find_verdict_columns(source))
+
+
+def _find_verdict_columns(source: Source) -> dict[str, Words]:
+    """Return the columns of a table whose first cell begins with [PASS], [FAIL] or [ERROR], loaded, by name."""
+    columns = {}
+    for name, column in source.columns.items():
+        values = column.load() if column.kind == "text" else None
+        if isinstance(values, Words) and len(values) and _CELL_START.match(values.row(0)):
+            columns[name] = values
+    return columns
+
+
+def read_promptfoo_table(source: Source) -> LogContent:
+    """Read a CSV export: one row for each row of the table and each column of verdicts.
+
+    The question is the text of the other columns, promptfoo's variables. Columns of verdicts are titled by provider and
+    prompt. Cells without a verdict are left out, and so are failed calls, which a note counts.
+    """
+    verdict_columns = _find_verdict_columns(source)
+    variables: dict[str, Column] = {
+        name: column for name, column in source.columns.items() if name not in verdict_columns
+    }
+    questions = _make_questions(variables, row_count=len(next(iter(verdict_columns.values()))))
+    rows: list[Row] = []
+    failed_count = 0
+    for title, cells in verdict_columns.items():
+        model_title = _MODEL_TITLE.fullmatch(title)
+        for index, question in enumerate(questions):
+            start = _CELL_START.match(cells.row(index))
+            if start is None:
+                continue
+            if start[1] == "ERROR":
+                failed_count += 1
+                continue
+            row: Row = {
+                "question": question,
+                "correct": float(start[1] == "PASS"),
+                "provider": model_title[1] if model_title else title,
+                "prompt": model_title[2] if model_title else title,
+            }
+            if start[2] is not None:
+                row["score"] = float(start[2])
+            rows.append(row)
+    notes = []
+    if failed_count:
+        notes.append(f"{count_noun(failed_count, 'result')} failed and {is_or_are(failed_count)} left out.")
+    roles = {"correct": "correct", "question": "question"}
+    if len({row["provider"] for row in rows}) > 1:
+        roles["groups"] = "provider"
+    facts = LogFacts(
+        tool="promptfoo",
+        roles=roles,
+        scorers=find_scorers(rows, ["correct", "score"]),
+        descriptions={"correct": "PASS or FAIL", "question": "the values of the variables"},
+        notes=tuple(notes),
+    )
+    return LogContent(rows, facts)
+
+
+def _make_questions(variables: dict[str, Column], row_count: int) -> list[str]:
+    """Return one text per row with the values of all variables; the number of the row where there are none."""
+    texts = {name: column.as_texts().tolist() for name, column in variables.items()}
+    if not texts:
+        return [str(index + 1) for index in range(row_count)]
+    return [
+        json.dumps({name: values[index] for name, values in texts.items()}, sort_keys=True)
+        for index in range(row_count)
+    ]

@@ -31,6 +31,7 @@ from abstain.formats.file_names import FORMATS, format_by_name
 from abstain.formats.helm_log import INSTANCES_FILE
 from abstain.formats.inspect_log import is_inspect_archive, open_inspect_archive
 from abstain.formats.json_files import open_json
+from abstain.formats.log_readers import read_table_log
 from abstain.formats.numpy_files import open_npy, open_npz
 from abstain.formats.safety import (
     COMPRESSED_ENDINGS,
@@ -45,6 +46,8 @@ from abstain.formats.text_tables import open_delimited, open_excel, split_cells
 
 _START_SIZE = 1 << 16  # bytes of a file that are looked at to recognise its format
 _ZIP_START = b"PK\x03\x04"
+_POINTER_START = b"version https://git-lfs"  # what Git LFS leaves in place of a large file
+_MAX_POINTER_SIZE = 1024  # bytes
 
 
 def _never(path: Path, start: bytes) -> bool:
@@ -170,19 +173,24 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     source = reader.open(path, limits)
     if not source.columns:
         raise file_error(path, "holds no columns of values.")
-    return source
+    return read_table_log(source, limits)
 
 
 def _check_is_file(path: Path) -> None:
-    """Raise DataError unless the path is a regular file that is not empty."""
+    """Raise DataError unless the path is a regular file that is neither empty nor a pointer of Git LFS."""
     if path.is_dir():
         raise file_error(path, "is a folder. Name a file in it.")
     if not path.exists():
         raise file_error(path, "there is no such file.")
     if not path.is_file():
         raise file_error(path, "is not a regular file. Send what it gives to standard input, `-`.")
-    if path.stat().st_size == 0:
+    size = path.stat().st_size
+    if size == 0:
         raise file_error(path, "is empty.")
+    if size <= _MAX_POINTER_SIZE and path.read_bytes().startswith(_POINTER_START):
+        raise file_error(
+            path, "is a pointer of Git LFS and not the file itself. Get the file with `git lfs pull`."
+        )
 
 
 def save_standard_input(limits: Limits) -> Path:

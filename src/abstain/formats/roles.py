@@ -41,6 +41,8 @@ CLASS_COLUMN_PATTERNS = {
     "logits": re.compile(r"^(?:y_)?logits?_(.+)$"),
     "probs": re.compile(r"^(?:y_)?(?:probs?|proba|probability|p)_(.+)$"),
 }
+UNCERTAINTY = "uncertainty"
+"""Name by which a user states a confidence whose sign is to be changed, such as an entropy."""
 AGREEMENT = "agreement"
 """Name of the confidence that is computed from the answers to repeated questions."""
 _TRUTH_ROLES = ("labels", "correct", "loss", "error")
@@ -76,9 +78,13 @@ def normalise_name(name: str) -> str:
 def role_of(name: str) -> str:
     """Return the role that a name states; InputError where it states none.
 
-    >>> role_of("group"), role_of("y_true")
-    ('groups', 'labels')
+    An uncertainty is a confidence with the other sign.
+
+    >>> role_of("group"), role_of("y_true"), role_of("uncertainty")
+    ('groups', 'labels', 'confidence')
     """
+    if normalise_name(name) == UNCERTAINTY:
+        return "confidence"
     for role, column_names in COLUMN_NAMES.items():
         if normalise_name(name) in (role, *column_names):
             return role
@@ -96,17 +102,31 @@ def truth_role_of(name: str) -> str | None:
 def columns_by_role(user_columns: Mapping[str, str]) -> dict[str, str]:
     """Return the user's column names by role, where the user may have written a role by any of its names.
 
-    InputError where two keys mean the same role ("group" and "groups").
+    Columns of an uncertainty are confidences, with a minus sign before their names. InputError where two keys mean the
+    same role ("group" and "groups").
+
+    >>> columns_by_role({"uncertainty": "entropy,-certainty"})
+    {'confidence': '-entropy,certainty'}
     """
     by_role: dict[str, str] = {}
     for key, column_name in user_columns.items():
         role = role_of(key)
+        if normalise_name(key) == UNCERTAINTY:
+            column_name = ",".join(_change_sign(name.strip()) for name in column_name.split(","))
+            if role in by_role:
+                by_role[role] += f",{column_name}"
+                continue
         if role in by_role:
             raise InputError(
                 f"columns: {role} is given twice, {by_role[role]!r} and {column_name!r}. Name one column."
             )
         by_role[role] = column_name
     return by_role
+
+
+def _change_sign(name: str) -> str:
+    """Return the name of a column as the user states it, with a minus sign before it, or without the one it has."""
+    return name.removeprefix("-") if name.startswith("-") else f"-{name}"
 
 
 def order_by_stated_classes(columns: RoleColumns, classes: tuple[str, ...]) -> RoleColumns:

@@ -21,6 +21,8 @@ from abstain.formats.roles import truth_role_of
 from abstain.formats.safety import file_error
 
 _NOT_NUMBERS = ("part", "question", "answer")  # columns of a row that are neither confidences nor verdicts
+_VERDICT_NAMES = ("correct_indicators", "response_correct")  # UQLM's names for right (1) and wrong (0)
+_ANSWER_LISTS = ("responses", "prompts", "sampled_responses")
 
 
 def is_uqlm_log(content: Any) -> bool:
@@ -29,34 +31,39 @@ def is_uqlm_log(content: Any) -> bool:
 
 
 def _find_parts(content: Any) -> dict[str, Any]:
-    """Return the results of a file by name ("" for a single one); empty where it is none of UQLM.
+    """Return the lists of each result of a file, by its name ("" for a single one); empty where there are none.
 
-    Each result must be {"data": {"prompts": [...], "responses": [...], ...}, ...}.
+    A result is {"data": {"prompts": [...], "responses": [...], ...}, ...}, or has these lists itself.
     """
-    parts = {"": content} if isinstance(get_nested(content, "data"), dict) else content
-    if not isinstance(parts, dict) or not parts:
+    parts = {"": content} if _is_part(content) else content
+    if not isinstance(parts, dict) or not parts or not all(map(_is_part, parts.values())):
         return {}
-    for part in parts.values():
-        responses = get_nested(part, "data", "responses")
-        prompts = get_nested(part, "data", "prompts")
-        if not isinstance(responses, list) or not isinstance(prompts, list):
-            return {}
     return parts
 
 
+def _is_part(part: Any) -> bool:
+    """Return whether this is one result: a list of responses, and one of prompts or of sampled responses."""
+    data = get_nested(part, "data") or part
+    has_questions = any(isinstance(get_nested(data, name), list) for name in _ANSWER_LISTS[1:])
+    return isinstance(get_nested(data, "responses"), list) and has_questions
+
+
 def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
-    """Read results of UQLM: one row per prompt of each result.
+    """Read results of UQLM: one row per response of each result.
 
     All columns of numbers are confidences, except those whose names say that they hold the truth, and entropies.
     `content` is the parsed file, which `is_uqlm_log` has accepted. DataError where the lists of a result have different
-    lengths, IndexError where there is no prompt. `load_json` is not used, since the log is one file.
+    lengths, IndexError where there is no response. `load_json` is not used, since the log is one file.
     """
     rows: list[Row] = []
     for part_name, part in _find_parts(content).items():
         rows += _make_rows(path, part_name, part)
     number_names = dict.fromkeys(name for row in rows for name in row if name not in _NOT_NUMBERS)
-    truth_names = [name for name in number_names if truth_role_of(name)]
-    scorers = find_scorers(rows, [name for name in truth_names if truth_role_of(name) == "correct"])
+    truth_names = [name for name in number_names if truth_role_of(name) or name in _VERDICT_NAMES]
+    correct_names = [
+        name for name in truth_names if truth_role_of(name) == "correct" or name in _VERDICT_NAMES
+    ]
+    scorers = find_scorers(rows, correct_names)
     signals = [name for name in number_names if name not in truth_names and not _is_entropy(name)]
     facts = LogFacts(
         tool="UQLM",
@@ -69,21 +76,25 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
 
 def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
-    """Yield a row for each prompt of one result; DataError where its lists have different lengths.
+    """Yield a row for each response of one result; DataError where its lists have different lengths.
 
-    `part["data"]` holds lists with one entry per prompt: "prompts", "responses", and lists of numbers, each of which
-    becomes a column. `part_name` is the result's name, or "" for the only one of a file. Log-probabilities of tokens
-    add their sum and mean as columns.
+    The result holds lists with one entry per response: "prompts", "responses", and lists of numbers, each of which
+    becomes a column; those in objects inside it have dotted names and count where they have as many entries.
+    `part_name` is the result's name, or "" for the only one of a file. Log-probabilities of tokens add their sum and
+    mean as columns. Without prompts, a response is numbered.
     """
-    lists: dict[str, Any] = {
-        name: values for name, values in part["data"].items() if isinstance(values, list)
-    }
+    data = get_nested(part, "data") or part
+    lists: dict[str, Any] = {name: values for name, values in data.items() if isinstance(values, list)}
     if len(set(map(len, lists.values()))) != 1:
         raise file_error(path, "the lists of a UQLM result must have one length.")
+    row_count = len(lists["responses"])
+    for name, content in data.items():
+        if isinstance(content, dict):
+            lists |= _find_number_lists(content, f"{name}.", row_count)
     token_logprobs = lists.pop("logprobs", None) or get_nested(part, "metadata", "logprobs") or []
-    for index, prompt in enumerate(lists["prompts"]):
+    for index in range(row_count):
         row: Row = {"part": part_name} if part_name else {}
-        row["question"] = text_of(prompt)
+        row["question"] = text_of(get_nested(lists, "prompts", index)) or str(index + 1)
         row["answer"] = text_of(get_nested(lists, "responses", index))
         for name, values in {**lists, "tokens": token_logprobs}.items():
             number = as_number(get_nested(values, index))
@@ -91,6 +102,20 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
                 row[name] = number
         row |= summarise_token_logprobs(get_nested(token_logprobs, index))
         yield row
+
+
+def _find_number_lists(content: Any, prefix: str, length: int, depth: int = 0) -> dict[str, list[Any]]:
+    """Return the lists of `length` numbers inside an object, at most four objects deep, by dotted name.
+
+    `prefix` is put before each name.
+    """
+    lists: dict[str, list[Any]] = {}
+    for name, value in content.items():
+        if isinstance(value, dict) and depth < 4:
+            lists |= _find_number_lists(value, f"{prefix}{name}.", length, depth + 1)
+        elif isinstance(value, list) and len(value) == length and as_number(get_nested(value, 0)) is not None:
+            lists[f"{prefix}{name}"] = value
+    return lists
 
 
 def _is_entropy(name: str) -> bool:

@@ -1,0 +1,110 @@
+"""Samples in the schema of EvalEval ("Every Eval Ever"): one record per answer, whichever harness gave it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from abstain.formats.columns import LogFacts, text_of
+from abstain.formats.log_rows import (
+    SECONDS,
+    TOKENS,
+    LoadJson,
+    LogContent,
+    Row,
+    as_number,
+    choose_correct_column,
+    find_scorers,
+    get_nested,
+)
+from abstain.formats.safety import count_noun, file_error, is_or_are
+
+_MILLISECONDS = 1000  # in a second
+
+
+def is_evaleval_samples(content: Any) -> bool:
+    """Return whether parsed JSON is a list of samples of this schema."""
+    first = get_nested(content, 0)
+    has_ids = all(get_nested(first, name) is not None for name in ("sample_id", "evaluation_id"))
+    return has_ids and isinstance(get_nested(first, "evaluation"), dict)
+
+
+def is_evaleval_summary(content: Any) -> bool:
+    """Return whether parsed JSON holds scores of whole evaluations in this schema, and no samples."""
+    has_results = isinstance(get_nested(content, "evaluation_results"), list)
+    return has_results and get_nested(content, "evaluation_id") is not None
+
+
+def refuse_evaleval_summary(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Raise DataError that says which file holds the samples."""
+    raise file_error(
+        path,
+        "holds the scores of whole evaluations in EvalEval's schema, without answers. Name the *_samples.jsonl next to "
+        "it.",
+    )
+
+
+def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogContent:
+    """Read samples: one row each, with `is_correct` and `score`, the answer, the model, and what the answer cost.
+
+    The answer is the last value that was extracted, or else the whole output. Samples with an error and no score are
+    left out with a note. DataError where a record has no sample_id. `load_json` is not used.
+    """
+    rows: list[Row] = []
+    failed_count = 0
+    for index, record in enumerate(records):
+        question = text_of(get_nested(record, "sample_id"))
+        if question is None:
+            raise file_error(path, f"record {index + 1} is not a sample (it has no sample_id).")
+        score = as_number(get_nested(record, "evaluation", "score"))
+        is_correct = as_number(get_nested(record, "evaluation", "is_correct"))
+        if get_nested(record, "error") and score is None:
+            failed_count += 1
+            continue
+        latency = as_number(get_nested(record, "performance", "latency_ms"))
+        rows.append(
+            {
+                "question": question,
+                "task": text_of(get_nested(record, "evaluation_name")),
+                "model": text_of(get_nested(record, "model_id")),
+                "is_correct": is_correct,
+                "score": score,
+                "answer": _find_answer(record),
+                TOKENS: as_number(get_nested(record, "token_usage", "total_tokens")),
+                SECONDS: None if latency is None else latency / _MILLISECONDS,
+            }
+        )
+    scorers = find_scorers(rows, ["is_correct", "score"])
+    tasks = {row["task"] for row in rows}
+    models = {row["model"] for row in rows}
+    roles = {**choose_correct_column(scorers, "is_correct", "score"), "question": "question"}
+    if len(tasks) > 1:
+        roles["task"] = "task"
+    notes = []
+    if failed_count:
+        notes.append(f"{count_noun(failed_count, 'sample')} failed and {is_or_are(failed_count)} left out.")
+    if len(models) > 1:
+        notes.append(
+            f"the file holds {len(models):,} models. Read one with --only model=NAME, or compare them with "
+            f"`abstain compare FILE --by model`."
+        )
+    facts = LogFacts(
+        tool="EvalEval",
+        roles=roles,
+        scorers=scorers,
+        task=next(iter(tasks)) or "" if len(tasks) == 1 else "",
+        model=next(iter(models)) or "" if len(models) == 1 else "",
+        notes=tuple(notes),
+    )
+    return LogContent(rows, facts)
+
+
+def _find_answer(record: Any) -> str | None:
+    """Return the last extracted value of a record, or else its whole output; None where it has neither."""
+    attributions = get_nested(record, "answer_attribution")
+    if isinstance(attributions, list) and attributions:
+        extracted = text_of(get_nested(attributions[-1], "extracted_value"))
+        if extracted is not None:
+            return extracted
+    output = get_nested(record, "output", "raw")
+    return text_of(output[0] if isinstance(output, list) and output else output)

@@ -1,0 +1,281 @@
+"""Tables inside JSON: which parts of a parsed file are tables, and nested fields as columns with dotted names.
+
+A JSON file may hold its rows in many ways: a list of records, an object of columns, an object whose keys are the ids of
+its records, rows under a list of column names (pandas `split`, tables of Weights & Biases), one object of values by row
+number per column (the default of pandas), and any of these inside other objects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from abstain.formats.roles import AGREEMENT, COLUMN_NAMES, normalise_name
+from abstain.formats.safety import count_noun, display_name, file_error
+
+_MAX_DEPTH = 6  # objects inside each other that are looked into
+_MIN_KEYS = (
+    5  # of an object of lists by id; fewer lists may be models or parts of a test, which must not be mixed
+)
+_MAX_TREE_KEYS = 8  # of one object that are shown in a tree
+_MAX_TREE_DEPTH = 3
+# A table of all values may have this many times as many cells as there are values, and this many more.
+_MAX_SPARSENESS = 50
+_ALWAYS_ALLOWED_CELLS = 1000
+_ROLE_NAMES = {name for names in COLUMN_NAMES.values() for name in names}
+
+
+class JsonTable(NamedTuple):
+    """A table that parsed JSON holds."""
+
+    place: str  # dotted path of the table in the file; "" for the file as a whole
+    columns: dict[str, list[Any]]  # column name -> one value per row, None where a row has no value
+
+
+def find_tables(path: Path, content: Any) -> list[JsonTable]:
+    """Return the tables of a parsed JSON file, in the order of the file; empty where it holds none.
+
+    A field that lies inside an object of a record has a dotted name: `judge.confidence`. DataError where records have
+    so few names in common that the table of all values would be far larger than the file. `path` is for messages.
+    """
+    return _find_tables_below(path, content, place="", depth=0)
+
+
+def _find_tables_below(path: Path, content: Any, *, place: str, depth: int) -> list[JsonTable]:
+    """Return the tables of a part of a file that lies under the dotted path `place`, `depth` objects deep."""
+    columns = _read_table(path, content)
+    if columns is not None:
+        return [JsonTable(place, columns)]
+    if not isinstance(content, dict) or depth >= _MAX_DEPTH:
+        return []
+    tables = []
+    for name, part in content.items():
+        if isinstance(part, (dict, list)):
+            part_place = f"{place}.{name}" if place else str(name)
+            tables += _find_tables_below(path, part, place=part_place, depth=depth + 1)
+    columns = _read_object_of_columns(path, content)
+    if columns and (not tables or _state_a_role(columns)):
+        return [JsonTable(place, columns)]
+    if not tables and len(content) == 1 and _holds_objects(content):
+        return [JsonTable(place, _columns_from_records(path, _add_keys(content)))]
+    return tables
+
+
+def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
+    """Return the columns of a part of a file that is a table as a whole; None where it is none.
+
+    It is a list of records, rows under a list of column names, an object of records (or of short lists of records) by
+    id, or an object of columns whose values are named by row numbers.
+    """
+    if isinstance(content, list):
+        return _columns_from_records(path, content) if _are_records(content) else None
+    if not isinstance(content, dict):
+        return None
+    columns = _read_named_rows(content)
+    if columns is not None or len(content) < 2:
+        return columns
+    if _holds_objects(content):
+        if _is_by_row_number(content):
+            return _columns_by_row_number(content)
+        records = _add_keys(content)
+        return _columns_from_records(path, records) if _share_a_field(records) else None
+    if all(_are_records(part) for part in content.values()):
+        longest = max(len(part) for part in content.values())
+        if len(content) >= max(_MIN_KEYS, longest + 1):  # the answers to each question
+            return _columns_from_records(path, _add_keys_of_lists(content))
+    return None
+
+
+def _are_records(content: Any) -> bool:
+    """Return whether this is a list of one or more objects."""
+    return isinstance(content, list) and bool(content) and all(isinstance(item, dict) for item in content)
+
+
+def _holds_objects(content: Mapping[str, Any]) -> bool:
+    """Return whether every value of an object is an object that is not empty."""
+    return all(isinstance(part, dict) and part for part in content.values())
+
+
+def _read_named_rows(content: Mapping[str, Any]) -> dict[str, list[Any]] | None:
+    """Return the columns of {"columns": names, "data": rows}, which pandas (`split`) and Weights & Biases write.
+
+    The index of pandas becomes a column `index` unless there is one. None where the object is not of this form.
+    """
+    names = content.get("columns")
+    rows = content.get("data")
+    if not isinstance(names, list) or not isinstance(rows, list) or not rows:
+        return None
+    if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+        return None
+    columns = {str(name): list(values) for name, values in zip(names, zip(*rows))}
+    index = content.get("index")
+    if isinstance(index, list) and len(index) == len(rows):
+        columns.setdefault("index", index)
+    return columns
+
+
+def _is_by_row_number(content: Mapping[str, Any]) -> bool:
+    """Return whether an object of objects has a column for each key, and a value for each row number inside it.
+
+    That is how pandas writes a table by default. An object of records by id looks alike, but its records have names of
+    fields. So the inner keys must be the same in all columns, and whole numbers where the outer ones are not, or the
+    outer keys must be names that state a role (`correct`, `confidence`) where no inner key is.
+    """
+    first, *other_columns = content.values()
+    if any(column.keys() != first.keys() for column in other_columns):
+        return False
+    if any(isinstance(value, (dict, list)) for value in first.values()):
+        return False
+    has_row_numbers = all(str(key).isdecimal() for key in first)
+    has_named_columns = not all(str(name).isdecimal() for name in content)
+    return (has_row_numbers and has_named_columns) or (_state_a_role(content) and not _state_a_role(first))
+
+
+def _columns_by_row_number(content: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the columns of {name: {row: value}}; the rows' names become a column `index` unless there is one."""
+    rows = list(next(iter(content.values())))
+    columns = {str(name): [column[row] for row in rows] for name, column in content.items()}
+    columns.setdefault("index", rows)
+    return columns
+
+
+def _state_a_role(names: Mapping[str, Any]) -> bool:
+    """Return whether one of the names says what its column holds: `correct`, `y_true`, `logits`."""
+    return any(normalise_name(str(name)) in _ROLE_NAMES for name in names)
+
+
+def _add_keys(records: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of an object by id as a list; the id is in the field "id", or "key" where that is taken."""
+    field = "key" if any("id" in record for record in records.values()) else "id"
+    return [{field: key, **record} for key, record in records.items()]
+
+
+def _add_keys_of_lists(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of an object of lists by id as one list, with the id in "id" or "key" and "epoch" from 1."""
+    records = [record for part in lists.values() for record in part]
+    field = "key" if any("id" in record for record in records) else "id"
+    keyed_records = []
+    for key, part in lists.items():
+        for epoch, record in enumerate(part, 1):
+            keyed_records.append({field: key, "epoch": epoch, **record})
+    return keyed_records
+
+
+def _share_a_field(records: list[dict[str, Any]]) -> bool:
+    """Return whether at least two fields (the id is one) are in more than half of the records."""
+    counts = Counter(name for record in records for name in record)
+    return sum(count > len(records) / 2 for count in counts.values()) > 1
+
+
+def _read_object_of_columns(path: Path, content: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the values of an object that are lists, by name; lists in objects have dotted names.
+
+    Lists in objects count only where one of the object's own lists is as long, or where it has none. A list of records
+    counts as its columns, with dotted names, where another list is as long.
+    """
+    lists = {name: values for name, values in _flatten(content) if isinstance(values, list) and values}
+    plain_lists = {name: values for name, values in lists.items() if not _are_records(values)}
+    lengths = {len(values) for name, values in plain_lists.items() if name in content}
+    columns: dict[str, list[Any]] = {}
+    for name, values in lists.items():
+        if name not in plain_lists:
+            if len(values) in lengths:
+                parts = _columns_from_records(path, values)
+                columns |= {f"{name}.{part}": column for part, column in parts.items()}
+        elif name in content or not lengths or len(values) in lengths:
+            columns[name] = values
+    return columns
+
+
+def _flatten(record: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a record as (name, value); a field of an object inside it has a dotted name.
+
+    `prefix` is put before each name. Objects deeper than `_MAX_DEPTH` stay objects, and empty ones are left out.
+    """
+    for key, value in record.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and depth < _MAX_DEPTH:
+            yield from _flatten(value, f"{name}.", depth + 1)
+        else:
+            yield name, value
+
+
+def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return {name: one value per record}, with None where a record does not have the name.
+
+    Columns of lists of texts are followed by what they say together. DataError where records have so few names in
+    common that the table of all values would be far larger than the file.
+    """
+    rows = [dict(_flatten(record)) for record in records]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    value_count = sum(map(len, rows))
+    if len(names) * len(rows) > _MAX_SPARSENESS * value_count + _ALWAYS_ALLOWED_CELLS:
+        raise file_error(path, "its records have too few names in common to make a table.")
+    columns: dict[str, list[Any]] = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        columns |= _read_texts(name, values) or {name: values}
+    return columns
+
+
+def _read_texts(name: str, values: list[Any]) -> dict[str, list[Any]]:
+    """Return the columns that a column of lists of texts stands for; empty where it is no such column.
+
+    Where no list has more than one text, that is the text itself. Otherwise the texts of a row are sampled answers to
+    one question: `NAME.answer` is the most frequent (the first of those), and `NAME.agreement` its share.
+    """
+    lists = [value for value in values if value is not None]
+    if not lists or not all(_are_texts(value) for value in lists):
+        return {}
+    if max(map(len, lists)) <= 1:
+        return {name: [value[0] if value else None for value in values]}
+    answers: list[str | None] = []
+    shares: list[float | None] = []
+    for value in values:
+        if not value:
+            answers.append(None)
+            shares.append(None)
+            continue
+        answer, count = Counter(text.strip() for text in value).most_common(1)[0]
+        answers.append(answer)
+        shares.append(count / len(value))
+    return {f"{name}.answer": answers, f"{name}.{AGREEMENT}": shares}
+
+
+def _are_texts(value: Any) -> bool:
+    """Return whether this is a list of texts; it may be empty."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def describe_tree(content: Any, depth: int = 0) -> list[str]:
+    """Return the keys of a parsed JSON file as indented lines, with what lies under each.
+
+    At most `_MAX_TREE_KEYS` keys of an object and `_MAX_TREE_DEPTH` levels are shown; of a list, its first entry.
+    """
+    if isinstance(content, list):
+        return describe_tree(content[0], depth) if content and depth < _MAX_TREE_DEPTH else []
+    if not isinstance(content, dict) or depth >= _MAX_TREE_DEPTH:
+        return []
+    lines = []
+    for name, value in list(content.items())[:_MAX_TREE_KEYS]:
+        lines.append(f"{'  ' * depth}{display_name(name)}: {_describe_value(value)}")
+        lines += describe_tree(value, depth + 1)
+    hidden_count = len(content) - _MAX_TREE_KEYS
+    if hidden_count > 0:
+        lines.append(f"{'  ' * depth}... and {count_noun(hidden_count, 'other key')}")
+    return lines
+
+
+def _describe_value(value: Any) -> str:
+    """Return what a value of parsed JSON is, in words."""
+    if isinstance(value, dict):
+        return f"object of {count_noun(len(value), 'key')}"
+    if isinstance(value, list):
+        return f"list of {count_noun(len(value), 'entry', 'entries')}"
+    if isinstance(value, bool):
+        return "truth value"
+    if isinstance(value, str):
+        return "text"
+    return "nothing" if value is None else "number"

@@ -1,0 +1,64 @@
+"""Reports of SWE-bench: lists of the instances that were submitted, resolved, or left without a patch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from abstain.formats.columns import LogFacts
+from abstain.formats.log_rows import LoadJson, LogContent, Row, as_number, get_nested
+from abstain.formats.safety import file_error
+
+# Names of the lists in the report of a run, and in the older results of the leaderboard.
+_RESOLVED = ("resolved_ids", "resolved")
+_SUBMITTED = ("submitted_ids", "generated")
+_WITHOUT_PATCH = ("empty_patch_ids", "no_generation")
+
+
+def is_swe_bench_report(content: Any) -> bool:
+    """Return whether parsed JSON is a report with the lists of submitted and of resolved instances."""
+    return _find_ids(content, _RESOLVED) is not None and _find_ids(content, _SUBMITTED) is not None
+
+
+def _find_ids(content: Any, names: tuple[str, ...]) -> list[str] | None:
+    """Return the list of ids under the first of these names that the report has; None where it has none."""
+    for name in names:
+        ids = get_nested(content, name)
+        if isinstance(ids, list) and all(isinstance(instance_id, str) for instance_id in ids):
+            return ids
+    return None
+
+
+def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Read a report: one row per submitted instance, "resolved" where its tests pass; without a patch, no answer.
+
+    Instances that were not submitted are not in the report's lists; a note says how many. DataError where an instance
+    is resolved that was not submitted. `load_json` is not used.
+    """
+    resolved = set(_find_ids(content, _RESOLVED) or ())
+    without_patch = set(_find_ids(content, _WITHOUT_PATCH) or ())
+    submitted = list(dict.fromkeys([*(_find_ids(content, _SUBMITTED) or ()), *without_patch]))
+    if not resolved <= set(submitted):
+        raise file_error(path, "names resolved instances that were not submitted.")
+    rows: list[Row] = [
+        {
+            "question": instance_id,
+            "resolved": float(instance_id in resolved),
+            "answered": instance_id not in without_patch,
+        }
+        for instance_id in submitted
+    ]
+    notes = []
+    expected_count = as_number(get_nested(content, "total_instances"))
+    if expected_count is not None and expected_count > len(rows):
+        notes.append(
+            f"{len(rows):,} of {int(expected_count):,} instances were submitted; the others are left out."
+        )
+    facts = LogFacts(
+        tool="SWE-bench",
+        roles={"correct": "resolved", "answered": "answered", "question": "question"},
+        scorers=("resolved",),
+        descriptions={"answered": "there is a patch"},
+        notes=tuple(notes),
+    )
+    return LogContent(rows, facts)

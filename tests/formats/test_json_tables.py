@@ -1,0 +1,129 @@
+"""Tables in any JSON: the same six rows in many layouts give the same numbers; what is no table shows its tree."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from abstain.cli import cli
+from abstain.errors import AbstainError
+from abstain.formats import open_source, read_predictions
+from abstain.formats.json_files import NoTableError
+
+CORRECT = [1, 0, 1, 1, 0, 1]
+STATED = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
+RECORDS = [
+    {"q": f"q{k}", "judge": {"ok": bool(right), "sure": stated}}
+    for k, (right, stated) in enumerate(zip(CORRECT, STATED))
+]
+FLAT = [
+    {"q": row["q"], "judge.ok": row["judge"]["ok"], "judge.sure": row["judge"]["sure"]} for row in RECORDS
+]
+NAMES = list(FLAT[0])
+ROWS = [list(row.values()) for row in FLAT]
+LAYOUTS: dict[str, Any] = {
+    "records": RECORDS,
+    "by id": {row["q"]: {"judge": row["judge"]} for row in RECORDS},
+    "by number": {str(k): row for k, row in enumerate(RECORDS)},
+    "lists by id": {row["q"]: [row] for row in RECORDS},
+    "under a name": {"accuracy": 0.5, "config": {"seed": 1}, "run": {"predictions": RECORDS}},
+    "pandas split": {"columns": NAMES, "index": list(range(6)), "data": ROWS},
+    "pandas default": {name: {str(k): row[name] for k, row in enumerate(FLAT)} for name in NAMES},
+    "pandas table": {"schema": {"fields": [{"name": n} for n in NAMES]}, "data": FLAT},
+    "Weights & Biases": {"columns": NAMES, "data": ROWS, "ncols": 3, "nrows": 6},
+    "columns": {name: [row[name] for row in FLAT] for name in NAMES},
+    "columns in an object": {"judge": {"ok": [bool(x) for x in CORRECT], "sure": STATED}},
+}
+
+
+def write(path, content: Any):
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_rows(tmp_path, layout):
+    path = write(tmp_path / "a.json", LAYOUTS[layout])
+    columns = {"correct": "judge.ok", "confidence": "judge.sure"}
+    if layout == "pandas table":  # its description of the columns is a table too
+        columns = {role: f"data.{name}" for role, name in columns.items()}
+    read = read_predictions(path, columns=columns)
+    assert (1 - read.loss).tolist() == CORRECT
+    assert read.confidence.tolist() == STATED
+
+
+def test_two_tables_are_told_apart_by_their_names(tmp_path):
+    other = [{"judge": {"ok": True, "sure": 0.1}}, {"judge": {"ok": False, "sure": 0.3}}]
+    path = write(tmp_path / "a.json", {"first": RECORDS, "second": other, "n": 8})
+    read = read_predictions(path, columns={"correct": "second.judge.ok", "confidence": "second.judge.sure"})
+    assert (read.n, read.confidence.tolist()) == (2, [0.1, 0.3])
+    with pytest.raises(AbstainError, match=r"`first.q` \(6 text\)"):
+        read_predictions(path)
+
+
+def test_two_models_under_two_names_are_never_mixed(tmp_path):
+    path = write(tmp_path / "a.json", {"baseline": RECORDS, "tuned": RECORDS})
+    assert {name.split(".")[0] for name in open_source(path).columns} == {"baseline", "tuned"}
+
+
+def test_lists_of_samples_give_an_answer_and_its_share(tmp_path):
+    samples = [["4", " 4", "5"], ["1", "2", "2"], [], ["7", "7", "7"]]
+    rows = [{"replies": texts, "target": "4", "raw": ["only one"]} for texts in samples]
+    columns = open_source(write(tmp_path / "a.json", rows)).columns
+    assert columns["replies.answer"].load().texts().tolist() == ["4", "2", "", "7"]
+    assert columns["replies.agreement"].load()[[0, 1, 3]].tolist() == pytest.approx([2 / 3, 2 / 3, 1.0])
+    assert columns["raw"].load().texts().tolist() == ["only one"] * 4
+    read = read_predictions(
+        tmp_path / "a.json",
+        columns={"labels": "target", "prediction": "replies.answer", "confidence": "replies.agreement"},
+    )
+    assert read.abstained.tolist() == [False, False, True, False]
+
+
+def test_class_probabilities_in_an_object(tmp_path):
+    rows = [{"gold": "AB"[k % 2], "p": {"A": 0.1 * k, "B": 1 - 0.1 * k}} for k in range(6)]
+    read = read_predictions(write(tmp_path / "a.json", rows), columns={"labels": "gold", "probs": "p.*"})
+    assert (read.labels.tolist(), read.classes) == ([0, 1, 0, 1, 0, 1], ("A", "B"))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [({"accuracy": 0.5, "n": {"total": 3}}, "holds no table"), ([], "no records"), ([1, 2], "named values")],
+)
+def test_what_is_no_table_is_refused_and_its_tree_is_shown(tmp_path, content, reason):
+    path = write(tmp_path / "a.json", content)
+    with pytest.raises(NoTableError, match=reason) as refused:
+        open_source(path)
+    assert "\n" not in str(refused.value)
+    shown = CliRunner().invoke(cli, ["describe", str(path)])
+    assert shown.exit_code != 0
+    if isinstance(content, dict):
+        assert "accuracy: number\nn: object of 1 key\n  total: number" in shown.output
+
+
+@pytest.mark.parametrize("layout", ["records", "by id", "under a name", "Weights & Biases"])
+def test_every_command_that_describe_suggests_works(tmp_path, layout):
+    rows = [
+        {"answer_correct": row["judge"]["ok"], "confidence_pct": row["judge"]["sure"], "mean_entropy": k % 4}
+        for k, row in enumerate(RECORDS)
+    ]
+    content: Any = {
+        "records": rows,
+        "by id": {f"q{k}": {"judged": row} for k, row in enumerate(rows)},
+        "under a name": {"results": {"rows": rows}},
+        "Weights & Biases": {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]},
+    }[layout]
+    path = write(tmp_path / "a.json", content)
+    runner = CliRunner()
+    described = json.loads(runner.invoke(cli, ["describe", str(path), "--json"]).stdout)
+    assert len(described["commands"]) == 2
+    assert any("-c uncertainty=" in command for command in described["commands"])
+    import shlex
+
+    for command in described["commands"]:
+        done = runner.invoke(cli, [*shlex.split(command)[1:], "--quiet"])
+        assert done.exit_code == 0, done.output
+        assert 0 < float(done.stdout) < 1

@@ -1,0 +1,38 @@
+"""Reports of SWE-bench: lists of instances."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
+from written import RIGHT, swe_bench
+
+from abstain.errors import DataError
+from abstain.formats import read_log
+
+
+def write(path: Path, content) -> Path:
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_a_report(tmp_path):
+    log = read_log(write(tmp_path / "report.json", swe_bench()))
+    assert (log.tool, (1 - log.loss).tolist()) == ("SWE-bench", RIGHT)
+    assert log.answered.tolist() == [True, False, True, True, True, True]
+    assert "6 of 9 instances were submitted; the others are left out." in log.notes
+
+
+def test_the_older_layout(tmp_path):
+    content = {"generated": ["a", "b"], "resolved": ["b"], "no_generation": ["c"]}
+    log = read_log(write(tmp_path / "results.json", content))
+    assert ((1 - log.loss).tolist(), log.answered.tolist()) == ([0, 1, 0], [True, True, False])
+
+
+def test_resolved_without_being_submitted_is_refused(tmp_path):
+    with pytest.raises(DataError, match="resolved instances that were not submitted"):
+        read_log(write(tmp_path / "report.json", swe_bench() | {"resolved_ids": ["x"]}))
