@@ -21,8 +21,10 @@ from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
 from abstain.evaluation.vectors import flat, read_model
-from abstain.inference.clusters import cluster_columns
+from abstain.inference.anytime import AnytimeRule, check_anytime
+from abstain.inference.clusters import check_one_kind, cluster_columns
 from abstain.inference.differences import (
+    AnytimeTest,
     Side,
     Tests,
     compare_sides,
@@ -81,6 +83,8 @@ def compare(
     abstained: Any = None,
     classes: Any = None,
     paired: bool = True,
+    anytime: bool = False,
+    planned: int | None = None,
 ) -> Comparison:
     r"""Rank models (or scores) by a metric, and say which of them the data cannot distinguish.
 
@@ -125,6 +129,12 @@ def compare(
         The class names in the order of the columns, where labels are words or numbers other than 0 ... K-1.
     paired : bool
         False: every contestant has its own test set (Welch's test; weights and clusters by name).
+    anytime : bool
+        For results that are looked at again and again while samples come in: intervals and tests hold at every look.
+        Intervals are about one and a half times as wide as for one look.
+    planned : int, optional
+        With `anytime`: the number of samples at which one hopes to stop, where intervals are narrowest. Choose it
+        before the first look and keep it. Default: 1,000.
 
     Returns
     -------
@@ -139,6 +149,9 @@ def compare(
     ('good', 'bad')
     """
     level = check_fraction("compare", "level", level, open_high=True)
+    looks = check_anytime("compare", anytime, planned, level)
+    if looks is not None and not paired:
+        raise InputError("compare: takes `anytime=True` for the same samples only, got paired=False.")
     compared_metric = by_name(metric)
     if not compared_metric.is_smooth:
         raise InputError(
@@ -166,7 +179,7 @@ def compare(
     )
     if len(units_by_name) < 2:
         raise InputError(f"compare: needs at least two contestants, got {len(units_by_name)}.")
-    return _compare_units(units_by_name, compared_metric, loss_name, level, paired)
+    return _compare_units(units_by_name, compared_metric, loss_name, level, paired, looks)
 
 
 # inputs ---------------------------------------------------------------------------------------------------
@@ -358,6 +371,7 @@ def assemble_comparison(
     level: float,
     paired: bool,
     joint_sums: tuple[Joint, int] | None = None,
+    looks: AnytimeRule | None = None,
 ) -> Comparison:
     """Rank competitors, test all pairs as one family and put everything into a `Comparison`.
 
@@ -378,7 +392,11 @@ def assemble_comparison(
     joint_sums
         Sums over the two influences of each sample, and the number of samples, where an engine has added them up.
         Only for two competitors. Otherwise they are computed from the influences in `side`.
+    looks
+        The rule by which tests hold at every look; None for a single look. The intervals of the competitors must have
+        been made by it already.
     """
+    sample_count = max(competitor.sample_count for competitor in competitors)
     sign = 1 if metric.lower_is_better else -1
     ranking = sorted(competitors, key=lambda competitor: sign * competitor.side.estimate)
     first, second = np.triu_indices(len(ranking), 1)
@@ -390,6 +408,7 @@ def assemble_comparison(
         level=level,
         paired=paired,
         known_sums=joint_sums,
+        anytime_test=None if looks is None else AnytimeTest(looks, sample_count),
     )
     pairs = tuple(
         pair_of(
@@ -429,8 +448,9 @@ def assemble_comparison(
         lower_is_better=metric.lower_is_better,
         loss=loss_name,
         level=level,
-        n=max(competitor.sample_count for competitor in ranking),
+        n=sample_count,
         paired=paired,
+        planned=None if looks is None else looks.planned,
     )
 
 
@@ -445,27 +465,48 @@ def _letters_of_equals(different: np.ndarray) -> list[str]:
 
 
 def _compare_units(
-    units_by_name: Mapping[str, Units], metric: Metric, loss_name: str, level: float, paired: bool
+    units_by_name: Mapping[str, Units],
+    metric: Metric,
+    loss_name: str,
+    level: float,
+    paired: bool,
+    looks: AnytimeRule | None,
 ) -> Comparison:
     """Compare checked samples in memory, and note verdicts that depend on ties and rankings worse than chance.
 
     `units_by_name` holds each contestant's samples with `ranked` set, with losses in one common unit; `loss_name` is
-    shown in the result. If ties change some AURC by more than its standard error, all pairs are tested again with equal
-    confidences in random order, and a note says which verdicts change.
+    shown in the result. `looks` is the rule by which tests hold at every look, None for a single look. If ties change
+    some AURC by more than its standard error, all pairs are tested again with equal confidences in random order, and a
+    note says which verdicts change.
     """
+    interval_level = level
+    anytime_test = None
+    if looks is not None:
+        any_units = next(iter(units_by_name.values()))
+        check_one_kind("compare", any_units.clusters, "`anytime=True`")
+        anytime_test = AnytimeTest(looks, max(units.counted for units in units_by_name.values()))
+        interval_level = float(anytime_test.fixed_level(level))
     sides = {name: side_from_units(units) for name, units in units_by_name.items()}
     scale = _scale_of_units(metric, list(units_by_name.values()))
     competitors = [
         Competitor(
             name=name,
             side=sides[name],
-            interval=make_interval(metric, spread_by_sample("compare", units), summarise_units(units), level),
+            interval=make_interval(
+                metric, spread_by_sample("compare", units), summarise_units(units), interval_level
+            ),
             sample_count=units.counted,
         )
         for name, units in units_by_name.items()
     ]
     comparison = assemble_comparison(
-        competitors, metric=metric, scale=scale, loss_name=loss_name, level=level, paired=paired
+        competitors,
+        metric=metric,
+        scale=scale,
+        loss_name=loss_name,
+        level=level,
+        paired=paired,
+        looks=looks,
     )
     warnings = [worse_than_chance(name, units_by_name[name]) for name in comparison.names]
     notes = [warning for warning in warnings if warning is not None]
@@ -477,7 +518,13 @@ def _compare_units(
         ]
         first, second = np.triu_indices(len(comparison.names), 1)
         tests = compare_sides(
-            sides_in_random_order, a=first, b=second, scale=scale, level=level, paired=paired
+            sides_in_random_order,
+            a=first,
+            b=second,
+            scale=scale,
+            level=level,
+            paired=paired,
+            anytime_test=anytime_test,
         )
         notes.append(_note_on_ties(comparison.pairs, tests, level))
     return replace(comparison, notes=tuple(notes))

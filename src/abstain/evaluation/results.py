@@ -630,6 +630,8 @@ class Comparison(Stored):
         Whether all contestants saw the same samples.
     notes : tuple of str
         Verdicts that depend on how ties are counted, and rankings that are worse than chance.
+    planned : int or None
+        Planned number of samples, if intervals and p-values hold at every look; None for a single look.
 
     Examples
     --------
@@ -641,6 +643,7 @@ class Comparison(Stored):
     """
 
     _noun: ClassVar[str] = "a comparison"
+    _number: ClassVar[int] = 2
 
     contestants: tuple[Contestant, ...]
     pairs: tuple[Pair, ...]
@@ -652,6 +655,7 @@ class Comparison(Stored):
     n: int
     paired: bool
     notes: tuple[str, ...] = ()
+    planned: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -744,7 +748,8 @@ class Comparison(Stored):
         samples = f"the same {self.n} samples" if self.paired else "different test sets"
         direction = "lower is better" if self.lower_is_better else "higher is better"
         correction = f"Holm-corrected at {self.level:.0%}"
-        return f"Comparison by {self.label} ({self.loss}, {direction}) on {samples}, {correction}"
+        looks = "" if self.planned is None else f", at any time, planned for {self.planned:,}"
+        return f"Comparison by {self.label} ({self.loss}, {direction}) on {samples}, {correction}{looks}"
 
     def sentences(self) -> list[str]:
         """A sentence for each pair of neighbours in the ranking that cannot be told apart."""

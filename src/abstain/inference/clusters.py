@@ -93,8 +93,8 @@ def check_one_kind(function: str, clusters: np.ndarray | None, purpose: str) -> 
     """Raise InputError, in the name of `function`, if there are two kinds of clusters, which `purpose` cannot use."""
     if clusters is not None and clusters.ndim == 2:
         raise InputError(
-            f"{function}: {purpose} takes one kind of clusters, got two. Leave one kind out, or use an interval "
-            f"without resampling."
+            f"{function}: {purpose} takes one kind of clusters, got two. Leave one kind out, or use an interval for "
+            f"one look without resampling."
         )
 
 

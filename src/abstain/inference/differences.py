@@ -12,7 +12,8 @@ from abstain._arrays import Array, ArrayLike
 from abstain._check import check_fraction
 from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.errors import InputError, ShapeError
-from abstain.inference.clusters import two_way_moments, two_way_variance
+from abstain.inference.anytime import AnytimeRule, check_anytime
+from abstain.inference.clusters import check_one_kind, two_way_moments, two_way_variance
 from abstain.inference.limits import (
     Joint,
     contrast,
@@ -52,6 +53,8 @@ def paired_difference(
     repetitions: bool = False,
     abstained_a: ArrayLike | None = None,
     abstained_b: ArrayLike | None = None,
+    anytime: bool = False,
+    planned: int | None = None,
     **options: Any,
 ) -> Difference:
     r"""Metric of A minus metric of B on the *same* samples, sample i of one being sample i of the other.
@@ -83,6 +86,12 @@ def paired_difference(
         True if a weight of k stands for k equal samples.
     abstained_a, abstained_b : array of bool, optional
         Samples that a model never accepts.
+    anytime : bool
+        For results that are looked at again and again while samples come in: interval and p-value hold at every look.
+        Intervals are about one and a half times as wide as for one look.
+    planned : int, optional
+        With `anytime`: the number of samples at which one hopes to stop, where intervals are narrowest. Choose it
+        before the first look and keep it. Default: 1,000.
     **options
         The metric's own: `estimator`, `ties`, `oracle`.
 
@@ -104,6 +113,8 @@ def paired_difference(
         level=level,
         options=options,
         repetitions=repetitions,
+        anytime=anytime,
+        planned=planned,
     )
 
 
@@ -183,16 +194,20 @@ def _difference(
     level: float,
     options: dict[str, Any],
     repetitions: bool,
+    anytime: bool = False,
+    planned: int | None = None,
 ) -> Difference:
     """Check both models, and test the difference of their metric.
 
     `name` is the public function that was called: error messages begin with it, and "paired_difference" means that
     both models are on the same samples. `columns_a` and `columns_b` hold loss, confidence, weight, abstained, clusters
-    and strata, as the user passed them (None where not passed). `options` are the metric's own.
+    and strata, as the user passed them (None where not passed). `options` are the metric's own. `anytime` and `planned`
+    are those of the user: shall the test hold at every look, and the planned number of samples.
 
     Raises ShapeError if paired models have different numbers of samples, and InputError for other bad input.
     """
     level = check_fraction(name, "level", level, open_high=True)
+    looks = check_anytime(name, anytime, planned, level)
     paired = name == "paired_difference"
     units_a, units_b = convert_to_one_error_size(
         name,
@@ -206,13 +221,18 @@ def _difference(
             f"{name}: A and B must be the same samples, got {units_a.n} and {units_b.n} of them. "
             f"Use `unpaired_difference` for different test sets."
         )
+    if looks is not None:
+        check_one_kind(name, units_a.clusters, "`anytime=True`")
     sides = [side_from_units(units_a), side_from_units(units_b)]
     has_negative = bool((units_a.loss < 0).any() or (units_b.loss < 0).any())
     scale = units_a.metric.scale_for(units_a.zero_one and units_b.zero_one, has_negative)
     if units_a.metric.scales_with_loss:  # losses are in units of an error, estimates in the user's units
         scale = scale.times(units_a.error_size)
     # a family of one pair: side 0 minus side 1
-    test = compare_sides(sides, np.asarray([0]), np.asarray([1]), scale, level, paired)
+    anytime_test = None if looks is None else AnytimeTest(looks, units_a.counted)
+    test = compare_sides(
+        sides, np.asarray([0]), np.asarray([1]), scale, level, paired, anytime_test=anytime_test
+    )
     return Difference(
         metric=units_a.metric.name,
         difference=float(test.difference[0]),
@@ -226,6 +246,7 @@ def _difference(
         estimate_b=sides[1].estimate,
         paired=paired,
         note=test.note[0],
+        planned=None if looks is None else looks.planned,
     )
 
 
@@ -383,6 +404,21 @@ class Tests(NamedTuple):
     note: np.ndarray  # why there is no verdict, or ""
 
 
+class AnytimeTest(NamedTuple):
+    """Makes the tests of one look hold at every look: the rule, and the number of samples at this look."""
+
+    rule: AnytimeRule
+    sample_count: int
+
+    def fixed_level(self, level: float | np.ndarray) -> np.ndarray:
+        """Level for one look whose limits hold at `level` for every look."""
+        return np.asarray(self.rule.fixed_level(level, self.sample_count))
+
+    def p_value(self, p_value: np.ndarray) -> np.ndarray:
+        """P-value that holds at every look, from that of this look alone."""
+        return np.asarray(self.rule.p_value(p_value, self.sample_count))
+
+
 def compare_sides(
     sides: Sequence[Side],
     a: np.ndarray,
@@ -391,13 +427,14 @@ def compare_sides(
     level: float,
     paired: bool,
     known_sums: tuple[Joint, Any] | None = None,
+    anytime_test: AnytimeTest | None = None,
 ) -> Tests:
     """Test the differences `sides[a[k]] - sides[b[k]]` of several pairs k as one family, corrected by Holm's method.
 
     `a` and `b` are vectors of indices into `sides`. Tests are made on `scale` where both sides lie inside its range,
     otherwise on the plain scale. `level` is that of the whole family of intervals. `paired` says that all sides are on
     the same units. Pass `known_sums`, the joint sums and the number of units, if they were computed elsewhere; there
-    must then be only one pair.
+    must then be only one pair. With `anytime_test`, limits and p-values hold at every look.
 
     A pair whose differences have no spread has the p-value 1 if it is equal, else 0. A pair without a verdict, because
     it has too few errors, has the p-value 1 and the limits of two separate intervals.
@@ -412,7 +449,11 @@ def compare_sides(
     standard_error, low, high, p_value = np.empty((4, len(a)))
     for group in contrasts:  # every pair is in exactly one group
         standard_error[group.pairs] = group.standard_error
-        low[group.pairs], high[group.pairs], p_value[group.pairs] = group.test(level)
+        low[group.pairs], high[group.pairs], p_value[group.pairs] = group.test(
+            _level_of_look(level, anytime_test)
+        )
+    if anytime_test is not None:
+        p_value = anytime_test.p_value(p_value)
     # no spread at all: the two are equal, or differ by the same amount in every sample
     has_no_spread = standard_error <= DIFFERENCE_ROUNDING * pair_magnitude
     is_rounding = np.abs(difference) <= DIFFERENCE_ROUNDING * pair_magnitude
@@ -427,14 +468,17 @@ def compare_sides(
     if len(p_value) > 1:
         levels = corrected_levels(p_value, p_adjusted, level)
         for group in contrasts:
-            low[group.pairs], high[group.pairs], _ = group.test(levels[group.pairs])
+            low[group.pairs], high[group.pairs], _ = group.test(
+                _level_of_look(levels[group.pairs], anytime_test)
+            )
     # limits include the estimates, although the test is centred on less biased ones
     low = np.where(has_no_spread, difference, np.minimum(low, difference))
     high = np.where(has_no_spread, difference, np.maximum(high, difference))
     for k in np.flatnonzero(has_no_verdict):
         # as if the two models were independent
-        low_a, high_a = sides[a[k]].limits(float(levels[k]))
-        low_b, high_b = sides[b[k]].limits(float(levels[k]))
+        level_of_side = float(_level_of_look(levels[k], anytime_test))
+        low_a, high_a = sides[a[k]].limits(level_of_side)
+        low_b, high_b = sides[b[k]].limits(level_of_side)
         low[k] = min(low[k], low_a - high_b)
         high[k] = max(high[k], high_a - low_b)
     tests = Tests(
@@ -447,6 +491,11 @@ def compare_sides(
         note=notes,
     )
     return _make_intervals_agree(tests, level)
+
+
+def _level_of_look(level: float | np.ndarray, anytime_test: AnytimeTest | None) -> Any:
+    """The level at which limits are computed at this look: that of the user, or the one that holds at every look."""
+    return level if anytime_test is None else anytime_test.fixed_level(level)
 
 
 class _Contrast(NamedTuple):

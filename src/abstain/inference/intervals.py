@@ -17,7 +17,9 @@ from abstain.core.sorting import argsort_descending
 from abstain.core.stretch import table_of_blocks, totals_of
 from abstain.errors import InputError
 from abstain.inference import resampling
+from abstain.inference.anytime import AnytimeRule, check_anytime
 from abstain.inference.clusters import (
+    check_one_kind,
     cluster_codes,
     cluster_columns,
     split_kinds,
@@ -59,6 +61,8 @@ class Options(TypedDict, total=False):
     clusters: Any
     strata: Array | None
     loss_bound: float | None
+    anytime: bool
+    planned: int | None
     replicates: int
     rng: int | np.random.Generator
     progress: bool | None
@@ -100,6 +104,8 @@ def interval(
     strata: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     loss_bound: float | None = None,
+    anytime: bool = False,
+    planned: int | None = None,
     replicates: int = 2000,
     rng: int | np.random.Generator = 0,
     progress: bool | None = None,
@@ -142,6 +148,12 @@ def interval(
         Losses lie in [0, loss_bound]; used when all of them are 0, or when few large ones decide the number. By
         default 1 when all are 0, and about the largest loss seen otherwise. Losses that are 0 or one number c need
         none: they are c times 0/1 losses.
+    anytime : bool
+        For results that are looked at again and again while samples come in: the interval holds at every look.
+        Intervals are about one and a half times as wide as for one look.
+    planned : int, optional
+        With `anytime`: the number of samples at which one hopes to stop, where intervals are narrowest. Choose it
+        before the first look and keep it. Default: 1,000.
     replicates, rng, progress
         Of the bootstrap: how many, the seed or Generator, and whether to show a bar (by default when long).
     **options
@@ -169,6 +181,9 @@ def interval(
     level = check_fraction("interval", "level", level, open_high=True)
     if loss_bound is not None:
         loss_bound = check_nonnegative("interval", "loss_bound", loss_bound)
+    looks = check_anytime("interval", anytime, planned, level)
+    if looks is not None and groups is not None:
+        raise InputError("interval: takes `anytime=True` without `groups`. Call it once for each group.")
     columns = {"sample_weight": sample_weight, "abstained": abstained, "clusters": clusters, "strata": strata}
     known_error_size = loss_bound or None  # of a sample without any error
 
@@ -189,6 +204,8 @@ def interval(
         if units.sampled < 2:
             raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
         _check_method(units, method)
+        if looks is not None:
+            return units, _interval_at_any_time(units, looks, method, loss_bound)
         if method in ("bootstrap", "bca"):
             generator = np.random.default_rng(rng)
             return units, resampling.interval(units, level, method, replicates, generator, progress)
@@ -215,6 +232,26 @@ def interval(
     macro = _macro_interval(parts, cluster_codes("interval", clusters, len(loss)), level, method)
     intervals = {label: part.interval for label, part in zip(labels, parts)}
     return GroupedIntervals(macro.metric, intervals, macro)
+
+
+def _interval_at_any_time(
+    units: Units, looks: AnytimeRule, method: str | None, loss_bound: float | None
+) -> Interval:
+    """The interval of checked samples that holds at every look, at the level of `looks`.
+
+    Raises InputError for the bootstrap, whose replicates do not reach far enough into the tails, and for two kinds of
+    clusters, since it is not known how their variance falls as samples come in.
+    """
+    if method in ("bootstrap", "bca"):
+        raise InputError(
+            f'interval: `anytime=True` goes without resampling, got method "{method}". Leave it out.'
+        )
+    check_one_kind("interval", units.clusters, "`anytime=True`")
+    fixed_level = float(looks.fixed_level(looks.level, units.counted))
+    interval = interval_of_units(units, fixed_level, method, loss_bound)
+    return replace(
+        interval, level=looks.level, method=f"{interval.method}, at any time, planned for {looks.planned:,}"
+    )
 
 
 def _check_method(units: Units, method: str | None) -> None:

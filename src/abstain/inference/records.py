@@ -142,6 +142,8 @@ class Difference(_tables.Notebook):
         Are both models on the same samples?
     note : str
         Why there is no verdict; empty if there is one.
+    planned : int or None
+        Planned number of samples, if interval and p-value hold at every look; None for a single look.
 
     Examples
     --------
@@ -174,6 +176,7 @@ class Difference(_tables.Notebook):
     estimate_b: float
     paired: bool
     note: str = ""
+    planned: int | None = None
 
     @property
     def significant(self) -> bool:
@@ -183,10 +186,11 @@ class Difference(_tables.Notebook):
     def __repr__(self) -> str:
         kind = "paired" if self.paired else "unpaired"
         verdict = self.note or f"p = {self.p_value:.3g}"
+        looks = "" if self.planned is None else f", at any time, planned for {self.planned:,}"
         return (
             f"{self.metric}: {self.estimate_a:.4g} - {self.estimate_b:.4g} = {self.difference:.3g}, "
             f"{_percent(self.level)} interval [{self.low:.3g}, {self.high:.3g}], "
-            f"{verdict} ({kind}, n = {self.n})"
+            f"{verdict} ({kind}, n = {self.n}{looks})"
         )
 
 
