@@ -26,6 +26,7 @@ from abstain.cli.options import (
     note_unread_columns,
     output_option,
     shared_options,
+    warn_if_worse_than_chance,
     with_output_options,
     with_read_options,
 )
@@ -135,6 +136,8 @@ def cascade(
         _check_rule(rule, models, losses, abstained, look, output)
         return
     result = _choose_rule(models, losses, abstained, score, **settings)
+    for model in models.values():
+        warn_if_worse_than_chance(model, score, loss)
     origins = {}
     for name, model in models.items():
         kind: Any = model.kind

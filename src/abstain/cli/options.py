@@ -66,7 +66,9 @@ _READ_HELP: dict[str, Help] = {
     "for one file, last for several; a plain table must have all its confidences.",
     "scale": "The confidence is a number that the model stated: percent, fraction, or mixed.",
     "outside": "What to do with stated numbers outside their scale. Refused by default.",
-    "grades": "What words in the column of correctness mean: right, wrong or unanswered.",
+    "grades": "What words or numbers in the column of correctness mean: right, wrong or unanswered.",
+    "refusals": 'Predictions that are no answers, e.g. "IDK,I don\'t know*" (* is any text), or classes that mean '
+    "abstention. They count as unanswered.",
     "path": "Write to this file instead of the screen; .json, .csv and .tex choose the format.",
 }
 _FORM_HELP = {
@@ -276,6 +278,24 @@ def note_chosen_confidence(predictions: abstain.formats.Predictions) -> None:
         say(f"note: the confidence here is `{first}`, the first; name another with -c confidence={second}.")
 
 
+def warn_if_worse_than_chance(predictions: abstain.formats.Predictions, score: str, loss: str) -> None:
+    """Print a warning if the confidence of a file ranks its answers significantly worse than chance.
+
+    `score` and `loss` name what is computed from class scores, if the file has any.
+    """
+    answered = predictions.answered()
+    sample_loss, confidence = answered.samples(score, loss)
+    table = abstain.evaluate(
+        loss=sample_loss,
+        confidence=confidence,
+        clusters=answered.clusters,
+        metrics=["auroc"],
+        progress=False,
+    )
+    for warning in abstain.evaluation.chance.chance_warnings(table.notes):
+        say(f"warning: {abstain.formats.safety.display_name(predictions.name)}: {warning}")
+
+
 def explicit_value(name: str) -> Any:
     """Return the value of an option if the user typed it, None if it is the default."""
     context = click.get_current_context()
@@ -483,6 +503,7 @@ class ReadOptions(NamedTuple):
     scale: Annotated[dict[str, str], _option(multiple=True, callback=_parse_pairs, metavar="[NAME=]SCALE")]
     outside: Annotated[str | None, _choice("refused", "missing")]
     grades: Annotated[dict[str, str], _option(multiple=True, callback=_parse_pairs, metavar="TEXT=GRADE")]
+    refusals: Annotated[tuple[str, ...], _option(callback=split_commas, metavar="TEXT,...")]
 
     def engine_columns(self, path: str) -> dict[str, Any]:
         """Return the names of the columns of a table that an engine reads, by argument of the engine.
@@ -596,6 +617,7 @@ class ReadOptions(NamedTuple):
             "unanswered": self.unanswered,
             "missing": self.missing,
             "outside": self.outside,
+            "refusals": ",".join(self.refusals),
         }
         for option, setting in settings.items():
             if setting not in (None, ""):

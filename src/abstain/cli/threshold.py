@@ -135,6 +135,7 @@ def threshold(
     group_labels = answered.group_labels() if groups else None
     with show_working(f"choosing among {answered.n:,} samples"), naming_file(file):
         result = _choose_threshold(answered, score, loss, groups=group_labels, **target)
+        opt.warn_if_worse_than_chance(answered, score, loss)
     kind: Any = answered.kind
     result = result.made_from(kind, **origin_facts(file, answered, score, loss))
     if save:  # before anything is printed, which may fail

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from abstain.formats.safety import count_noun, display_name, file_error, has_or_
 ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Roles that make a table one of answers, where it has no class scores."""
 _VERDICT_ROLES = ("correct", "error", "loss")
+_ANSWER_COLUMN = "answer"  # in which readers of logs put the text of an answer
 _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with right answers
 
 
@@ -115,15 +117,28 @@ def make_log(
     }
     signal_names = _find_signal_names(source, loaded_roles, scorer)
     signals = {name: source.columns[name].load() for name in signal_names if name in source.columns}
+    # Only refusals in words are looked for in the answers of a log; whether there is one, the log says itself.
+    has_replies = bool(rules.refusals) and "prediction" not in roles and source.log is not None
+    replies = (
+        source.columns[_ANSWER_COLUMN].load() if has_replies and _ANSWER_COLUMN in source.columns else None
+    )
     if right_answers is not None:
         values["labels"] = _load_right_answers(right_answers, values)
         columns_used["labels"] = display_name(right_answers.path.name)
     if selected_rows is not None:
         values = take_rows(source, values, selected_rows)
         signals = take_rows(source, signals, selected_rows)
+        if replies is not None:
+            replies = take_rows(source, {_ANSWER_COLUMN: replies}, selected_rows)[_ANSWER_COLUMN]
         ids = None if ids is None else ids.rows(selected_rows)
     answers = LoadedAnswers(
-        source=source, roles=loaded_roles, values=values, stated=stated, rules=rules, purpose=purpose
+        source=source,
+        roles=loaded_roles,
+        values=values,
+        stated=stated,
+        rules=rules,
+        purpose=purpose,
+        replies=replies,
     )
     # "agreement" may be no column of the file; None says that it is computed from the answers.
     log = answers.make_log({name: signals.get(name) for name in signal_names})
@@ -283,10 +298,13 @@ class LoadedAnswers(LoadedColumns):
         How answers are counted.
     purpose : str
         A key of `logs.DEFAULTS`.
+    replies : array or Words, optional
+        The answers of a log without a column of predictions, where refusals are looked for.
     """
 
     rules: Rules = field(default_factory=Rules)
     purpose: str = "one file"
+    replies: Values | None = None
 
     def make_log(self, signals: Mapping[str, Values | None]) -> Log:
         """Grade the answers, convert the confidences and make the log.
@@ -311,6 +329,7 @@ class LoadedAnswers(LoadedColumns):
             constant = [name for name, confidence in confidences.items() if _is_constant(confidence)]
         notes = [
             *self.source.facts.notes,
+            *self.note_refusals(),
             *(f"no row has `{display_name(name)}`." for name in dropped),
             *(
                 f"`{display_name(name)}` is the same in every row, so it cannot rank answers."
@@ -381,27 +400,25 @@ class LoadedAnswers(LoadedColumns):
             raise UncertainError(_explain_missing_score(self.source), self.source)
         if correct is None or isinstance(correct, Words):
             return self.find_losses()
-        if self.source.log is None and np.isin(correct, (0, 1)).all():
+        if self.source.log is None:
             return self.find_losses()  # which also looks for contradictions
-        loss = 1 - np.asarray(correct, np.float64).reshape(-1)
-        scored_loss = loss[~np.isnan(loss)]
-        if scored_loss.size and not (scored_loss.min() >= 0 and scored_loss.max() <= 1):
-            farthest = 1 - scored_loss[np.argmax(np.abs(scored_loss - 0.5))]
-            raise self.error(
-                f"correctness must lie between 0 and 1, got {farthest:g}. Name another column with -c correct=NAME."
-            )
-        is_zero_one = bool(np.isin(scored_loss, (0, 1)).all())
-        return loss, "zero_one" if is_zero_one else "partial_credit"
+        return self.read_correctness()
 
     def grade_by_words(self) -> np.ndarray:
         """Return the loss of each row from the words of the column of correctness: 0 right, 1 wrong, NaN no answer.
 
-        `rules.grades` maps each word to "right", "wrong" or "unanswered"; an empty cell is unanswered. DataError where
-        the column does not hold words, or holds a word that `rules.grades` lack.
+        `rules.grades` maps each word (or number, as text) to "right", "wrong" or "unanswered"; an empty cell is
+        unanswered. DataError where there is no such column, or where it holds a word that `rules.grades` lack.
         """
-        correct = self.values.get("correct")
-        if not isinstance(correct, Words):
-            raise self.error("--grades needs a column of words. Name it with -c correct=NAME.")
+        values = self.values.get("correct")
+        if values is None:
+            raise self.error("--grades needs a column of grades. Name it with -c correct=NAME.")
+        correct = values
+        if not isinstance(correct, Words):  # grades that are numbers: 1 for right, 2 for wrong
+            texts = [
+                "" if text == "nan" else text for text in as_texts(np.asarray(values, np.float64)).tolist()
+            ]
+            correct = Words.of(texts)
         grades = self.rules.grades
         for word in correct.values:
             if word and word not in grades:
@@ -414,10 +431,12 @@ class LoadedAnswers(LoadedColumns):
     def find_answered(self, is_candidate: np.ndarray) -> np.ndarray:
         """Return for each row whether it is a candidate and has an answer.
 
-        A row has no answer where its prediction is empty, `answered` says no, or `abstained` says yes; columns that the
-        file lacks do not count.
+        A row has no answer where its prediction is empty or one of `rules.refusals`, `answered` says no, or `abstained`
+        says yes; columns that the file lacks do not count. DataError where there are refusals and no predictions.
         """
         answered = is_candidate
+        if self.rules.refusals:
+            answered = answered & ~find_refusals(self.require_replies(), self.rules.refusals)
         if "prediction" in self.values:
             answered = answered & has_value(self.values["prediction"])
         if "answered" in self.values:
@@ -425,6 +444,22 @@ class LoadedAnswers(LoadedColumns):
         if "abstained" in self.values:
             answered = answered & ~_says_yes(self.values["abstained"])
         return answered
+
+    def require_replies(self) -> Values:
+        """Return the texts in which refusals are looked for: the predictions, or the answers of a log."""
+        replies = self.values.get("prediction", self.replies)
+        if replies is None:
+            raise self.error("--refusals needs a column of predictions. Name it with -c prediction=NAME.")
+        return replies
+
+    def note_refusals(self) -> list[str]:
+        """Return a sentence that counts the predictions that are refusals by their words; [] without `refusals`."""
+        if not self.rules.refusals:
+            return []
+        replies = self.require_replies()
+        counts = {text: int(find_refusals(replies, [text]).sum()) for text in self.rules.refusals}
+        listed = ", ".join(f"{display_name(text)} {count:,}" for text, count in counts.items())
+        return [f"predictions that are refusals by their words: {listed}."]
 
     def convert_signal(self, name: str, values: Values | None) -> np.ndarray:
         """Return one confidence per row as float64, NaN where it is missing.
@@ -491,6 +526,8 @@ class LoadedAnswers(LoadedColumns):
             used["correct"] += f" (others: {', '.join(map(display_name, other_scorers[:6]))})"
         if self.rules.grades:
             answered = "by the grade"
+        elif self.rules.refusals:
+            answered = "wherever the prediction is neither empty nor a refusal"
         elif "prediction" in self.roles:
             answered = "wherever the prediction is not empty"
         else:
@@ -500,6 +537,26 @@ class LoadedAnswers(LoadedColumns):
         used.setdefault("epoch", "none")
         used.setdefault("task", display_name(facts.task or "one"))
         return used
+
+
+def find_refusals(values: Values, refusals: Sequence[str]) -> np.ndarray:
+    """Return for each row whether its text is one of `refusals`, in which * stands for any text.
+
+    Case, blanks and the marks . ! " ' at the ends do not count.
+
+    >>> find_refusals(Words.of(["IDK.", "A", "I don't  know that"]), ["idk", "I don't know*"]).tolist()
+    [True, False, True]
+    """
+    words = values if isinstance(values, Words) else Words.of(as_texts(values).tolist())
+    patterns = [re.escape(_plain_text(refusal)).replace(r"\*", ".*") for refusal in refusals]
+    pattern = re.compile("|".join(patterns))
+    is_refusal = [pattern.fullmatch(_plain_text(text)) is not None for text in words.values]
+    return np.array(is_refusal, bool)[words.codes]
+
+
+def _plain_text(text: str) -> str:
+    """Return a text in lower case, with single blanks, and without marks at its ends."""
+    return " ".join(text.split()).casefold().strip(" .!\"'")
 
 
 def _is_constant(confidence: np.ndarray) -> bool:

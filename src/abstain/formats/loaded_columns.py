@@ -25,6 +25,25 @@ PLAIN_NUMBERS = (
     "--missing last."
 )
 """Remedy for text in a column of numbers."""
+# Words in the name of a column that say that larger is better, and words that say that it is a loss nevertheless.
+_SCORE_WORDS = {
+    "score", "scores", "reward", "acc", "accuracy", "correct", "correctness", "match", "f1", "rouge", "rougel", "bleu",
+    "success", "right", "pass", "passed", "precision", "recall", "grade", "rating", "quality", "similarity",
+}  # fmt: skip
+_LOSS_WORDS = {
+    "loss",
+    "error",
+    "err",
+    "brier",
+    "crps",
+    "nll",
+    "perplexity",
+    "risk",
+    "penalty",
+    "distance",
+    "wer",
+    "log",
+}
 # From so many rows on, a probability that is never below one half is that of the prediction and not of class 1.
 _ROWS_TO_JUDGE_PROBABILITY = 8
 _MAX_ROUNDING = 0.1  # sums of probabilities that are further from one are not explained by rounding
@@ -198,6 +217,8 @@ class LoadedColumns:
         if "abstained" in self.values:
             is_known = is_known & (self.require_truth_values("abstained") != 1)
         for role in {"correct", "error"} & self.values.keys() - self.stated:
+            if role == "correct" and self.holds_partial_credit():
+                continue
             truth = self.require_truth_values(role)
             called_right = truth == (1 if role == "correct" else 0)
             if called_right.shape != is_wrong.shape:
@@ -257,7 +278,9 @@ class LoadedColumns:
             )
 
     def find_losses(self) -> tuple[np.ndarray, str]:
-        """Return one loss per row, and their name: "zero_one" (0 right, 1 wrong) or "loss" (any numbers).
+        """Return one loss per row, and their name: "zero_one" (0 right, 1 wrong), "partial_credit" or "loss".
+
+        Partial credit is 1 less a correctness between 0 and 1; "loss" are any numbers, larger where an answer is worse.
 
         They come from the first of correct, error, loss, or labels with predictions; NaN where the cell, or the label,
         is empty. UncertainError where there is none of them. DataError where values are invalid, or where correct or
@@ -269,15 +292,54 @@ class LoadedColumns:
             label_loss = self.zero_one_loss(labels, prediction)
             self.check_verdict(is_wrong=label_loss == 1, is_known=~np.isnan(label_loss))
         if "correct" in self.values:
-            return 1 - self.require_truth_values("correct"), "zero_one"
+            return self.read_correctness()
         if "error" in self.values:
             return self.require_truth_values("error"), "zero_one"
         if "loss" in self.values:
+            self.check_not_a_score()
             loss = self.require_numbers("loss")
             return loss.astype(np.float64) if loss.dtype.kind == "b" else loss, "loss"
         if labels is not None and prediction is not None:
             return self.zero_one_loss(labels, prediction), "zero_one"
         raise UncertainError(self.explain_missing(), self.source)
+
+    def read_correctness(self) -> tuple[np.ndarray, str]:
+        """Return the losses 1 - correctness of a column from 0 (wrong) to 1 (right), NaN where empty, and their name.
+
+        The name is "zero_one", or "partial_credit" where some answer is neither right nor wrong. DataError where
+        numbers lie outside 0 to 1, or words are no truth values.
+        """
+        values = self.values["correct"]
+        if isinstance(values, Words):
+            return 1 - self.require_truth_values("correct"), "zero_one"
+        loss = 1 - np.asarray(values, np.float64).reshape(-1)
+        scored_loss = loss[~np.isnan(loss)]
+        if scored_loss.size and not (scored_loss.min() >= 0 and scored_loss.max() <= 1):
+            farthest_row = int(np.nanargmax(np.abs(loss - 0.5)))
+            raise self.error(
+                f"correctness must lie between 0 (wrong) and 1 (right), got {1 - loss[farthest_row]:g} in row "
+                f"{farthest_row + 1:,}. Name another column with -c correct=NAME, or divide a score by its maximum."
+            )
+        return loss, "partial_credit" if self.holds_partial_credit() else "zero_one"
+
+    def holds_partial_credit(self) -> bool:
+        """Return whether the column of correctness holds numbers other than 0 and 1."""
+        values = self.values["correct"]
+        if isinstance(values, Words):
+            return False
+        numbers = np.asarray(values, np.float64)
+        return not np.isin(numbers[~np.isnan(numbers)], (0, 1)).all()
+
+    def check_not_a_score(self) -> None:
+        """Raise DataError where the user named a column as the loss whose name says that larger is better."""
+        name = self.roles["loss"].names[0]
+        words = set(re.split(r"[^a-z0-9]+", name.lower()))
+        if "loss" in self.stated and words & _SCORE_WORDS and not words & _LOSS_WORDS:
+            raise self.error(
+                f"`{display_name(name)}` is named as the loss, which is larger where an answer is worse, and its name "
+                f"says that larger is better. State -c correct={display_name(name)} for a score from 0 (wrong) to 1 "
+                f"(right), or rename the column if it is a loss."
+            )
 
     def zero_one_loss(self, labels: Values, prediction: Values) -> np.ndarray:
         """Return 1 where the prediction is not the label, 0 where it is, NaN where there is no label.

@@ -14,6 +14,7 @@ import numpy as np
 
 from abstain._check import check_choice
 from abstain._tables import Printable
+from abstain.errors import InputError
 from abstain.formats.columns import Column, Values, Words, as_texts
 from abstain.formats.safety import display_name, file_error
 
@@ -71,6 +72,9 @@ class Rules:
         Whether stated numbers outside their scale are an error (the default) or count as missing.
     grades : dict
         Text of the column of correctness -> "right", "wrong" or "unanswered".
+    refusals : tuple of str
+        Predictions that are no answers: words such as "I don't know" (case, blanks around them and marks at their ends
+        do not count; * stands for any text), or the names of classes that mean abstention.
 
     Examples
     --------
@@ -86,6 +90,7 @@ class Rules:
     scale: Mapping[str, str] = field(default_factory=dict)
     outside: str | None = None
     grades: Mapping[str, str] = field(default_factory=dict)
+    refusals: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -94,6 +99,10 @@ class Rules:
             for value in values:
                 if value is not None:
                     check_choice("Rules", name, value, choices)
+        if isinstance(self.refusals, str):
+            raise InputError(
+                f"Rules: `refusals` must be a sequence of texts, got the text {self.refusals!r}."
+            )
 
     def settled(self, purpose: str = "one file", loss_name: str = "zero_one") -> Rules:
         """Return these rules with `unanswered` and `missing` set by the purpose where the user left them open (None).

@@ -15,6 +15,7 @@ import numpy as np
 
 from abstain.errors import DataError
 from abstain.formats.answers import (
+    find_refusals,
     is_log,
     keep_stated_verdict,
     load_unjudged,
@@ -275,11 +276,33 @@ def _load_fields(
     )
     if scores_role:
         fields = loaded_columns.class_score_fields(scores_role)
+        if options.rules.refusals:
+            is_refusal = _find_refusing_classes(options, fields)
+            fields["abstained"] = is_refusal | np.asarray(fields.get("abstained", False))
     else:
         fields = loaded_columns.plain_table_fields()
     fields["ids"] = None if ids is None else _distinct_ids(ids, values)
     fields["used"] = {role: str(loaded_roles[role]) for role in values if role in loaded_roles} | columns_used
     return fields
+
+
+def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> np.ndarray:
+    """Return for each row of class scores whether its likeliest class is one that the user says means abstention.
+
+    `fields` are keyword arguments of `Predictions`, with class scores and the names of the classes; classes without
+    names are numbered from 0. DataError where a refusal is no class.
+    """
+    class_scores = np.asarray(fields[options.scores_role])
+    classes = fields["classes"] or tuple(str(number) for number in range(class_scores.shape[1]))
+    names = Words.of(classes)
+    for refusal in options.rules.refusals:
+        if not find_refusals(names, [refusal]).any():
+            listed = ", ".join(display_name(name) for name in classes[:12])
+            raise file_error(
+                options.source.path,
+                f"--refusals names {display_name(refusal)!r}, which is not one of the classes: {listed}.",
+            )
+    return find_refusals(names, options.rules.refusals)[class_scores.argmax(axis=1)]
 
 
 def _distinct_ids(ids: Column, values: Mapping[str, Values]) -> Column:
@@ -397,7 +420,7 @@ class _UserOptions:
         """Raise DataError for rules that have no effect on class scores, where each row has an answer and a confidence.
 
         These are `grades`, `scale`, `outside`, `missing`, and "wrong" for `unanswered`. `rules.only`, which selects
-        rows, is allowed.
+        rows, and `rules.refusals`, which may name classes, are allowed.
         """
         remedy = "name your own with -c correct=NAME -c confidence=NAME"
         if self.rules.grades:
