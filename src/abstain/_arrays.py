@@ -80,6 +80,8 @@ def _host_view(x: Array) -> np.ndarray | None:
     None if it is on a device, an array of another library than numpy, torch and jax, a jax tracer, or a torch tensor
     that is part of a gradient. Raises DtypeError for a masked array.
     """
+    if type(x) is np.ndarray:
+        return x
     if isinstance(x, np.ndarray) or not is_array(x):
         return np.asarray(_refuse_masked(x))
     if is_torch(x):
@@ -165,10 +167,10 @@ def backend_of(*arrays: Array) -> Backend:
     not_numpy = [
         array
         for array in arrays
-        if array is not None and is_array(array) and not isinstance(array, np.ndarray)
+        if array is not None and not isinstance(array, np.ndarray) and is_array(array)
     ]
     if not not_numpy:
-        return Backend(xp=np, deliver=to_python, host=True)
+        return _NUMPY_BACKEND
     if all(_host_view(array) is not None for array in not_numpy):
         return Backend(xp=np, deliver=_deliver_like(not_numpy[0]), host=True)
     import array_api_compat
@@ -186,8 +188,13 @@ def backend_of(*arrays: Array) -> Backend:
 
 def to_python(value: Array) -> Any:
     """Convert a zero-dimensional array to a Python number; other arrays stay numpy arrays."""
+    if type(value) is float:
+        return value
     value = np.asarray(value)
     return value.item() if value.ndim == 0 else value
+
+
+_NUMPY_BACKEND = Backend(xp=np, deliver=to_python, host=True)
 
 
 def _deliver_like(example: Array) -> Callable[[Array], Any]:

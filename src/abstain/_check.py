@@ -28,6 +28,9 @@ from abstain._names import suggest_name
 from abstain.errors import DtypeError, InputError, ShapeError
 
 _SIGN_HINT = "Confidence means higher = surer; negate an uncertainty first."
+# by the size of a float in bytes: the unsigned integer of that size, and the bits of infinity
+_UNSIGNED_AND_INFINITY = {4: (np.uint32, 0x7F800000), 8: (np.uint64, 0x7FF0000000000000)}
+_RANKING_HINT = f"A sample without a confidence cannot be ranked. {_SIGN_HINT}"
 _REDUCE_HINT = (
     "Reduce class scores to one confidence per sample first, e.g. `abstain.scores.max_softmax(logits)`, "
     "and use the last axis for samples."
@@ -119,19 +122,23 @@ def check_risk(function: str, value: Any, low: float = 0.0, high: float = 1.0) -
 def as_real(function: str, argument: str, backend: Backend, x: Array, like: Array = None) -> Array:
     """Convert `x` to an array of real numbers of the backend's library, on the device of `like` (None: the default).
 
-    `backend.host` is True if numpy computes. The result is then boolean, integer, float32 or float64: half precision is
-    widened, and longer floats are cut. Raises DtypeError for complex numbers, text and objects.
+    `backend.host` is True if numpy computes. The result is then boolean, integer, float32 or float64, in the byte order
+    of this machine: half precision is widened, and longer floats are cut. Raises DtypeError for complex numbers, text
+    and objects.
     """
     array = backend.asarray(x, like)
     if backend.host:
-        if array.dtype.kind not in "biuf":
+        dtype = array.dtype
+        if dtype.kind not in "biuf":
             raise DtypeError(
-                f"{function}: `{argument}` must hold real numbers, got dtype {array.dtype}. "
+                f"{function}: `{argument}` must hold real numbers, got dtype {dtype}. "
                 f"Ragged lists and strings end up as objects; pass one number per sample."
             )
-        if array.dtype == np.float16:
+        if dtype.kind == "f" and dtype.itemsize == 2:
             return array.astype(np.float32)
-        return array.astype(np.float64) if array.dtype.itemsize > 8 else array
+        if dtype.itemsize > 8:
+            return array.astype(np.float64)
+        return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
     if not backend.xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
         raise DtypeError(f"{function}: `{argument}` must hold real numbers, got dtype {array.dtype}.")
     return array
@@ -140,7 +147,7 @@ def as_real(function: str, argument: str, backend: Backend, x: Array, like: Arra
 def check_finite(function: str, argument: str, backend: Backend, x: Array, remedy: str) -> None:
     """Raise InputError if `x` holds NaN or infinity. On the host the message gives the first index.
 
-    `x` is an array of real numbers of the backend's library, not empty. Values that cannot be read, those of a jax
+    `x` is an array of real numbers as `as_real` returns it, not empty. Values that cannot be read, those of a jax
     tracer, are not checked. `remedy` ends the message.
     """
     xp = backend.xp
@@ -151,7 +158,13 @@ def check_finite(function: str, argument: str, backend: Backend, x: Array, remed
         if not bool(xp.isfinite(smallest) & xp.isfinite(largest)):
             raise InputError(f"{function}: `{argument}` must be finite, got NaN or infinity. {remedy}")
         return
-    if x.dtype.kind != "f" or bool(np.isfinite(x.min()) and np.isfinite(x.max())):
+    if x.dtype.kind != "f":
+        return
+    # read as unsigned integers, floats that are neither negative nor infinite nor NaN are below the bits of infinity
+    unsigned, bits_of_infinity = _UNSIGNED_AND_INFINITY[x.dtype.itemsize]
+    if x.view(unsigned).max() < bits_of_infinity:
+        return
+    if math.isfinite(x.min()) and math.isfinite(x.max()):
         return
     bad_indices = np.argwhere(~np.isfinite(x))
     first_index = tuple(bad_indices[0].tolist())
@@ -191,13 +204,7 @@ def check_pair(function: str, backend: Backend, loss: Array, confidence: Array) 
         )
     if 0 in tuple(loss.shape):
         raise InputError(f"{function}: needs at least one sample, got shape {tuple(loss.shape)}.")
-    check_finite(
-        function,
-        "confidence",
-        backend,
-        confidence,
-        f"A sample without a confidence cannot be ranked. {_SIGN_HINT}",
-    )
+    check_finite(function, "confidence", backend, confidence, _RANKING_HINT)
     check_finite(function, "loss", backend, loss, "Drop the sample or mark it with `abstained=`.")
     if backend.host and confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
         largest = max(int(confidence.max()), -int(confidence.min()))

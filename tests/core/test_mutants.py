@@ -50,8 +50,8 @@ CORE = {
     ),
     "reversed order": (
         "core/sorting.py",
-        "np.subtract(bits.dtype.type(largest_bits), bits, out=bits)",
-        "bits",
+        "np.subtract(largest_bits, ascending_bits(confidence, has_negative))",
+        "ascending_bits(confidence, has_negative).copy()",
     ),
     "reversed order, generic": ("core/rows.py", "descending=True", "descending=False"),
     "cumulation inside ties": (
@@ -72,8 +72,8 @@ CORE = {
     ),
     "dropped top block of the area": (
         "core/area_estimators.py",
-        "area_terms(rows, estimator, ties))) for",
-        "area_terms(rows, estimator, ties)[1:])) for",
+        "area_terms(rows, estimator, ties).sum()) for",
+        "area_terms(rows, estimator, ties)[1:].sum()) for",
     ),
     "harmonic weight": ("core/area_estimators.py", "above, n + 0 * above)", "above, n + 1 + 0 * above)"),
     "harmonic area": ("core/area_estimators.py", "return rows.mass * rows.risk", "return rows.risk"),

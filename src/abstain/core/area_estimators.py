@@ -382,7 +382,7 @@ def area_of_samples(
         return _batch_area(loss, confidence, weight, estimator, ties)
     samples = read_by_confidence(loss, confidence, weight)
     pieces = iterate_rows(samples, with_loss=needs_row_loss(estimator, ties))
-    return math.fsum(float(np.sum(area_terms(rows, estimator, ties))) for rows in pieces) / samples.total_mass
+    return math.fsum(float(area_terms(rows, estimator, ties).sum()) for rows in pieces) / samples.total_mass
 
 
 def _batch_area(

@@ -36,7 +36,8 @@ from abstain.core.area_estimators import (
 )
 from abstain.core.curve_points import count_found
 from abstain.core.rounding import SHARE_ROUNDING
-from abstain.core.rows import CHUNK, Ranking, Rows, diff_from, make_row_sum, rank_confidences, safe_divide
+from abstain.core.rows import Ranking, Rows, diff_from, make_row_sum, rank_confidences, safe_divide
+from abstain.core.sorting import CHUNK
 
 PIECE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
 

@@ -18,7 +18,7 @@ import numpy as np
 from abstain._arrays import Array, Namespace, float_dtype, running_max
 from abstain.core import sorting
 from abstain.core.rounding import SUM_ROUNDING
-from abstain.core.sorting import pack_loss
+from abstain.core.sorting import CHUNK, pack_loss
 
 
 class Rows(NamedTuple):
@@ -318,7 +318,6 @@ class Blocks:
 
 # One vector of samples, sorted once and read from the most confident down, a cacheful at a time ----
 
-CHUNK = 1 << 16  # samples read at a time: their columns stay in cache
 ReadSlice = Callable[[int, int], np.ndarray]  # (start, stop): ranks from 0, most confident first
 
 
@@ -382,7 +381,7 @@ def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndar
     unpack_loss = packed.unpack_loss
 
     def read_row_ends(start: int, stop: int) -> np.ndarray:
-        return np.flatnonzero(sorting.mark_run_ends_between(keys, payload_bits, start, stop))
+        return sorting.mark_run_ends_between(keys, payload_bits, start, stop).nonzero()[0]
 
     return SampleReader(
         sample_count=len(loss),
@@ -457,10 +456,17 @@ def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[tuple[int, i
             searched = stop
             stop = min(start + 8 * (stop - start), samples.sample_count)
             row_ends = samples.read_row_ends(searched, stop)
-        row_ends += searched - start  # counted from `start`
+        if searched > start:
+            row_ends += searched - start  # counted from `start`
         piece_stop = start + int(row_ends[-1]) + 1
         yield start, piece_stop, row_ends
         start = piece_stop
+
+
+# Of a piece whose rows are one sample of weight 1 each: their masses, and the accepted ones counted from its start.
+_ONES = np.ones(CHUNK)
+_ONES.flags.writeable = False
+_POSITIONS = np.arange(1.0, CHUNK + 1.0)
 
 
 def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
@@ -476,17 +482,22 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
     for start, stop, row_ends in split_at_row_ends(samples, size):
         weighted_loss = samples.read_loss(start, stop)
         weight = None if samples.read_weight is None else samples.read_weight(start, stop)
-        if weight is None:
+        row_count = len(row_ends)
+        is_one_per_row = weight is None and row_count == stop - start and row_count <= CHUNK
+        if is_one_per_row:  # samples of weight 1 without ties
+            accepted_mass = _POSITIONS[:row_count] + start
+        elif weight is None:
             accepted_mass = row_ends + (start + 1.0)
         else:
             weighted_loss = weighted_loss * weight
-            accepted_mass = np.cumsum(weight).take(row_ends) + mass_above
+            accepted_mass = weight.cumsum().take(row_ends) + mass_above
         sums_are_exact = weighted_loss.dtype == np.uint8
-        if sums_are_exact and len(row_ends) == 1:
+        if sums_are_exact and row_count == 1:
             accepted_loss = weighted_loss.sum(keepdims=True) + loss_above
         else:  # a sum of floats must round in the same way as the sum of the weights
-            accepted_loss = np.cumsum(weighted_loss).take(row_ends) + loss_above
-        row_mass = diff_from(accepted_mass, mass_above)
+            running_loss = _accumulate(weighted_loss)
+            accepted_loss = (running_loss if is_one_per_row else running_loss.take(row_ends)) + loss_above
+        row_mass = _ONES[:row_count] if is_one_per_row else diff_from(accepted_mass, mass_above)
         row_loss = None
         if sums_are_exact:
             row_loss = diff_from(accepted_loss, loss_above) if with_loss else None
@@ -506,6 +517,14 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
             total_mass=total_mass,
             padded=False,
         )
+
+
+def _accumulate(values: np.ndarray) -> np.ndarray:
+    """Running sums of a vector. Those of bytes, which are 0 or 1, are exact integers."""
+    if values.dtype != np.uint8:
+        return values.cumsum()
+    # integers of 32 bits are added up, and later turned into floats, much faster than those of 64
+    return np.add.accumulate(values, dtype=np.int32 if len(values) < 1 << 31 else np.int64)
 
 
 def diff_from(values: np.ndarray, first: float) -> np.ndarray:

@@ -47,7 +47,7 @@ def mark_run_ends_between(sorted_keys: np.ndarray, payload_bits: int, start: int
     # one key more than the range has, if there is one, to compare the last with
     heads = sorted_keys[start : min(stop + 1, len(sorted_keys))]
     if payload_bits:
-        heads = heads >> sorted_keys.dtype.type(payload_bits)
+        heads = heads >> payload_bits
     ends = np.empty(stop - start, dtype=bool)
     np.not_equal(heads[1:], heads[:-1], out=ends[: len(heads) - 1])
     if stop == len(sorted_keys):
@@ -171,7 +171,9 @@ def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
 # decreases as the confidence increases, so an ascending sort puts the most confident first, and running sums are over
 # the accepted samples.
 
-CHUNK = 1 << 15  # elements handled at a time: temporaries stay in cache
+# Elements handled at a time. Eight bytes for each are just under 128 kB: temporary arrays stay in cache, and the C
+# library reuses their memory; larger ones it may ask of the system each time, as fresh pages, which are slow.
+CHUNK = 15 << 10
 PARALLEL_FROM = 1 << 20  # with fewer elements, threads cost more than they save
 _MAX_THREADS = 8
 _MIN_KEYS_FOR_DIGITS = 1 << 22  # a vector this long keeps all threads busy while it is sorted by digits
@@ -200,8 +202,10 @@ def map_in_threads(work: Callable[[int, int], Result], n: int, step: int, width:
     `width` is the number of elements per item. Threads are used from about a million elements (n times `width`) on; if
     a call raises, so does this function.
     """
+    if 0 < n <= step:
+        return [work(0, n)]
     pieces = [(start, min(start + step, n)) for start in range(0, n, step)]
-    if n * width < PARALLEL_FROM or thread_count() == 1 or len(pieces) == 1:
+    if n * width < PARALLEL_FROM or thread_count() == 1:
         return [work(start, stop) for start, stop in pieces]
     with ThreadPoolExecutor(thread_count()) as pool:
         return list(pool.map(lambda piece: work(*piece), pieces))
@@ -225,18 +229,17 @@ def sort_in_place(keys: np.ndarray) -> np.ndarray:
     Returns the sorted keys: `keys` itself, or for long vectors a new array (`keys` may then be overwritten). So always
     use the result, and not `keys`.
     """
-    threads = thread_count()
     if keys.ndim > 1:
         lines = keys.reshape(-1, keys.shape[-1])  # a view, since keys are contiguous
-        step = max(1, -(-len(lines) // (4 * threads)))
+        step = max(1, -(-len(lines) // (4 * thread_count())))
         map_in_threads(lambda start, stop: sort_lines(lines[start:stop]), len(lines), step, lines.shape[-1])
         return keys
     if len(keys) >= _MIN_KEYS_FOR_DIGITS and numpy_sorts_slowly():
         return sort_by_digits(keys)
-    if len(keys) < PARALLEL_FROM or threads == 1:
+    if len(keys) < PARALLEL_FROM or thread_count() == 1:
         keys.sort()
         return keys
-    return _sort_by_ranges(keys, threads)
+    return _sort_by_ranges(keys, thread_count())
 
 
 def sort_lines(keys: np.ndarray) -> None:
@@ -286,25 +289,26 @@ def _sort_by_ranges(keys: np.ndarray, threads: int) -> np.ndarray:
 
 
 def descending_bits(confidence: np.ndarray, largest_bits: int, has_negative: bool) -> np.ndarray:
-    """Unsigned integers that decrease as the confidence increases, 0 at the largest confidence.
+    """Unsigned integers, in a new array, that decrease as the confidence increases, 0 at the largest confidence.
 
     `largest_bits` are the `ascending_bits` of the largest confidence; `has_negative` as in `ascending_bits`.
     """
-    bits = ascending_bits(confidence, has_negative)
-    return np.subtract(bits.dtype.type(largest_bits), bits, out=bits)
+    return np.subtract(largest_bits, ascending_bits(confidence, has_negative))
 
 
 def ascending_bits(confidence: np.ndarray, has_negative: bool) -> np.ndarray:
-    """Unsigned integers, in a new array, that have the same order as the floats; -0 and +0 are equal.
+    """Unsigned integers that have the same order as the floats; -0 and +0 are equal.
 
-    `has_negative` must be True if any value is below zero, and must be the same for all arrays that are compared.
+    `has_negative` must be True if any value is below zero or -0, and must be the same for all arrays that are compared.
+    A new array with `has_negative`; otherwise the bits of the floats themselves, without a copy.
     """
-    unsigned: type[np.unsignedinteger] = np.uint32 if confidence.dtype == np.float32 else np.uint64
-    copied = confidence + confidence.dtype.type(0)  # turns -0 into +0
+    unsigned: type[np.unsignedinteger] = np.uint32 if confidence.dtype.itemsize == 4 else np.uint64
+    if not has_negative:
+        return confidence.view(unsigned)
+    copied = confidence + 0.0  # turns -0 into +0
     bits: np.ndarray = copied.view(unsigned)
-    if has_negative:
-        sign = unsigned(8 * confidence.dtype.itemsize - 1)
-        bits ^= np.where(bits >> sign, ~unsigned(0), unsigned(1) << sign)
+    sign = unsigned(8 * confidence.dtype.itemsize - 1)
+    bits ^= np.where(bits >> sign, ~unsigned(0), unsigned(1) << sign)
     return bits
 
 
@@ -330,7 +334,7 @@ class Packing:
     confidence : ndarray
         The confidences to pack, of any shape.
     has_negative : bool
-        Is any confidence below zero?
+        Is any confidence below zero, or -0?
     largest_bits : int
         `ascending_bits` of the largest confidence.
     span_bits : int
@@ -339,13 +343,15 @@ class Packing:
 
     def __init__(self, confidence: np.ndarray) -> None:
         self.confidence = confidence
-        smallest = confidence.min()
-        largest = confidence.max()
-        self.has_negative = bool(smallest < 0)
-        extremes = np.asarray([smallest, largest], dtype=confidence.dtype)
-        smallest_bits, largest_bits = ascending_bits(extremes, self.has_negative).tolist()
-        self.largest_bits = largest_bits
-        self.span_bits = (largest_bits - smallest_bits).bit_length()
+        bits = ascending_bits(confidence, has_negative=False)
+        self.largest_bits = int(bits.max())
+        self.has_negative = self.largest_bits >= 1 << (8 * bits.dtype.itemsize - 1)  # there is a sign bit
+        if self.has_negative:
+            extremes = np.stack([confidence.min(), confidence.max()])
+            smallest_bits, self.largest_bits = ascending_bits(extremes, has_negative=True).tolist()
+        else:
+            smallest_bits = int(bits.min())
+        self.span_bits = (self.largest_bits - smallest_bits).bit_length()
 
     def pack(
         self, payload_bits: int, payload: Callable[[int, int], np.ndarray], dropped_bits: int = 0
@@ -364,10 +370,10 @@ class Packing:
             for start in range(first, end, CHUNK):
                 stop = min(start + CHUNK, end)
                 piece = keys[start:stop]
-                piece[...] = descending_bits(flat[start:stop], self.largest_bits, self.has_negative)
+                descending = descending_bits(flat[start:stop], self.largest_bits, self.has_negative)
                 if dropped_bits:
-                    piece >>= piece.dtype.type(dropped_bits)
-                piece <<= piece.dtype.type(payload_bits)
+                    descending >>= dropped_bits
+                np.left_shift(descending, dtype(payload_bits), out=piece)
                 piece |= payload(start, stop)
 
         map_in_threads(pack_piece, len(flat), 16 * CHUNK)
@@ -424,7 +430,7 @@ def argsort_descending_with_keys(confidence: np.ndarray) -> tuple[np.ndarray, np
 
 def is_zero_one(loss: np.ndarray) -> bool:
     """Are all losses 0 or 1?"""
-    if loss.dtype == bool:
+    if loss.dtype.kind == "b":
         return True
     flat = loss.reshape(-1)
     pieces = (flat[start : start + CHUNK] for start in range(0, len(flat), CHUNK))
@@ -478,7 +484,7 @@ def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> PackedLoss | None:
     packing = Packing(confidence)
     if packing.fits(1) and is_zero_one(loss):
         flat = loss.reshape(-1)
-        bits = flat.view(np.uint8) if flat.dtype == bool else flat
+        bits = flat.view(np.uint8) if flat.dtype.kind == "b" else flat
         keys = packing.pack(1, lambda start, stop: bits[start:stop].astype(np.uint8, copy=False))
         return PackedLoss(keys=keys, payload_bits=1, unpack_loss=_unpack_bit)
     if packing.fits(32) and loss.dtype == np.float32:
@@ -490,8 +496,9 @@ def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> PackedLoss | None:
 
 def _unpack_bit(keys: np.ndarray) -> np.ndarray:
     """The lowest bit of each key, as bytes: whole numbers add up exactly, and small ones stay in cache."""
-    bits = np.empty(keys.shape, dtype=np.uint8)
-    return np.bitwise_and(keys, keys.dtype.type(1), out=bits, casting="unsafe")
+    bits: np.ndarray = keys.astype(np.uint8)
+    bits &= 1
+    return bits
 
 
 def unpack_float32(keys: np.ndarray) -> np.ndarray:

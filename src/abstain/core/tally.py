@@ -47,6 +47,7 @@ class Tally:
 
     def __init__(self, low: float, high: float) -> None:
         ends = np.asarray([low, high], dtype=np.float32)
+        ends += 0.0  # turns -0 into +0
         self._has_negative = bool(ends[0] < 0)
         smallest_bits, largest_bits = ascending_bits(ends, self._has_negative).tolist()
         self._largest_bits = largest_bits
@@ -67,7 +68,8 @@ class Tally:
         increment_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.uint64)
         for start in range(0, len(loss), CHUNK):
             stop = start + CHUNK
-            bits = descending_bits(confidence[start:stop], self._largest_bits, self._has_negative)
+            # adding 0 turns -0 into +0
+            bits = descending_bits(confidence[start:stop] + 0.0, self._largest_bits, self._has_negative)
             place = place_buffer[: len(bits)]
             increment = increment_buffer[: len(bits)]
             place[...] = bits  # confidences above the range have wrapped around to large numbers

@@ -284,9 +284,8 @@ def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_stret
     if starts is None:
         quantiles = packing.unpack(keys[_quantile_places(len(keys), max_stretches)])
         cuts = rounded_up(_cuts_between(quantiles[::-1]), quantiles.dtype).astype(quantiles.dtype)
-        cut_bits = sorting.ascending_bits(cuts, packing.has_negative).astype(
-            np.uint64
-        )  # as this packing writes them
+        # as this packing writes them; adding 0 turns -0 into +0
+        cut_bits = sorting.ascending_bits(cuts + 0.0, packing.has_negative).astype(np.uint64)
         top = np.uint64(packing.largest_bits)  # beyond 2^63 where confidences have both signs
         cut_keys = (top - cut_bits[cut_bits <= top]).astype(keys.dtype)
         starts = np.unique(np.append(np.searchsorted(keys, cut_keys, "right"), 0))

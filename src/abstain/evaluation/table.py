@@ -22,7 +22,8 @@ from abstain._plots import select_drawn_points
 from abstain._progress import progress_bars
 from abstain.core.area_estimators import area, oracle_area
 from abstain.core.influence import AreaUnderCurve, RankedLoss, ReorderedLoss, ranked_by_loss
-from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, rank_confidences
+from abstain.core.rows import Blocks, Ranking, Rows, rank_confidences
+from abstain.core.sorting import CHUNK
 from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError

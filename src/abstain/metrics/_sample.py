@@ -153,7 +153,7 @@ def prepare(
         raise ShapeError(f"{name}: takes one vector, got shape {tuple(loss.shape)}. Loop over the batch.")
     if backend.host and loss.dtype.kind in "iu":
         loss = loss.astype(np.float64)  # exact for whole numbers
-    if backend.host and confidence.dtype not in (np.float32, np.float64):
+    if backend.host and confidence.dtype.kind != "f":
         confidence = confidence.astype(np.float64)
     weight = None
     if sample_weight is not None:
