@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
         thresholds,
     )
     from abstain import compat as compat
+    from abstain import confidence as confidence
     from abstain import display as display
     from abstain import errors as errors
     from abstain import evaluation as evaluation
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
     from abstain import sklearn as sklearn
     from abstain import torch as torch
     from abstain.cascades import Cascade, cascade
+    from abstain.confidence import learn_confidence
     from abstain.display import RiskCoverageDisplay
     from abstain.evaluation import Comparison, Evaluation, compare, evaluate
     from abstain.inference import Interval, interval, paired_difference
@@ -73,7 +75,13 @@ _MODULES = (
     "theory",
     "thresholds",
 )
-_FURTHER_MODULES = ("compat", "display", "errors", "evaluation")  # reachable, but few users name them
+_FURTHER_MODULES = (
+    "compat",
+    "confidence",
+    "display",
+    "errors",
+    "evaluation",
+)  # reachable, but few users name them
 _OPTIONAL_MODULES = ("jax", "sklearn", "torch")  # need an extra, so not for `from abstain import *`
 _MODULE_OF_NAME = {
     "Cascade": "cascades",
@@ -94,6 +102,7 @@ _MODULE_OF_NAME = {
     "e_aurc": "metrics",
     "evaluate": "evaluation",
     "interval": "inference",
+    "learn_confidence": "confidence",
     "load_rule": "thresholds",
     "naurc": "metrics",
     "paired_difference": "inference",
@@ -128,6 +137,7 @@ __all__ = [
     "formats",
     "inference",
     "interval",
+    "learn_confidence",
     "load_rule",
     "losses",
     "metrics",
@@ -172,7 +182,7 @@ def _where_else(name: str) -> str:
     # as in `from abstain import _tables`, which asks here before it imports the file
     if name.startswith("_"):
         return ""
-    for module in ("metrics", "thresholds", "inference", "evaluation", "cascades"):
+    for module in ("metrics", "thresholds", "inference", "evaluation", "cascades", "confidence"):
         if name in importlib.import_module(f"abstain.{module}").__all__:
             return f". It is in abstain.{module}"
     return ""

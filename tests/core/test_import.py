@@ -15,7 +15,13 @@ import abstain
 
 SOURCE = Path(abstain.__file__).parents[1]
 OPTIONAL = {"jax", "sklearn", "torch"}
-FURTHER_MODULES = {"compat", "display", "errors", "evaluation"}  # reachable, but not in `__all__`
+FURTHER_MODULES = {
+    "compat",
+    "confidence",
+    "display",
+    "errors",
+    "evaluation",
+}  # reachable, but not in `__all__`
 
 
 def _fresh(code: str, python: str | Path = sys.executable) -> str:

@@ -1,0 +1,95 @@
+"""Out-of-fold confidences: every row is scored by a model that was fitted without it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abstain.confidence.candidates import Candidate, LearningData
+from abstain.confidence.input_profile import InputProfile
+from abstain.confidence.input_table import InputTable
+from abstain.errors import InputError
+from abstain.metrics._sample import group_codes
+
+
+def assign_folds(function: str, fold_count: int, cluster: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the fold of each row, from 0 to `fold_count` - 1; rows of one cluster share it.
+
+    `cluster` numbers the clusters from 0, one entry per row. Clusters are shuffled and dealt, the largest first, each
+    to the smallest fold. Raises InputError, which names `function`, if there are fewer clusters than folds.
+    """
+    sizes = np.bincount(cluster)
+    if np.count_nonzero(sizes) < fold_count:
+        raise InputError(
+            f"{function}: needs at least {fold_count} clusters for {fold_count} folds, got {np.count_nonzero(sizes)}. "
+            f"Pass fewer `folds`, or finer `clusters`."
+        )
+    fold_of_cluster = np.zeros(len(sizes), dtype=np.intp)
+    shuffled = rng.permutation(len(sizes))
+    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    single = sizes[order] == 1
+    fold_size = np.zeros(fold_count)
+    for place in order[~single]:
+        smallest = int(np.argmin(fold_size))
+        fold_of_cluster[place] = smallest
+        fold_size[smallest] += sizes[place]
+    # clusters of one row fill up the folds to one size
+    rows_alone = order[single]
+    target_size = (fold_size.sum() + len(rows_alone)) / fold_count
+    room = np.maximum(target_size - fold_size, 0.0)
+    stops = np.rint(np.cumsum(room) / max(room.sum(), 1e-300) * len(rows_alone)).astype(np.intp)
+    fold_of_cluster[rows_alone] = np.searchsorted(stops, np.arange(len(rows_alone)), side="right").clip(
+        0, fold_count - 1
+    )
+    return np.asarray(fold_of_cluster[cluster])
+
+
+def find_repeated_rows(table: InputTable) -> np.ndarray:
+    """Number the distinct rows of a table from 0: equal inputs have equal numbers, one entry per row."""
+    columns = [np.nan_to_num(column, nan=np.inf) for column in table.numbers.values()]
+    columns += [
+        group_codes("learn_confidence", labels)[1].astype(np.float64) for labels in table.categories.values()
+    ]
+    if table.logit_features is not None:
+        columns += list(table.logit_features.T)
+    if table.predicted is not None:
+        columns.append(table.predicted.astype(np.float64))
+    matrix = np.ascontiguousarray(np.column_stack(columns) + 0.0)  # adding 0 turns -0.0 into 0.0
+    row_bytes = matrix.view(np.dtype((np.void, matrix.dtype.itemsize * matrix.shape[1]))).reshape(-1)
+    return np.asarray(np.unique(row_bytes, return_inverse=True)[1]).reshape(-1)
+
+
+def score_out_of_fold(
+    candidate: Candidate, data: LearningData, fold: np.ndarray, profiles: list[InputProfile]
+) -> np.ndarray:
+    """Return the confidence of each row by the candidate fitted on the other folds.
+
+    `fold` is the fold of each row, and `profiles` holds for each fold the profile of the rows outside it. Scores that
+    are not log-odds are replaced by their ranks among the rows they were fitted on, since fits of different folds may
+    have different units.
+    """
+    confidence = np.empty(len(fold))
+    for number, profile in enumerate(profiles):
+        is_outside = fold != number
+        fitted = data.take(np.flatnonzero(is_outside))
+        held_out = data.table.take(np.flatnonzero(~is_outside))
+        model = candidate.fit(fitted, profile)
+        values = model.apply(held_out)
+        if not candidate.is_log_odds:
+            values = _interpolated_ranks(values, reference=model.apply(fitted.table))
+        confidence[~is_outside] = values
+    return confidence
+
+
+def _interpolated_ranks(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Ranks of values among reference values, as shares from 0 to 1: a rising function that keeps order and ties.
+
+    Between reference values it is linear. Beyond them it goes on in steps so small that they reorder nothing else.
+    """
+    distinct, counts = np.unique(reference, return_counts=True)
+    middle = (np.cumsum(counts) - 0.5 * counts) / len(reference)
+    ranks = np.interp(values, distinct, middle)
+    beyond = np.where(values > distinct[-1], values - distinct[-1], np.minimum(values - distinct[0], 0.0))
+    half_step = 0.25 / len(reference)
+    return np.asarray(
+        ranks + half_step * np.tanh(beyond / (np.abs(distinct[-1]) + np.abs(distinct[0]) + 1.0))
+    )

@@ -1,0 +1,76 @@
+"""Recognise the rows that a confidence was fitted on, so that no threshold is certified on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from abstain._stored import Share, Within
+
+_MAX_STORED = 20_000  # confidences that are remembered; an overlap shows in a sample as well
+_MANTISSA_BITS = 20  # to which confidences are rounded, so that float32 inputs give the same numbers
+_OVERLAP = 0.01  # share of known rows above which data count as those of the fit; real data repeat a few rows
+_CHANCE_FACTOR = 4.0  # times the share that fresh rows would reach by chance
+_MIN_KNOWN = 3  # one or two equal rows may be chance in any data
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedRows:
+    """Confidences of the rows that a confidence was fitted on, those that occur once.
+
+    Attributes
+    ----------
+    confidences : ndarray
+        Rounded, increasing. At most 20,000: with more, those below `largest_hash` in a fixed pseudo-random order.
+    largest_hash : float
+        In [0, 1]: rows with a larger pseudo-random number are not stored, and not asked about.
+    chance : float
+        Share of fresh rows whose confidence would be among these by chance. By Good and Turing's rule it is twice the
+        number of confidences that occur twice, over the number of rows.
+    """
+
+    confidences: Annotated[np.ndarray, Within()]
+    largest_hash: Share
+    chance: Share
+
+    @classmethod
+    def of(cls, confidence: np.ndarray) -> FittedRows:
+        """Remember the confidences of the rows of a fit."""
+        distinct, counts = np.unique(_round(confidence), return_counts=True)
+        single = distinct[counts == 1]
+        chance = min(1.0, 2.0 * int(np.sum(counts == 2)) / len(confidence))
+        largest_hash = 1.0
+        if len(single) > _MAX_STORED:
+            hashes = _hash(single)
+            largest_hash = float(np.partition(hashes, _MAX_STORED)[_MAX_STORED])
+            single = single[hashes < largest_hash]
+        return cls(confidences=single, largest_hash=largest_hash, chance=chance)
+
+    def share_known(self, confidence: np.ndarray) -> float:
+        """Share of new rows that are recognised as rows of the fit; 0 if no more are than chance explains."""
+        distinct, counts = np.unique(_round(confidence), return_counts=True)
+        single = distinct[(counts == 1) & (_hash(distinct) <= self.largest_hash)]
+        if not len(single):
+            return 0.0
+        known_count = int(np.isin(single, self.confidences).sum())
+        share = known_count / len(single)
+        is_chance = known_count < _MIN_KNOWN or share <= max(_OVERLAP, _CHANCE_FACTOR * self.chance)
+        return 0.0 if is_chance else share
+
+
+def _round(confidence: np.ndarray) -> np.ndarray:
+    """Round to 20 binary digits."""
+    mantissa, exponent = np.frexp(np.asarray(confidence, dtype=np.float64))
+    return np.ldexp(np.rint(np.ldexp(mantissa, _MANTISSA_BITS)), exponent - _MANTISSA_BITS)
+
+
+def _hash(values: np.ndarray) -> np.ndarray:
+    """A pseudo-random number in [0, 1) for each float, always the same for the same float."""
+    bits = np.ascontiguousarray(values + 0.0).view(np.uint64)
+    # the finaliser of the SplitMix64 generator: three rounds of shifting and multiplying by its constants
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits = bits ^ (bits >> np.uint64(31))
+    return np.asarray((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53)

@@ -1,0 +1,159 @@
+"""How the inputs were distributed in the rows that a confidence was learned on, and whether new rows resemble them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+import numpy as np
+
+from abstain._stored import Share, Within
+from abstain.confidence.input_table import InputTable
+from abstain.confidence.signal_ranks import RankReference
+from abstain.errors import InputError
+
+_MIN_ROWS = 30  # fewer rows say little about a distribution
+# A share or a distribution counts as changed if it differs by more than the tolerance and more than the noise.
+_TOLERATED_SHARE = 0.05  # change of the share of missing values
+_TOLERATED_DISTANCE = 0.1  # largest difference of two cumulative distributions
+_NOISE_FACTOR = 4.0  # standard errors of a share; exceeded by chance once in 16,000
+_KOLMOGOROV_FACTOR = 2.2  # of the Kolmogorov-Smirnov distance; exceeded by chance once in 8,000
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InputProfile:
+    """The inputs of a learned confidence and their distribution in the rows it was learned on.
+
+    Attributes
+    ----------
+    n : int
+        Number of these rows.
+    numbers : dict of RankReference
+        Distribution of each signal and feature, by name.
+    features : tuple of str
+        Which of the numbers are features: they need not rise with confidence.
+    categories : dict of dict
+        Share of the rows by level, for each category.
+    kind : {"logits", "probs"} or None
+        What the class scores were, if there were any.
+    class_count : int or None
+        Number of classes, if there were class scores.
+    """
+
+    n: Annotated[int, Within(1)]
+    numbers: dict[str, RankReference]
+    features: tuple[str, ...]
+    categories: dict[str, dict[str, Share]]
+    kind: Literal["logits", "probs"] | None
+    class_count: Annotated[int, Within(2)] | None
+
+    @classmethod
+    def of(cls, table: InputTable, weight: np.ndarray) -> InputProfile:
+        """Describe the inputs of a table; `weight` is the mass of each row."""
+        categories = {}
+        for name, labels in table.categories.items():
+            levels, codes = np.unique(labels.astype(str), return_inverse=True)
+            shares = np.bincount(codes, weights=weight) / weight.sum()
+            categories[name] = {str(level): float(share) for level, share in zip(levels, shares)}
+        kind: Literal["logits", "probs"] | None = None
+        if table.class_scores is not None:
+            kind = "logits" if table.class_scores.kind == "logits" else "probs"
+        return cls(
+            n=table.row_count,
+            numbers={name: RankReference.of(column, weight) for name, column in table.numbers.items()},
+            features=tuple(table.features),
+            categories=categories,
+            kind=kind,
+            class_count=table.class_count,
+        )
+
+    def restricted_to(self, table: InputTable) -> InputProfile:
+        """The profile of those inputs that a table has."""
+        has_class_scores = table.class_scores is not None
+        return replace(
+            self,
+            numbers={name: self.numbers[name] for name in table.numbers},
+            features=tuple(name for name in self.features if name in table.features),
+            categories={name: self.categories[name] for name in table.categories},
+            kind=self.kind if has_class_scores else None,
+            class_count=self.class_count if has_class_scores else None,
+        )
+
+    @property
+    def signal_names(self) -> tuple[str, ...]:
+        """The signals: numbers that are confidences themselves."""
+        return tuple(name for name in self.numbers if name not in self.features)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All inputs: signals, features, categories, and "logits" or "probs"."""
+        class_scores = () if self.kind is None else (self.kind,)
+        return (*self.numbers, *self.categories, *class_scores)
+
+    def check_names(self, function: str, table: InputTable) -> None:
+        """Raise InputError unless a table has these inputs; further ones are allowed. `function` is for the message."""
+        given = [*table.numbers, *table.categories]
+        if table.kind is not None:
+            given.append(table.kind)
+        for name in self.names:
+            if name not in given:
+                listed = ", ".join(given) or "none"
+                raise InputError(
+                    f"{function}: this confidence reads {', '.join(self.names)}, got {listed}. "
+                    f"Pass {name!r} too, with NaN in rows that lack it."
+                )
+        if self.kind is not None and table.class_count != self.class_count:
+            raise InputError(
+                f"{function}: this confidence was learned on {self.class_count} classes, got {table.class_count}. "
+                f"Learn one for this model."
+            )
+
+    def find_changes(self, table: InputTable) -> list[str]:
+        """Say in which inputs new rows differ from those of this profile, one sentence each; [] if they do not.
+
+        Levels of a category that were never seen are always reported. Missing shares and distributions need at least
+        30 rows, and a difference that is both large and beyond chance.
+        """
+        changes = []
+        for name, shares in self.categories.items():
+            labels = table.categories[name]
+            unknown = ~np.isin(labels.astype(str), list(shares))
+            if unknown.any():
+                example = labels[unknown][0]
+                changes.append(
+                    f"{int(unknown.sum()):,} of {len(labels):,} rows have a {name!r} that was not seen in learning, "
+                    f"such as {example!r}: it gets weight 0."
+                )
+        if table.row_count < _MIN_ROWS:
+            return changes
+        for name, reference in self.numbers.items():
+            column = table.numbers[name]
+            missing = float(np.mean(np.isnan(column)))
+            noise = math.sqrt(
+                missing * (1 - missing) / len(column) + reference.missing * (1 - reference.missing) / self.n
+            )
+            if abs(missing - reference.missing) > _TOLERATED_SHARE + _NOISE_FACTOR * noise:
+                changes.append(
+                    f"{name!r} is missing in {missing:.0%} of the rows, in learning in {reference.missing:.0%}."
+                )
+            distance = reference.distance(column)
+            rounding = _KOLMOGOROV_FACTOR * math.sqrt(1 / table.row_count + 1 / self.n)
+            if distance > _TOLERATED_DISTANCE + rounding:
+                changes.append(
+                    f"{name!r} is distributed otherwise than in learning: cumulative shares differ by up to "
+                    f"{distance:.0%}."
+                )
+        return changes
+
+    @property
+    def is_consistent(self) -> bool:
+        """Do the parts fit each other, as after `of`?"""
+        names = [*self.numbers, *self.categories]
+        return (
+            bool(self.names)
+            and len(set(names)) == len(names)
+            and set(self.features) <= set(self.numbers)
+            and (self.kind is None) == (self.class_count is None)
+            and all(reference.is_consistent for reference in self.numbers.values())
+        )

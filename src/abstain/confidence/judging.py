@@ -1,0 +1,165 @@
+"""Which candidate to keep: AURC of out-of-fold confidences, with paired tests corrected for their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from abstain._stored import Finite, Share, Within
+from abstain.confidence.candidates import LearningData
+from abstain.core.influence import RankedLoss
+from abstain.core.rows import rank_confidences
+from abstain.inference.differences import Tests, compare_sides, convert_to_one_error_size, side_from_units
+from abstain.inference.limits import make_interval
+from abstain.inference.standard_errors import gather, spread_by_sample, summarise_units
+from abstain.metrics.definitions import AURC
+
+_ROUNDING = 1e-9  # relative difference of AURC within which the simpler candidate is preferred
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateResult:
+    """One candidate, judged by the confidences of rows that it was not fitted on.
+
+    Attributes
+    ----------
+    name : str
+        Of the candidate.
+    aurc, low, high : float
+        AURC and its interval.
+    difference, difference_low, difference_high : float
+        AURC minus that of the baseline, with an interval that is corrected for the number of candidates.
+    p_value : float
+        Two-sided, of no difference from the baseline, corrected for the number of candidates; 1 for the baseline.
+    note : str
+        Why there is no verdict; empty if there is one.
+    """
+
+    name: str
+    aurc: Finite
+    low: Finite
+    high: Finite
+    difference: Finite
+    difference_low: Finite
+    difference_high: Finite
+    p_value: Share
+    note: str = ""
+
+    def is_proven(self, level: float) -> bool:
+        """Is its AURC below that of the baseline, at this level?"""
+        return self.p_value < 1 - level and self.difference < 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contribution:
+    """What one input adds to a learned confidence.
+
+    Attributes
+    ----------
+    name : str
+        Of the signal, feature or category, or "logits" or "probs".
+    difference, low, high : float
+        Out-of-fold AURC with all inputs minus that without this one, and its interval, corrected for the number of
+        inputs: negative if the input helps.
+    p_value : float
+        Two-sided, of no difference, corrected for the number of inputs.
+    """
+
+    name: str
+    difference: Finite
+    low: Finite
+    high: Finite
+    p_value: Annotated[float, Within(0, 1)]
+
+
+class Judged(NamedTuple):
+    """AURC of several confidences with intervals, and tests of each but the first against the first."""
+
+    aurc: list[float]
+    low: list[float]
+    high: list[float]
+    tests: Tests
+
+
+def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], level: float) -> Judged:
+    """Compare confidences of the same rows by AURC, all against the first one, as one family of paired tests.
+
+    `function` is named in messages, `level` is that of the intervals and of the family of tests.
+    """
+    has_equal_weights = bool(np.all(data.weight == data.weight[0]))
+    gathered = [
+        gather(
+            function,
+            AURC,
+            data.loss,
+            confidence,
+            sample_weight=None if has_equal_weights else data.weight,
+            clusters=data.cluster,
+        )
+        for confidence in confidences
+    ]
+    units = []
+    for contestant in convert_to_one_error_size(function, gathered):
+        ranked = RankedLoss(rank_confidences(contestant.confidence), contestant.loss, contestant.weight)
+        units.append(contestant._replace(ranked=ranked))
+    sides = [side_from_units(contestant) for contestant in units]
+    has_negative = any(bool((contestant.loss < 0).any()) for contestant in units)
+    scale = AURC.scale_for(units[0].zero_one, has_negative).times(units[0].error_size)
+    others = np.arange(1, len(sides))
+    tests = compare_sides(sides, a=others, b=np.zeros_like(others), scale=scale, level=level, paired=True)
+    intervals = [
+        make_interval(AURC, spread_by_sample(function, contestant), summarise_units(contestant), level)
+        for contestant in units
+    ]
+    return Judged(
+        aurc=[side.estimate for side in sides],
+        low=[interval.low for interval in intervals],
+        high=[interval.high for interval in intervals],
+        tests=tests,
+    )
+
+
+def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, ...]:
+    """Put the judgement into one record per candidate; the first is the baseline."""
+    results = []
+    for place, name in enumerate(names):
+        differs = {"difference": 0.0, "difference_low": 0.0, "difference_high": 0.0, "p_value": 1.0}
+        note = ""
+        if place > 0:
+            test = place - 1
+            differs = {
+                "difference": float(judged.tests.difference[test]),
+                "difference_low": float(judged.tests.low[test]),
+                "difference_high": float(judged.tests.high[test]),
+                "p_value": float(judged.tests.p_adjusted[test]),
+            }
+            note = str(judged.tests.note[test])
+        results.append(
+            CandidateResult(
+                name=name,
+                aurc=judged.aurc[place],
+                low=judged.low[place],
+                high=judged.high[place],
+                note=note,
+                **differs,
+            )
+        )
+    return tuple(results)
+
+
+def choose_candidate(results: Sequence[CandidateResult], keep: str, level: float) -> int:
+    """Return the index of the candidate to keep; `results` are ordered from the simplest, the baseline, on.
+
+    With `keep` "lowest" it is the one with the lowest AURC, the simplest of those within rounding. With "proven" it is
+    the lowest among those proven better than the baseline, or the baseline if there is none.
+    """
+    eligible = [
+        place
+        for place, result in enumerate(results)
+        if place == 0 or keep == "lowest" or result.is_proven(level)
+    ]
+    lowest = min(results[place].aurc for place in eligible)
+    return next(place for place in eligible if results[place].aurc <= lowest * (1 + _ROUNDING))

@@ -1,0 +1,349 @@
+"""`learn_confidence`: a better confidence from what is known of each row, with a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+
+from abstain._arrays import ArrayLike, to_host
+from abstain._check import check_choice, check_count, check_fraction
+from abstain._tables import count_noun
+from abstain.confidence.candidates import (
+    BASELINE,
+    SIGNALS,
+    Candidate,
+    LearningData,
+    list_candidates,
+    single_scores,
+)
+from abstain.confidence.crossfit import assign_folds, find_repeated_rows, score_out_of_fold
+from abstain.confidence.fitted_rows import FittedRows
+from abstain.confidence.input_profile import InputProfile
+from abstain.confidence.input_table import Columns, InputTable, read_inputs, read_losses
+from abstain.confidence.judging import Contribution, choose_candidate, judge, results_of
+from abstain.confidence.learned import Keep, LearnedConfidence
+from abstain.errors import InputError, ShapeError
+from abstain.metrics._sample import group_codes
+
+_NAME = "learn_confidence"
+_MIN_OF_A_KIND = 10  # right rows, and wrong ones: with fewer, no candidate can be told from chance
+_MANY_VALUES = 50  # a number with more values, and more than a tenth of the rows, hardly repeats by chance
+_REPEATED_SHARE = 0.05  # of rows that are copies of others, above which a note suggests clusters
+
+
+def learn_confidence(
+    correct: ArrayLike | None = None,
+    /,
+    *,
+    loss: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    logits: ArrayLike | None = None,
+    probs: ArrayLike | None = None,
+    signals: Columns | None = None,
+    features: Columns | None = None,
+    categories: Columns | None = None,
+    predicted: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    candidates: Sequence[str] | None = None,
+    keep: Keep = "lowest",
+    folds: int = 5,
+    level: float = 0.95,
+    contributions: bool = True,
+    rng: np.random.Generator | int = 0,
+) -> LearnedConfidence:
+    """Learn a confidence from all that is known of each row before its label, and say whether it is proven better.
+
+    Candidates are fitted on all folds but one and judged on the one left out, so that no row is judged by a model that
+    has seen it: the baseline (the single signal, or max softmax, with the lowest AURC on these labels), max softmax at
+    another temperature, the normalised max logit, and ridge logistic regressions of "right" on features of the class
+    scores ("logits"), these with an offset for each predicted class ("class offsets"), and all inputs together
+    ("signals": smooth functions of the ranks of signals and features, their products, and categories). Differences
+    from the baseline are tested in pairs and corrected for the number of candidates. What is kept is then fitted on
+    all rows.
+
+    Do not choose a threshold on these rows afterwards: `select_threshold` refuses them. `learn_and_select` splits the
+    rows for you.
+
+    Parameters
+    ----------
+    correct : array of bool, shape (n,)
+        Is the prediction right? Or give `loss`, any finite loss, or `labels`, true classes that are compared with the
+        largest class score or with `predicted`.
+    logits, probs : array, shape (n, K)
+        Class scores, one of them.
+    signals : dict of array, shape (n,)
+        Confidences by name, higher = surer; None or NaN where missing.
+    features : dict of array, shape (n,)
+        Other numbers by name, such as the length of an answer; they are never a baseline.
+    categories : dict of array, shape (n,)
+        Labels by name, such as the topic of a question; at most 1,000 different ones each.
+    predicted : array, shape (n,)
+        The predicted class, where there are no class scores: one more category.
+    sample_weight : array, shape (n,), optional
+        The mass of each row, relative to the others.
+    clusters : array, shape (n,), optional
+        One label per row: rows of one cluster (a patient, a document) are never split between folds.
+    candidates : sequence of str, optional
+        Names of those to try besides the baseline, by default all that the inputs allow.
+    keep : {"lowest", "proven"}
+        "lowest": the candidate with the lowest out-of-fold AURC, whether proven or not. "proven": only one that the
+        test proves better than the baseline.
+    folds : int
+        Number of folds, at least 2.
+    level : float
+        Of the intervals and of the proof.
+    contributions : bool
+        False: do not measure what each input adds, which takes another fit for each input and fold.
+    rng : Generator or int
+        For the folds.
+
+    Returns
+    -------
+    LearnedConfidence
+        Call it with the same inputs of new rows. It prints the candidates, the verdict and the contributions, and is
+        stored by `save` as plain JSON.
+
+    Raises
+    ------
+    InputError, ShapeError, DtypeError
+        If inputs do not fit each other, all signals are constant or missing, or there are fewer than 10 right or 10
+        wrong rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> token, stated = rng.normal(size=(2, 1000))
+    >>> right = token + stated + rng.logistic(size=1000) > 0
+    >>> learned = learn_confidence(right, signals={"token": token, "stated": stated})
+    >>> print(learned.verdict.partition(":")[0])
+    'signals' was kept
+    >>> learned(signals={"token": token[:2], "stated": stated[:2]}).shape
+    (2,)
+    """
+    check_choice(_NAME, "keep", keep, get_args(Keep))
+    level = check_fraction(_NAME, "level", level, open_high=True)
+    fold_count = check_count(_NAME, "folds", folds)
+    if fold_count < 2:
+        raise InputError(f"{_NAME}: `folds` must be at least 2, got {fold_count}.")
+    table = read_inputs(
+        _NAME,
+        logits=logits,
+        probs=probs,
+        signals=signals,
+        features=features,
+        categories=categories,
+        predicted=predicted,
+    )
+    losses = read_losses(_NAME, table, correct=correct, loss=loss, labels=labels, predicted=predicted)
+    table, notes = drop_useless_inputs(table)
+    data = make_learning_data(_NAME, table, losses, sample_weight, clusters)
+    tried = _choose_candidates(list_candidates(table), candidates)
+    fold, repeated_note = _make_folds(data, fold_count, rng)
+    notes += repeated_note
+    profiles = [
+        InputProfile.of(data.table.take(rows), data.weight[rows])
+        for rows in (np.flatnonzero(fold != number) for number in range(fold_count))
+    ]
+    profile = InputProfile.of(data.table, data.weight)
+    # the baseline is chosen on all rows: its small advantage makes the comparison stricter
+    baseline = tried[0].fit(data, profile)
+    scores = [baseline.apply(data.table)]
+    scores += [score_out_of_fold(candidate, data, fold, profiles) for candidate in tried[1:]]
+    results = results_of([candidate.name for candidate in tried], judge(_NAME, data, scores, level))
+    place = choose_candidate(results, keep, level)
+    model = tried[place].fit(data, profile)
+    parts: tuple[Contribution, ...] = ()
+    if contributions and model.linear is not None:
+        parts = _measure_contributions(tried[place], data, fold, profiles, scores[place], level)
+    if baseline.single is not None:
+        notes.append(f"The baseline is {baseline.single.label!r}, the best single one on these labels.")
+    return LearnedConfidence(
+        model=model,
+        kept=results[place].name,
+        keep=keep,
+        candidates=results,
+        contributions=parts,
+        level=level,
+        n=table.row_count,
+        clusters=None if clusters is None or data.cluster is None else int(data.cluster.max()) + 1,
+        folds=fold_count,
+        fitted=FittedRows.of(model.apply(data.table)),
+        notes=tuple(notes),
+    )
+
+
+def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
+    """Return the table without inputs that are constant or missing everywhere, and a note for each of them.
+
+    Raises InputError if no signal and no class scores are left, since there is then no baseline.
+    """
+    notes = []
+    for name, column in table.numbers.items():
+        values = column[~np.isnan(column)]
+        if not len(values):
+            notes.append(f"{name!r} was left out: it is missing in every row.")
+        elif bool(np.all(values == values[0])) and len(values) == len(column):
+            notes.append(f"{name!r} was left out: it is {values[0]:g} in every row.")
+        else:
+            continue
+        table = table.without(name)
+    for name, labels in table.categories.items():
+        if bool(np.all(labels == labels[0])):
+            notes.append(f"{name!r} was left out: it is {labels[0]!r} in every row.")
+            table = table.without(name)
+    if not single_scores(table):
+        problem = " ".join(notes) or "got features and categories only."
+        raise InputError(
+            f"{_NAME}: needs class scores or a signal that varies, as a baseline: {problem} "
+            f"Pass `logits`, `probs` or another entry of `signals`."
+        )
+    return table, notes
+
+
+def make_learning_data(
+    function: str,
+    table: InputTable,
+    losses: np.ndarray,
+    sample_weight: ArrayLike | None,
+    clusters: ArrayLike | None,
+) -> LearningData:
+    """Check losses, weights and clusters against the table and put them together; rows of weight 0 are dropped.
+
+    Raises InputError, which names `function`, for weights that are not positive numbers, and for fewer than 10 rows
+    with a loss in the better or in the worse half of the range of losses.
+    """
+    n = table.row_count
+    weight = np.ones(n)
+    if sample_weight is not None:
+        weight = np.asarray(to_host(sample_weight), dtype=np.float64)
+        if weight.shape != (n,):
+            raise ShapeError(
+                f"{function}: `sample_weight` must have one entry per row, got shape {weight.shape}."
+            )
+        if not np.isfinite(weight).all() or bool((weight < 0).any()) or not weight.any():
+            raise InputError(f"{function}: `sample_weight` must be finite, not negative and not all 0.")
+    cluster = None
+    if clusters is not None:
+        cluster = group_codes(function, clusters, (n,), "clusters")[1]
+    has_mass = weight > 0
+    if not has_mass.all():
+        table = table.take(has_mass)
+        losses = losses[has_mass]
+        weight = weight[has_mass]
+        if cluster is not None:
+            cluster = np.unique(cluster[has_mass], return_inverse=True)[1]
+    lowest = float(losses.min())
+    highest = float(losses.max())
+    target = np.ones(len(losses))
+    if highest > lowest:
+        target = (highest - losses) / (highest - lowest)
+    wrong_count = int(np.sum(target < 0.5))
+    right_count = len(target) - wrong_count
+    if min(wrong_count, right_count) < _MIN_OF_A_KIND:
+        raise InputError(
+            f"{function}: needs at least {_MIN_OF_A_KIND} right and {_MIN_OF_A_KIND} wrong rows, got "
+            f"{right_count:,} right and {wrong_count:,} wrong. Label more rows, or use `combine_signals`, which needs "
+            f"no labels."
+        )
+    return LearningData(
+        table=table, loss=losses, target=target, weight=weight / weight.mean(), cluster=cluster
+    )
+
+
+def _choose_candidates(available: list[Candidate], names: Sequence[str] | None) -> list[Candidate]:
+    """Return the baseline and the candidates that the user named, or all if `names` is None; check the names."""
+    if names is None:
+        return available
+    requested = [names] if isinstance(names, str) else list(names)
+    known_names = [candidate.name for candidate in available]
+    for name in requested:
+        check_choice(_NAME, "candidates", name, known_names)
+    return [candidate for candidate in available if candidate.name in (BASELINE, *requested)]
+
+
+def _make_folds(
+    data: LearningData, fold_count: int, rng: np.random.Generator | int
+) -> tuple[np.ndarray, list[str]]:
+    """Return the fold of each row, and a note if many rows are copies of others.
+
+    Rows of one cluster share a fold. Without clusters, rows with equal inputs do, so that no row is judged by a model
+    that was fitted on its copy.
+    """
+    generator = np.random.default_rng(rng)
+    if data.cluster is not None:
+        return assign_folds(_NAME, fold_count, data.cluster, generator), []
+    distinct_row = find_repeated_rows(data.table)
+    row_count = len(distinct_row)
+    repeated_count = row_count - (int(distinct_row.max()) + 1)
+    least_values = max(_MANY_VALUES, row_count // 10)
+    varies_by_row = [
+        len(np.unique(column[~np.isnan(column)])) > least_values for column in data.table.numbers.values()
+    ]
+    looks_copied = any(varies_by_row) or data.table.class_scores is not None
+    notes = []
+    if looks_copied and repeated_count > _REPEATED_SHARE * row_count:
+        notes.append(
+            f"{count_noun(repeated_count, 'row')} repeat the inputs of another row. Copies were kept in one fold; if "
+            f"rows belong together (a patient, a document), pass `clusters`."
+        )
+    if not looks_copied:  # few different values: equal rows are different samples
+        distinct_row = np.arange(row_count)
+    if int(distinct_row.max()) + 1 < fold_count:
+        raise InputError(
+            f"{_NAME}: needs at least {fold_count} different rows for {fold_count} folds, got "
+            f"{int(distinct_row.max()) + 1}."
+        )
+    return assign_folds(_NAME, fold_count, distinct_row, generator), notes
+
+
+def _measure_contributions(
+    candidate: Candidate,
+    data: LearningData,
+    fold: np.ndarray,
+    profiles: list[InputProfile],
+    confidence: np.ndarray,
+    level: float,
+) -> tuple[Contribution, ...]:
+    """Fit the kept candidate again without each input in turn, and test the differences as one family.
+
+    `confidence` holds the out-of-fold confidences with all inputs. Empty if the candidate reads one input only.
+    """
+    tables = _tables_without_each_input(candidate, data.table)
+    if len(tables) < 2:
+        return ()
+    scores = [confidence]
+    for table in tables.values():
+        reduced = list_candidates(table)[-1]  # the last candidate reads all inputs of its table
+        reduced_profiles = [profile.restricted_to(table) for profile in profiles]
+        scores.append(score_out_of_fold(reduced, data._replace(table=table), fold, reduced_profiles))
+    tests = judge(_NAME, data, scores, level).tests
+    # tests are "without minus with", contributions "with minus without"
+    return tuple(
+        Contribution(
+            name=name,
+            difference=-float(tests.difference[place]),
+            low=-float(tests.high[place]),
+            high=-float(tests.low[place]),
+            p_value=float(tests.p_adjusted[place]),
+        )
+        for place, name in enumerate(tables)
+    )
+
+
+def _tables_without_each_input(candidate: Candidate, table: InputTable) -> dict[str, InputTable]:
+    """By input that the candidate reads: the table without it."""
+    tables: dict[str, InputTable] = {}
+    if candidate.name == SIGNALS:
+        for name in (*table.numbers, *table.categories):
+            tables[name] = table.without(name)
+        if table.kind is not None:
+            tables[table.kind] = table.without_class_scores()
+    return {
+        name: reduced
+        for name, reduced in tables.items()
+        if reduced.numbers or reduced.categories or reduced.class_scores is not None
+    }

@@ -1,0 +1,107 @@
+"""A signal as its rank among the rows that a confidence was learned on, and smooth functions of that rank.
+
+Ranks make signals of any unit comparable (a probability, a stated percentage, a number of tokens), and numbers far out
+of range, such as parsing errors, become the first or last rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from scipy.special import ndtri
+
+from abstain._stored import Within
+
+MIDDLE_RANK = 0.5  # of a row without the signal
+_MAX_REFERENCE_VALUES = (
+    257  # stored values of a signal: 256 equal shares of the rows tell ranks apart well enough
+)
+# Knots of the splines, as ranks: 5%, 27.5%, 50%, 72.5% and 95% of the rows, where Harrell places five knots.
+_KNOTS = np.asarray([0.05, 0.275, 0.5, 0.725, 0.95])
+_OUTERMOST_RANK = 1e-3  # normal scores of ranks beyond it would follow single rows
+RANK_COLUMNS = len(_KNOTS)  # that `rank_basis` returns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RankReference:
+    """The distribution of one signal in the rows that a confidence was learned on.
+
+    Attributes
+    ----------
+    values : ndarray
+        Some values of the signal, increasing: all distinct ones, or 257 quantiles if there are more.
+    ranks : ndarray
+        Of each value: share of the rows below it plus half of the share that are equal to it.
+    missing : float
+        Share of the rows without the signal.
+
+    Examples
+    --------
+    >>> reference = RankReference.of(np.array([1.0, 2.0, 2.0, np.nan]))
+    >>> reference.values.tolist(), reference.ranks.round(3).tolist(), reference.missing
+    ([1.0, 2.0], [0.167, 0.667], 0.25)
+    """
+
+    values: Annotated[np.ndarray, Within()]
+    ranks: Annotated[np.ndarray, Within(0, 1)]
+    missing: Annotated[float, Within(0, 1)]
+
+    @classmethod
+    def of(cls, signal: np.ndarray, weight: np.ndarray | None = None) -> RankReference:
+        """Summarise a signal, one float per row with NaN where it is missing; some value must be there.
+
+        `weight` is the mass of each row, by default 1. Rows of weight 0 do not count.
+        """
+        mass = np.ones(len(signal)) if weight is None else weight
+        is_known = np.isfinite(signal) & (mass > 0)
+        distinct, code = np.unique(signal[is_known], return_inverse=True)
+        mass_of_value = np.bincount(code, weights=mass[is_known], minlength=len(distinct))
+        known_mass = mass_of_value.sum()
+        ranks = (np.cumsum(mass_of_value) - 0.5 * mass_of_value) / known_mass
+        if len(distinct) > _MAX_REFERENCE_VALUES:
+            positions = np.linspace(ranks[0], ranks[-1], _MAX_REFERENCE_VALUES)
+            distinct = np.unique(np.interp(positions, ranks, distinct))
+            ranks = np.interp(distinct, np.unique(signal[is_known]), ranks)
+        return cls(values=distinct, ranks=ranks, missing=float(1 - known_mass / mass.sum()))
+
+    def rank(self, signal: np.ndarray) -> np.ndarray:
+        """Return the rank of each value among the reference rows, from 0 to 1; the middle rank for NaN.
+
+        Between stored values ranks are interpolated; beyond them they are those of the lowest and highest value.
+        """
+        is_known = np.isfinite(signal)
+        ranks = np.interp(np.where(is_known, signal, self.values[0]), self.values, self.ranks)
+        return np.where(is_known, ranks, MIDDLE_RANK)
+
+    def distance(self, signal: np.ndarray) -> float:
+        """Largest difference between the cumulative distribution of a signal and that of the reference rows.
+
+        It lies between 0 and 1 and ignores rows where the signal is missing; 0 if all are.
+        """
+        known = np.sort(signal[np.isfinite(signal)])
+        if not len(known):
+            return 0.0
+        below = np.searchsorted(known, self.values, side="left")
+        at_most = np.searchsorted(known, self.values, side="right")
+        return float(np.max(np.abs((below + at_most) / (2 * len(known)) - self.ranks)))
+
+    @property
+    def is_consistent(self) -> bool:
+        """Are values and ranks increasing, and of one length that is not 0?"""
+        has_rows = len(self.values) == len(self.ranks) > 0
+        return has_rows and bool(np.all(np.diff(self.values) > 0) and np.all(np.diff(self.ranks) >= 0))
+
+
+def rank_basis(ranks: np.ndarray) -> np.ndarray:
+    """Return smooth functions of ranks in [0, 1]: shape (n, 5).
+
+    The columns are the rank itself, three terms of a natural cubic spline (cubic between the knots, straight below the
+    first and above the last) and the normal score, which tells the highest ranks apart, where confidence matters most.
+    """
+    last_knot = _KNOTS[-1]
+    cubes_above = np.maximum(ranks[:, None] - _KNOTS, 0.0) ** 3
+    terms = (cubes_above[:, :-1] - cubes_above[:, -1:]) / (last_knot - _KNOTS[:-1])
+    normal_score = ndtri(np.clip(ranks, _OUTERMOST_RANK, 1 - _OUTERMOST_RANK))
+    return np.column_stack([ranks, terms[:, :-1] - terms[:, -1:], normal_score])
