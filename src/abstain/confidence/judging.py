@@ -36,6 +36,15 @@ class CandidateResult:
         Two-sided, of no difference from the baseline, corrected for the number of candidates; 1 for the baseline.
     note : str
         Why there is no verdict; empty if there is one.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> right = [True, True, False, True, False, False, True, True] * 20
+    >>> number = [8, 7, 3, 6, 2, 1, 5, 4] * 20
+    >>> learned = abstain.learn_confidence(right, signals={"number": number})
+    >>> learned.candidates[0].name, round(learned.candidates[0].aurc, 4)
+    ('baseline', 0.1034)
     """
 
     name: str
@@ -66,6 +75,12 @@ class Contribution:
         inputs: negative if the input helps.
     p_value : float
         Two-sided, of no difference, corrected for the number of inputs.
+
+    Examples
+    --------
+    >>> part = Contribution(name="token", difference=-0.012, low=-0.022, high=-0.003, p_value=0.005)
+    >>> part.difference
+    -0.012
     """
 
     name: str

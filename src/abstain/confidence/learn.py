@@ -70,8 +70,11 @@ def learn_confidence(
     Parameters
     ----------
     correct : array of bool, shape (n,)
-        Is the prediction right? Or give `loss`, any finite loss, or `labels`, true classes that are compared with the
-        largest class score or with `predicted`.
+        Is the prediction right? Give this, `loss` or `labels`, one of them.
+    loss : array, shape (n,)
+        Any finite loss of each row.
+    labels : array, shape (n,)
+        True classes, which are compared with the largest class score or with `predicted`.
     logits, probs : array, shape (n, K)
         Class scores, one of them.
     signals : dict of array, shape (n,)
