@@ -65,6 +65,7 @@ class Stored(Printable):
 
     _noun: ClassVar[str]  # what a message calls it
     _number: ClassVar[int] = 1  # version of the format; it rises when fields change
+    _remedy: ClassVar[str] = "Make it again."  # what to do with a record of another version
     _has_checksum: ClassVar[bool] = False  # True for records that make decisions: edits must be detected
 
     def to_json(self) -> str:
@@ -289,7 +290,7 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
         got = repr(value.get("format") if isinstance(value, dict) else value)[:60]
         raise DataError(
             f"{path}: not {record_type._noun} written by `to_json` of this version ({record_type._format()!r}), "
-            f"got {got}. Make it again."
+            f"got {got}. {record_type._remedy}"
         )
     if not isinstance(value, dict):
         raise _wrong_value(path, "a record", value)

@@ -198,6 +198,18 @@ THRESHOLDS = {
         "peak = max(0.0, ",
         "tests/thresholds/test_monitoring.py::test_an_alarm_is_not_taken_back",
     ),
+    "new bets start with wealth that nobody kept": (
+        "thresholds/bets.py",
+        "handed_out = -np.diff(kept_wealth(settled + np.arange(len(terms) + 1)))",
+        "handed_out = kept_wealth(settled + 1 + np.arange(len(terms)))",
+        "tests/thresholds/test_monitoring.py::test_wealth_is_the_sum_over_all_bets_written_out",
+    ),
+    "no new bets start": (
+        "thresholds/bets.py",
+        "starts = np.log(handed_out / odds_count)",
+        "starts = np.log(1e-300 * handed_out / odds_count)",
+        "tests/thresholds/test_bets.py::test_a_change_after_a_good_time_is_found_soon",
+    ),
     "looks do not share delta": (
         "thresholds/monitoring.py",
         "delta / _TESTS / (look * (look + 1))",
@@ -212,8 +224,8 @@ THRESHOLDS = {
     ),
     "a file counts whenever it is given": (
         "cli/series.py",
-        "for digest, path in hashes.items() if digest in counted_hashes]",
-        "for digest, path in hashes.items() if False]",
+        "for digest, path in path_by_hash.items() if digest[:FILE_DIGITS] in counted_hashes]",
+        "for digest, path in path_by_hash.items() if False]",
         "tests/cli/test_series.py::test_a_file_is_counted_once",
     ),
     "runs at the same time do not wait for each other": (
@@ -248,7 +260,7 @@ THRESHOLDS = {
     ),
     "clusters are taken for samples": (
         "thresholds/choosing.py",
-        "    if calibration.clusters is not None and risk < 1:",
+        "    if first.clusters is not None and planning_risk < 1:",
         "    if False:",
         "tests/thresholds/test_clusters.py::test_sixty_patients_of_twenty_images_promise_nothing_false",
     ),

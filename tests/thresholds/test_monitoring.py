@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import abstain
-from abstain.errors import AbstainWarning, InfeasibleError, InputError
+from abstain.errors import AbstainWarning, DataError, InfeasibleError, InputError
 from abstain.thresholds import monitoring
 
 
@@ -36,6 +37,18 @@ def test_false_alarms_over_two_thousand_streams(shipped):
     alarms = sum(shipped.check(*stream(rng, 2000, 0.03)).risk_alarm for _ in range(2000))
     assert at_most(alarms, 2000, 0.05 / 2)
     assert alarms > 0
+
+
+def wealth_of_all_bets(losses, r):
+    """All wealth after these losses, one bet at a time: half of it on the first sample, then a part after each."""
+    kept = [0.5 / (1 + np.log(1 + k / 100)) for k in range(len(losses) + 1)]
+    total = kept[-1]
+    for began in range(len(losses) + 1):
+        share = 0.5 if began == 0 else kept[began - 1] - kept[began]
+        for q in r * np.asarray([1.25, 1.5, 2, 3, 5]):
+            factors = [1 + (q - r) / (r * (1 - r)) * (loss - r) for loss in losses[began:]]
+            total += share / 5 * np.prod(factors)
+    return total
 
 
 def series_at_the_promise(rng, series, delta):
@@ -68,12 +81,13 @@ def test_risk_and_confidences_together_alarm_in_at_most_delta():
 
 
 def test_risk_and_confidences_each_have_half_of_delta(shipped):
-    """Three errors in a row multiply the wealth by 33: beyond 1/delta = 20, not beyond 2/delta = 40."""
-    three, four = (shipped.check(np.ones(k), np.ones(k)) for k in (3, 4))
-    wealth = [np.mean([q**k for q in (1.25, 1.5, 2, 3, 5)]) for k in (3, 4)]
-    assert [three.risk_p, four.risk_p] == pytest.approx([1 / x for x in wealth])
-    assert 20 < wealth[0] < 40 < wealth[1]
-    assert (three.risk_alarm, four.risk_alarm) == (False, True)
+    """Three errors and a part of one bring the wealth beyond 1/delta = 20, four errors beyond 2/delta = 40."""
+    losses = [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 0.3], [1.0, 1.0, 1.0, 1.0]]
+    checks = [shipped.check(x, np.ones(len(x))) for x in losses]
+    wealth = [wealth_of_all_bets(x, 0.03) for x in losses]
+    assert [check.risk_p for check in checks] == pytest.approx([1 / x for x in wealth])
+    assert wealth[0] < 20 < wealth[1] < 40 < wealth[2]
+    assert [check.risk_alarm for check in checks] == [False, False, True]
     evenly = (np.arange(400) + 0.5) / 400
     for look in (1, 2, 3):
         levels = []
@@ -256,24 +270,128 @@ def test_one_look_or_many_give_the_same_wealth(shipped):
     whole = shipped.check(loss, g)
     part = None
     for a in range(0, 3000, 500):
-        part = shipped.check(loss[a : a + 500], g[a : a + 500], previous=part)
+        stored = None if part is None else abstain.thresholds.Check.from_json(part.to_json())
+        part = shipped.check(loss[a : a + 500], g[a : a + 500], previous=stored)
     assert part.log_wealth == pytest.approx(whole.log_wealth)
+    assert part.risk_alarm
     assert part.alarm_after == whole.alarm_after
+    assert part.risk_p == pytest.approx(whole.risk_p)
     assert part.looks == 6
     assert (part.n, part.accepted) == (whole.n, whole.accepted)
     assert part.risk == pytest.approx(whole.risk)
 
 
-def test_wealth_is_the_product_written_out(shipped):
+def test_wealth_is_the_sum_over_all_bets_written_out(shipped):
     rng = np.random.default_rng(6)
-    loss, g = stream(rng, 50, 0.3)
-    r = 0.03
-    taken = loss[shipped.accepts(g)]
-    wealth = [
-        np.prod([q / r if l else (1 - q) / (1 - r) for l in taken])
-        for q in r * np.asarray([1.25, 1.5, 2, 3, 5])
-    ]
-    assert np.exp(shipped.check(loss, g).log_wealth) == pytest.approx(wealth)
+    loss, g = stream(rng, 60, 0.3)
+    taken = loss[shipped.accepts(g)].astype(float)
+    peak = max(wealth_of_all_bets(taken[:k], 0.03) for k in range(len(taken) + 1))
+    seen = shipped.check(loss, g)
+    assert seen.settled == len(taken)
+    assert np.exp(seen.log_peak) == pytest.approx(peak)
+
+
+def days_until_the_alarm(shipped, rng, *, good_days, risk):
+    """Samples from the change to the alarm: 1,000 accepted a day at half the promise, then at this risk."""
+    seen = None
+    for day in itertools.count():
+        wrong = rng.random(1000) < (0.015 if day < good_days else risk)
+        seen = shipped.check(wrong, np.ones(1000), previous=seen)
+        if seen.risk_alarm:
+            return seen.alarm_after - 1000 * good_days
+
+
+@pytest.fixture
+def accepts_all():
+    """A promise of 3% whose drift alarm stays silent: all confidences are one number."""
+    return abstain.select_threshold(np.zeros(500), np.ones(500), risk=0.03, delta=0.05)
+
+
+@pytest.mark.parametrize(
+    ("risk", "good_days", "most"),
+    [(0.06, 0, 1500), (0.06, 30, 2000), (0.09, 0, 500), (0.09, 30, 750)],
+)
+def test_a_good_time_does_not_make_the_monitor_slow(accepts_all, risk, good_days, most):
+    rng = np.random.default_rng(21)
+    delays = [days_until_the_alarm(accepts_all, rng, good_days=good_days, risk=risk) for _ in range(15)]
+    assert min(delays) > 0  # no alarm in the good days
+    assert np.median(delays) <= most
+
+
+@pytest.mark.slow
+def test_detection_after_good_days_in_two_hundred_streams(accepts_all):
+    """The monitor of the documentation: medians, and false alarms at exactly the promise over 1,000 days."""
+    rng = np.random.default_rng(22)
+    limits = {0.06: (1500, 2000, 2000, 6000), 0.09: (500, 500, 750, 1000)}
+    for risk, most in limits.items():
+        for good_days, limit in zip((0, 10, 30, 365), most):
+            delays = [
+                days_until_the_alarm(accepts_all, rng, good_days=good_days, risk=risk) for _ in range(200)
+            ]
+            median = np.median(delays)
+            early = sum(delay <= 0 for delay in delays)
+            print(
+                f"risk {risk:g} after {good_days} good days: median {median:g} (at most {limit}), {early} early"
+            )
+            assert median <= limit
+            assert early == 0
+    alarms = 0
+    for _ in range(400):
+        seen = None
+        for _ in range(20):  # looks of 50 days: the verdict does not depend on how days are put into looks
+            seen = accepts_all.check(rng.random(50_000) < 0.03, np.ones(50_000), previous=seen)
+        alarms += seen.risk_alarm
+    print(
+        f"alarms at exactly the promise over 1,000 days: {alarms} of 400; state {len(seen.to_json())} bytes"
+    )
+    assert at_most(alarms, 400, 0.025)
+    assert alarms <= 0.05 * 400
+    assert len(monitoring.with_files(seen, ["0" * 64] * 3000).to_json()) < 50_000
+
+
+def test_the_recent_risk_is_that_of_the_latest_looks(accepts_all):
+    seen = None
+    for day in range(5):
+        wrong = np.arange(400) < (8 if day < 3 else 40)
+        seen = accepts_all.check(wrong, np.ones(400), previous=seen)
+    # two looks hold 800 accepted samples, so a third is needed for 1,000
+    assert seen.recent_counted == 1200
+    assert seen.recent_risk == pytest.approx(88 / 1200)
+    assert seen.risk == pytest.approx(104 / 2000)
+    for interval, errors, trials in [(seen.risk_interval, 104, 2000), (seen.recent_risk_interval, 88, 1200)]:
+        exact = scipy.stats.binomtest(errors, trials).proportion_ci(0.95, method="exact")
+        assert interval == pytest.approx((exact.low, exact.high))
+    assert (
+        f"recent risk 0.07333 [{exact.low:.4g}, {exact.high:.4g}] of 1200 accepted in looks 3 to 5"
+        in repr(seen)
+    )
+
+
+def test_looks_without_an_accepted_sample_have_no_risk(shipped):
+    nothing = shipped.check([1, 1], [0.0, 0.0])
+    assert (nothing.recent_risk, nothing.recent_risk_interval, nothing.risk_interval) == (None, None, None)
+    assert "recent risk - of 0 accepted in look 1" in repr(nothing)
+
+
+def test_a_long_series_of_small_looks_keeps_a_small_state(shipped):
+    seen = None
+    for _ in range(150):
+        seen = shipped.check([0, 1], [0.99, 0.99], previous=seen)
+    assert len(seen.recent_looks) == 100
+    assert seen.recent_counted == 200
+    assert abstain.thresholds.Check.from_json(seen.to_json()) == seen
+    remembering = monitoring.with_files(seen, [f"{k:064x}"[::-1] for k in range(2500)])
+    assert len(remembering.files) == 2000
+    assert len(remembering.to_json()) < 50_000
+
+
+def test_a_series_of_the_last_version_is_refused_in_one_line(shipped):
+    text = shipped.check([0], [0.9]).to_json().replace("abstain.Check/3", "abstain.Check/2")
+    with pytest.raises(
+        DataError, match=r"got 'abstain.Check/2'. Begin a new series, in a new file.*"
+    ) as caught:
+        abstain.thresholds.Check.from_json(text)
+    assert "\n" not in str(caught.value)
 
 
 def test_only_the_accepted_count(shipped):

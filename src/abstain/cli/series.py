@@ -23,9 +23,9 @@ from abstain.cli.screen import deliver, show_notes, write_file
 from abstain.errors import AbstainError
 from abstain.formats.safety import display_name, file_error
 from abstain.thresholds import Check, GroupChecks
-from abstain.thresholds.monitoring import with_files, without_clusters
+from abstain.thresholds.monitoring import FILE_DIGITS, with_files, without_clusters
 
-_STATE_FIELDS = ("clusters_seen", "files")  # long fields of a check that are not results
+_STATE_FIELDS = ("clusters_seen", "files", "recent_looks")  # long fields of a check that are not results
 
 
 def sha256_of(path: str | Path) -> str:
@@ -106,7 +106,7 @@ def run_look(
     notes : list of str
         Sentences to print after it.
     """
-    hashes = look.hashes()  # paths by the hash of their rows
+    path_by_hash = look.hashes()
     problems: list[Exception] = []  # reported after the verdict
     with ExitStack() as stack:
         previous = None
@@ -122,7 +122,7 @@ def run_look(
                 opt.say("note: the series could not be read, so this look is checked by itself.")
         result: Check | GroupChecks
         counted_hashes = () if previous is None else previous.files  # of all looks before
-        repeated = [path for digest, path in hashes.items() if digest in counted_hashes]
+        repeated = [path for digest, path in path_by_hash.items() if digest[:FILE_DIGITS] in counted_hashes]
         if previous is not None and repeated:
             check(without_clusters(previous))  # raises if the series was begun with another rule
             result = previous
@@ -130,7 +130,7 @@ def run_look(
                 f"note: {display_name(repeated[0])} was counted in this series before, so nothing is added."
             )
         else:
-            result = with_files(check(previous), hashes)
+            result = with_files(check(previous), path_by_hash)
         can_save = look.state is not None and not problems
         try:
             show_check(result, output, notes)

@@ -17,6 +17,7 @@ from rich.text import Text
 from abstain import Threshold, _tables, scores, select_threshold
 from abstain.cli import options as opt
 from abstain.cli.main import INFEASIBLE
+from abstain.cli.promises import PromiseColumns, check_columns, choose_jointly, parse_risks, read_promises
 from abstain.cli.screen import (
     deliver,
     plain_table,
@@ -32,7 +33,14 @@ from abstain.formats import Predictions
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
 from abstain.report.content import clinical_of
-from abstain.thresholds import Check, GroupChecks, GroupThresholds, decision_record, load_rule
+from abstain.thresholds import (
+    Check,
+    GroupChecks,
+    GroupThresholds,
+    JointThreshold,
+    decision_record,
+    load_rule,
+)
 from abstain.thresholds.calibration import Method
 
 _TABLE_FIELDS = (
@@ -48,6 +56,10 @@ _TABLE_FIELDS = (
     "guarantee",
 )
 _BOUNDED_HELP = "Lowest and highest possible loss, known beforehand."
+_RISK_HELP = (
+    "Largest risk of accepted samples. With names, once for each predicted class or column of losses: one threshold "
+    "keeps all of these promises."
+)
 _GROUPS_HELP = "One threshold for each group; all guarantees hold together."
 _RECORD_HELP = "Write a page to file with the rule: data, guarantee, assumptions, and what makes it void."
 _STATE_HELP = "With --check: file with the series of checks so far. It is updated."
@@ -57,7 +69,7 @@ _LARGE_SHARE_ABOVE = 0.1
 
 @click.command("threshold", cls=opt.DocumentedCommand)
 @click.argument("file", type=opt.InputFile())
-@click.option("--risk", type=click.FloatRange(min=0, min_open=True), help="Largest risk of accepted samples.")
+@click.option("--risk", multiple=True, callback=parse_risks, metavar="[NAME=]NUMBER", help=_RISK_HELP)
 @opt.fraction_option("--coverage", "Smallest share of samples to accept.")
 @click.option("--cost", type=click.FloatRange(min=0), help="Cost of a rejection, if an error costs 1.")
 @opt.fraction_option("--delta", "Probability that the guarantee fails.", 0.05)
@@ -95,6 +107,8 @@ def threshold(
       abstain threshold preds.npz --risk 0.05
           risk of accepted samples at most 5%, with probability 95%
       abstain threshold answers.csv --risk 0.1 --delta 0.01
+      abstain threshold scans.npz --risk 0=0.05 --risk 1=0.02
+          error rates among those predicted as class 0 and as class 1, by one threshold
       abstain threshold preds.npz --coverage 0.8
       abstain threshold preds.npz --cost 0.2
           a rejection costs 0.2, an error 1
@@ -114,11 +128,20 @@ def threshold(
         raise click.UsageError("--state goes with --check; --save and --record go with a new rule.")
     low, high = target["bounded"]
     risk = target["risk"]
-    if risk is not None and not low < risk < high:
-        hint = opt.percent_hint(risk)
-        raise click.UsageError(f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{hint}")
+    for single_risk in risk.values() if isinstance(risk, dict) else [risk]:
+        if single_risk is not None and not low < single_risk < high:
+            hint = opt.percent_hint(single_risk)
+            raise click.UsageError(
+                f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{hint}"
+            )
+    promise_columns = None
+    promise_names = _promise_names(check, risk)
     with show_working(f"reading {display_name(file)}"):
-        predictions = read_options.read(file)
+        if promise_names:
+            promise_columns = read_promises(read_options, file, promise_names)
+            predictions = promise_columns.predictions
+        else:
+            predictions = read_options.read(file)
     opt.note_chosen_confidence(predictions)
     answered = predictions.answered()
     abstained_count = predictions.n - answered.n
@@ -129,12 +152,20 @@ def threshold(
     if groups and answered.groups is None:
         raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
     if check:
-        check_rule(check, answered, only=read_options.only, output=output, notes=notes, state=state)
+        check_rule(
+            check, answered, promise_columns, only=read_options.only, output=output, notes=notes, state=state
+        )
         return
     opt.refuse_unused_names(answered)
     group_labels = answered.group_labels() if groups else None
+    if promise_columns is not None and groups:
+        raise click.UsageError("--groups goes with one promise. Give one --risk, without a name.")
+    result: Threshold | GroupThresholds | JointThreshold
     with show_working(f"choosing among {answered.n:,} samples"), naming_file(file):
-        result = _choose_threshold(answered, score, loss, groups=group_labels, **target)
+        if promise_columns is not None:
+            result = choose_jointly(promise_columns, score, loss, risk, target)
+        else:
+            result = _choose_threshold(answered, score, loss, groups=group_labels, **target)
         opt.warn_if_worse_than_chance(answered, score, loss)
     kind: Any = answered.kind
     result = result.made_from(kind, **origin_facts(file, answered, score, loss))
@@ -147,9 +178,12 @@ def threshold(
         if sentence:
             notes = [" ".join([sentence, *notes])]
     rules = rules_by_group(result, single_name="all")
-    columns = {"group": list(map(str, rules))}
+    columns: dict[str, list[Any]] = {"group": list(map(str, rules))}
     columns |= _tables.collect_columns(list(rules.values()), _TABLE_FIELDS)
-    quiet = "\n".join("none" if value is None else repr(value) for value in columns["value"])
+    if isinstance(result, JointThreshold):
+        columns["risk"] = list(result.risks.values())  # of the samples that each promise is about
+    values = columns["value"][:1] if isinstance(result, JointThreshold) else columns["value"]
+    quiet = "\n".join("none" if value is None else repr(value) for value in values)
     draw = partial(draw_facts, result=result, notes=notes)
     deliver(output, result, quiet=quiet, draw=draw, columns=columns, latex=threshold_latex(columns))
     if not result.feasible:
@@ -175,8 +209,18 @@ def _choose_threshold(
     return select_threshold(**class_scores, score=score, loss_name=loss, groups=groups, **weights, **target)
 
 
+def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> list[str]:
+    """The names of several promises: those of the rule in the file `check`, or else of `risk`; empty for one."""
+    if check is not None:
+        rule = load_rule(check)
+        return list(map(str, rule.promises)) if isinstance(rule, JointThreshold) else []
+    return list(risk) if isinstance(risk, dict) else []
+
+
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
-    """The threshold of each group; a single threshold is returned under `single_name`."""
+    """The threshold of each group or promise; a single threshold is returned under `single_name`."""
+    if isinstance(result, JointThreshold):
+        return result.promises
     return result.thresholds if isinstance(result, GroupThresholds) else {single_name: result}
 
 
@@ -185,8 +229,10 @@ def describe_plain_threshold(result: Any, score: str) -> str:
 
     A rule is stored in the score's rank key, a number that orders samples alike but does not saturate; people know the
     plain value. Empty if key and plain value are the same, if there is no feasible threshold, or if all is accepted.
-    `result` is a `Threshold` or `GroupThresholds`.
+    `result` is a `Threshold`, `GroupThresholds` or `JointThreshold`.
     """
+    if isinstance(result, JointThreshold):
+        result = first_rule(result)  # all promises share the threshold
     rules = [rule for rule in rules_by_group(result, single_name="").values() if rule.value is not None]
     accepts_all = bool(rules) and min(rule.value for rule in rules) == float("-inf")
     if not scores.by_name(score).saturates or not rules or accepts_all:
@@ -213,7 +259,8 @@ def threshold_latex(columns: dict[str, list[Any]]) -> str:
 
 def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
     """Print a threshold (or one per group, or a cascade) and its guarantee, then the notes."""
-    for group, rule in rules_by_group(result, single_name="").items():
+    shown = {"": result} if isinstance(result, JointThreshold) else rules_by_group(result, single_name="")
+    for group, rule in shown.items():
         kind = type(rule).__name__
         title = kind if rule.feasible else f"No feasible {kind.lower()}"
         suffix = f" for group {display_name(group)}" if group != "" else ""
@@ -237,9 +284,10 @@ def origin_facts(file: str, predictions: Predictions, score: str, loss: str) -> 
     return {"data": Path(file).name, "sha256": sha256_of(file), "command": opt.typed_command(), **names}
 
 
-def first_rule(rule: Threshold | GroupThresholds) -> Threshold:
-    """The rule itself, or that of the first group, for what all groups share."""
-    return next(iter(rules_by_group(rule, single_name="").values()))
+def first_rule(rule: Threshold | GroupThresholds | JointThreshold) -> Threshold:
+    """The rule itself, or that of the first group or promise, for what all share."""
+    first: Threshold = next(iter(rules_by_group(rule, single_name="").values()))
+    return first
 
 
 def rule_columns(predictions: Predictions, rule_score: str | None) -> dict[str, Any]:
@@ -293,6 +341,7 @@ def check_rule_fits(
 def check_rule(
     rule: str,
     predictions: Predictions,
+    promise_columns: PromiseColumns | None,
     only: dict[str, str],
     output: opt.Output,
     notes: list[str],
@@ -308,6 +357,8 @@ def check_rule(
         The path of the saved rule.
     predictions : Predictions
         The later data, without abstained samples.
+    promise_columns : PromiseColumns or None
+        What the same data say for the promises of a rule with several.
     only : dict
         Which rows were read (`--only`): the value of each named column; empty for all rows.
     output : Output
@@ -339,13 +390,18 @@ def check_rule(
         losses, _ = predictions.samples(score or "max_softmax", loss)  # they do not depend on the score
         columns |= rule_columns(predictions, score)
 
+    check_losses: Any = losses
+    if isinstance(saved_rule, JointThreshold) and promise_columns is not None:
+        columns |= check_columns(saved_rule, rule, promise_columns)
+        check_losses = losses if promise_columns.losses is None else promise_columns.losses
+
     def check(previous: Any) -> Any:
         with naming_file(predictions.path):
-            return saved_rule.check(losses, previous=previous, **columns)
+            return saved_rule.check(check_losses, previous=previous, **columns)
 
     calibration = [first.origin.sha256] if first.origin and first.origin.sha256 else []
     look = Look(files=[str(predictions.path)], only=only, calibration=calibration, state=state)
-    check_type = GroupChecks if has_groups else Check
+    check_type = Check if isinstance(saved_rule, Threshold) else GroupChecks
     run_look(check, check_type=check_type, look=look, output=output, notes=notes)
 
 
@@ -410,7 +466,7 @@ def decide(
     click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
 
 
-def _note_other_scale(rule: Threshold | GroupThresholds, confidence: np.ndarray) -> None:
+def _note_other_scale(rule: Threshold | GroupThresholds | JointThreshold, confidence: np.ndarray) -> None:
     """Print a note if many new confidences exceed all calibration data, e.g. percentages instead of fractions."""
     rules = rules_by_group(rule, single_name="").values()
     largest = max(float(single.reference.value.max()) for single in rules)  # of the calibration data

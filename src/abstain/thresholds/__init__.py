@@ -2,10 +2,12 @@
 
 from abstain.thresholds.calibration import Candidates
 from abstain.thresholds.cut import Cut
+from abstain.thresholds.joint import JointThreshold
+from abstain.thresholds.loading import load_rule
 from abstain.thresholds.monitoring import Check, GroupChecks
 from abstain.thresholds.outcomes import ClinicalTable, CostCurve, class_costs, clinical_table, cost_curve
 from abstain.thresholds.record import decision_record
-from abstain.thresholds.rules import GroupThresholds, Origin, Threshold, load_rule
+from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 from abstain.thresholds.select import select_threshold
 from abstain.thresholds.testing import clopper_pearson
 
@@ -19,5 +21,5 @@ __all__ = [
     "Threshold",
     "class_costs",
 ]
-__all__ += ["GroupChecks", "Origin", "decision_record", "load_rule"]
+__all__ += ["GroupChecks", "JointThreshold", "Origin", "decision_record", "load_rule"]
 __all__ += ["clinical_table", "clopper_pearson", "cost_curve", "select_threshold"]

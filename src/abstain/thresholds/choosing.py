@@ -30,6 +30,20 @@ class Selection(NamedTuple):
     table: Candidates
 
 
+class Requirement(NamedTuple):
+    """One of the promises that a threshold must keep."""
+
+    whole: Calibration  # all samples; one that the promise is not about has the loss `risk`, which changes no sum
+    counted: Calibration  # the samples that the promise is about
+    risk: float  # the largest mean loss of the accepted among the counted samples, scaled to [0, 1]
+
+    def count_accepted(self, value: np.ndarray) -> np.ndarray:
+        """Count the samples that the promise is about with a confidence of at least each of these thresholds."""
+        n = self.counted.n
+        rising_confidence = self.counted.ranked.smallest_confidence(np.arange(n, 0, -1))
+        return n - np.searchsorted(rising_confidence, value)
+
+
 def _choose_largest(
     calibration: Calibration,
     count: np.ndarray,
@@ -84,13 +98,41 @@ def learn_then_test(calibration: Calibration, risk: float, delta: float) -> Sele
     `risk` is scaled to [0, 1]. Thresholds are tested from few accepted samples to many, from several starts. Where
     calibration samples come in clusters, whole clusters are tested.
     """
-    if calibration.clusters is not None and risk < 1:  # at 1 nothing has to be proved
-        return _test_by_clusters(calibration, calibration.clusters, risk, delta)
-    ranks, weights = testing.plan(calibration.n, risk, delta)
-    count, value = calibration.ranked.cut(ranks)
-    p_value = calibration.p_values(count, risk)
-    level, passed = testing.walk(p_value, weights, testing.least_p_value(count, risk))
-    return _choose_largest(calibration, count, value, passed, p_value, level)
+    [selection] = certify([Requirement(calibration, calibration, risk)], delta)
+    return selection
+
+
+def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
+    r"""Choose the largest coverage at which every requirement is proved, at level delta in all.
+
+    A threshold passes if the largest p-value of its requirements is at most its level. While some requirement is
+    broken there, its own p-value is rarely that small, and the largest is no smaller: so no correction is needed for
+    their number (an intersection-union test). Which thresholds are tested, in which order, is fixed by the number of
+    samples that each promise is about, the targets and delta, before a loss is seen.
+
+    Returns
+    -------
+    list of Selection
+        One for each requirement, all with the same threshold; the table of each has its own risks and p-values.
+    """
+    first = requirements[0].whole
+    # a promise about a share of the samples needs as many more, as if its target were smaller by that share
+    planning_risk = min(x.risk * (x.counted.n / x.whole.n) for x in requirements)
+    if first.clusters is not None and planning_risk < 1:  # at 1 nothing has to be proved
+        return _certify_by_clusters(requirements, first.clusters, planning_risk, delta)
+    ranks, weights = testing.plan(first.n, planning_risk, delta)
+    count, value = first.ranked.cut(ranks)
+    p_values = []
+    least_p_values = []
+    for requirement in requirements:
+        counted = requirement.count_accepted(value)
+        p_values.append(requirement.counted.p_values(counted, requirement.risk))
+        least_p_values.append(testing.least_p_value(counted, requirement.risk))
+    level, passed = testing.walk(np.max(p_values, axis=0), weights, np.max(least_p_values, axis=0))
+    return [
+        _choose_largest(requirement.whole, count, value, passed, p_value, level)
+        for requirement, p_value in zip(requirements, p_values)
+    ]
 
 
 def _draw_pilot(clusters: ClusteredSamples) -> tuple[np.ndarray, np.ndarray, float]:
@@ -114,26 +156,31 @@ def _draw_pilot(clusters: ClusteredSamples) -> tuple[np.ndarray, np.ndarray, flo
     return pilot_confidence, tested_clusters, float(pilot_mass.mean())
 
 
-def _test_by_clusters(
-    calibration: Calibration, clusters: ClusteredSamples, risk: float, delta: float
-) -> Selection:
-    r"""Choose the largest coverage at which the risk is proved to be at most `risk`, by tests of whole clusters.
+def _certify_by_clusters(
+    requirements: list[Requirement], clusters: ClusteredSamples, planning_risk: float, delta: float
+) -> list[Selection]:
+    r"""Choose the largest coverage at which every requirement is proved, by tests of whole clusters.
 
-    `risk`, r below, is scaled to [0, 1] and less than 1; all tests together err with probability at most delta.
+    `clusters` are those of all samples, with the losses of any requirement. `planning_risk`, less than 1, is the target
+    that decides how many clusters the first test needs. All tests together err with probability at most delta. Returns
+    one selection for each requirement, all with the same threshold.
 
-    At a threshold t the terms :math:`\sum_{i \in c} w_i 1(g_i \ge t)(\ell_i - r)` of independent clusters c have a mean
-    above 0 exactly where the risk of the accepted samples is above r. A few clusters, drawn at random, propose the
-    thresholds by their confidences and are used for nothing else. So thresholds, order and levels are fixed before a
-    term of the other clusters is seen, every p-value is valid, and the fallback procedure keeps delta however the
-    tests depend on each other.
+    For a target r and a threshold t, the terms :math:`\sum_{i \in c} w_i 1(g_i \ge t)(\ell_i - r)` of independent
+    clusters c have a mean above 0 exactly where the risk of the accepted samples is above r. A few clusters, drawn at
+    random, propose the thresholds by their confidences and are used for nothing else. So thresholds, order and levels
+    are fixed before a term of the other clusters is seen, every p-value is valid, and the fallback procedure keeps
+    delta however the tests depend on each other.
     """
     pilot_confidence, tested_clusters, mean_mass = _draw_pilot(clusters)
     # how many clusters of the largest mass would weigh as much as the tested ones
     equal_clusters = int(len(tested_clusters) * mean_mass / clusters.largest_mass)
-    ranks, weights = testing.plan(equal_clusters, risk, delta, max_starts=2)
+    ranks, weights = testing.plan(equal_clusters, planning_risk, delta, max_starts=2)
     if not len(ranks):
         no_counts = np.zeros(0, dtype=np.int64)
-        return _choose_largest(calibration, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
+        return [
+            _choose_largest(requirement.whole, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
+            for requirement in requirements
+        ]
     evenly_spaced = np.linspace(0, len(ranks) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
     tested_ranks = np.union1d(evenly_spaced, np.flatnonzero(weights))  # positions in `ranks`, starts included
     pilot_position = np.ceil(ranks[tested_ranks] / ranks[-1] * len(pilot_confidence)).astype(np.int64) - 1
@@ -143,16 +190,31 @@ def _test_by_clusters(
     negated, first_rank = np.unique(-falling_value, return_index=True)
     value = -negated  # distinct thresholds, falling
     weights = np.add.reduceat(weights[tested_ranks], first_rank)  # equal thresholds pool their levels
+    p_values = [_p_values_by_clusters(requirement, value, tested_clusters) for requirement in requirements]
+    level, passed = testing.walk(np.max(p_values, axis=0), weights)
+    count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
+    return [
+        _choose_largest(requirement.whole, count, value, passed, p_value, level)
+        for requirement, p_value in zip(requirements, p_values)
+    ]
+
+
+def _p_values_by_clusters(
+    requirement: Requirement, value: np.ndarray, tested_clusters: np.ndarray
+) -> np.ndarray:
+    """P-value of "the requirement is broken" at each threshold in `value`, from the clusters with these numbers.
+
+    The samples must have clusters. One that the promise is not about adds nothing to the sum of its cluster.
+    """
+    clusters = requirement.whole.clusters
+    assert clusters is not None  # for type checkers
     p_values = []
     for threshold in value:
         is_accepted = clusters.confidence >= threshold
-        excess = np.where(is_accepted, clusters.loss - risk, 0.0)
+        excess = np.where(is_accepted, clusters.loss - requirement.risk, 0.0)
         terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.largest_mass
-        p_values.append(testing.mean_above(terms, risk))
-    p_value = np.asarray(p_values)
-    level, passed = testing.walk(p_value, weights)
-    count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
-    return _choose_largest(calibration, count, value, passed, p_value, level)
+        p_values.append(testing.mean_above(terms, requirement.risk))
+    return np.asarray(p_values)
 
 
 def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:

@@ -17,6 +17,7 @@ from abstain._arrays import Array, to_host
 from abstain._stored import Finite, Share, Stored, Within
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.metrics._sample import group_codes, prepare
+from abstain.thresholds import bets
 from abstain.thresholds.cut import ConfidenceReadings
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
@@ -24,10 +25,15 @@ if TYPE_CHECKING:
     from abstain.thresholds.rules import GroupThresholds, Threshold
 
 Count = Annotated[int, Within(0)]
-_ALTERNATIVES = np.asarray([1.25, 1.5, 2.0, 3.0, 5.0])  # times the promised risk
 _TESTS = 2  # the risk and the confidences share delta
 CLUSTERS_REMEMBERED = 1_000_000  # by one series; 11 bytes of its file for each
-FILES_REMEMBERED = 10_000  # by one series; 68 bytes of its file for each
+FILES_REMEMBERED = 2_000  # by one series; 20 bytes of its file for each, so that the file stays below 50 kB
+FILE_DIGITS = (
+    16  # of a file's SHA-256 that are remembered: two files in 2,000 agree by chance once in 10^13 series
+)
+RECENT_COUNTED = 1_000  # the latest looks that hold so many counted samples are called recent ...
+RECENT_LOOKS = 100  # ... but no more looks than this
+_NEW_SERIES = "Begin a new series, in a new file; its false alarms are counted anew."
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +84,19 @@ class Check(Stored, _tables.Notebook):
     coverage, coverage_interval
         Share accepted, and its exact interval at level 1 - delta. With clusters it is wider: as many samples as the
         largest cluster had count as one.
-    risk : float or None
-        Mean loss of the accepted; None when there is none.
+    counted : int
+        How many of the accepted the promise is about: all of them, unless it is about some of the samples only.
+    risk, risk_interval
+        Mean loss of the counted (None when there is none), and its interval at level 1 - delta: exact for a 0/1 loss,
+        wider than needed for others. With clusters it is wider still: as many samples as the largest cluster had count
+        as one.
+    recent_counted, recent_risk, recent_risk_interval
+        The same of the recent looks alone: the latest that hold 1,000 counted samples, at most 100 looks.
     limit : float
         The promised risk.
     risk_p : float
-        Smallest p-value so far of "the promise holds". It may be looked at after every sample.
+        Smallest p-value so far of "the promise holds". It may be looked at after every sample, and does not depend on
+        how the samples are divided into looks.
     risk_alarm : bool
         Whether `risk_p` ever fell to delta / 2.
     risk_alarm_look, risk_alarm_p, alarm_after : int, float, int, or None
@@ -100,12 +113,17 @@ class Check(Stored, _tables.Notebook):
         Samples left out of everything because an earlier look held their cluster.
     delta, value : float
         Of the threshold.
-    loss_sum, log_wealth, log_peak
-        Where the bets against the promise stand.
+    loss_sum : float
+        Summed loss of the counted, scaled to [0, 1].
+    recent_looks : tuple of (int, float)
+        Counted samples and their summed, scaled loss in each of the recent looks, oldest first.
+    settled, log_wealth, log_peak
+        How many terms (counted samples, or clusters) the bets against the promise were settled on, the log wealth of
+        the bets at each of the odds, and the largest log of all wealth so far.
     clusters_seen : str
         64-bit fingerprints of the clusters of earlier looks, oldest first, in base64.
     files : tuple of str
-        SHA-256 of the files that the command line counted.
+        First 16 digits of the SHA-256 of the files that the command line counted.
 
     Examples
     --------
@@ -117,13 +135,19 @@ class Check(Stored, _tables.Notebook):
 
     _noun: ClassVar[str] = "a check"
     _has_checksum: ClassVar[bool] = True
-    _number: ClassVar[int] = 2
+    _number: ClassVar[int] = 3
+    _remedy: ClassVar[str] = _NEW_SERIES
 
     n: Count = 0  # the defaults are those of a series that has not begun
     accepted: Count = 0
     coverage: Share = 0.0
     coverage_interval: tuple[Share, Share] = (0.0, 1.0)
+    counted: Count = 0
     risk: Finite | None = None
+    risk_interval: tuple[Finite, Finite] | None = None
+    recent_counted: Count = 0
+    recent_risk: Finite | None = None
+    recent_risk_interval: tuple[Finite, Finite] | None = None
     limit: Finite = 0.0
     risk_p: Share = 1.0
     risk_alarm: bool = False
@@ -138,7 +162,9 @@ class Check(Stored, _tables.Notebook):
     left_out: Count = 0
     delta: Share = 0.0
     loss_sum: Finite = 0.0
-    log_wealth: tuple[Finite, ...] = (0.0,) * len(_ALTERNATIVES)
+    recent_looks: tuple[tuple[Count, Finite], ...] = ()
+    settled: Count = 0
+    log_wealth: tuple[Finite, ...] = bets.first_log_wealth()
     log_peak: Finite = 0.0
     value: Annotated[float, Within(infinite=True)] = 0.0
     clusters_seen: str = ""
@@ -149,9 +175,11 @@ class Check(Stored, _tables.Notebook):
 
     def _rules(self) -> dict[str, Any]:
         """Return each rule that a stored check must keep, as the message to show, and whether it keeps it."""
-        bet_count = len(_ALTERNATIVES)
+        bet_count = len(bets.ALTERNATIVES)
         has_peaked = self.delta > 0 and self.log_peak >= -np.log(risk_level(self.delta))
-        log_mean_wealth = np.logaddexp.reduce(self.log_wealth) - np.log(bet_count)
+        log_total = float(bets.total_log_wealth(np.asarray(self.log_wealth), self.settled))
+        recent_loss = sum(loss_sum for _, loss_sum in self.recent_looks)
+        recent_counted = sum(counted for counted, _ in self.recent_looks)
         expected_coverage = self.accepted / self.n if self.n else 0.0
         # each set holds one truth value if all of its fields are there, or all are None
         has_risk_alarm_field = {
@@ -166,17 +194,24 @@ class Check(Stored, _tables.Notebook):
             f"`log_wealth` must hold {bet_count} numbers.": len(self.log_wealth) == bet_count,
             "`accepted` must be at most `n`.": self.accepted <= self.n,
             "`coverage` must be `accepted` of `n`.": self.coverage == expected_coverage,
-            "`loss_sum` must lie between 0 and `accepted`.": 0 <= self.loss_sum <= self.accepted,
+            "`counted` must be at most `accepted`.": self.counted <= self.accepted,
+            "`loss_sum` must lie between 0 and `counted`.": 0 <= self.loss_sum <= self.counted,
+            "`recent_looks` must hold at most 100 looks.": len(self.recent_looks) <= RECENT_LOOKS,
+            "`recent_counted` must be those of `recent_looks`.": self.recent_counted
+            == recent_counted
+            <= self.counted,
+            "`recent_looks` must not lose more than all looks.": recent_loss <= self.loss_sum + 1e-6,
+            "`settled` must be at most `n`.": self.settled <= self.n,
             "`risk_alarm_look`, `risk_alarm_p` and `alarm_after` must come with `risk_alarm`.": has_risk_alarm_field
             == {self.risk_alarm},
             "`drift_alarm_look` and `drift_alarm_p` must come with `drift_alarm`.": has_drift_alarm_field
             == {self.drift_alarm},
             "an alarm must come at one of the `looks`.": all(1 <= look <= self.looks for look in alarm_looks),
             "`drift_alarm_p` must lie below its level.": drift_alarm_fits,
-            "`log_wealth` must not lie above `log_peak`.": log_mean_wealth <= self.log_peak + 1e-6,
+            "`log_wealth` must not lie above `log_peak`.": log_total <= self.log_peak + 1e-6,
             "`risk_alarm` must say whether `log_peak` is beyond 2/delta.": self.risk_alarm == has_peaked,
             "`clusters_seen` must hold fingerprints in base64.": _are_fingerprints(self.clusters_seen),
-            "`files` must hold SHA-256 hashes.": _are_hashes(self.files),
+            "`files` must hold 16 digits of SHA-256 hashes.": _are_hashes(self.files),
         }
 
     @property
@@ -186,7 +221,6 @@ class Check(Stored, _tables.Notebook):
 
     def __repr__(self) -> str:
         low, high = self.coverage_interval
-        risk = "-" if self.risk is None else f"{self.risk:.4g}"
         risk_alarm = ""
         if self.risk_alarm:
             when = f"after {self.alarm_after} samples"
@@ -194,10 +228,16 @@ class Check(Stored, _tables.Notebook):
         drift_alarm = ""
         if self.drift_alarm:
             drift_alarm = f", ALARM at look {self.drift_alarm_look} (p = {self.drift_alarm_p:.3g})"
+        recent_look_count = len(self.recent_looks)
+        recent_range = f"look {self.looks}"
+        if recent_look_count > 1:
+            recent_range = f"looks {self.looks - recent_look_count + 1} to {self.looks}"
         lines = [
             f"Check: {'no alarm' if self.holds else 'ALARM'} (n = {self.n}, look {self.looks})",
-            f"  risk {risk} of {self.accepted} accepted, promised at most {self.limit:.4g}: "
-            f"p = {self.risk_p:.3g} at any time{risk_alarm}",
+            f"  risk {_with_limits(self.risk, self.risk_interval)} of {self.counted} accepted, promised at most "
+            f"{self.limit:.4g}: p = {self.risk_p:.3g} at any time{risk_alarm}",
+            f"  recent risk {_with_limits(self.recent_risk, self.recent_risk_interval)} of {self.recent_counted} "
+            f"accepted in {recent_range}",
             f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences as in calibration: "
             f"p = {self.drift_p:.3g} in this look{drift_alarm}",
         ]
@@ -210,6 +250,14 @@ class Check(Stored, _tables.Notebook):
         return "\n".join(lines)
 
 
+def _with_limits(risk: float | None, interval: tuple[float, float] | None) -> str:
+    """The text of a risk and its interval; "-" where no sample was accepted."""
+    if risk is None or interval is None:
+        return "-"
+    low, high = interval
+    return f"{risk:.4g} [{low:.4g}, {high:.4g}]"
+
+
 @dataclass(frozen=True)
 class GroupChecks(Stored, _tables.Notebook):
     """What later data say about the promise of each group.
@@ -219,7 +267,7 @@ class GroupChecks(Stored, _tables.Notebook):
     checks : dict
         A `Check` by label.
     files : tuple of str
-        SHA-256 of the files that the command line counted.
+        First 16 digits of the SHA-256 of the files that the command line counted.
 
     Examples
     --------
@@ -232,7 +280,8 @@ class GroupChecks(Stored, _tables.Notebook):
 
     _noun: ClassVar[str] = "checks by group"
     _has_checksum: ClassVar[bool] = True
-    _number: ClassVar[int] = 2
+    _number: ClassVar[int] = 3
+    _remedy: ClassVar[str] = _NEW_SERIES
 
     checks: dict[Any, Check]
     files: tuple[str, ...] = ()
@@ -249,7 +298,7 @@ class GroupChecks(Stored, _tables.Notebook):
         return {"holds": self.holds}
 
     def _rules(self) -> dict[str, Any]:
-        return {"`files` must hold SHA-256 hashes.": _are_hashes(self.files)}
+        return {"`files` must hold 16 digits of SHA-256 hashes.": _are_hashes(self.files)}
 
     def __repr__(self) -> str:
         lines = [f"{label}: {check!r}" for label, check in self.checks.items()]
@@ -260,8 +309,11 @@ AnyCheck = TypeVar("AnyCheck", bound=Check | GroupChecks)
 
 
 def with_files(check: AnyCheck, hashes: Iterable[str]) -> AnyCheck:
-    """The same check, which now remembers the SHA-256 of these files too; the oldest of too many are forgotten."""
-    files = (*check.files, *hashes)
+    """The same check, which now remembers these files too; the oldest of too many are forgotten.
+
+    `hashes` are SHA-256 in hexadecimal digits; the first 16 digits are kept.
+    """
+    files = (*check.files, *(digest[:FILE_DIGITS] for digest in hashes))
     return replace(check, files=files[max(0, len(files) - FILES_REMEMBERED) :])
 
 
@@ -279,6 +331,7 @@ def check_promise(
     *,
     clusters: Array,
     previous: Check | None,
+    counts: np.ndarray | None = None,
 ) -> Check:
     """Test a rule's promise on later samples, and return the check of the whole series so far.
 
@@ -296,6 +349,9 @@ def check_promise(
         One label per sample. Samples of clusters that an earlier look held are left out, with a warning; if these are
         all, no look is counted.
     previous : Check or None
+    counts : ndarray of bool, optional
+        Which samples the promise is about, for a promise on some of the accepted (not for method "crc"); by default
+        all.
 
     Raises
     ------
@@ -327,22 +383,33 @@ def check_promise(
     scaled_loss = scaled_loss[look.rows]
     readings = readings.take(look.rows)
     accepted = rule.cut.decide("Threshold.check", readings, rule.value)
+    counted = accepted if counts is None else accepted & counts[look.rows]
     scaled_limit = (limit - low) / (high - low)
-    risk_fields = _test_risk(rule, scaled_loss, accepted, look.codes, before, risk=scaled_limit)
+    risk_fields = _test_risk(rule, scaled_loss, counted, look.codes, before, risk=scaled_limit)
     drift_fields = _test_drift(rule, readings, before)
     n = before.n + len(scaled_loss)
     accepted_count = before.accepted + int(accepted.sum())
-    loss_sum = before.loss_sum + float(scaled_loss[accepted].sum())
-    largest_cluster = rule.largest or 1.0  # so many samples count as one; 1 without clusters
-    coverage_low, coverage_high = clopper_pearson(
-        accepted_count / largest_cluster, n / largest_cluster, 1 - rule.delta
-    )
+    counted_in_look = int(counted.sum())
+    loss_in_look = float(scaled_loss[counted].sum())
+    counted_count = before.counted + counted_in_look
+    loss_sum = before.loss_sum + loss_in_look
+    recent_looks = _keep_recent((*before.recent_looks, (counted_in_look, loss_in_look)))
+    recent_counted = sum(counted_of_look for counted_of_look, _ in recent_looks)
+    recent_loss_sum = sum(loss_of_look for _, loss_of_look in recent_looks)
+    risk, risk_interval = _estimate_risk(rule, loss_sum, counted_count)
+    recent_risk, recent_risk_interval = _estimate_risk(rule, recent_loss_sum, recent_counted)
     return Check(
         n=n,
         accepted=accepted_count,
         coverage=accepted_count / n,
-        coverage_interval=(float(coverage_low), float(coverage_high)),
-        risk=None if accepted_count == 0 else low + (high - low) * loss_sum / accepted_count,
+        coverage_interval=_share_interval(rule, accepted_count, n),
+        counted=counted_count,
+        risk=risk,
+        risk_interval=risk_interval,
+        recent_counted=recent_counted,
+        recent_risk=recent_risk,
+        recent_risk_interval=recent_risk_interval,
+        recent_looks=recent_looks,
         limit=limit,
         looks=before.looks + 1,
         left_out=before.left_out + left_out,
@@ -356,10 +423,49 @@ def check_promise(
     )
 
 
+def _share_interval(rule: Threshold, hits: float, trials: int) -> tuple[float, float]:
+    """Exact interval of a share, `hits` of `trials` later samples, at level 1 - delta of the rule.
+
+    With clusters, as many samples as the largest cluster had in calibration count as one.
+    """
+    largest_cluster = rule.largest or 1.0
+    low, high = clopper_pearson(hits / largest_cluster, trials / largest_cluster, 1 - rule.delta)
+    return float(low), float(high)
+
+
+def _estimate_risk(
+    rule: Threshold, loss_sum: float, counted: int
+) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the mean loss of the counted samples on the user's scale, and its interval; None twice if there are none.
+
+    `loss_sum` is the sum of their losses, scaled to [0, 1]. The interval is that of as many errors: no loss in [0, 1]
+    of the same mean varies more than a 0/1 loss.
+    """
+    if counted == 0:
+        return None, None
+    low, high = rule.bounded
+    scaled_low, scaled_high = _share_interval(rule, loss_sum, counted)
+    interval = (low + (high - low) * scaled_low, low + (high - low) * scaled_high)
+    return low + (high - low) * loss_sum / counted, interval
+
+
+def _keep_recent(looks: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
+    """Return the latest of these looks, oldest first: as few as hold 1,000 counted samples, and at most 100.
+
+    A look is the number of its counted samples and their summed loss.
+    """
+    counted = 0
+    for first in range(len(looks) - 1, max(-1, len(looks) - 1 - RECENT_LOOKS), -1):
+        counted += looks[first][0]
+        if counted >= RECENT_COUNTED:
+            break
+    return looks[first:]
+
+
 def _test_risk(
     rule: Threshold,
     scaled_loss: np.ndarray,
-    accepted: np.ndarray,
+    counted: np.ndarray,
     codes: np.ndarray | None,
     before: Check,
     *,
@@ -367,15 +473,15 @@ def _test_risk(
 ) -> dict[str, Any]:
     """Continue the bets against the promised risk; return the fields of `Check` that describe them, by name.
 
-    The p-value is 1 / the largest wealth so far; an alarm, once raised, stays.
+    The p-value is 1 / the largest total wealth so far; an alarm, once raised, stays.
 
     Parameters
     ----------
     rule : Threshold
     scaled_loss : ndarray
         Loss of each sample of this look, scaled to [0, 1].
-    accepted : ndarray of bool
-        Which of these samples the rule accepts.
+    counted : ndarray of bool
+        Which of these samples the rule accepts and the promise is about.
     codes : ndarray or None
         Cluster of each sample, numbered from 0; None without clusters.
     before : Check
@@ -383,19 +489,20 @@ def _test_risk(
     risk : float
         The promised risk, scaled to [0, 1].
     """
-    rows = np.flatnonzero(accepted)
+    rows = np.flatnonzero(counted)
     if rule.method == "crc":  # promises the loss per sample of all; a rejected sample loses nothing
         rows = np.arange(len(scaled_loss))
-    terms, row_of_term = _make_terms(rule, (scaled_loss * accepted)[rows], rows, codes, risk)
-    log_wealths = _bet(terms, risk, np.asarray(before.log_wealth))
-    # log of the mean wealth of all bets, after each term
-    log_mean_wealth = np.logaddexp.reduce(log_wealths, axis=1) - np.log(log_wealths.shape[1])
-    log_peak = max(before.log_peak, float(log_mean_wealth.max(initial=-np.inf)))
+    terms, row_of_term = _make_terms(rule, (scaled_loss * counted)[rows], rows, codes, risk)
+    log_wealths = bets.settle(terms, risk, np.asarray(before.log_wealth), before.settled)
+    settled = before.settled + 1 + np.arange(len(log_wealths))
+    log_totals = bets.total_log_wealth(log_wealths, settled)  # of bets and kept wealth, after each term
+    log_peak = max(before.log_peak, float(log_totals.max(initial=-np.inf)))
     risk_p = min(1.0, float(np.exp(-log_peak)))
     alarm_log_wealth = -np.log(risk_level(rule.delta))
     fields = {
         "risk_p": risk_p,
         "log_peak": log_peak,
+        "settled": before.settled + len(log_wealths),
         "log_wealth": tuple(log_wealths[-1].tolist()) if len(log_wealths) else before.log_wealth,
         "risk_alarm": before.risk_alarm,
         "risk_alarm_look": before.risk_alarm_look,
@@ -403,7 +510,7 @@ def _test_risk(
         "alarm_after": before.alarm_after,
     }
     if not before.risk_alarm and log_peak >= alarm_log_wealth:
-        first_term = int(np.argmax(log_mean_wealth >= alarm_log_wealth))
+        first_term = int(np.argmax(log_totals >= alarm_log_wealth))
         fields |= {
             "risk_alarm": True,
             "risk_alarm_look": before.looks + 1,
@@ -542,9 +649,11 @@ def _are_fingerprints(text: str) -> bool:
 
 
 def _are_hashes(files: tuple[str, ...]) -> bool:
-    """Are these SHA-256 hashes, at most as many as a series remembers?"""
+    """Are these first digits of SHA-256 hashes, at most as many as a series remembers?"""
     hexadecimal = set("0123456789abcdef")
-    return len(files) <= FILES_REMEMBERED and all(len(x) == 64 and set(x) <= hexadecimal for x in files)
+    return len(files) <= FILES_REMEMBERED and all(
+        len(x) == FILE_DIGITS and set(x) <= hexadecimal for x in files
+    )
 
 
 def _make_terms(
@@ -578,22 +687,6 @@ def _make_terms(
     order = np.argsort(last_row)  # a cluster is complete with its last sample
     excess = np.bincount(codes[rows], scaled_loss - risk, cluster_count)
     return risk + excess[order] / (rule.largest or 1.0), last_row[order]
-
-
-def _bet(terms: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
-    r"""Return the log wealth of each bet after each term, shape (terms, bets).
-
-    Each bet stakes on one risk q above the promised risk r (`risk`); a term x in [0, 1] multiplies its wealth by
-    :math:`1 + \frac{q - r}{r(1 - r)}(x - r)`. `start` is the log wealth of each bet before the first term. The result
-    has no rows if r is 1: no loss can break the promise then.
-    """
-    positive_risk = max(risk, 1e-9)  # avoids dividing by 0
-    if positive_risk >= 1:
-        return np.zeros((0, len(start)))
-    alternatives = np.minimum(_ALTERNATIVES * positive_risk, (1 + positive_risk) / 2)
-    stakes = (alternatives - positive_risk) / (positive_risk * (1 - positive_risk))
-    gains = np.log1p(stakes * (terms[:, None] - positive_risk))
-    return np.asarray(start + np.cumsum(gains, axis=0))
 
 
 def check_groups(

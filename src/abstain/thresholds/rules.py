@@ -6,7 +6,6 @@ Needs numpy only, so that a server can load and use it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,9 +13,9 @@ import numpy as np
 from abstain import __version__, _tables, scores
 from abstain._arrays import Array, ArrayLike
 from abstain._plots import make_axes
-from abstain._stored import Chance, Finite, Share, Stored, Within, parse_json, read_record_text
+from abstain._stored import Chance, Finite, Share, Stored, Within
 from abstain._tables import html_table
-from abstain.errors import DataError, InputError, ShapeError
+from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
 from abstain.thresholds.advice import Advice
 from abstain.thresholds.calibration import Candidates, Form, Method
@@ -291,16 +290,23 @@ class Threshold(Promised):
     ) -> Check:
         r"""Does the promise still hold on later samples, in the order they came?
 
-        The risk test is a bet against the promise "the mean loss of the accepted is at most r", on each accepted
-        sample in turn, at odds that belong to a few larger risks q:
+        The risk test bets against the promise "the mean loss of the accepted is at most r", on each accepted sample in
+        turn, at odds that belong to a few larger risks q. Bets start with the first sample, and new ones after every
+        later sample s, with a share :math:`w_s` of the wealth; all shares add up to 1:
 
-        .. math:: E_t = \frac{1}{|Q|}\sum_{q\in Q}\prod_{i\le t}\left(1 + \frac{q-r}{r(1-r)}(\ell_i - r)\right)
+        .. math::
+
+            E_t = \sum_s \frac{w_s}{|Q|} \sum_{q\in Q} \prod_{s < i\le t}
+            \left(1 + \frac{q-r}{r(1-r)}(\ell_i - r)\right)
 
         While the promise holds, the wealth E has mean at most 1 at every time, so it ever reaches 2/delta with
-        probability at most delta/2 (Ville): one may look after every sample, for ever, and stop at will. The
-        confidences of each look are compared with those of the calibration, weighted as it was, by Kolmogorov-Smirnov;
-        look j of a series is held against delta / (2 j (j + 1)), which sums to delta/2. So the whole series raises an
-        alarm wrongly, by the risk or by the confidences, with probability at most delta.
+        probability at most delta/2 (Ville): one may look after every sample, for ever, and stop at will. Since some
+        bets are always young, a change after a good year is found nearly as soon as one in the first week. How the
+        samples are divided into looks does not matter to this test.
+
+        The confidences of each look are compared with those of the calibration, weighted as it was, by
+        Kolmogorov-Smirnov; look j of a series is held against delta / (2 j (j + 1)), which sums to delta/2. So the
+        whole series raises an alarm wrongly, by the risk or by the confidences, with probability at most delta.
 
         With `previous`, this is the next look of its series: give each sample once. A rule made from clusters bets on
         whole clusters, in the order in which they are complete, and each cluster once: samples of a cluster that an
@@ -655,38 +661,3 @@ class GroupThresholds(Stored, _tables.Notebook):
         for label, t in self.thresholds.items():
             lines.append(f"  {label!s:<16} {t.rule:<32} coverage {t.coverage:.4f}  (n = {t.n})")
         return "\n".join([*lines, f"  guarantee: {self.guarantee or 'none'}"])
-
-
-def load_rule(path: Any) -> Threshold | GroupThresholds:
-    """The rule, or the rules by group, that `save` or the command line wrote.
-
-    Parameters
-    ----------
-    path : str or path
-        A JSON file.
-
-    Returns
-    -------
-    Threshold or GroupThresholds
-        Every field checked; anything else is a `DataError`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from abstain import select_threshold
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     select_threshold([0, 0, 1], [0.9, 0.8, 0.1], coverage=0.5, method="empirical").save(folder + "/rule.json")
-    ...     load_rule(folder + "/rule.json").rule
-    'confidence >= 0.8'
-    """
-    text = read_record_text(path)
-    record = parse_json("load_rule", text)
-    format_name = str(record.get("format")) if isinstance(record, dict) else ""
-    if format_name.startswith("abstain.Cascade/"):
-        remedy = (
-            "Load it with `abstain.cascades.Cascade.load`, or apply it with `abstain cascade ... --apply`"
-        )
-        raise DataError(f"load_rule: {Path(path).name[:60]!r} holds a cascade, not a threshold. {remedy}.")
-    if format_name.startswith("abstain.GroupThresholds/"):
-        return GroupThresholds.from_json(text)
-    return Threshold.from_json(text)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypedDict, Unpack, get_args, overload
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
@@ -13,9 +13,16 @@ from abstain._check import check_choice, check_fraction, check_nonnegative, chec
 from abstain.errors import InputError
 from abstain.metrics._sample import group_codes
 from abstain.thresholds import choosing
-from abstain.thresholds.advice import advise, bisect
+from abstain.thresholds.advice import Advice, advise, bisect
 from abstain.thresholds.calibration import Calibration, Form, Method, calibrate
 from abstain.thresholds.cut import ConfidenceReadings, Units, cut_between, read_confidences
+from abstain.thresholds.joint import (
+    Counted,
+    JointThreshold,
+    losses_by_promise,
+    membership_masks,
+    predicted_classes,
+)
 from abstain.thresholds.monitoring import Reference
 from abstain.thresholds.promise import Goal, PromiseBasis, guarantee, note
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
@@ -26,8 +33,8 @@ _REFERENCE_POINTS = 512
 _NAME = "select_threshold"
 
 
-class SelectOptions(TypedDict, total=False):
-    """Options of `select_threshold`, for type checkers; explained there."""
+class SharedOptions(TypedDict, total=False):
+    """Options of `select_threshold` that both one promise and several take, for type checkers; explained there."""
 
     logits: Array | None
     probs: Array | None
@@ -35,21 +42,34 @@ class SelectOptions(TypedDict, total=False):
     score: str | Callable[..., Any] | None
     units: Units | None
     loss_name: str
+    delta: float
+    sample_weight: Array | None
+    clusters: Array | None
+
+
+class SelectOptions(SharedOptions, total=False):
+    """Options of `select_threshold` for one promise."""
+
     risk: float | None
     coverage: float | None
     cost: float | None
-    delta: float
     method: Method
     bounded: tuple[float, float]
-    sample_weight: Array | None
-    clusters: Array | None
+
+
+class JointOptions(SharedOptions, total=False):
+    """Options of `select_threshold` for several promises."""
+
+    losses: Mapping[Any, Array] | None
+    among: Mapping[Any, Array] | None
+    bounded: tuple[float, float] | Mapping[Any, tuple[float, float]]
 
 
 @overload
 def select_threshold(
     loss: ArrayLike | None = None,
-    confidence: ArrayLike | None = None,
     /,
+    confidence: ArrayLike | None = None,
     *,
     groups: None = None,
     **options: Unpack[SelectOptions],
@@ -57,33 +77,44 @@ def select_threshold(
 @overload
 def select_threshold(
     loss: ArrayLike | None = None,
-    confidence: ArrayLike | None = None,
     /,
+    confidence: ArrayLike | None = None,
     *,
     groups: ArrayLike,
     **options: Unpack[SelectOptions],
 ) -> GroupThresholds: ...
+@overload
 def select_threshold(
     loss: ArrayLike | None = None,
-    confidence: ArrayLike | None = None,
     /,
+    confidence: ArrayLike | None = None,
     *,
+    risk: Mapping[Any, float],
+    **options: Unpack[JointOptions],
+) -> JointThreshold: ...
+def select_threshold(
+    loss: ArrayLike | None = None,
+    /,
+    confidence: ArrayLike | None = None,
+    *,
+    losses: Mapping[Any, ArrayLike] | None = None,
+    among: Mapping[Any, ArrayLike] | None = None,
     logits: ArrayLike | None = None,
     probs: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     score: str | Callable[..., Any] | None = None,
     units: Units | None = None,
     loss_name: str = "zero_one",
-    risk: float | None = None,
+    risk: float | Mapping[Any, float] | None = None,
     coverage: float | None = None,
     cost: float | None = None,
     delta: float = 0.05,
     method: Method = "ltt",
-    bounded: tuple[float, float] = (0, 1),
+    bounded: tuple[float, float] | Mapping[Any, tuple[float, float]] = (0, 1),
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
-) -> Threshold | GroupThresholds:
+) -> Threshold | GroupThresholds | JointThreshold:
     r"""The threshold with the largest coverage that keeps a promise; `value` is None when none does.
 
     .. math:: P\left(E[\ell \mid g \ge t] > r\right) \le \delta
@@ -94,10 +125,19 @@ def select_threshold(
     Give class scores and labels (`logits=` or `probs=`, with `labels=`): the rule then knows its score and is applied
     by `accepts(logits=...)`, in any precision. Or give a loss and a confidence of your own.
 
+    With a dict of risks, one threshold keeps several promises at once: `risk={"errors": 0.05, "cost": 0.2}` with
+    `losses={"errors": ..., "cost": ...}`. A promise may be about some samples only (`among`). With class scores and
+    labels alone, `risk={0: 0.05, 1: 0.02}` bounds the error rate of the accepted that are predicted as class 0 and as
+    class 1: precisions of at least 0.95 and 0.98.
+
     Parameters
     ----------
     loss, confidence : array, shape (n,)
         One loss and one confidence (higher = surer) per calibration sample.
+    losses : dict of arrays
+        The loss of each promise, if `risk` is a dict; without it every promise has the same loss.
+    among : dict of arrays of bool
+        Which samples a promise is about, by its name; a promise that is not named here is about all.
     logits, probs : array, shape (n, K)
         Class scores instead of a confidence, one of them.
     labels : array, shape (n,)
@@ -110,8 +150,8 @@ def select_threshold(
         keys that `abstain.scores` returns.
     loss_name : str
         The loss of class scores, a name in `abstain.losses`.
-    risk : float
-        The mean loss of the accepted is at most this, by `method`.
+    risk : float or dict of float
+        The mean loss of the accepted is at most this, by `method`; a dict for several promises, by "ltt" only.
     coverage : float in (0, 1]
         The least threshold-step that accepts such a share of the population with probability 1 - delta
         (method="ltt"), or of these samples ("empirical").
@@ -124,9 +164,10 @@ def select_threshold(
         El-Yaniv's binary search, put right, which needs a risk that never falls with coverage. "crc": conformal risk
         control, which bounds :math:`E[\ell\,1(g \ge t)]`, the loss of the accepted per sample of *all*, on average
         over calibration sets (no delta). "empirical": no guarantee.
-    bounded : (float, float)
-        Between which values losses lie, known beforehand. A loss that takes only these two values is tested exactly
-        (binomial), any other by Hoeffding-Bentkus and betting bounds.
+    bounded : (float, float) or dict of them
+        Between which values losses lie, known beforehand; for several promises the same for all, or by name. A loss
+        that takes only these two values is tested exactly (binomial), any other by Hoeffding-Bentkus and betting
+        bounds.
     groups : array, optional
         One label per sample: a threshold for each group, at delta / groups.
     sample_weight : array, optional
@@ -140,7 +181,7 @@ def select_threshold(
     Returns
     -------
     Threshold
-        With `groups`, a `GroupThresholds`.
+        With `groups`, a `GroupThresholds`; with several promises, a `JointThreshold`.
 
     Examples
     --------
@@ -157,6 +198,26 @@ def select_threshold(
     >>> rule.accepts(logits=[[9.0, 0.0, 0.0]]).tolist()
     [True]
     """
+    if isinstance(risk, Mapping):
+        if coverage is not None or cost is not None or groups is not None or method != "ltt":
+            raise InputError(
+                f'{_NAME}: several promises take `risk` and method "ltt", not `coverage`, `cost` or `groups`.'
+            )
+        data = _read(loss, confidence, logits, probs, labels, score, loss_name, units, losses=losses)
+        return _select_jointly(
+            data,
+            risk,
+            among,
+            delta,
+            has_labels=labels is not None,
+            sample_weight=sample_weight,
+            clusters=clusters,
+            bounded=bounded,
+        )
+    if losses is not None or among is not None or isinstance(bounded, Mapping):
+        raise InputError(
+            f"{_NAME}: `losses`, `among` and a dict of bounds go with a dict of risks, got risk={risk!r}."
+        )
     form, target = _form(risk, coverage, cost)
     level = check_fraction(_NAME, "delta", delta, open_high=True)
     check_choice(_NAME, "method", method, METHODS)
@@ -167,20 +228,9 @@ def select_threshold(
     if clusters is not None and method == "sgr":
         raise InputError(f'{_NAME}: method "sgr" needs independent samples, not `clusters`. Use "ltt".')
     goal = Goal(form=form, target=target, delta=level, method=method)
-    if loss is None and confidence is None and logits is None and probs is None:
-        raise InputError(f"{_NAME}: takes a loss and a confidence, or `logits=` or `probs=` with `labels=`.")
-    if logits is None and probs is None:
-        origin = _origin_of_numbers(score, labels)
-    else:
-        loss, origin = _loss_of_classes(loss, confidence, logits, probs, labels, score, loss_name)
-    rule_score = None if origin is None else origin.score
-    if rule_score is None and origin is not None:  # a function of the user's own, whose name cannot be stored
-        confidence = scores.by_name(score or "max_softmax")(logits, probs=probs)
-        readings = read_confidences(_NAME, score=None, confidence=confidence)
-    else:
-        columns = {"confidence": confidence, "logits": logits, "probs": probs}
-        readings = read_confidences(_NAME, rule_score, **columns, units=units)
-    confidence = readings.values if confidence is None else confidence
+    loss, confidence, readings, origin, _ = _read(
+        loss, confidence, logits, probs, labels, score, loss_name, units
+    )
     if form == "cost" and np.array_equal(bounded, (0, 1)):
         bounded = _seen_bounds(loss)
     cluster_codes = None  # cluster of each sample, numbered from 0
@@ -203,6 +253,171 @@ def select_threshold(
         calibration = calibrate(_NAME, group_loss, group_confidence, group_weight, bounded, group_clusters)
         thresholds[group] = _select(calibration, group_goal, readings, origin)
     return GroupThresholds(thresholds, delta=level)
+
+
+class CalibrationColumns(NamedTuple):
+    """What the user gave to choose a threshold from, one entry per sample."""
+
+    loss: Any  # an array; a dict of arrays for several promises with a loss each
+    confidence: Any
+    readings: ConfidenceReadings  # the confidences with their unit and precision
+    origin: Origin | None  # how the confidences were made, None if not known
+    predictions: np.ndarray | None  # predicted classes, where there are class scores
+
+
+def _read(
+    loss: Array,
+    confidence: Array,
+    logits: Array,
+    probs: Array,
+    labels: Array,
+    score: Any,
+    loss_name: str,
+    units: Units | None,
+    losses: Mapping[Any, Array] | None = None,
+) -> CalibrationColumns:
+    """Read the calibration data from the arguments of `select_threshold` with these names.
+
+    `losses`, the loss of each promise, stands in the place of `loss`. Raises InputError if something is missing or
+    given twice.
+    """
+    if loss is not None and losses is not None:
+        raise InputError(f"{_NAME}: takes a loss or `losses`, one of them, got both.")
+    if loss is None and confidence is None and logits is None and probs is None:
+        raise InputError(f"{_NAME}: takes a loss and a confidence, or `logits=` or `probs=` with `labels=`.")
+    any_loss: Any = loss if losses is None else losses
+    predictions = None
+    if logits is None and probs is None:
+        origin = _origin_of_numbers(score, labels)
+    else:
+        any_loss, origin = _loss_of_classes(any_loss, confidence, logits, probs, labels, score, loss_name)
+        predictions = predicted_classes(logits, probs)
+    rule_score = None if origin is None else origin.score
+    if rule_score is None and origin is not None:  # a function of the user's own, whose name cannot be stored
+        confidence = scores.by_name(score or "max_softmax")(logits, probs=probs)
+        readings = read_confidences(_NAME, score=None, confidence=confidence)
+    else:
+        columns = {"confidence": confidence, "logits": logits, "probs": probs}
+        readings = read_confidences(_NAME, rule_score, **columns, units=units)
+    return CalibrationColumns(
+        loss=any_loss,
+        confidence=readings.values if confidence is None else confidence,
+        readings=readings,
+        origin=origin,
+        predictions=predictions,
+    )
+
+
+def _select_jointly(
+    data: CalibrationColumns,
+    risk: Mapping[Any, float],
+    among: Mapping[Any, ArrayLike] | None,
+    delta: float,
+    *,
+    has_labels: bool,
+    sample_weight: ArrayLike | None,
+    clusters: ArrayLike | None,
+    bounded: Any,
+) -> JointThreshold:
+    """Choose one threshold that keeps several promises, and describe it.
+
+    Parameters
+    ----------
+    data : CalibrationColumns
+    risk : mapping
+        The target of each promise by its name, on the scale of its loss.
+    among : mapping or None
+        Masks of the samples that promises are about.
+    delta : float
+        The probability with which some promise may fail.
+    has_labels : bool
+        Was the loss computed from labels? Without `among`, the names are then predicted classes.
+    sample_weight, clusters : array or None
+        One entry per sample.
+    bounded : (float, float) or mapping
+        The bounds of every loss, or of the loss of each promise; (0, 1) for promises that are not named.
+
+    Raises
+    ------
+    InputError
+        For fewer than two promises, a name without its loss, a risk out of bounds, or a class without samples.
+    """
+    level = check_fraction(_NAME, "delta", delta, open_high=True)
+    names = list(risk)
+    if len(names) < 2:
+        raise InputError(f"{_NAME}: `risk` must name at least two promises, got {len(names)}. Give a number.")
+    loss_by_name = losses_by_promise(_NAME, data.loss, names)
+    n = len(np.asarray(data.confidence))
+    by_class = among is None and has_labels
+    if by_class:
+        assert data.predictions is not None  # labels come with class scores
+        among = {name: data.predictions == name for name in names}
+    masks = membership_masks(_NAME, among, names, n)
+    cluster_codes = None
+    if clusters is not None:
+        cluster_codes = group_codes(_NAME, clusters, (n,), "clusters")[1]
+    requirements = []
+    goals = []
+    for name in names:
+        bounds = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
+        requirement, target = _make_requirement(
+            name, data, loss_by_name[name], masks[name], risk[name], sample_weight, bounds, cluster_codes
+        )
+        requirements.append(requirement)
+        goals.append(Goal(form="risk", target=target, delta=level, method="ltt"))
+    selections = choosing.certify(requirements, level)
+    promises = {}
+    counted = {}
+    for name, requirement, goal, selection in zip(names, requirements, goals, selections):
+        advice = None
+        if selection.value is None:
+            alone = choosing.certify([requirement], level)[0]
+            if alone.value is None:
+                advice = advise(requirement.counted, requirement.risk, level, "ltt")
+        promises[name] = _describe(requirement.whole, goal, selection, advice, data.readings, data.origin)
+        counted[name] = Counted()
+        if masks[name] is not None:
+            accepted = 0
+            if selection.value is not None:
+                accepted = int(requirement.count_accepted(np.asarray([selection.value]))[0])
+            counted[name] = Counted(requirement.counted.n, accepted)
+    return JointThreshold(promises, counted, level, by_class=by_class)
+
+
+def _make_requirement(
+    name: Any,
+    data: CalibrationColumns,
+    loss: Array,
+    mask: np.ndarray | None,
+    risk: float,
+    sample_weight: Array | None,
+    bounds: tuple[float, float],
+    cluster_codes: np.ndarray | None,
+) -> tuple[choosing.Requirement, float]:
+    """Make what has to be proved for one promise, and return it with its checked target.
+
+    `loss` holds one loss per sample on the user's scale, `mask` which samples the promise is about (None: all), `risk`
+    its target, `bounds` the bounds of its loss, and `cluster_codes` the number of each sample's cluster. Raises
+    InputError for a promise `name` that is about no sample, and for a target out of bounds.
+    """
+    if mask is None:
+        whole = calibrate(_NAME, loss, data.confidence, sample_weight, bounds, cluster_codes)
+        target = check_risk(_NAME, risk, whole.low, whole.high)
+        return choosing.Requirement(whole, whole, whole.scaled(target)), target
+    if not mask.any():
+        raise InputError(f"{_NAME}: the promise {name!r} must be about some samples, got none.")
+    per_sample = [
+        None if array is None else np.asarray(to_host(array))
+        for array in (loss, data.confidence, sample_weight, cluster_codes)
+    ]
+    counted_loss, counted_confidence, counted_weight, counted_clusters = (
+        None if array is None else array[mask] for array in per_sample
+    )
+    counted = calibrate(_NAME, counted_loss, counted_confidence, counted_weight, bounds, counted_clusters)
+    target = check_risk(_NAME, risk, counted.low, counted.high)
+    filled_loss = np.where(mask, np.asarray(per_sample[0], dtype=np.float64), target)
+    whole = calibrate(_NAME, filled_loss, data.confidence, sample_weight, bounds, cluster_codes)
+    return choosing.Requirement(whole, counted, counted.scaled(target)), target
 
 
 def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:
@@ -295,13 +510,29 @@ def _select(
         target = check_risk(_NAME, goal.target, calibration.low, calibration.high)
         goal = goal._replace(target=target)
     choice = _choose(calibration, goal)
+    advice = None
+    if goal.form == "risk" and goal.method in ("ltt", "sgr") and choice.accepted is None:
+        advice = advise(calibration, calibration.scaled(goal.target), goal.delta, goal.method)
+    return _describe(calibration, goal, choice, advice, readings, origin)
+
+
+def _describe(
+    calibration: Calibration,
+    goal: Goal,
+    choice: choosing.Selection,
+    advice: Advice | None,
+    readings: ConfidenceReadings,
+    origin: Origin | None,
+) -> Threshold:
+    """Describe a threshold that was chosen: its promise, its coverage and risk, and the data behind it.
+
+    `goal` is on the user's scale, `choice` what was chosen by it, `advice` what to do if nothing could be. `readings`
+    are the calibration confidences as the user gave them; `origin` says how they were made, None if not known.
+    """
     count = np.asarray([choice.accepted or 0])
     coverage = float(calibration.coverage(count)[0])
     is_feasible = choice.accepted is not None
     is_tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
-    advice = None
-    if is_tested and not is_feasible:
-        advice = advise(calibration, calibration.scaled(goal.target), goal.delta, goal.method)
     risk_upper: float | None = goal.target
     if not (is_tested and is_feasible):
         risk_upper = _risk_upper(calibration, choice.accepted, goal.delta)

@@ -1,0 +1,136 @@
+"""Several promises on the command line: `--risk NAME=VALUE`, and the columns of a file that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+
+from abstain import select_threshold
+from abstain.cli import options as opt
+from abstain.errors import DataError
+from abstain.formats import Predictions
+from abstain.formats.safety import display_name, file_error
+from abstain.thresholds import JointThreshold
+
+_RISK = click.FloatRange(min=0, min_open=True)
+
+
+def parse_risks(
+    ctx: click.Context, param: click.Parameter, value: Iterable[str]
+) -> float | dict[str, float] | None:
+    """Parse `--risk`: one number, or NAME=NUMBER at least twice, repeated or separated by commas; None if not given.
+
+    A callback of click. Raises BadParameter for anything else.
+    """
+    texts = [text.strip() for typed in value for text in typed.split(",")]
+    if not texts:
+        return None
+    risks: dict[str, float] = {}
+    for text in texts:
+        name, _, typed_number = text.rpartition("=")
+        number: Any = typed_number
+        if name.strip() in risks:
+            raise click.BadParameter("give one number, or NAME=NUMBER once for each promise.", ctx, param)
+        risks[name.strip()] = _RISK.convert(number, param, ctx)
+    if list(risks) == [""]:
+        return risks[""]
+    if "" in risks or len(risks) < 2:
+        raise click.BadParameter("give one number, or NAME=NUMBER for at least two promises.", ctx, param)
+    return risks
+
+
+class PromiseColumns(NamedTuple):
+    """What a file says for several promises, without the samples that the model abstained on."""
+
+    predictions: Predictions
+    losses: dict[Any, np.ndarray] | None  # by promise, where each is a column of losses
+    among: (
+        dict[Any, np.ndarray] | None
+    )  # which samples each promise is about, where names are predicted classes
+
+
+def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) -> PromiseColumns:
+    """Read a file for promises with these names: all are classes that the file predicts, or columns of losses.
+
+    Raises DataError if the file has neither.
+    """
+    try:
+        predictions = read_options.read(file)
+    except DataError:  # perhaps no column is called loss, and the promises name the columns
+        if "loss" in read_options.columns:
+            raise
+        predictions = _read_with_loss(read_options, file, names[0])
+    answered = predictions.answered()
+    answers = _predicted_names(answered)
+    if answers is not None and set(names) <= set(answers):
+        return PromiseColumns(answered, losses=None, among={name: answers == name for name in names})
+    if answered.kind != "confidence":
+        known = ", ".join(map(str, sorted(set(answers))[:10])) if answers is not None else "none"
+        raise file_error(
+            file, f"the names in --risk must be classes that it predicts ({known}), got {names}."
+        )
+    losses = {}
+    for name in names:
+        column = _read_with_loss(read_options, file, name)
+        losses[name] = np.asarray(column.answered().loss)
+    return PromiseColumns(answered, losses=losses, among=None)
+
+
+def _read_with_loss(read_options: opt.ReadOptions, file: str, column: str) -> Predictions:
+    """Read a file whose losses are in this column; DataError if it has no such column."""
+    with_column = read_options._replace(columns={**read_options.columns, "loss": column})
+    return with_column.read(file, summarise=False)
+
+
+def _predicted_names(predictions: Predictions) -> np.ndarray | None:
+    """The predicted class of each sample as text; None if the file has no predictions."""
+    if predictions.kind != "confidence":
+        return predictions.likeliest().astype(str)
+    if predictions.prediction is None:
+        return None
+    return np.asarray(predictions.answers()[1]).astype(str)
+
+
+def choose_jointly(
+    columns: PromiseColumns, score: str, loss: str, risk: Mapping[str, float], target: dict[str, Any]
+) -> JointThreshold:
+    """Call `select_threshold` for several promises with the columns of a file.
+
+    `score` and `loss` name what is computed from class scores, `risk` holds the target of each promise. `target` are
+    the other options of the command, of which delta and bounded are taken; raises a usage error for another method.
+    """
+    if target["method"] != "ltt":
+        raise click.UsageError(f"several promises need --method ltt, got {target['method']}.")
+    predictions = columns.predictions
+    options: dict[str, Any] = {
+        "sample_weight": predictions.sample_weight,
+        "clusters": predictions.clusters,
+        "delta": target["delta"],
+        "bounded": target["bounded"],
+        "among": columns.among,
+    }
+    if predictions.kind == "confidence":
+        sample_loss, confidence = predictions.samples(score, loss)
+        losses = columns.losses or dict.fromkeys(risk, sample_loss)
+        rule = select_threshold(losses=losses, confidence=confidence, risk=risk, **options)
+    else:
+        options |= {predictions.kind: predictions.class_scores(), "labels": predictions.labels}
+        rule = select_threshold(risk=risk, score=score, loss_name=loss, **options)
+    return replace(rule, by_class=columns.among is not None)
+
+
+def check_columns(rule: JointThreshold, rule_file: str, columns: PromiseColumns) -> dict[str, Any]:
+    """Return the arguments of `JointThreshold.check` that say what each promise is about.
+
+    Raises DataError if the file has columns of losses for promises about predicted classes, or the reverse.
+    """
+    is_by_class = any(counted.samples is not None for counted in rule.counted.values())
+    if is_by_class != (columns.among is not None):
+        needed = "predicted classes" if is_by_class else "columns of losses"
+        names = ", ".join(map(str, rule.promises))
+        raise DataError(f"{display_name(rule_file)}: this rule needs {needed} with the names {names}.")
+    return {"among": columns.among}

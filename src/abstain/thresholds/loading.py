@@ -1,0 +1,48 @@
+"""Load a stored rule, whichever kind of threshold it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from abstain._stored import parse_json, read_record_text
+from abstain.errors import DataError
+from abstain.thresholds.joint import JointThreshold
+from abstain.thresholds.rules import GroupThresholds, Threshold
+
+
+def load_rule(path: Any) -> Threshold | GroupThresholds | JointThreshold:
+    """The rule that `save` or the command line wrote: a threshold, one per group, or one with several promises.
+
+    Parameters
+    ----------
+    path : str or path
+        A JSON file.
+
+    Returns
+    -------
+    Threshold, GroupThresholds or JointThreshold
+        Every field checked; anything else is a `DataError`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from abstain import select_threshold
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     select_threshold([0, 0, 1], [0.9, 0.8, 0.1], coverage=0.5, method="empirical").save(folder + "/rule.json")
+    ...     load_rule(folder + "/rule.json").rule
+    'confidence >= 0.8'
+    """
+    text = read_record_text(path)
+    record = parse_json("load_rule", text)
+    format_name = str(record.get("format")) if isinstance(record, dict) else ""
+    if format_name.startswith("abstain.Cascade/"):
+        remedy = (
+            "Load it with `abstain.cascades.Cascade.load`, or apply it with `abstain cascade ... --apply`"
+        )
+        raise DataError(f"load_rule: {Path(path).name[:60]!r} holds a cascade, not a threshold. {remedy}.")
+    if format_name.startswith("abstain.GroupThresholds/"):
+        return GroupThresholds.from_json(text)
+    if format_name.startswith("abstain.JointThreshold/"):
+        return JointThreshold.from_json(text)
+    return Threshold.from_json(text)

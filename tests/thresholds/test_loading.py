@@ -1,0 +1,31 @@
+"""Loading a rule without knowing its kind."""
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.errors import DataError
+from abstain.thresholds import GroupThresholds, JointThreshold
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"risk": 0.1}, abstain.Threshold),
+        ({"risk": 0.1, "groups": ["a", "b"] * 100}, GroupThresholds),
+        ({"risk": {"first": 0.1, "second": 0.2}}, JointThreshold),
+    ],
+)
+def test_the_kind_of_the_rule_comes_back(options, kind, tmp_path):
+    rule = abstain.select_threshold(np.zeros(200), np.arange(200.0), **options)
+    rule.save(tmp_path / "rule.json")
+    loaded = abstain.load_rule(tmp_path / "rule.json")
+    assert type(loaded) is type(rule) is kind
+    assert loaded.to_json() == rule.to_json()
+
+
+def test_another_record_is_refused(tmp_path):
+    path = tmp_path / "series.json"
+    abstain.select_threshold(np.zeros(200), np.arange(200.0), risk=0.1).check([0], [1.0]).save(path)
+    with pytest.raises(DataError, match="not a stored threshold"):
+        abstain.load_rule(path)
