@@ -32,6 +32,7 @@ _TEXT_COPIES = (
     5  # copies of a column of texts at the peak: decompressed, as a dictionary, joined, as Python's strings
 )
 _BYTES_PER_ROW = 40  # at the peak of an evaluation: a loss and a confidence, the keys that sort them, rows
+_BYTES_PER_LISTED_NUMBER = 40  # a Python float in a list
 _CSV_BLOCK = 16 << 20  # bytes that pyarrow's csv reader parses at a time
 _ARROW_FILE_START = b"ARROW1"  # an IPC file begins so; an IPC stream does not
 _ARROW_FILE_HEADER = 8  # bytes before the first message of an IPC file
@@ -131,7 +132,7 @@ def open_parquet(path: Path, limits: Limits) -> Source:
     def load(name: str) -> Values:
         """Read one column by name, after its type and size were checked; `bytes_of_column` is updated."""
         is_text = columns[name].kind == "text"
-        _check_column_type(path, name, schema.field(name).type)
+        _check_column_type(path, name, _field_types(schema)[name])
         dictionary_columns = [name] if is_text else None
         with (
             reporting_damage(path, "parquet"),
@@ -141,10 +142,67 @@ def open_parquet(path: Path, limits: Limits) -> Source:
             bytes_of_column[name] = copies * _unpacked_column_size(path, file.metadata, name)
             limits.check(path, bytes_of_column[name], f"column `{display_name(name)}`")
             limits.check(path, sum(bytes_of_column.values()), f"its {len(bytes_of_column)} columns")
-            return convert_arrow(path, name, file.read(columns=[name])[name], limits)
+            return convert_arrow(path, name, _select_field(file.read(columns=[name]), name), limits)
 
     columns = _make_columns(schema, row_count, load)
     return Source(path=path, format="parquet", columns=columns)
+
+
+def read_number_lists(path: Path, name: str, limits: Limits) -> list[list[float] | None]:
+    """Return a parquet column of lists of numbers, which may have different lengths; None where a row has no list.
+
+    `name` is dotted for a field of a struct. DataError where the column holds anything else, or needs more memory than
+    `limits` allow.
+    """
+    parquet = _import_pyarrow(path, ".parquet")
+    with reporting_damage(path, "parquet"), parquet.ParquetFile(path) as file:
+        arrow_type = _field_types(file.schema_arrow)[name]
+        if not _is_list(arrow_type) or not _is_number(arrow_type.value_type):
+            raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
+        unpacked_size = _unpacked_column_size(path, file.metadata, name)
+        limits.check(path, _BYTES_PER_LISTED_NUMBER * unpacked_size // 8, f"column `{display_name(name)}`")
+        lists: list[list[float] | None] = _select_field(file.read(columns=[name]), name).to_pylist()
+        return lists
+
+
+def _field_types(schema: Any) -> dict[str, Any]:
+    """Return the types of the columns of a schema by name; a field of a struct has a dotted name.
+
+    A column whose own name has a dot counts more than a field of that name.
+    """
+    types_by_name: dict[str, Any] = {}
+    for arrow_field in schema:
+        types_by_name |= _flatten_field(arrow_field.name, arrow_field.type)
+    return types_by_name | {
+        arrow_field.name: arrow_field.type for arrow_field in schema if not _is_struct(arrow_field.type)
+    }
+
+
+def _flatten_field(name: str, arrow_type: Any) -> dict[str, Any]:
+    """Return the types of the fields inside a struct by dotted name; {name: type} for any other type."""
+    if not _is_struct(arrow_type):
+        return {name: arrow_type}
+    types_by_name: dict[str, Any] = {}
+    for inner_field in arrow_type:
+        types_by_name |= _flatten_field(f"{name}.{inner_field.name}", inner_field.type)
+    return types_by_name
+
+
+def _select_field(table: Any, name: str) -> Any:
+    """Return a column of an Arrow table, or the field of a struct that a dotted name states, as a chunked array."""
+    import pyarrow.compute as pc
+
+    if name in table.column_names:
+        return table[name]
+    column_name = next(title for title in table.column_names if name.startswith(f"{title}."))
+    column = table[column_name]
+    remainder = name.removeprefix(f"{column_name}.")
+    while remainder:
+        names = [inner_field.name for inner_field in column.type]
+        part = next(title for title in names if f"{remainder}.".startswith(f"{title}."))
+        column = pc.struct_field(column, part)
+        remainder = remainder.removeprefix(part).removeprefix(".")
+    return column
 
 
 def _unpacked_column_size(path: Path, metadata: Any, name: str) -> int:
@@ -185,7 +243,7 @@ def open_arrow(path: Path, limits: Limits) -> Source:
         _check_table(path, table.schema, table.num_rows, limits)
 
     def load(name: str) -> Values:
-        return convert_arrow(path, name, table[name], limits)
+        return convert_arrow(path, name, _select_field(table, name), limits)
 
     return Source(path=path, format="arrow", columns=_make_columns(table.schema, table.num_rows, load))
 
@@ -208,13 +266,11 @@ def _check_table(path: Path, schema: Any, row_count: int, limits: Limits) -> Non
 
 
 def _make_columns(schema: Any, row_count: int, load: Callable[[str], Values]) -> dict[str, Column]:
-    """Make a column of each field of a schema; `load` reads the values of a field by its name."""
+    """Make a column of each field of a schema, those inside structs by dotted names; `load` reads one by its name."""
     columns = {}
-    for arrow_field in schema:
-        kind = "text" if _is_text(arrow_field.type) else str(arrow_field.type)
-        columns[arrow_field.name] = Column(
-            shape=(row_count,), kind=kind, load=partial(load, arrow_field.name)
-        )
+    for name, arrow_type in _field_types(schema).items():
+        kind = "text" if _is_text(arrow_type) else str(arrow_type)
+        columns[name] = Column(shape=(row_count,), kind=kind, load=partial(load, name))
     return columns
 
 
@@ -354,6 +410,13 @@ def _is_list(arrow_type: Any) -> bool:
     return (
         types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type)
     )
+
+
+def _is_struct(arrow_type: Any) -> bool:
+    """Return whether each row holds an object with named fields."""
+    from pyarrow import types
+
+    return bool(types.is_struct(arrow_type))
 
 
 def _check_column_type(path: Path, name: str, arrow_type: Any) -> None:

@@ -7,30 +7,31 @@ texts.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from abstain.errors import DataError
 from abstain.formats.columns import LogFacts, text_of
 from abstain.formats.log_rows import (
+    OPTION_SIGNALS,
     LoadJson,
     LogContent,
+    Option,
     Row,
     as_number,
     choose_correct_column,
     find_scorers,
     get_nested,
+    option_signals,
 )
 from abstain.formats.roles import AGREEMENT
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have
 
 # Fields of a record that are no metrics, where the record does not list its metrics (files of 2024).
 _OTHER_FIELDS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics")
-_OPTION_SIGNALS = ("softmax", "margin", "loglikelihood")
 _INVALID_REPLY = "[invalid]"  # what a filter writes where it finds no answer in the reply
 
 
@@ -122,8 +123,8 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         tool="lm-evaluation-harness",
         roles=roles,
         scorers=scorers,
-        signals=_OPTION_SIGNALS,
-        excluded_signals={"acc_norm": _OPTION_SIGNALS},
+        signals=OPTION_SIGNALS,
+        excluded_signals={"acc_norm": OPTION_SIGNALS},
         task="" if len(parts) > 1 else next(iter(parts)) or (match[1] if match else ""),
     )
     return LogContent(rows, facts)
@@ -145,7 +146,7 @@ def _read_write_out_reply(record: Row) -> Row:
     numbers = [as_number(logit) for logit in logits]
     if isinstance(record.get("truth"), int) and len(logits) > 1 and None not in numbers:
         options = [Option(loglikelihood=number, length=0) for number in numbers if number is not None]
-        return _option_signals(options, is_normalised=False)
+        return option_signals(options, is_normalised=False)
     return {"answer": logits[0]} if logits and isinstance(logits[0], str) else {}
 
 
@@ -196,7 +197,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
             row["answered"] = True
             answer_only_count += 1
         else:
-            row |= _option_signals(options, is_normalised="acc_norm" in record)
+            row |= option_signals(options, is_normalised="acc_norm" in record)
         rows.append(row)
     scorers = find_scorers(rows, list(metric_names))
     roles = {**choose_correct_column(scorers, "acc", "exact_match", "pass@1"), "question": "question"}
@@ -214,9 +215,9 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         tool="lm-evaluation-harness",
         roles=roles,
         scorers=scorers,
-        signals=(*_OPTION_SIGNALS, "softmax_norm", AGREEMENT),
+        signals=(*OPTION_SIGNALS, "softmax_norm", AGREEMENT),
         # Accuracy by normalised log-likelihoods judges another answer than accuracy, so each has its own confidences.
-        excluded_signals={"acc_norm": _OPTION_SIGNALS, "acc": ("softmax_norm",)},
+        excluded_signals={"acc_norm": OPTION_SIGNALS, "acc": ("softmax_norm",)},
         variant="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
         descriptions={"answered": "the filtered reply is neither empty nor [invalid]"},
         task=_find_task(path),
@@ -263,13 +264,6 @@ def _reply_agreement(record: Row) -> Row:
     return {AGREEMENT: most_frequent_count / len(replies)}
 
 
-class Option(NamedTuple):
-    """One text whose log-likelihood the harness asked the model for."""
-
-    loglikelihood: float
-    length: int  # characters, without the blank before it; 0 where the log does not say
-
-
 def _find_options(record: Row) -> list[Option] | None:
     """Return the texts whose log-likelihoods a record holds; None where it holds a generated reply.
 
@@ -301,30 +295,6 @@ def _is_scored_text(pair: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _option_signals(options: list[Option], is_normalised: bool) -> Row:
-    """Return confidences from the log-likelihoods of two or more options, whichever of them is right.
-
-    "softmax" is the largest probability, "margin" the largest log-likelihood less the second, "loglikelihood" the
-    largest. "softmax_norm", from log-likelihoods per character, is added only with `is_normalised` (the record has a
-    normalised accuracy) and where all lengths are known. {"softmax": None} where a log-likelihood is not finite.
-    """
-    loglikelihoods = [option.loglikelihood for option in options]
-    if not all(map(math.isfinite, loglikelihoods)):
-        return {"softmax": None}
-    second, first = sorted(loglikelihoods)[-2:]
-    signals = {"softmax": _largest_softmax(loglikelihoods), "margin": first - second}
-    if is_normalised and min(option.length for option in options) > 0:
-        per_character = [option.loglikelihood / option.length for option in options]
-        signals["softmax_norm"] = _largest_softmax(per_character)
-    signals["loglikelihood"] = first
-    return signals
-
-
-def _largest_softmax(logits: list[float]) -> float:
-    """Return the largest probability of a softmax; without arrays, which are slow for one short row."""
-    return 1 / math.fsum(math.exp(logit - max(logits)) for logit in logits)
 
 
 def _find_task(path: Path) -> str:

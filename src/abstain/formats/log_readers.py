@@ -6,6 +6,7 @@ None of the harnesses is imported. To add one:
    The reader turns each answer into a flat row (`log_rows.Row`) and returns `LogContent`: the rows, and `LogFacts` that
    say which columns are right or wrong and which are confidences. Users see these facts and can overrule them.
 2. Add a `LogReader` to `LOG_READERS` below.
+   For a table, as lighteval writes one, the functions take the opened table, and it is a `TableLogReader`.
 3. Add a small log to `tests/language/written.py` and its damage to `tests/language/test_damaged_logs.py`.
 """
 
@@ -20,6 +21,7 @@ from abstain.formats import (
     evaleval_log,
     helm_log,
     inspect_log,
+    lighteval_log,
     lm_eval_log,
     openai_evals_log,
     promptfoo_log,
@@ -113,13 +115,13 @@ class TableLogReader:
         Formats of the files, as in `Source.format`.
     recognise : callable of the opened table
         True where it is a log of this harness.
-    read : callable of the opened table
+    read : callable of the opened table and the limits
         Returns the rows and what their columns mean, or raises DataError.
     """
 
     formats: tuple[str, ...]
     recognise: Callable[[Source], bool]
-    read: Callable[[Source], LogContent]
+    read: Callable[[Source, Limits], LogContent]
 
 
 TABLE_LOG_READERS = (
@@ -127,6 +129,11 @@ TABLE_LOG_READERS = (
         formats=("csv", "tsv"),
         recognise=promptfoo_log.is_promptfoo_table,
         read=promptfoo_log.read_promptfoo_table,
+    ),
+    TableLogReader(
+        formats=("parquet",),
+        recognise=lighteval_log.is_lighteval_details,
+        read=lighteval_log.read_lighteval,
     ),
 )
 
@@ -140,7 +147,7 @@ def read_table_log(source: Source, limits: Limits) -> Source:
         return source
     for reader in TABLE_LOG_READERS:
         if source.format in reader.formats and reader.recognise(source):
-            return make_log_source(source.path, limits, reader.read(source))
+            return make_log_source(source.path, limits, reader.read(source, limits))
     return source
 
 

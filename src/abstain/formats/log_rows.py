@@ -24,6 +24,8 @@ LoadJson = Callable[[Path], Any]
 """Returns the parsed content of another JSON file, within the limits."""
 SEQUENCE_LOGPROB = "sequence_logprob"
 MEAN_TOKEN_LOGPROB = "mean_token_logprob"
+OPTION_SIGNALS = ("softmax", "margin", "loglikelihood")
+"""Confidences of a multiple-choice question, made by `option_signals`."""
 TOKENS = "tokens"
 DOLLARS = "dollars"
 SECONDS = "seconds"
@@ -73,6 +75,37 @@ def summarise_token_logprobs(logprobs: Any) -> Row:
         return {}
     total = math.fsum(values)
     return {SEQUENCE_LOGPROB: total, MEAN_TOKEN_LOGPROB: total / len(values)}
+
+
+class Option(NamedTuple):
+    """One text whose log-likelihood the harness asked the model for."""
+
+    loglikelihood: float
+    length: int  # characters, without the blank before it; 0 where the log does not say
+
+
+def option_signals(options: list[Option], is_normalised: bool) -> Row:
+    """Return confidences from the log-likelihoods of two or more options, whichever of them is right.
+
+    "softmax" is the largest probability, "margin" the largest log-likelihood less the second, "loglikelihood" the
+    largest. "softmax_norm", from log-likelihoods per character, is added only with `is_normalised` (the record has a
+    normalised accuracy) and where all lengths are known. {"softmax": None} where a log-likelihood is not finite.
+    """
+    loglikelihoods = [option.loglikelihood for option in options]
+    if not all(map(math.isfinite, loglikelihoods)):
+        return {"softmax": None}
+    second, first = sorted(loglikelihoods)[-2:]
+    signals = {"softmax": _largest_softmax(loglikelihoods), "margin": first - second}
+    if is_normalised and min(option.length for option in options) > 0:
+        per_character = [option.loglikelihood / option.length for option in options]
+        signals["softmax_norm"] = _largest_softmax(per_character)
+    signals["loglikelihood"] = first
+    return signals
+
+
+def _largest_softmax(logits: list[float]) -> float:
+    """Return the largest probability of a softmax; without arrays, which are slow for one short row."""
+    return 1 / math.fsum(math.exp(logit - max(logits)) for logit in logits)
 
 
 def agreement(questions: Sequence[Hashable], answers: Sequence[Hashable | None]) -> list[float | None]:

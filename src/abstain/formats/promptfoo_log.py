@@ -22,7 +22,7 @@ from abstain.formats.log_rows import (
     get_nested,
     summarise_token_logprobs,
 )
-from abstain.formats.safety import count_noun, file_error, is_or_are
+from abstain.formats.safety import Limits, count_noun, file_error, is_or_are
 
 _CALL_FAILED = 2  # promptfoo's `failureReason` where the model could not be called
 _MILLISECONDS = 1000  # in a second
@@ -158,11 +158,12 @@ def _find_verdict_columns(source: Source) -> dict[str, Words]:
     return columns
 
 
-def read_promptfoo_table(source: Source) -> LogContent:
+def read_promptfoo_table(source: Source, limits: Limits) -> LogContent:
     """Read a CSV export: one row for each row of the table and each column of verdicts.
 
     The question is the text of the other columns, promptfoo's variables. Columns of verdicts are titled by provider and
-    prompt. Cells without a verdict are left out, and so are failed calls, which a note counts.
+    prompt. Cells without a verdict are left out, and so are failed calls, which a note counts. `limits` are not used,
+    since the table is in memory already.
     """
     verdict_columns = _find_verdict_columns(source)
     variables: dict[str, Column] = {

@@ -1,0 +1,101 @@
+"""Details of lighteval: a parquet file with one row per sample of a task, its metrics in a struct."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from abstain.formats.arrow import read_number_lists
+from abstain.formats.columns import LogFacts, Source, Words
+from abstain.formats.log_rows import (
+    OPTION_SIGNALS,
+    LogContent,
+    Option,
+    Row,
+    as_number,
+    choose_correct_column,
+    find_scorers,
+    option_signals,
+)
+from abstain.formats.safety import Limits
+
+# Names of the structs of metrics, and of what only lighteval writes next to them; of current and of older versions.
+_METRICS_PREFIXES = ("metric.", "metrics.")
+_OTHER_NAMES = ("model_response.", "doc.", "full_prompt", "example")
+# Lists with the log-likelihood of each option, in current and in older versions.
+_LOGLIKELIHOOD_LISTS = ("model_response.logprobs", "predictions", "pred_logits")
+_GOLD_COLUMNS = ("doc.gold_index", "gold_index")
+_TASK_IN_NAME = re.compile(r"details_(.+)_\d{4}-\d\d-\d\dT")
+
+
+def is_lighteval_details(source: Source) -> bool:
+    """Return whether a parquet file has the columns of lighteval's details."""
+    has_metrics = any(name.startswith(_METRICS_PREFIXES) for name in source.columns)
+    return has_metrics and any(name.startswith(_OTHER_NAMES) for name in source.columns)
+
+
+def read_lighteval(source: Source, limits: Limits) -> LogContent:
+    """Read the details of one task: one row per sample, with a column for each metric.
+
+    Samples of a multiple-choice task, which say the number of the right option (`gold_index`), have confidences from
+    the log-likelihoods of their options. DataError where the file needs more memory than `limits` allow.
+    """
+    names = [name for name in source.columns if name.startswith(_METRICS_PREFIXES)]
+    metrics = {name.partition(".")[2]: _load_numbers(source, name) for name in names}
+    row_count = next(iter(source.columns.values())).shape[0]
+    loglikelihoods = _load_loglikelihoods(source, limits) or [None] * row_count
+    rows: list[Row] = []
+    for index, row_loglikelihoods in enumerate(loglikelihoods):
+        row: Row = {"question": str(index)}
+        for name, values in metrics.items():
+            number = as_number(values[index])
+            row[name] = None if number is None or np.isnan(number) else number
+        if row_loglikelihoods is not None and len(row_loglikelihoods) > 1:
+            options = [Option(loglikelihood=number, length=0) for number in row_loglikelihoods]
+            row |= option_signals(options, is_normalised=False)
+        rows.append(row)
+    scorers = find_scorers(rows, list(metrics))
+    match = _TASK_IN_NAME.match(source.path.name)
+    facts = LogFacts(
+        tool="lighteval",
+        roles={
+            **choose_correct_column(
+                scorers, "acc", "loglikelihood_acc", "exact_match", "em", "extractive_match"
+            ),
+            "question": "question",
+        },
+        scorers=scorers,
+        signals=OPTION_SIGNALS,
+        # Accuracy by normalised log-likelihoods judges another answer than these confidences are of.
+        excluded_signals={name: OPTION_SIGNALS for name in metrics if "norm" in name},
+        task=match[1] if match else "",
+        model=source.path.absolute().parent.parent.name if match else "",
+    )
+    return LogContent(rows, facts)
+
+
+def _load_numbers(source: Source, name: str) -> list[Any]:
+    """Return the values of a metric as a list, one per row; None throughout where the column holds text."""
+    values = source.columns[name].load()
+    if isinstance(values, Words) or values.ndim != 1:
+        return [None] * len(values)
+    return values.tolist()
+
+
+def _load_loglikelihoods(source: Source, limits: Limits) -> list[list[float] | None] | None:
+    """Return the log-likelihoods of the options of each row; None where the task has no options.
+
+    A task of multiple choice has a column with the number of the right option and an accuracy among its metrics.
+    """
+    has_gold = any(name in source.columns for name in _GOLD_COLUMNS)
+    has_accuracy = any("acc" in name for name in source.columns if name.startswith(_METRICS_PREFIXES))
+    if not has_gold or not has_accuracy:
+        return None
+    for name in _LOGLIKELIHOOD_LISTS:
+        kind = source.columns[name].kind if name in source.columns else ""
+        is_list = kind.startswith(("list<", "large_list<"))
+        if is_list and ("float" in kind or "double" in kind):
+            return read_number_lists(source.path, name, limits)
+    return None
