@@ -109,14 +109,14 @@ def check(n=3_000_000):
 def print_parts(loss, confidence):
     """Where the time goes, in milliseconds."""
     xp = array_api_compat.torch
-    distinct, _ = torch.unique(confidence, return_counts=True)
-    errors = confidence[loss]
-    distinct_errors, _ = torch.unique(errors, return_counts=True)
+    keys, error_keys = device._descending_keys(xp, loss, confidence)
+    distinct, _ = torch.unique(keys, return_counts=True)
+    distinct_errors, _ = torch.unique(error_keys, return_counts=True)
     parts = {
         "finite": lambda: extremes(xp, confidence),
-        "count all": lambda: torch.unique(confidence, return_counts=True),
-        "select errors": lambda: confidence[loss],
-        "count errors": lambda: torch.unique(errors, return_counts=True),
+        "keys": lambda: device._descending_keys(xp, loss, confidence),
+        "count all": lambda: torch.unique(keys, return_counts=True),
+        "count errors": lambda: torch.unique(error_keys, return_counts=True),
         "search": lambda: torch.searchsorted(distinct, distinct_errors),
         "counts in all": lambda: device.count_by_confidence(xp, loss, confidence),
     }

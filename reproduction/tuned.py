@@ -279,7 +279,7 @@ def _of_other_starts(methods: Methods) -> list[str]:
 _START_NAMES = {
     "smoothing": "label smoothing 0.1",
     "mixup": "mixup, Beta(1, 1)",
-    "strong": "RegMixup and sharpness-aware steps, 150 epochs",
+    "strong": "RegMixup and sharpness-aware steps, 120 epochs",
 }
 
 

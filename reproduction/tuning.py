@@ -35,7 +35,7 @@ STARTS: dict[str, tuple[str, Recipe]] = {
     "start": ("ce", _PLAIN_START),
     "smoothing": ("smoothed", _PLAIN_START),
     "mixup": ("ce", replace(_PLAIN_START, mixup=1.0)),
-    "strong": ("ce", replace(pretraining(150), **_STRONG)),
+    "strong": ("ce", replace(pretraining(120), **_STRONG)),
 }
 # method -> objective and recipe; a recipe for another start than "start" has the name of that start before its own
 METHODS: dict[str, tuple[str, Recipe]] = {

@@ -55,10 +55,60 @@ def test_counts_by_confidence(xp, dtype, kind):
     for value, wrong in zip(confidence.tolist(), is_error.tolist(), strict=True):  # -0.0 == 0.0 as a key
         samples[value] = samples.get(value, 0) + 1
         errors[value] = errors.get(value, 0) + wrong
-    sample_counts, error_counts = device.count_by_confidence(xp, is_error, confidence)
-    assert sample_counts.tolist() == [samples[value] for value in sorted(samples)]
-    assert error_counts.tolist() == [errors[value] for value in sorted(errors)]
-    assert sample_counts.dtype == error_counts.dtype == torch.int64
+    mass, loss_sum = device.count_by_confidence(xp, is_error, confidence)
+    assert mass.tolist() == [samples[value] for value in sorted(samples, reverse=True)]
+    assert loss_sum.tolist() == [errors[value] for value in sorted(errors, reverse=True)]
+    assert mass.dtype == loss_sum.dtype == torch.float64
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_keys_ascend_as_confidences_descend(xp, dtype):
+    numbers = torch.tensor(
+        [0.0, -0.0, 1.0, -1.0, 1e-7, -1e-7, 0.5, 6e4, -6e4, 0.5], dtype=getattr(torch, dtype)
+    )
+    is_error = torch.tensor([True, False] * 5)
+    keys, error_keys = device._descending_keys(xp, is_error, numbers)
+    assert keys.dtype.itemsize == numbers.dtype.itemsize
+    for i, one in enumerate(numbers.tolist()):
+        for j, other in enumerate(numbers.tolist()):
+            assert (keys[i] < keys[j]) == (one > other)
+    assert error_keys.tolist() == keys[::2].tolist()
+
+
+def test_the_host_side_of_the_kernels(xp, monkeypatch):
+    """What surrounds the kernels for torch and cupy, with stand-ins for them in Python."""
+    monkeypatch.setattr(device, "_TILE", 16)
+    confidence = torch.from_numpy(RNG.integers(-9, 9, 100) / 8)
+    is_error = torch.from_numpy(RNG.random(100) < 0.3)
+
+    def launch(kernel_name, program_count, first, *arguments):
+        assert program_count == 7
+        if kernel_name == "write_keys":
+            error_bytes, keys, error_keys, error_count, n = arguments
+            assert n == 100
+            all_keys, keys_of_errors = device._descending_keys(
+                xp, error_bytes.bool(), first.view(torch.float64)
+            )
+            keys.copy_(all_keys)
+            error_keys[: len(keys_of_errors)] = keys_of_errors.flip(0)
+            error_count += len(keys_of_errors)
+            return
+        n, tile_array, *row_ends = arguments
+        for tile in range(program_count):
+            places = range(16 * tile, min(16 * tile + 16, n))
+            ends = [i for i in places if i == n - 1 or first[i] != first[i + 1]]
+            if kernel_name == "count_ends":
+                tile_array[tile] = len(ends)
+            else:
+                row_ends[0][tile_array[tile] : tile_array[tile] + len(ends)] = torch.tensor(ends)
+
+    keys, error_keys = device._write_keys(xp, is_error, confidence, launch)
+    expected_keys, expected_error_keys = device._descending_keys(xp, is_error, confidence)
+    assert torch.equal(keys, expected_keys)
+    assert sorted(error_keys.tolist()) == sorted(expected_error_keys.tolist())
+    sorted_keys = keys.sort().values
+    last_places = {key: place for place, key in enumerate(sorted_keys.tolist())}
+    assert device._find_run_ends(xp, sorted_keys, launch).tolist() == sorted(last_places.values())
 
 
 @pytest.mark.parametrize(("loss", "expected"), [(True, 1.0), (False, 0.0)], ids=["all wrong", "all right"])

@@ -18,13 +18,27 @@ pytestmark = [
 ]
 
 HEAD = """
+import array_api_compat.torch as xp
 import numpy as np
 import torch
-from abstain.core import _triton_kernels
+from abstain.core import _triton_kernels, device
 from abstain.core.confidence_bins import BinMap
 from abstain.torch import aurc_loss, bin_state, fused
 assert _triton_kernels.AVAILABLE
 rng = np.random.default_rng(0)
+"""
+
+KEYS = """
+for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+    for n in (1, 5, 4096, 10_000):
+        confidence = torch.from_numpy(rng.normal(size=n)).to(dtype)
+        confidence[::7] = 0.0
+        confidence[1::9] = -0.0
+        is_error = torch.from_numpy(rng.random(n) < 0.3)
+        keys, error_keys = device._write_keys(xp, is_error, confidence, device._launch_triton)
+        expected_keys, expected_error_keys = device._descending_keys(xp, is_error, confidence)
+        assert torch.equal(keys, expected_keys), (dtype, n)
+        assert torch.equal(error_keys.sort().values, expected_error_keys.sort().values), (dtype, n)
 """
 
 BINS = """
@@ -52,7 +66,7 @@ for estimator in ("harmonic", "loo", "sele", "2sele"):
 """
 
 
-@pytest.mark.parametrize("script", [BINS, LOSS], ids=["bins", "loss"])
+@pytest.mark.parametrize("script", [KEYS, BINS, LOSS], ids=["keys", "bins", "loss"])
 def test_kernels_give_what_plain_torch_gives(script):
     path = os.pathsep.join([str(Path(abstain.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     told = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path}

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton sources: the update of bins, and the loss of a batch.
+"""Triton sources: sort keys of confidences, the update of bins, and the loss of a batch.
 
 Arguments of kernels are pointers to the first element of an array, and numbers. Without Triton the module can still be
 imported; its functions are then plain Python and are never called.
@@ -20,6 +20,31 @@ except ImportError:
     def jit(function=None, **options):
         """Without Triton nothing is compiled."""
         return jit if function is None else function
+
+
+# Sort keys ------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def write_keys(bits, is_error, keys, error_keys, error_count, n, TILE: tl.constexpr):
+    """Store an integer key for each of n confidences, and the keys of the errors once more, in no fixed order.
+
+    Keys ascend as confidences descend; `core.device` says how. `bits` are the bits of the confidences as signed
+    integers; `keys` and `error_keys` have their type, and room for n. `is_error` holds 0 or 1 (uint8). A program
+    handles TILE samples. It reserves places for the keys of its errors by adding their number to `error_count` (int64),
+    which is 0 at the start.
+    """
+    i = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    inside = i < n
+    bit = tl.load(bits + i, mask=inside, other=0)
+    largest = ~((bit * 0 + 1) << (bits.dtype.element_ty.primitive_bitwidth - 1))
+    without_sign = bit & largest
+    key = tl.where(bit >= 0, ~bit, tl.where(without_sign == 0, -1, without_sign)).to(bit.dtype)
+    tl.store(keys + i, key, mask=inside)
+    error = tl.load(is_error + i, mask=inside, other=0).to(tl.int32)
+    first_place = tl.atomic_add(error_count, tl.sum(error, axis=0).to(tl.int64), sem="relaxed")
+    place = first_place + tl.cumsum(error, axis=0) - 1
+    tl.store(error_keys + place, key, mask=error != 0)
 
 
 # Bins -----------------------------------------------------------------------------------------------------------------
