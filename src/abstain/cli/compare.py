@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,10 +15,11 @@ from rich.text import Text
 
 import abstain
 from abstain import metrics
+from abstain._outputs import locked
 from abstain._tables import count_noun
 from abstain.cli import options as opt
-from abstain.cli.screen import deliver, plain_table, show_notes, show_working, stacked_cell
-from abstain.evaluation import Comparison
+from abstain.cli.screen import deliver, plain_table, show_notes, show_working, stacked_cell, write_file
+from abstain.evaluation import Comparison, ComparisonSeries
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models, check_shared_columns_equal, comparison_arguments
 from abstain.formats.file_names import model_name
@@ -30,6 +32,11 @@ _MAX_SENTENCES = 8  # about neighbours in the ranking
 _MAX_SUMMARIES = 4  # with more files, it is not printed how each one was read
 _SCORES_HELP = "Confidences computed from class scores. Several, or all, are compared with each other."
 _ENGINE_HELP = "Compute backend. files: two tables of losses and confidences of any size."
+_ANYTIME_HELP = "Intervals and tests hold at every look, for files that grow. About 1.5 times as wide."
+_PLANNED_HELP = "Samples at which you hope to stop, with --anytime; by default 1,000. Keep it for all looks."
+_STATE_HELP = (
+    "With --anytime: the looks so far. Read if it is there, and written with this look; says what is decided."
+)
 _BOARD_HELP = "Also write the ranking as an interactive page, for up to hundreds of models."
 
 
@@ -40,6 +47,9 @@ _BOARD_HELP = "Also write the ranking as an interactive page, for up to hundreds
 @opt.shared_options("loss", "names", "level", "repetitions")
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE_HELP)
 @click.option("--unpaired", is_flag=True, help="The files hold different test sets.")
+@click.option("--anytime", is_flag=True, help=_ANYTIME_HELP)
+@click.option("--planned", type=click.IntRange(1), metavar="N", help=_PLANNED_HELP)
+@opt.output_option("--state", kind="json", verdict_first=True, help=_STATE_HELP)
 @opt.output_option("--html", "board", kind="page", help=_BOARD_HELP)
 @click.option("--title", default="Leaderboard", help="Title of that page.")
 @opt.with_read_options
@@ -58,6 +68,9 @@ def compare(
     level: float,
     repetitions: bool,
     unpaired: bool,
+    anytime: bool,
+    planned: int | None,
+    state: str | None,
 ) -> None:
     """Rank models by AURC (or another metric) on the same samples; models share a rank if the data cannot tell.
 
@@ -76,7 +89,14 @@ def compare(
       abstain compare a.npz b.npz --unpaired          different test sets
       abstain compare a.parquet b.parquet --engine files
       abstain compare mmlu/*.parquet -c confidence=stated --html board.html
+      abstain compare a.csv b.csv --anytime --planned 5000 --state run.json     again whenever the files have grown
     """
+    if (planned or state) and not anytime:
+        raise click.UsageError("--planned and --state go with --anytime.")
+    if anytime and (unpaired or engine == "files"):
+        raise click.UsageError(
+            "--anytime needs the same samples in memory: leave --unpaired and --engine out."
+        )
     if engine == "memory":
         opt.refuse_folders(files)
     file_by_name = name_files(files, names)
@@ -102,6 +122,8 @@ def compare(
             level=level,
             repetitions=repetitions,
             unpaired=unpaired,
+            anytime=anytime,
+            planned=planned,
         )
         if board:
             content = abstain.report.board_content(result, contestants, loss)
@@ -109,8 +131,33 @@ def compare(
                 result, board, title=title, notes=notes, command=opt.typed_command(), **content
             )
             opt.say(f"wrote {board}")
+    if state is not None:
+        show_growing(result, state, output, notes)
+        return
     draw = partial(draw_comparison, result=result, notes=notes)
     deliver(output, result, quiet="\n".join(result.winners), draw=draw)
+
+
+def show_growing(result: Comparison, state: str, output: opt.Output, notes: list[str]) -> None:
+    """Add a look to the series in the file `state`, print the comparison with what is decided, then save the series.
+
+    The file is locked meanwhile, begun if it does not exist, and written whole or not at all. A look at as many samples
+    as the last one is not added. Raises AbstainError if the file cannot be read or locked, or holds a series of other
+    models, another metric, level or planned size, or a look at more samples.
+    """
+    with locked(state):
+        if os.path.lexists(state):
+            series = ComparisonSeries.load(state)
+            grown = series.add(result)
+            if grown is series:
+                opt.say(f"note: {display_name(state)} has a look at these {result.n:,} samples already.")
+        else:
+            series = None
+            grown = ComparisonSeries.begin(result)
+        draw = partial(draw_comparison, result=result, notes=[*grown.sentences(), *notes])
+        deliver(output, result, quiet=grown.winner or "open", draw=draw)
+        if grown is not series:
+            write_file(state, grown.to_json())
 
 
 def name_files(files: tuple[str, ...], names: tuple[str, ...]) -> dict[str, str]:
@@ -155,6 +202,8 @@ def compare_in_memory(
     level: float,
     repetitions: bool,
     unpaired: bool,
+    anytime: bool = False,
+    planned: int | None = None,
 ) -> tuple[Comparison, Contestants, list[str]]:
     """Read all files and compare them.
 
@@ -164,7 +213,7 @@ def compare_in_memory(
         Files by the names of their models.
     read_options : ReadOptions
         How files are read.
-    metric, scores, loss, level, repetitions, unpaired
+    metric, scores, loss, level, repetitions, unpaired, anytime, planned
         Options of the command.
 
     Returns
@@ -217,7 +266,14 @@ def compare_in_memory(
     columns = comparison_arguments([model for model, _ in contestants.values()], paired=not unpaired)
     with show_working("comparing"):
         result = abstain.compare(
-            entries, metric=metric, level=level, paired=not unpaired, repetitions=repetitions, **columns
+            entries,
+            metric=metric,
+            level=level,
+            paired=not unpaired,
+            repetitions=repetitions,
+            anytime=anytime,
+            planned=planned,
+            **columns,
         )
     notes += reading_notes(models)
     if not unpaired and len(models) > 1 and all(model.ids is None for model in models):
@@ -295,7 +351,8 @@ def _caption(result: Comparison) -> str:
     """What the columns of the ranking hold; with two models there is one pair, and nothing to correct for."""
     pair_count = len(result.pairs)
     correction = f" (with p, corrected for {pair_count} pairs)" if pair_count > 1 else ""
-    columns = f"{result.level:.0%} intervals below, differences from the best{correction};"
+    looks = "" if result.planned is None else f", at any time, planned for {result.planned:,}"
+    columns = f"{result.level:.0%} intervals below{looks}, differences from the best{correction};"
     return f"{columns}\nmodels that share a letter cannot be told apart"
 
 

@@ -4,6 +4,7 @@ from abstain._engines import register_engine
 from abstain.evaluation.comparison import compare
 from abstain.evaluation.ensembles import expected_aurc
 from abstain.evaluation.graded import TargetCurve, compare_answers, evaluate_answers, score_by_target
+from abstain.evaluation.growing import ComparisonLook, ComparisonSeries, GrowingComparison
 from abstain.evaluation.repeats import evaluate_repeats
 from abstain.evaluation.results import Comparison, Contestant, Entry, Evaluation, ExpectedAURC, Pair, TopTies
 from abstain.evaluation.table import evaluate, evaluate_blocks
@@ -11,10 +12,13 @@ from abstain.evaluation.threeway import ThreeWay, three_way
 
 __all__ = [
     "Comparison",
+    "ComparisonLook",
+    "ComparisonSeries",
     "Contestant",
     "Entry",
     "Evaluation",
     "ExpectedAURC",
+    "GrowingComparison",
     "Pair",
     "TargetCurve",
     "ThreeWay",

@@ -418,6 +418,7 @@ def assemble_comparison(
             place=place,
             level=level,
             sample_count=max(ranking[i].sample_count, ranking[j].sample_count),
+            looks=looks,
         )
         for place, (i, j) in enumerate(zip(first, second))
     )
@@ -576,12 +577,21 @@ def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float
     return f"{len(changed)} of {len(pairs)} verdicts depend on how equal confidences are counted: {listed}."
 
 
-def pair_of(name_a: str, name_b: str, tests: Tests, place: int, level: float, sample_count: int) -> Pair:
+def pair_of(
+    name_a: str,
+    name_b: str,
+    tests: Tests,
+    place: int,
+    level: float,
+    sample_count: int,
+    looks: AnytimeRule | None,
+) -> Pair:
     """Make the `Pair` of two contestants from the tests of all pairs.
 
     `tests` holds one value per pair in each array, and `place` is the index of this pair. `sample_count` is the larger
     number of samples of the two. `samples_needed`, how many would show the difference, is scaled up from it; None if
-    the pair differs already, has no difference or spread, or has a note that there is no verdict.
+    the pair differs already, has no difference or spread, or has a note that there is no verdict. With `looks`, the
+    rule by which tests hold at every look, it is about how many such a test needs.
     """
     is_open = tests.p_adjusted >= 1 - level  # pairs that the tests cannot distinguish
     difference = float(tests.difference[place])
@@ -590,6 +600,8 @@ def pair_of(name_a: str, name_b: str, tests: Tests, place: int, level: float, sa
     samples_needed = None
     if is_open[place] and difference != 0 and standard_error > 0 and not note:
         corrected_level = 1 - (1 - level) / int(is_open.sum())  # Holm's correction for the pairs still open
+        if looks is not None:  # the level changes slowly with n, so that of the planned size is near enough
+            corrected_level = float(looks.fixed_level(corrected_level, max(sample_count, looks.planned)))
         samples_needed = samples_to_tell_apart(
             difference, standard_error, sample_count, level=corrected_level
         )
