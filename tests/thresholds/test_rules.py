@@ -460,3 +460,50 @@ def test_rules_of_samples_without_a_confidence_are_read_back(options):
     restored = Threshold.from_json(made.to_json())
     assert restored.feasible
     assert (restored.accepts(confidence) == (confidence >= made.value)).all()
+
+
+# groups, worst first -------------------------------------------------------------------------------
+
+
+def rules_of_thirty_groups():
+    """Group k has errors at a rate that rises with k; the last has two samples and can promise nothing."""
+    rng = np.random.default_rng(20)
+    groups = np.append(np.repeat(np.arange(29), 400), [29, 29])
+    sure = rng.random(len(groups))
+    wrong = rng.random(len(groups)) < 0.02 * groups * (1 - sure)
+    return abstain.select_threshold(wrong, sure, risk=0.1, groups=groups)
+
+
+def test_groups_are_listed_worst_first_and_none_is_hidden_silently():
+    rules = rules_of_thirty_groups()
+    labels = rules.worst_first()
+    limits = [rules[label].coverage_interval[1] for label in labels if rules[label].feasible]
+    assert not rules[29].feasible
+    infeasible_count = len(labels) - len(limits)
+    assert not any(rules[label].feasible for label in labels[:infeasible_count])
+    assert limits == sorted(limits)
+    lines = repr(rules).splitlines()
+    listed = [line.split()[0] for line in lines[1:25]]
+    assert listed == [str(label) for label in labels[:24]]
+    hidden_samples = sum(rules[label].n for label in labels[24:])
+    assert lines[25] == (
+        f"  6 more groups with {hidden_samples:,} samples are in frame(), all with a larger limit"
+    )
+    assert rules.frame("dict")["group"] == [str(label) for label in labels]
+    assert "10 more rows in frame()" in rules._repr_html_()
+
+
+def test_every_alarm_of_a_group_is_shown():
+    rng = np.random.default_rng(21)
+    groups = np.repeat(np.arange(40), 100)
+    rules = abstain.select_threshold(np.zeros(4000), rng.random(4000), risk=0.2, groups=groups)
+    wrong = (groups >= 10) | (rng.random(4000) < 0.05)
+    checks = rules.check(wrong, rng.random(4000), groups)
+    assert sum(not check.holds for check in checks.checks.values()) == 30
+    text = repr(checks)
+    assert text.count("Check: ALARM") == 30
+    assert "10 more groups, none with an alarm, are in frame()" in text
+    frame = checks.frame("dict")
+    assert frame["holds"] == [False] * 30 + [True] * 10
+    excess = [check.risk_interval[0] for check in map(checks.__getitem__, checks.worst_first()[30:])]
+    assert excess == sorted(excess, reverse=True)

@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 import abstain
-from abstain._tables import count_noun
+from abstain._tables import GROUPS_SHOWN, count_noun
 from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.cli.describe import answer_notes, describe_file, draw_description
 from abstain.errors import MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
-from abstain.evaluation.results import GROUPS_SHOWN, best_scores
+from abstain.evaluation.results import best_scores
 from abstain.formats import Predictions
 from abstain.formats.file_evaluation import choose_engine, engine_can_read, evaluate_with_engine
 from abstain.formats.readers import is_helm_run

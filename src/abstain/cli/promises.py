@@ -69,9 +69,9 @@ def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) ->
     if answers is not None and set(names) <= set(answers):
         return PromiseColumns(answered, losses=None, among={name: answers == name for name in names})
     if answered.kind != "confidence":
-        known = ", ".join(map(str, sorted(set(answers))[:10])) if answers is not None else "none"
+        classes = ", ".join(map(str, sorted(set(answers))[:10])) if answers is not None else "none"
         raise file_error(
-            file, f"the names in --risk must be classes that it predicts ({known}), got {names}."
+            file, f"the names in --risk must be classes that it predicts ({classes}), got {names}."
         )
     losses = {}
     for name in names:

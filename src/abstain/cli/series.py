@@ -157,7 +157,9 @@ def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]
 
     `notes` are sentences printed after it on the screen.
     """
-    check_by_group = result.checks if isinstance(result, GroupChecks) else {"all": result}
+    check_by_group: dict[Any, Check] = {"all": result} if isinstance(result, Check) else {}
+    if isinstance(result, GroupChecks):
+        check_by_group = {group: result.checks[group] for group in result.worst_first()}
     names = [field.name for field in fields(Check) if field.name not in _STATE_FIELDS]
     columns = _tables.collect_columns(list(check_by_group.values()), [*names, "holds"])
     columns = {"group": list(map(str, check_by_group)), **columns}

@@ -218,10 +218,12 @@ def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> 
 
 
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
-    """The threshold of each group or promise; a single threshold is returned under `single_name`."""
+    """The threshold of each group (the worst first) or promise; a single one is returned under `single_name`."""
     if isinstance(result, JointThreshold):
         return result.promises
-    return result.thresholds if isinstance(result, GroupThresholds) else {single_name: result}
+    if isinstance(result, GroupThresholds):
+        return {group: result.thresholds[group] for group in result.worst_first()}
+    return {single_name: result}
 
 
 def describe_plain_threshold(result: Any, score: str) -> str:

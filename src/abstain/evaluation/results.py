@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kind = Literal["curves", "intervals"]
-GROUPS_SHOWN = 24  # rows in a table of groups; groups beyond these are only counted
 
 
 @dataclass(frozen=True)
@@ -324,7 +323,7 @@ class Evaluation(Stored):
         It shows number of samples, the first metric and the risk (if it is another metric of the table), all by the
         first score and loss. InputError without groups.
         """
-        entries = self.by_group()[:GROUPS_SHOWN]
+        entries = self.by_group()[: _tables.GROUPS_SHOWN]
         columns = {
             "group": [str(entry.group) for entry in entries],
             "samples": [f"{entry.n:,}" for entry in entries],
@@ -341,12 +340,12 @@ class Evaluation(Stored):
         first = entries[0]
         limit = "lower" if first.lower_is_better else "upper"
         order = f"by {limit} limit of {first.label} ({first.score}, {first.loss})"
-        hidden = entries[GROUPS_SHOWN:]
+        hidden = entries[_tables.GROUPS_SHOWN :]
         if not hidden:
             return f"groups, the worst first {order}"
         hidden_samples = sum(entry.n for entry in hidden)
         summary = f"{len(hidden):,} more groups with {hidden_samples:,} samples are not listed"
-        return f"the {GROUPS_SHOWN} worst of {len(entries):,} groups {order}; {summary}"
+        return f"the {_tables.GROUPS_SHOWN} worst of {len(entries):,} groups {order}; {summary}"
 
     def __repr__(self) -> str:
         parts = [self._head()]

@@ -14,12 +14,13 @@ import numpy as np
 
 import abstain
 from abstain import scores
+from abstain._tables import GROUPS_SHOWN
 from abstain.core.area_estimators import Estimator
 from abstain.core.sorting import is_zero_one
 from abstain.errors import AbstainError, DataError, InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.evaluation.chance import chance_warnings
-from abstain.evaluation.results import GROUPS_SHOWN, worst_first
+from abstain.evaluation.results import worst_first
 from abstain.formats import Predictions, Words
 from abstain.formats.alignment import OtherSamplesError, align_models, comparison_arguments
 from abstain.formats.safety import naming_file

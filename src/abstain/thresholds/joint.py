@@ -42,8 +42,8 @@ def membership_masks(
     masks: dict[Any, np.ndarray | None] = dict.fromkeys(names)
     for name, values in (among or {}).items():
         if name not in masks:
-            known = ", ".join(map(str, names))
-            raise InputError(f"{function}: `among` must name promises ({known}), got {name!r}.")
+            promise_names = ", ".join(map(str, names))
+            raise InputError(f"{function}: `among` must name promises ({promise_names}), got {name!r}.")
         mask = np.asarray(to_host(values))
         if mask.dtype != bool:
             raise InputError(f"{function}: `among` must hold truth values for {name!r}, got {mask.dtype}.")

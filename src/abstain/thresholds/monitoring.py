@@ -300,8 +300,47 @@ class GroupChecks(Stored, _tables.Notebook):
     def _rules(self) -> dict[str, Any]:
         return {"`files` must hold 16 digits of SHA-256 hashes.": _are_hashes(self.files)}
 
+    def worst_first(self) -> list[Any]:
+        """Labels, the worst first: those with an alarm, then by how far the lower limit of the risk is too high.
+
+        Groups without an accepted sample come last.
+        """
+
+        def rank(label: Any) -> tuple[bool, float]:
+            check = self.checks[label]
+            if check.risk_interval is None:
+                return check.holds, np.inf
+            return check.holds, check.limit - check.risk_interval[0]
+
+        return sorted(self.checks, key=rank)
+
+    def frame(self, library: str | None = None) -> Any:
+        """A row for each group, the worst first: a pandas or polars frame (whichever is there), or a dict of lists."""
+        labels = self.worst_first()
+        names = (
+            "holds",
+            "risk",
+            "limit",
+            "recent_risk",
+            "risk_p",
+            "coverage",
+            "drift_p",
+            "n",
+            "counted",
+            "looks",
+        )
+        ordered = [self.checks[label] for label in labels]
+        columns = {"group": list(map(str, labels)), **_tables.collect_columns(ordered, names)}
+        return _tables.make_frame(columns, library)
+
     def __repr__(self) -> str:
-        lines = [f"{label}: {check!r}" for label, check in self.checks.items()]
+        labels = self.worst_first()
+        alarm_count = sum(not check.holds for check in self.checks.values())
+        shown = labels[: max(alarm_count, _tables.GROUPS_SHOWN)]  # every alarm is shown
+        lines = [f"{label}: {self.checks[label]!r}" for label in shown]
+        hidden_count = len(labels) - len(shown)
+        if hidden_count:
+            lines.append(f"{hidden_count:,} more groups, none with an alarm, are in frame()")
         return "\n".join(lines) or "no group to check"
 
 

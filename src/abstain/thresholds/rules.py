@@ -656,8 +656,40 @@ class GroupThresholds(Stored, _tables.Notebook):
             "groups must share `delta`.": total_delta <= self.delta * (1 + 1e-9),
         }
 
+    def worst_first(self) -> list[Any]:
+        """Labels of the groups, the worst first: those without a threshold, then by the upper limit of the coverage.
+
+        So a group leads that is certainly accepted less, not one with a few unlucky samples.
+        """
+
+        def rank(label: Any) -> tuple[bool, float, float]:
+            threshold = self.thresholds[label]
+            return threshold.feasible, threshold.coverage_interval[1], threshold.coverage
+
+        return sorted(self.thresholds, key=rank)
+
+    def frame(self, library: str | None = None) -> Any:
+        """A row for each group, the worst first: a pandas or polars frame (whichever is there), or a dict of lists."""
+        labels = self.worst_first()
+        ordered = [self.thresholds[label] for label in labels]
+        names = ("value", "coverage", "risk", "risk_upper", "n")
+        columns = {"group": list(map(str, labels)), **_tables.collect_columns(ordered, names)}
+        columns["coverage_low"] = [threshold.coverage_interval[0] for threshold in ordered]
+        columns["coverage_high"] = [threshold.coverage_interval[1] for threshold in ordered]
+        return _tables.make_frame(columns, library)
+
     def __repr__(self) -> str:
-        lines = ["GroupThresholds"]
-        for label, t in self.thresholds.items():
-            lines.append(f"  {label!s:<16} {t.rule:<32} coverage {t.coverage:.4f}  (n = {t.n})")
+        labels = self.worst_first()
+        lines = ["GroupThresholds, the worst group first by the upper limit of its coverage"]
+        for label in labels[: _tables.GROUPS_SHOWN]:
+            threshold = self.thresholds[label]
+            low, high = threshold.coverage_interval
+            numbers = f"coverage {threshold.coverage:.4f} [{low:.4f}, {high:.4f}]"
+            lines.append(f"  {label!s:<16} {threshold.rule:<32} {numbers}  (n = {threshold.n})")
+        hidden = labels[_tables.GROUPS_SHOWN :]
+        if hidden:
+            hidden_samples = sum(self.thresholds[label].n for label in hidden)
+            lines.append(
+                f"  {len(hidden):,} more groups with {hidden_samples:,} samples are in frame(), all with a larger limit"
+            )
         return "\n".join([*lines, f"  guarantee: {self.guarantee or 'none'}"])
