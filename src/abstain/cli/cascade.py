@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -35,21 +36,46 @@ from abstain.cli.series import Look, run_look
 from abstain.cli.threshold import check_rule_fits, draw_facts, origin_facts, rule_columns
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models
-from abstain.formats.safety import naming_file
+from abstain.formats.log_rows import COST_COLUMNS
+from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, naming_file
 from abstain.thresholds import Check, Origin, decision_record
 
+_COST_HELP = (
+    "Cost of an answer of each model: a number, or a column with the cost of each answer (tokens), which a number may "
+    "multiply (0.6*tokens,15*tokens). One column may stand for all models."
+)
 
-def _parse_numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:
-    """Parse numbers separated by commas; a callback of click."""
-    try:
-        return tuple(float(number) for number in (value or "").split(",") if number.strip())
-    except ValueError:
-        raise click.BadParameter(f"must be numbers between commas, got {value!r}.") from None
+
+class StageCost(NamedTuple):
+    """What an answer of one model costs: a number, or that number times a column of its file."""
+
+    factor: float
+    column: str  # "" for a cost that is the same for every question
+
+
+def _parse_costs(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[StageCost, ...]:
+    """Parse costs separated by commas, each a number, a column (`tokens`) or both (`0.6*tokens`); a callback of click.
+
+    Raises BadParameter where the number before an asterisk is none.
+    """
+    costs = []
+    for text in (value or "").split(","):
+        part = text.strip()
+        number, asterisk, column = part.partition("*")
+        if not part:
+            continue
+        try:
+            costs.append(StageCost(factor=float(number), column=column.strip()))
+        except ValueError:
+            if asterisk:
+                raise click.BadParameter(f"write NUMBER*COLUMN, got {part!r}.") from None
+            costs.append(StageCost(factor=1.0, column=part))
+    return tuple(costs)
 
 
 @click.command("cascade", cls=DocumentedCommand)
 @click.argument("files", nargs=-1, required=True, type=InputFile())
-@click.option("--cost", callback=_parse_numbers, metavar="A,B,...", help="Cost of an answer of each model.")
+@click.option("--cost", callback=_parse_costs, metavar="A,B,...", help=_COST_HELP)
 @click.option("--person-cost", type=float, help="Cost of a person's answer.")
 @click.option("--person-error", type=float, help="Mean loss of a person's answers.")
 @click.option("--risk", type=float, help="Largest risk of the answers.")
@@ -98,6 +124,8 @@ def cascade(
     Examples:
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1 --save rule.json
+      abstain cascade small.eval large.eval --cost 0.15*tokens,2.5*tokens --person-cost 1e6 --person-error 0 --risk 0.2
+          what each answer cost is a column of the logs
       abstain cascade small.npz large.npz --apply rule.json -o who.csv --csv
           who answers each sample; no labels are needed
       abstain cascade small.npz large.npz --check rule.json --state series.json
@@ -115,7 +143,10 @@ def cascade(
     rule = Cascade.load(rule_file) if rule_file else None
     if rule and not names and len(rule.names) == len(files):
         names = rule.names
-    models = _read_models(name_files(files, names), read_options, has_labels=not apply)
+    if len(settings["cost"]) == 1 and settings["cost"][0].column:
+        settings["cost"] *= len(files)
+    cost_columns = () if rule else tuple(cost.column for cost in settings["cost"])
+    models = _read_models(name_files(files, names), read_options, cost_columns, has_labels=not apply)
     # None: the model's confidence is a column of its file
     score_by_model: dict[str, str | None] = dict.fromkeys(models, score)
     if rule and rule_file:
@@ -156,18 +187,26 @@ def cascade(
 
 
 def _read_models(
-    files: dict[str, str], read_options: ReadOptions, *, has_labels: bool
+    files: dict[str, str], read_options: ReadOptions, cost_columns: tuple[str, ...], *, has_labels: bool
 ) -> dict[str, Predictions]:
     """Read the models' files and return them by name, in the order of `files`, with their rows in one order.
 
-    `files` are paths by the names of their models. Notes about columns that are chosen or ignored are printed. Raises
-    DataError if a file cannot be read, or if the files hold different samples.
+    `files` are paths by the names of their models. `cost_columns` holds for each file the column with the costs of its
+    answers, "" for none; it is empty if no file has one. Notes about columns that are chosen or ignored are printed.
+    Raises a usage error unless there is one for each file, and DataError if a file cannot be read, or if the files hold
+    different samples.
     """
+    column_of_file = cost_columns or ("",) * len(files)
+    if len(column_of_file) != len(files):
+        raise click.UsageError(f"--cost must give {len(files)} numbers or columns, one per file.")
     with show_working(f"reading {len(files)} files"):
         predictions = []
-        for name, file in files.items():
+        for (name, file), cost_column in zip(files.items(), column_of_file):
+            options = read_options
+            if cost_column:
+                options = read_options._replace(columns=read_options.columns | {"cost": cost_column})
             if has_labels:
-                predictions.append(read_options.read(file, name, purpose="cascade"))
+                predictions.append(options.read(file, name, purpose="cascade"))
             else:
                 predictions.append(replace(read_options.read_unlabelled(file)[0], name=name))
         models = {model.name: model for model in align_models(predictions)}
@@ -216,7 +255,7 @@ def _choose_rule(
     abstained: dict[str, Any],
     score: str,
     *,
-    cost: tuple[float, ...],
+    cost: tuple[StageCost, ...],
     person_cost: float | None,
     person_error: float | None,
     risk: float | None,
@@ -226,7 +265,7 @@ def _choose_rule(
     """Choose a new rule by `abstain.cascade`.
 
     `losses` (one per sample) and `abstained` (booleans; only models that abstain) are by model. The other arguments are
-    options of the command: `cost` has one number per model, `groups` says whether the guarantee must hold in every
+    options of the command: `cost` has one entry per model, `groups` says whether the guarantee must hold in every
     group, and `settings` go to `abstain.cascade`. Raises a usage error if a required option or the groups are missing.
     """
     required = {
@@ -238,13 +277,15 @@ def _choose_rule(
     missing = [flag for flag, value in required.items() if value in (None, ())]
     if missing:
         raise click.UsageError(f"needs {', '.join(missing)}.")
-    if len(cost) != len(models):
-        raise click.UsageError(f"--cost must give {len(models)} numbers, one per file.")
+    columns_of_costs = {stage_cost.column for stage_cost in cost}
+    if not settings["unit"] and columns_of_costs <= set(COST_COLUMNS) and len(columns_of_costs) == 1:
+        settings["unit"] = columns_of_costs.pop()
     labels = next((model.group_labels() for model in models.values() if model.groups is not None), None)
     if groups and labels is None:
         raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
     stages: dict[str, Any] = {}
-    for (name, model), stage_cost in zip(models.items(), cost):
+    for (name, model), stage in zip(models.items(), cost):
+        stage_cost = _cost_of_answers(model, stage)
         columns = rule_columns(model, rule_score=None)
         if model.kind == "confidence":
             stages[name] = (losses[name], columns["confidence"], stage_cost)
@@ -260,6 +301,21 @@ def _choose_rule(
         groups=labels if groups else None,
         **settings,
     )
+
+
+def _cost_of_answers(model: Predictions, stage: StageCost) -> Any:
+    """Return the cost of each answer of a model, or one number for all; DataError where an answer has no cost."""
+    if model.cost is None:
+        return stage.factor
+    is_missing = ~np.isfinite(model.cost)
+    if is_missing.any():
+        count = int(is_missing.sum())
+        raise file_error(
+            model.path,
+            f"{count_noun(count, 'row')} {has_or_have(count)} no number in `{display_name(stage.column)}`, first row "
+            f"{int(np.argmax(is_missing)) + 1:,}. Give the cost as a number: --cost A,B.",
+        )
+    return stage.factor * model.cost
 
 
 def _apply_rule(

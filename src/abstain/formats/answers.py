@@ -368,6 +368,8 @@ class LoadedAnswers(LoadedColumns):
                 columns[name] = columns[name].codes
         if isinstance(columns["clusters"], Words):
             columns["clusters"] = columns["clusters"].texts()
+        if "cost" in self.values:
+            columns["cost"] = self.require_numbers("cost").reshape(-1)
         task = columns["task"]
         if task is not None and columns["groups"] is None and _count_distinct(task) > 1:
             columns["groups"] = task

@@ -355,10 +355,11 @@ class LoadedColumns:
         return np.where(has_value(labels), is_wrong, np.nan)
 
     def sample_fields(self, n: int, **fields: Any) -> dict[str, Any]:
-        """Add the columns of abstentions, clusters, groups, weights and confidence to `fields`, and return them.
+        """Add the columns of abstentions, clusters, groups, weights, costs and confidence to `fields`, and return them.
 
         Keys are keyword arguments of `Predictions`; columns that the file lacks are left out. DataError where any
-        column, those passed as `fields` included, does not have `n` rows, or where weights or confidences are text.
+        column, those passed as `fields` included, does not have `n` rows, or where weights, costs or confidences are
+        text.
         """
         abstained = self.find_abstentions()
         if abstained is not None:
@@ -372,7 +373,7 @@ class LoadedColumns:
                 fields["clusters"] = clusters if clusters.shape == (n, 2) else clusters.reshape(-1)
         if "groups" in self.values:
             fields["groups"] = self.values["groups"]
-        for role in ("sample_weight", "confidence"):
+        for role in ("sample_weight", "cost", "confidence"):
             if role in self.values:
                 fields[role] = self.require_numbers(role).reshape(-1)
         self.check_lengths(n, fields)

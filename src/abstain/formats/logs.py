@@ -136,6 +136,8 @@ class Log(Printable):
     question, task, groups : array or Words, shape (n,), optional
         Questions with one name (of one task) are repeats of each other.
     epoch, sample_weight, clusters : array, shape (n,), optional
+    cost : array, shape (n,), optional
+        What each answer cost; NaN where the file does not say it.
     loss_name : str
         "zero_one" where every answer is right or wrong.
     labels, prediction : array or Words, shape (n,), optional
@@ -173,6 +175,7 @@ class Log(Printable):
     epoch: np.ndarray | None = None
     sample_weight: np.ndarray | None = None
     clusters: np.ndarray | None = None
+    cost: np.ndarray | None = None
     loss_name: str = "zero_one"
     labels: Values | None = None
     prediction: Values | None = None
@@ -293,6 +296,7 @@ class Log(Printable):
         columns = {
             "groups": self.groups,
             "sample_weight": self.sample_weight,
+            "cost": self.cost,
             "prediction": self.prediction,
             "label_words" if isinstance(self.labels, Words) else "labels": self.labels,
             "clusters": self.repeats(),

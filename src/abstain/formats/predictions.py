@@ -42,6 +42,8 @@ class Predictions(Printable):
     abstained, sample_weight, clusters : array, shape (n,), optional
         As `evaluate` takes them; two kinds of clusters have shape (n, 2).
     groups : array or Words, shape (n,), optional
+    cost : array, shape (n,), optional
+        What each answer cost, where the user named a column for it; for cascades.
     label_words : Words, optional
         Labels given as words where no class scores come with them.
     prediction : array or Words, shape (n,), optional
@@ -82,6 +84,7 @@ class Predictions(Printable):
     groups: Values | None = None
     sample_weight: np.ndarray | None = None
     clusters: np.ndarray | None = None
+    cost: np.ndarray | None = None
     label_words: Words | None = None
     prediction: Values | None = None
     loss_name: str = "loss"

@@ -41,7 +41,7 @@ from abstain.formats.roles import RoleColumns, order_by_stated_classes, role_of
 from abstain.formats.safety import Limits, display_name, file_error
 
 # Roles whose columns are used, by the kind of file.
-_COMMON_ROLES = {"labels", "abstained", "groups", "sample_weight", "clusters", "ids", "confidence"}
+_COMMON_ROLES = {"labels", "abstained", "groups", "sample_weight", "clusters", "ids", "confidence", "cost"}
 _CLASS_SCORE_ROLES = _COMMON_ROLES | {"answered", "classes", "task", "epoch"}
 _TABLE_ROLES = _COMMON_ROLES | {"correct", "loss", "error", "prediction", "classes"}
 _ANSWER_ROLES = _TABLE_ROLES - {"classes"} | {"answered", "question", "task", "epoch"}

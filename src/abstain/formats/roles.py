@@ -31,6 +31,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     "groups": ("groups", "group", "subgroup"),
     "sample_weight": ("sample_weight", "sample_weights", "weight", "weights"),
     "clusters": ("clusters", "cluster"),
+    "cost": (),  # what an answer cost; only a cascade uses it, so no name of a column states it
     "classes": ("classes", "class_names"),
     "ids": ("id", "ids", "sample_id", "row_id", "example_id", "image_id", "question_id", "uid", "index"),
 }
