@@ -250,7 +250,7 @@ def test_what_the_command_says_when_nothing_can_be_certified(files):
     [
         (("--risk", "0.1"), "needs --cost, --person-cost, --person-error"),
         ((*ASKED, "--cost", "1"), "--cost must give 2 numbers"),
-        ((*ASKED, "--cost", "a,b"), "must be numbers between commas"),
+        ((*ASKED, "--cost", "a*b,1"), "write NUMBER*COLUMN, got 'a*b'"),
         ((*ASKED, "--groups"), "--groups needs a column"),
         ((*ASKED, "--state", "s.json"), "--state goes with --check"),
         (("--apply", "r.json", "--check", "r.json"), "give one of --save, --apply, --check"),
