@@ -35,7 +35,7 @@ from abstain.cascades.search import (
 from abstain.errors import InputError, ShapeError
 from abstain.thresholds.advice import Advice, bisect
 from abstain.thresholds.calibration import Candidates
-from abstain.thresholds.cut import Cut, Units, cut_between
+from abstain.thresholds.cut import Cut, ScoreName, Units, cut_between
 from abstain.thresholds.monitoring import Check, Reference
 from abstain.thresholds.promise import PromiseBasis
 from abstain.thresholds.record import (
@@ -117,7 +117,7 @@ class Cascade(Promised):
     """
 
     _noun: ClassVar[str] = "a stored cascade"
-    _number: ClassVar[int] = 2
+    _number: ClassVar[int] = 3
     _none: ClassVar[str] = "none keeps the promise"
 
     names: tuple[str, ...]
@@ -211,7 +211,7 @@ class Cascade(Promised):
         lines = []
         for name in self.names:
             origin = self.origins.get(name, Origin("confidence", score=self.scores.get(name)))
-            score = origin.score or "confidences of the user's own"
+            score = origin.score or self.cuts[name].learned_name or "confidences of the user's own"
             facts = [score]
             if origin.data:
                 facts.append(origin.data)
@@ -246,6 +246,7 @@ class Cascade(Promised):
         logits: ByStage | None = None,
         probs: ByStage | None = None,
         abstained: ByStage | None = None,
+        scores: ByStage | None = None,
         units: Units | None = None,
     ) -> np.ndarray:
         """Who answers each sample, by name; a NaN is a stage that gave no answer, and passes on.
@@ -254,6 +255,7 @@ class Cascade(Promised):
         that know their score. With the first stages only, the samples that these pass on go to the next stage that is
         asked, so that the expensive stages need to see only what reaches them. Confidences of a score that saturates
         need `units`: "plain" or "key", as for `Threshold.accepts`. `abstained` marks samples without an answer.
+        `scores` holds, by stage, the learned confidence of stages that were calibrated with one.
 
         >>> import abstain
         >>> rule = abstain.cascade(
@@ -263,7 +265,7 @@ class Cascade(Promised):
         (('a',), ['a'])
         """
         columns = {"confidence": confidences, "logits": logits, "probs": probs}
-        answering = self._find_answering_stage(columns, abstained, units)
+        answering = self._find_answering_stage(columns, abstained, scores, units)
         stages_given = self.names[: sum(len(column or {}) for column in columns.values())]
         later_stages = [name for name in self.stages_in_use if name not in stages_given]
         next_to_ask = later_stages[0] if later_stages else PERSON
@@ -278,6 +280,7 @@ class Cascade(Promised):
         clusters: ArrayLike | None = None,
         previous: Check | None = None,
         abstained: ByStage | None = None,
+        scores: ByStage | None = None,
         units: Units | None = None,
     ) -> Check:
         """Does the promise still hold on later samples, in the order they came?
@@ -301,6 +304,8 @@ class Cascade(Promised):
             The last look of this series.
         abstained : dict, optional
             By stage, where it gave no answer.
+        scores : dict, optional
+            By stage, the learned confidence of stages that were calibrated with one.
         units : {"plain", "key"}, optional
             Of confidences of a score that saturates.
 
@@ -327,7 +332,7 @@ class Cascade(Promised):
             for kind, array in values.items():
                 check_choice(title, "kind", kind, tuple(columns))
                 columns[kind][name] = array
-        answering = self._find_answering_stage(columns, abstained, units)
+        answering = self._find_answering_stage(columns, abstained, scores, units)
         for name, loss in stage_losses.items():
             if loss.shape != answering.shape:
                 rule = f"stage {name!r} needs one loss per sample"
@@ -385,7 +390,7 @@ class Cascade(Promised):
         *,
         logits: ArrayLike | None = None,
         probs: ArrayLike | None = None,
-        score: str | None = None,
+        score: ScoreName | None = None,
         units: Units | None = None,
         abstained: ArrayLike | None = None,
     ) -> np.ndarray:
@@ -411,11 +416,12 @@ class Cascade(Promised):
         return cut.decide(title, readings._replace(values=values), (self.thresholds or {}).get(name))
 
     def _find_answering_stage(
-        self, columns: dict[str, Any], abstained: ByStage | None, units: Units | None
+        self, columns: dict[str, Any], abstained: ByStage | None, scores: ByStage | None, units: Units | None
     ) -> np.ndarray:
         """Index of the stage that answers each sample; the number of stages given where none does.
 
-        `columns` maps "confidence", "logits" and "probs" to a dict by stage, or None. Raises InputError if the stages
+        `columns` maps "confidence", "logits" and "probs" to a dict by stage, or None; `scores` holds learned
+        confidences by stage. Raises InputError if the stages
         given are not the first ones of this cascade, ShapeError if their arrays differ in length.
         """
         kind_of_stage: list[tuple[str, str]] = []  # a stage given twice is listed twice, and refused
@@ -439,6 +445,8 @@ class Cascade(Promised):
             arguments: Any = {kind: columns[kind][name]}
             if kind == "confidence" and self.cuts[name].source != "own":
                 arguments["units"] = units
+            if scores is not None:
+                arguments["score"] = scores.get(name)
             without_answer = None if abstained is None else abstained.get(name)
             would_answer.append(self.answers(name, **arguments, abstained=without_answer))
         if len({mask.shape for mask in would_answer}) > 1 or would_answer[0].ndim != 1:
@@ -591,7 +599,8 @@ def cascade(
     labels : array, optional
         True classes, for stages of class scores; their loss is zero_one.
     scores : dict, optional
-        The score that the confidences of a stage are of, by stage.
+        The score that the confidences of a stage are of, by stage: a name, or the learned confidence that computed
+        them. Rows that it was fitted on are refused.
     units : {"key", "plain"}
         Whether confidences with a name in `scores` are the rank keys that `abstain.scores` returns, or plain numbers.
     rng : int or Generator

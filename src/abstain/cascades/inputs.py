@@ -16,7 +16,14 @@ from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes
 from abstain.thresholds.calibration import calibrate
-from abstain.thresholds.cut import STORABLE, ConfidenceReadings, Units, read_confidences
+from abstain.thresholds.cut import (
+    STORABLE,
+    ConfidenceReadings,
+    ScoreName,
+    Units,
+    is_learned,
+    read_confidences,
+)
 
 PERSON = "person"
 MAX_STAGES = 19  # so many still leave two thresholds per stage in a grid of a million policies
@@ -51,7 +58,7 @@ def read_stages(
     labels : array or None
         True classes, for stages of class scores that do not bring their own loss.
     scores : dict or None
-        Name of the score of each stage's confidences, where it is known.
+        Name of the score of each stage's confidences, where it is known, or the learned confidence that computed them.
     units : {"key", "plain"}
         Unit of confidences with a known score.
 
@@ -85,12 +92,18 @@ def read_stages(
     return result
 
 
-def _read_confidences(title: str, entry: Any, score: str | None, units: Units) -> Stage:
+def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Units) -> Stage:
     """Read a stage given as (loss, confidence, cost); InputError if it is none, or the score has no known name.
 
     `title` begins the messages. `units` says what confidences with a known `score` are: rank keys or plain numbers.
+    Rows that a learned confidence was fitted on are refused.
     """
     loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
+    if is_learned(score):
+        readings = read_confidences(title, score, confidence=confidence)
+        score.refuse_fitted_rows(title, readings.values)
+        return Stage(readings, None, (loss, confidence, cost))
+    assert score is None or isinstance(score, str)
     if score is not None:
         check_choice(title, "scores", score, STORABLE)
     readings = read_confidences(title, score, confidence=confidence, units=units if score else None)

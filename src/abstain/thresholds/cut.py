@@ -13,7 +13,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeGuard, get_args
 
 import numpy as np
 
@@ -82,12 +82,35 @@ class Grain(NamedTuple):
     telling: int
 
 
+class LearnedScore(Protocol):
+    """A confidence that was learned from labelled rows, as `abstain.learn_confidence` returns it.
+
+    Rules remember its `fingerprint`, a text that names it, and refuse the values of another one.
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """Digits that differ between two confidences."""
+
+    def refuse_fitted_rows(self, function: str, confidence: np.ndarray) -> None:
+        """Raise InputError if these values are of rows that it was fitted on; `function` is for the message."""
+
+
+ScoreName = str | LearnedScore  # a name in `abstain.scores`, or a learned confidence
+
+
+def is_learned(score: Any) -> TypeGuard[LearnedScore]:
+    """Is this a learned confidence, rather than the name of a score or a function?"""
+    return hasattr(score, "fingerprint") and hasattr(score, "refuse_fitted_rows")
+
+
 class ConfidenceReadings(NamedTuple):
     """Confidences of some samples, and what is known of where they come from.
 
     `values` are float64: rank keys of a score that saturates, unless the source is "plain" or "own"; otherwise the
     numbers themselves. `dtype` is the type they came in, `grain` the precision that they show. `magnitude` is the
-    absolute value of each row's largest logit, on which its rounding depends; 0 without logits.
+    absolute value of each row's largest logit, on which its rounding depends; 0 without logits. `learned` is the
+    fingerprint of the learned confidence that computed them, None for all others.
     """
 
     values: np.ndarray
@@ -96,6 +119,7 @@ class ConfidenceReadings(NamedTuple):
     grain: Grain
     classes: int | None = None
     magnitude: np.ndarray = np.zeros(())
+    learned: str | None = None
 
     @property
     def is_telling(self) -> bool:
@@ -129,7 +153,7 @@ class ConfidenceReadings(NamedTuple):
 
 def read_confidences(
     name: str,
-    score: str | None,
+    score: ScoreName | None,
     *,
     confidence: ArrayLike | None = None,
     logits: ArrayLike | None = None,
@@ -139,14 +163,24 @@ def read_confidences(
     """Read the confidences of samples: numbers with their unit, or class scores that `score` turns into rank keys.
 
     Give exactly one of `confidence` (one number per sample), `logits` and `probs` (one row per sample; one column is
-    class 1 of a binary model). `name` is the calling function, for messages; `score` a name in `abstain.scores`, None
-    for the user's own confidences. Confidences of a score that saturates need `units`: a rank key of 0.9 and a
-    probability of 0.9 are different things. Raises InputError for arguments that do not go together.
+    class 1 of a binary model). `name` is the calling function, for messages; `score` a name in `abstain.scores`, a
+    learned confidence, or None for the user's own confidences. Confidences of a score that saturates need `units`: a
+    rank key of 0.9 and a probability of 0.9 are different things. Raises InputError for arguments that do not go
+    together.
     """
     if units is not None:
         check_choice(name, "units", units, get_args(Units))
     if sum(x is not None for x in (confidence, logits, probs)) != 1:
         raise InputError(f"{name}: takes confidences, or `logits=` or `probs=`, one of them.")
+    if is_learned(score):
+        if confidence is None:
+            raise InputError(
+                f"{name}: a learned confidence is given by its values, got logits or probabilities. "
+                f"Pass `learned(logits=...)` as the confidence."
+            )
+        readings = _read_numbers(name, None, confidence, units=None)
+        return readings._replace(learned=score.fingerprint)
+    assert score is None or isinstance(score, str)
     if confidence is not None:
         return _read_numbers(name, score, confidence, units)
     if score is None:
@@ -291,6 +325,8 @@ class Cut:
         Range of the calibration confidences.
     magnitude : float
         Largest absolute value of a row's largest logit, on which the rounding of logits depends; 0 without logits.
+    learned : str or None
+        Fingerprint of the learned confidence that the numbers are of; None for all others.
 
     Examples
     --------
@@ -315,18 +351,34 @@ class Cut:
     lowest: Number
     highest: Number
     magnitude: Annotated[float, Within(0)] = 0.0
+    learned: str | None = None
 
-    def read(self, name: str, *, score: str | None = None, **columns: Any) -> ConfidenceReadings:
+    def read(self, name: str, *, score: ScoreName | None = None, **columns: Any) -> ConfidenceReadings:
         """Read the confidences of new samples; raise InputError where they cannot be those of this rule.
 
-        `columns` are `confidence`, `logits` or `probs`, and `units`. `score` is the score that the user names, None to
-        take that of the rule. `name` is the calling function, for messages.
+        `columns` are `confidence`, `logits` or `probs`, and `units`. `score` is the score that the user names or the
+        learned confidence, None to take the score of the rule. `name` is the calling function, for messages.
         """
         self.check_score(name, score)
-        return self.admit(name, read_confidences(name, self.score, **columns))
+        return self.admit(name, read_confidences(name, score if is_learned(score) else self.score, **columns))
 
-    def check_score(self, name: str, score: str | None) -> None:
-        """Raise InputError if the user names another score than that of the rule; None is always right."""
+    def check_score(self, name: str, score: ScoreName | None) -> None:
+        """Raise InputError if the user names another score than that of the rule.
+
+        None stands for the score of the rule. A rule for a learned confidence needs that confidence itself, since its
+        values look like those of any other.
+        """
+        if is_learned(score) or self.learned is not None:
+            fingerprint = score.fingerprint if is_learned(score) else None
+            if fingerprint != self.learned:
+                got = "another confidence"
+                if fingerprint is not None:
+                    got = f"the learned confidence {fingerprint}"
+                remedy = "Calibrate a rule for it"
+                if self.learned is not None:
+                    remedy = "Pass `score=` the learned confidence whose values these are"
+                raise InputError(f"{name}: this rule is for {self.described}, got {got}. {remedy}.")
+            return
         if score is not None and score != self.score:
             remedy = "Calibrate a rule for it, or give what this one is for."
             raise InputError(f"{name}: this rule is for {self.described}, got {score}. {remedy}")
@@ -347,7 +399,12 @@ class Cut:
     @property
     def described(self) -> str:
         """What the rule is for, in words."""
-        return self.score or "confidences of your own"
+        return self.learned_name or self.score or "confidences of your own"
+
+    @property
+    def learned_name(self) -> str | None:
+        """The learned confidence that the rule is for, in words; None for all other rules."""
+        return None if self.learned is None else f"the learned confidence {self.learned}"
 
     def _check_range(self, name: str, values: np.ndarray) -> None:
         """Raise InputError if new confidences come from another scale than those of the calibration.
@@ -624,6 +681,8 @@ class Cut:
         """
         if self.score is not None and self.score not in STORABLE:
             return False
+        if self.learned is not None and self.source != "own":
+            return False
         if (self.score is None) != (self.source == "own") or not self.lowest <= self.highest:
             return False
         if value is None or self.accepted is None:
@@ -672,6 +731,7 @@ def cut_between(
         lowest=float(with_confidence[-1] if len(with_confidence) else lowest_blocks[-1]),
         highest=float(ranked.smallest_confidence(block_stops[:1])[0]),
         magnitude=float(readings.magnitude.max()),
+        learned=readings.learned,
     )
 
 

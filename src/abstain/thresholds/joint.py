@@ -12,7 +12,7 @@ from abstain import _tables
 from abstain._arrays import Array, ArrayLike, to_host
 from abstain._stored import Chance, Share, Stored, Within
 from abstain.errors import InputError, ShapeError
-from abstain.thresholds.cut import Units
+from abstain.thresholds.cut import ScoreName, Units
 from abstain.thresholds.monitoring import GroupChecks, check_is_new, check_promise
 from abstain.thresholds.record import (
     RecordParts,
@@ -212,7 +212,7 @@ class JointThreshold(Stored, _tables.Notebook):
         *,
         logits: ArrayLike | None = None,
         probs: ArrayLike | None = None,
-        score: str | None = None,
+        score: ScoreName | None = None,
         units: Units | None = None,
     ) -> np.ndarray:
         """Return True for each sample to accept; a NaN is never accepted.
@@ -233,7 +233,7 @@ class JointThreshold(Stored, _tables.Notebook):
         among: Mapping[Any, ArrayLike] | None = None,
         clusters: ArrayLike | None = None,
         previous: GroupChecks | None = None,
-        score: str | None = None,
+        score: ScoreName | None = None,
         units: Units | None = None,
     ) -> GroupChecks:
         """Does each promise still hold on later samples, in the order they came?

@@ -23,9 +23,11 @@ from abstain.thresholds.cut import (
     MISSING,
     ConfidenceReadings,
     Cut,
+    ScoreName,
     Source,
     Units,
     check_domain,
+    is_learned,
     read_confidences,
 )
 from abstain.thresholds.monitoring import (
@@ -196,7 +198,7 @@ class Threshold(Promised):
     """
 
     _noun: ClassVar[str] = "a stored threshold"
-    _number: ClassVar[int] = 3
+    _number: ClassVar[int] = 4
     _none: ClassVar[str] = "no feasible threshold"
 
     value: Annotated[float, Within(infinite=True)] | None
@@ -250,7 +252,7 @@ class Threshold(Promised):
         *,
         logits: ArrayLike | None = None,
         probs: ArrayLike | None = None,
-        score: str | None = None,
+        score: ScoreName | None = None,
         units: Units | None = None,
     ) -> np.ndarray:
         """Which samples to accept; a NaN never is.
@@ -259,7 +261,7 @@ class Threshold(Promised):
         was rejected in calibration stays out, whatever form it comes in. Confidences of a score that saturates need
         `units`: "plain" for the number people know, "key" for what `abstain.scores` returns. Another `score`, another
         number of classes, values that cannot be of this score, and a precision too coarse for this threshold are
-        refused.
+        refused. A rule for a learned confidence needs its values and, as `score`, that confidence: another is refused.
 
         >>> from abstain import select_threshold
         >>> t = select_threshold([0, 0, 1], [0.9, 0.8, 0.1], risk=0.2, method="empirical")
@@ -285,7 +287,7 @@ class Threshold(Promised):
         probs: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         previous: Check | None = None,
-        score: str | None = None,
+        score: ScoreName | None = None,
         units: Units | None = None,
     ) -> Check:
         r"""Does the promise still hold on later samples, in the order they came?
@@ -526,7 +528,7 @@ class GroupThresholds(Stored, _tables.Notebook):
 
     _noun: ClassVar[str] = "stored thresholds of groups"
     _has_checksum: ClassVar[bool] = True
-    _number: ClassVar[int] = 3
+    _number: ClassVar[int] = 4
 
     thresholds: dict[Any, Threshold]
     delta: Chance
@@ -568,7 +570,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         *,
         logits: ArrayLike | None = None,
         probs: ArrayLike | None = None,
-        score: str | None = None,
+        score: ScoreName | None = None,
         units: Units | None = None,
     ) -> np.ndarray:
         """Return True for each sample to accept by its own group's threshold; a NaN is never accepted.
@@ -599,7 +601,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         probs: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         previous: GroupChecks | None = None,
-        score: str | None = None,
+        score: ScoreName | None = None,
         units: Units | None = None,
     ) -> GroupChecks:
         """Does the promise of each group still hold on later samples, in the order they came?
@@ -617,7 +619,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         return check_groups(self, masks, loss, readings, clusters=clusters, previous=previous)
 
     def _read(
-        self, name: str, score: str | None, units: Units | None, columns: dict[str, Any]
+        self, name: str, score: ScoreName | None, units: Units | None, columns: dict[str, Any]
     ) -> ConfidenceReadings:
         """Read the confidences of samples of all groups, which share one score; raise InputError for another score.
 
@@ -625,7 +627,12 @@ class GroupThresholds(Stored, _tables.Notebook):
         """
         cut = next(iter(self.thresholds.values())).cut
         cut.check_score(name, score)
-        return read_confidences(name, cut.score, **columns, units=units)
+        return read_confidences(
+            name,
+            score if is_learned(score) else cut.score,
+            **columns,
+            units=None if is_learned(score) else units,
+        )
 
     def _find_groups(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
         """Return each label in `groups` with a mask of its samples.

@@ -15,7 +15,14 @@ from abstain.metrics._sample import group_codes
 from abstain.thresholds import choosing
 from abstain.thresholds.advice import Advice, advise, bisect
 from abstain.thresholds.calibration import Calibration, Form, Method, calibrate
-from abstain.thresholds.cut import ConfidenceReadings, Units, cut_between, read_confidences
+from abstain.thresholds.cut import (
+    ConfidenceReadings,
+    LearnedScore,
+    Units,
+    cut_between,
+    is_learned,
+    read_confidences,
+)
 from abstain.thresholds.joint import (
     Counted,
     JointThreshold,
@@ -39,7 +46,7 @@ class SharedOptions(TypedDict, total=False):
     logits: Array | None
     probs: Array | None
     labels: Array | None
-    score: str | Callable[..., Any] | None
+    score: str | LearnedScore | Callable[..., Any] | None
     units: Units | None
     loss_name: str
     delta: float
@@ -102,7 +109,7 @@ def select_threshold(
     logits: ArrayLike | None = None,
     probs: ArrayLike | None = None,
     labels: ArrayLike | None = None,
-    score: str | Callable[..., Any] | None = None,
+    score: str | LearnedScore | Callable[..., Any] | None = None,
     units: Units | None = None,
     loss_name: str = "zero_one",
     risk: float | Mapping[Any, float] | None = None,
@@ -142,9 +149,10 @@ def select_threshold(
         Class scores instead of a confidence, one of them.
     labels : array, shape (n,)
         True classes, beside class scores; left out where `loss` is given.
-    score : str or callable
+    score : str, callable or LearnedConfidence
         The confidence of class scores, "max_softmax" unless stated. Beside `confidence`: the score that these numbers
-        are of, which needs `units` if it saturates.
+        are of, which needs `units` if it saturates, or the learned confidence that computed them. The rule then
+        refuses the values of any other, and rows that the confidence was fitted on are refused here.
     units : {"plain", "key"}
         Whether confidences of a named score are plain numbers (probabilities, margins, negative entropies) or the rank
         keys that `abstain.scores` returns.
@@ -279,7 +287,7 @@ def _read(
     """Read the calibration data from the arguments of `select_threshold` with these names.
 
     `losses`, the loss of each promise, stands in the place of `loss`. Raises InputError if something is missing or
-    given twice.
+    given twice, and for rows that a learned confidence was fitted on.
     """
     if loss is not None and losses is not None:
         raise InputError(f"{_NAME}: takes a loss or `losses`, one of them, got both.")
@@ -287,6 +295,13 @@ def _read(
         raise InputError(f"{_NAME}: takes a loss and a confidence, or `logits=` or `probs=` with `labels=`.")
     any_loss: Any = loss if losses is None else losses
     predictions = None
+    columns = {"confidence": confidence, "logits": logits, "probs": probs}
+    if is_learned(score):
+        readings = read_confidences(_NAME, score, **columns)
+        score.refuse_fitted_rows(_NAME, readings.values)
+        return CalibrationColumns(
+            loss=any_loss, confidence=confidence, readings=readings, origin=None, predictions=None
+        )
     if logits is None and probs is None:
         origin = _origin_of_numbers(score, labels)
     else:
@@ -297,7 +312,6 @@ def _read(
         confidence = scores.by_name(score or "max_softmax")(logits, probs=probs)
         readings = read_confidences(_NAME, score=None, confidence=confidence)
     else:
-        columns = {"confidence": confidence, "logits": logits, "probs": probs}
         readings = read_confidences(_NAME, rule_score, **columns, units=units)
     return CalibrationColumns(
         loss=any_loss,
