@@ -17,7 +17,7 @@ COMMANDS = {
     "abstain.Evaluation/1": ["evaluate", "a.npz", "--json"],
     "abstain.Comparison/2": ["compare", "a.npz", "b.npz", "--json"],
     "abstain.ClinicalTable/1": ["clinical", "a.npz", "--positive", "1", "--json"],
-    "abstain.Threshold/3": ["threshold", "a.npz", "--risk", "0.1", "--json"],
+    "abstain.Threshold/4": ["threshold", "a.npz", "--risk", "0.1", "--json"],
     "abstain.Check/3": ["threshold", "b.npz", "--check", "rule.json", "--json"],
 }
 KINDS = {

@@ -67,7 +67,7 @@ def test_groups_and_checks_know_the_confidence():
     assert by_group.accepts(confidence, groups, score=LEARNED).any()
     with pytest.raises(InputError, match="learned confidence"):
         by_group.accepts(confidence, groups)
-    assert not RULE.check(~RIGHT, confidence, score=LEARNED).alarm
+    assert RULE.check(~RIGHT, confidence, score=LEARNED).holds
 
 
 def test_a_cascade_asks_for_the_confidence_of_each_stage():
@@ -79,4 +79,4 @@ def test_a_cascade_asks_for_the_confidence_of_each_stage():
     with pytest.raises(InputError, match="this rule is for the learned confidence"):
         rule.decide(confidences)
     check = rule.check({"one": (~RIGHT, confidences["one"])}, scores={"one": LEARNED})
-    assert not check.alarm
+    assert check.holds

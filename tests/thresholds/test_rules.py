@@ -37,7 +37,7 @@ TAMPERED = {
     "format": (
         "abstain.Threshold/1",
         "abstain.Threshold/2",
-        "abstain.Threshold/4",
+        "abstain.Threshold/5",
         "abstain threshold 1",
         None,
         2,
