@@ -13,6 +13,11 @@ settings.register_profile("mutants", phases=[Phase.explicit, Phase.generate], da
 
 NO_SKIP = os.environ.get("ABSTAIN_NO_SKIP") == "1"
 
+# One thread of OpenMP and BLAS in each process of the tests: several workers share the cores, and threads that wait for
+# a core are busy waiting; small trainings took thirty times as long. Threads of this package itself are not meant.
+for _variable in ("OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

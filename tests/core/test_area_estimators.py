@@ -79,6 +79,8 @@ def test_all_roads_agree(estimator, ties, dtype):
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_equals_fractions_for_every_small_tie_pattern(estimator, ties, n):
     for confidence in itertools.product(range(n), repeat=n):
+        if set(confidence) != set(range(max(confidence) + 1)):
+            continue  # an increasing map of another one, which changes nothing (test_laws)
         for loss in itertools.product([0, 1], repeat=n):
             exact = float(oracles.definition([Fraction(x) for x in loss], confidence, estimator, ties))
             found = abstain.aurc(
