@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from abstain.core.area_estimators import oracle_area
-from abstain.core.stretch import tables_of, totals_of_samples
+from abstain.core.part_sums import tables_from_samples, totals_from_samples
 from abstain.evaluation import compare
 from abstain.inference import Difference, curve_band, interval, paired_difference, unpaired_difference
 from abstain.inference.evidence import estimate_interval, gather_evidence, request_for
@@ -368,7 +368,9 @@ def every_metric(
         if not 0 < wrong.sum() < n:
             continue
         best = None if w is None else float(oracle_area(np, wrong * 1.0, w))
-        evidence = gather_evidence(tables_of(wrong, g, w), totals_of_samples(wrong, w, True), request, best)
+        evidence = gather_evidence(
+            tables_from_samples(wrong, g, w), totals_from_samples(wrong, w, True), request, best
+        )
         for key, metric in zip(keys, metrics):
             found = estimate_interval(metric, evidence)
             seen[key].append((found.estimate, found.low, found.high, found.standard_error))

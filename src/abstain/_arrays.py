@@ -119,16 +119,16 @@ class Backend(NamedTuple):
     ----------
     xp : module
         An array-API namespace.
-    deliver : callable
+    to_input_library : callable
         Converts a result to the input's library, on its device.
-    host : bool
+    is_host : bool
         True if numpy computes, with the fast functions of the core; False if the input's library does, with the
         generic functions.
     """
 
     xp: Namespace
-    deliver: Callable[[Array], Any]
-    host: bool
+    to_input_library: Callable[[Array], Any]
+    is_host: bool
 
     def asarray(self, x: Array, like: Array = None) -> Array:
         """Convert `x` to an array of this library: on the host a numpy view, otherwise on the device of `like`.
@@ -136,7 +136,7 @@ class Backend(NamedTuple):
         Only torch arrays are moved to another device; arrays of other libraries stay where they are. Raises DtypeError
         for a masked array.
         """
-        if self.host:
+        if self.is_host:
             view = _host_view(x)
             return np.asarray(x) if view is None else view
         if is_torch(x) and is_torch(like):
@@ -150,7 +150,7 @@ class Backend(NamedTuple):
     @property
     def full_xp(self) -> Namespace:
         """The namespace with every array-API function; plain numpy lacks a few options."""
-        if not self.host:
+        if not self.is_host:
             return self.xp
         import array_api_compat.numpy
 
@@ -172,7 +172,7 @@ def backend_of(*arrays: Array) -> Backend:
     if not not_numpy:
         return _NUMPY_BACKEND
     if all(_host_view(array) is not None for array in not_numpy):
-        return Backend(xp=np, deliver=_deliver_like(not_numpy[0]), host=True)
+        return Backend(xp=np, to_input_library=_deliver_like(not_numpy[0]), is_host=True)
     import array_api_compat
 
     libraries = list(dict.fromkeys(type(array).__module__.partition(".")[0] for array in not_numpy))
@@ -183,7 +183,7 @@ def backend_of(*arrays: Array) -> Backend:
             f"{' and '.join(libraries)}. Convert the others first."
         )
     xp = array_api_compat.array_namespace(*not_numpy)
-    return Backend(xp=xp, deliver=lambda value: value, host=False)
+    return Backend(xp=xp, to_input_library=lambda value: value, is_host=False)
 
 
 def to_python(value: Array) -> Any:
@@ -194,7 +194,7 @@ def to_python(value: Array) -> Any:
     return value.item() if value.ndim == 0 else value
 
 
-_NUMPY_BACKEND = Backend(xp=np, deliver=to_python, host=True)
+_NUMPY_BACKEND = Backend(xp=np, to_input_library=to_python, is_host=True)
 
 
 def _deliver_like(example: Array) -> Callable[[Array], Any]:

@@ -122,12 +122,12 @@ def check_risk(function: str, value: Any, low: float = 0.0, high: float = 1.0) -
 def as_real(function: str, argument: str, backend: Backend, x: Array, like: Array = None) -> Array:
     """Convert `x` to an array of real numbers of the backend's library, on the device of `like` (None: the default).
 
-    `backend.host` is True if numpy computes. The result is then boolean, integer, float32 or float64, in the byte order
-    of this machine: half precision is widened, and longer floats are cut. Raises DtypeError for complex numbers, text
-    and objects.
+    `backend.is_host` is True if numpy computes. The result is then boolean, integer, float32 or float64, in the byte
+    order of this machine: half precision is widened, and longer floats are cut. Raises DtypeError for complex numbers,
+    text and objects.
     """
     array = backend.asarray(x, like)
-    if backend.host:
+    if backend.is_host:
         dtype = array.dtype
         if dtype.kind not in "biuf":
             raise DtypeError(
@@ -151,7 +151,7 @@ def check_finite(function: str, argument: str, backend: Backend, x: Array, remed
     tracer, are not checked. `remedy` ends the message.
     """
     xp = backend.xp
-    if not backend.host:
+    if not backend.is_host:
         if not (xp.isdtype(x.dtype, "real floating") and is_concrete(x)):
             return
         smallest, largest = extremes(xp, x)  # NaN propagates to both, and no temporary array is made
@@ -206,7 +206,7 @@ def check_pair(function: str, backend: Backend, loss: Array, confidence: Array) 
         raise InputError(f"{function}: needs at least one sample, got shape {tuple(loss.shape)}.")
     check_finite(function, "confidence", backend, confidence, _RANKING_HINT)
     check_finite(function, "loss", backend, loss, "Drop the sample or mark it with `abstained=`.")
-    if backend.host and confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
+    if backend.is_host and confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
         largest = max(int(confidence.max()), -int(confidence.min()))
         if largest > 1 << 53:
             raise InputError(
@@ -300,7 +300,7 @@ def _divide_by_unit(backend: Backend, weight: Array) -> Array:
     it is the largest weight, so that nothing has to be read from a device.
     """
     xp = backend.xp
-    if backend.host:
+    if backend.is_host:
         weight = weight.astype(np.float64, copy=False)
         smallest = np.min(weight, axis=-1, keepdims=True, initial=np.inf, where=weight > 0)
         unit = weight_unit(smallest, np.max(weight, axis=-1, keepdims=True))
@@ -326,7 +326,7 @@ def check_mask(function: str, argument: str, backend: Backend, mask: Array, loss
     """
     mask = backend.asarray(mask, loss)
     _check_shape_of_loss(function, argument, mask, loss)
-    if backend.host:
+    if backend.is_host:
         if mask.dtype.kind in "iu" and bool(np.all((mask == 0) | (mask == 1))):
             mask = mask.astype(bool)
         if mask.dtype != bool:
@@ -355,14 +355,14 @@ class Classes(NamedTuple):
         With the members of an ensemble along the first axis.
     kind : str
         "logits" or "probs", as the caller stated.
-    members : bool
+    is_ensemble : bool
         True for an ensemble.
     """
 
     backend: Backend
     values: Array
     kind: str
-    members: bool = False
+    is_ensemble: bool = False
 
     def map_rows(self, compute: Callable[[Any, Array], Array]) -> Array:
         """Apply `compute(xp, rows)` to all rows of class scores, in the widest float, and return its results.
@@ -373,9 +373,9 @@ class Classes(NamedTuple):
         On the host the rows are handled a chunk at a time. Each row is computed alone and in one memory layout, so its
         result does not depend on its position.
         """
-        member_axis = self.values.shape[:1] if self.members else ()
+        member_axis = self.values.shape[:1] if self.is_ensemble else ()
         with np.errstate(all="ignore"):  # infinities are expected: they become the ends of the scale
-            if not self.backend.host:
+            if not self.backend.is_host:
                 xp = self.backend.xp
                 return compute(xp, xp.astype(self.values, float_dtype(xp)))
             rows = self.values.reshape(*member_axis, -1, self.values.shape[-1])
@@ -387,18 +387,22 @@ class Classes(NamedTuple):
         results = np.concatenate(chunks)
         return results.reshape(self.values.shape[len(member_axis) : -1] + results.shape[1:])
 
-    def deliver(self, value: Array) -> Any:
+    def to_input_library(self, value: Array) -> Any:
         """Return a result in the input's library and on its device; finite even where that has float32 only."""
-        if self.backend.host and self.is_float32_only and value.dtype == np.float64:
+        if self.backend.is_host and self.is_float32_only and value.dtype == np.float64:
             largest = np.finfo(np.float32).max
             value = np.clip(value, -largest, largest)
-        return self.backend.deliver(value)
+        return self.backend.to_input_library(value)
 
     @property
     def is_float32_only(self) -> bool:
         """True if the input's library has no float64, as jax by default."""
         jax = sys.modules.get("jax")
-        return jax is not None and not jax.config.jax_enable_x64 and is_jax(self.backend.deliver(np.zeros(1)))
+        return (
+            jax is not None
+            and not jax.config.jax_enable_x64
+            and is_jax(self.backend.to_input_library(np.zeros(1)))
+        )
 
 
 def check_classes(
@@ -458,14 +462,14 @@ def check_classes(
             may_be_one_sample = like is None and values.ndim == 1
             _check_binary(function, kind, backend, checked, may_be_one_sample=may_be_one_sample)
         columns = _binary_columns(backend, values, kind)
-        return Classes(backend=backend, values=columns, kind=kind, members=members)
+        return Classes(backend=backend, values=columns, kind=kind, is_ensemble=members)
     if is_readable and kind == "logits":
         low, high = _check_logits(function, backend, checked, masked)
         if low >= 0 and high <= 1:
             _refuse_probabilities(function, backend, checked, outputs)
     elif is_readable:
         _check_probs(function, backend, checked, outputs)
-    return Classes(backend=backend, values=values, kind=kind, members=members)
+    return Classes(backend=backend, values=values, kind=kind, is_ensemble=members)
 
 
 def _stated_kind(function: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:

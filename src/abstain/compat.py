@@ -47,7 +47,7 @@ def check_vectors(name: str, loss: ArrayLike, confidence: ArrayLike) -> tuple[np
     arrays that are not such vectors or not finite.
     """
     sample = prepare(name, loss, confidence, vector=True)
-    if not sample.backend.host:
+    if not sample.backend.is_host:
         raise DtypeError(
             f"{name}: takes arrays on the host, got one on a device. Copy it first, e.g. `x.cpu()`."
         )

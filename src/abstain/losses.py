@@ -78,7 +78,7 @@ def zero_one(
     """
     classes, labels = _check_classes_and_labels("zero_one", logits, labels, probs)
     prediction = classes.backend.xp.argmax(classes.values, axis=-1)
-    return classes.backend.deliver(prediction != labels)
+    return classes.backend.to_input_library(prediction != labels)
 
 
 def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k: int = 5) -> Any:
@@ -123,7 +123,7 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     class_index = simplex.class_numbers(xp, class_scores)
     is_tied_before = (class_scores == score_of_label) & (class_index < labels[..., None])
     ranks_before_label = (class_scores > score_of_label) | is_tied_before
-    return classes.backend.deliver(xp.count_nonzero(ranks_before_label, axis=-1) >= k)
+    return classes.backend.to_input_library(xp.count_nonzero(ranks_before_label, axis=-1) >= k)
 
 
 def cross_entropy(
@@ -176,7 +176,7 @@ def cross_entropy(
         largest_loss = float(-np.log(check_positive("cross_entropy", "clip", clip)))
         values = classes.backend.xp.where(values > largest_loss, largest_loss, values)
     check_possible(classes, values)
-    return classes.deliver(values)
+    return classes.to_input_library(values)
 
 
 def check_possible(classes: Classes, cross_entropy: ArrayLike) -> None:
@@ -226,7 +226,7 @@ def brier(
     classes, labels = _check_classes_and_labels("brier", logits, labels, probs)
     temperature = check_positive("brier", "temperature", temperature)
     (values,) = simplex.numbers_of_rows(classes, ["brier"], temperature, labels=labels)
-    return classes.deliver(values)
+    return classes.to_input_library(values)
 
 
 def squared_error(prediction: ArrayLike, target: ArrayLike) -> Any:
@@ -297,7 +297,7 @@ def _loss_of_difference(
         check_finite(name, "prediction", backend, prediction, "Drop the sample.")
         check_finite(name, "target", backend, target, "Drop the sample.")
     difference = xp.astype(prediction, float_dtype(xp)) - xp.astype(target, float_dtype(xp))
-    return backend.deliver(loss(xp, difference))
+    return backend.to_input_library(loss(xp, difference))
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def test_a_replicate_is_the_metric_of_the_resample(metric, levels, estimator):
     units = gather("interval", metric, l, g, options=options)
     source = make_resampler(units)
     counts = source.counts(np.random.default_rng(0), 20)
-    assert source.repeats is None
+    assert source.pair_counts is None
     assert (counts.sum(axis=1) == 60).all()
     ours = metric_of_draw(units)(source.tabulate(counts))
     theirs = [abstain.metrics.by_name(metric)(*written_out(units, c), **options) for c in counts]
@@ -58,9 +58,9 @@ def test_drawing_cells_gives_the_metric_of_the_resample(metric):
     l, g = sample(400, 2, levels=5)
     units = gather("interval", metric, l, g, options=METRICS[metric])
     source = make_resampler(units)
-    assert source.repeats is not None
-    assert len(source.repeats) <= 10
-    assert source.repeats.sum() == 400
+    assert source.pair_counts is not None
+    assert len(source.pair_counts) <= 10
+    assert source.pair_counts.sum() == 400
     counts = source.counts(np.random.default_rng(0), 10)
     ours = metric_of_draw(units)(source.tabulate(counts))
     theirs = [

@@ -92,7 +92,7 @@ def test_bounded_losses_lie_within_and_fractional_masses_are_wider(seed):
         scale = (N + c) ** power
         assert result.low * scale <= top + least + 1e-12
         assert result.high * scale >= top + greatest - 1e-12
-        wide = area(whole._replace(whole=False), most)
+        wide = area(whole._replace(has_whole_mass=False), most)
         assert wide.low <= result.low + 1e-14
         assert wide.high >= result.high - 1e-14
         assert area(whole, None).low is None

@@ -339,16 +339,16 @@ INTERVALS = {
         "if draws >= 0:",
         "tests/inference/test_differences.py",
     ),
-    "a stretch hands itself up": (
-        "core/stretch.py",
-        "np.cumsum(up[::-1], axis=0)[::-1] - up + ",
-        "np.cumsum(up[::-1], axis=0)[::-1] + ",
+    "a part adds to its own rows what it adds to rows above": (
+        "core/part_sums.py",
+        "np.cumsum(above[::-1], axis=0)[::-1] - above",
+        "np.cumsum(above[::-1], axis=0)[::-1]",
         "tests/inference/test_evidence.py",
     ),
     "influences that do not add up to zero": (
-        "core/stretch.py",
-        "return a - mean, b",
-        "return a, b",
+        "core/part_sums.py",
+        "return constant - mean_influence, slope",
+        "return constant, slope",
         "tests/inference/test_evidence.py tests/inference/test_intervals.py",
     ),
     "no local risk at the cut": (

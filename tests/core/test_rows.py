@@ -7,8 +7,8 @@ import pytest
 
 import abstain
 from abstain.core.area_estimators import ESTIMATORS, area
+from abstain.core.part_sums import table_from_blocks, tables_from_samples
 from abstain.core.rows import Blocks
-from abstain.core.stretch import table_of_blocks, tables_of
 from abstain.errors import InputError
 from tests.metrics.test_sample_influence import estimate_and_influences, estimate_of
 
@@ -50,7 +50,7 @@ def test_sweep_rows_and_samples_agree(n, levels, dtype):
     l = rng.random(n) < 0.3 if dtype is bool else rng.exponential(1.0, n).astype(dtype)
     l[0] = 1
     estimate, values = estimate_and_influences("aurc", l, g)
-    found = estimate_of("aurc", tables_of(l, g), n, dtype is bool)
+    found = estimate_of("aurc", tables_from_samples(l, g), n, dtype is bool)
     assert found.estimate == pytest.approx(estimate, rel=1e-12)
     assert found.variance == pytest.approx(values @ values / n**2, rel=1e-9)
     assert found.variance_excess == pytest.approx(
@@ -60,8 +60,8 @@ def test_sweep_rows_and_samples_agree(n, levels, dtype):
     up = np.sort(g)
     per = np.cumsum(1 / (n - np.searchsorted(up, up)))  # each sample at or below counts 1 / (accepted there)
     alpha = per[np.searchsorted(up, g, "right") - 1]
-    assert found.weighted_loss == pytest.approx(np.sum(alpha * l) / n, rel=1e-10)
-    assert found.weighted_loss_squares == pytest.approx(np.sum((alpha * l) ** 2) / n**2, rel=1e-10)
+    assert found.ranked_loss_sum == pytest.approx(np.sum(alpha * l) / n, rel=1e-10)
+    assert found.ranked_loss_square_sum == pytest.approx(np.sum((alpha * l) ** 2) / n**2, rel=1e-10)
 
 
 def test_weighted_rows_agree_with_samples_and_merge():
@@ -73,7 +73,7 @@ def test_weighted_rows_agree_with_samples_and_merge():
         whole = Blocks.from_samples(l[:150], g[:150], w[:150]).merge(
             Blocks.from_samples(l[150:], g[150:], w[150:])
         )
-        found = estimate_of(metric, [table_of_blocks(whole)], n, False, False)
+        found = estimate_of(metric, [table_from_blocks(whole)], n, False, False)
         v = w * values / w.sum()
         assert found.variance == pytest.approx(np.sum(v**2), rel=1e-10)
         assert found.variance_excess == pytest.approx(np.sum(v**4) - found.variance**2 / n, rel=1e-8)

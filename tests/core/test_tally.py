@@ -15,8 +15,8 @@ def blocks_of(counted):
     """{confidence: (samples, wrong)} in the order the tally gives them."""
     found = {}
     for number in range(len(counted.totals())):
-        stretch = counted.stretch(number)
-        for g, m, w in zip(*(c.tolist() for c in stretch), strict=True):
+        section = counted.section(number)
+        for g, m, w in zip(*(c.tolist() for c in section), strict=True):
             assert g not in found
             found[g] = (m, w)
     return found
@@ -79,7 +79,7 @@ def test_a_window_across_zero_has_its_numbers_in_order():
 
 
 def test_counts_add_up_over_calls_and_stretches(monkeypatch):
-    monkeypatch.setattr(tally, "STRETCH", 64)
+    monkeypatch.setattr(tally, "SECTION", 64)
     rng = np.random.default_rng(0)
     g = (1 - rng.integers(0, 5000, 20_000) * 2.0**-24).astype(np.float32)
     loss = rng.random(len(g)) < 0.4

@@ -124,7 +124,11 @@ class Told:
         from abstain.metrics import by_name
 
         self._answer, self._by_name = answer, by_name
-        self.n, self.mass, self.ranges = answer.total.n, answer.total.W, len(answer.results)
+        self.n, self.mass, self.ranges = (
+            answer.totals.sample_count,
+            answer.totals.total_mass,
+            len(answer.results),
+        )
         self.risk_at_coverage = {c: self[f"risk_at_coverage@{c}"].estimate for c in coverages}
         self.coverage_at_risk = {r: self[f"coverage_at_risk@{r}"].estimate for r in risks}
         self.curve = None if answer.results[0].curve is None else answer.curve()
@@ -133,7 +137,7 @@ class Told:
         from types import SimpleNamespace
 
         metric = self._by_name(metric)
-        if self.n < 2 or (metric.name in METRICS[3:] and not self._answer.total.zero_one):
+        if self.n < 2 or (metric.name in METRICS[3:] and not self._answer.totals.zero_one):
             return SimpleNamespace(estimate=self._answer.value(metric), standard_error=0.0)
         return self._answer.interval(metric)
 

@@ -158,18 +158,18 @@ def test_groups_share_tasks(dask_client):
         for k, size in enumerate([60_000, *rng.integers(1, 500, 99)])
     }
     survey = cluster.survey_groups(groups, "test")
-    rows = sum(c.rows for c in groups.values())
+    rows = sum(c.sample_count for c in groups.values())
     found = cluster.number_ranges(survey, 4)
     assert found.range_count >= 100 + 2  # the large one is cut
     assert found.bundle_count <= 6
     parts, sums = cluster.split_into_bundles(groups, found, keep_ties=True)
-    sizes = [sum(columns.rows for _, columns in part) for part in parts]
+    sizes = [sum(columns.sample_count for _, columns in part) for part in parts]
     assert sum(sizes) == rows
     assert max(sizes) < 1.3 * rows / 4
     for number, columns in (pair for part in parts for pair in part):
         group = next(g for g in groups if found.ranges_of(g).start <= number < found.ranges_of(g).stop)
         assert np.isin(columns.confidence, groups[group].confidence).all()
-        assert sums.sums[0, number] == columns.rows
+        assert sums.sums[0, number] == columns.sample_count
         assert sums.sums[1, number] == columns.loss.sum()
 
 

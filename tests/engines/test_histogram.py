@@ -12,7 +12,7 @@ from abstain.engines.histogram import Histogram, as_bins, merge_histograms
 
 @pytest.mark.parametrize("seed", range(40))
 def test_overlapping_histogram_bound_every_arrangement(seed):
-    """Random stretches that overlap at will, filled with random samples, against the definition."""
+    """Random bins that overlap at will, filled with random samples, against the definition."""
     rng = np.random.default_rng(seed)
     losses, places, lows, highs, sums = [], [], [], [], []
     for _ in range(int(rng.integers(2, 8))):

@@ -285,7 +285,7 @@ def test_what_travels_along_comes_back_from_disk(tmp_path):
                     assert a.dtype == b.dtype
         whole = collect_columns(store.pieces(3), 12)._replace(weight=None)
         np.testing.assert_array_equal(whole.extra, np.concatenate([first.extra, second.extra], axis=1))
-        assert whole.rows == 10
+        assert whole.sample_count == 10
 
 
 def test_the_budget_is_obeyed(tmp_path):

@@ -135,13 +135,13 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
         differences.Side(
             estimate=1.0,
             centre=1.0,
-            error=float(np.linalg.norm(row)),
+            standard_error=float(np.linalg.norm(row)),
             effective_draws=99.0,
-            few="",
+            few_draws_note="",
             risk=0.5,
-            units=1000,
-            limits=lambda level: (0.0, 2.0),
-            effects=(row,),
+            unit_count=1000,
+            limits_at_level=lambda level: (0.0, 2.0),
+            unit_effects=(row,),
         )
         for row in rows
     ]

@@ -1,4 +1,4 @@
-"""Evidence: stretches handled apart give what the whole gives, for every metric; and the values are the metrics'."""
+"""Evidence: parts handled apart give what the whole gives, for every metric; and the values are the metrics'."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 
 import abstain
 from abstain.core.area_estimators import oracle_area
+from abstain.core.part_sums import MomentTable, tables_from_samples, totals_from_tables
 from abstain.core.rows import Rows
-from abstain.core.stretch import Table, tables_of, totals_of
 from abstain.inference.evidence import estimate_interval, gather_evidence, request_for
 from abstain.metrics import METRICS, by_name
 from abstain.metrics.metric import PointMetric
@@ -26,28 +26,33 @@ ALL = [*SMOOTH, *map(by_name, PARTIAL), *map(by_name, POINTS)]
 
 
 def pieces(table, count):
-    """The table in stretches, as ranges of an engine would hold it."""
+    """The table in parts, as ranges of an engine would hold it."""
     found = []
     for i in np.array_split(np.arange(len(table.rows.mass)), count):
         if len(i):
-            rows = Rows(*(x[i] for x in table.rows[:4]), total_mass=table.rows.total_mass, padded=False)
-            squares, fourths = ([x[i] for x in columns] for columns in (table.squares, table.fourths))
-            if table.squares[1] is table.squares[2]:
+            rows = Rows(
+                *(x[i] for x in table.rows[:4]), total_mass=table.rows.total_mass, has_empty_rows=False
+            )
+            squares, fourths = (
+                [x[i] for x in columns]
+                for columns in (table.squared_weight_moments, table.fourth_power_moments)
+            )
+            if table.squared_weight_moments[1] is table.squared_weight_moments[2]:
                 squares, fourths = [squares[0], *2 * squares[1:2]], [fourths[0], *4 * fourths[1:2]]
-            found.append(Table(rows, squares, fourths))
+            found.append(MomentTable(rows, squares, fourths))
     return found
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("levels", [None, 10])
 @pytest.mark.parametrize("n", [60, 700])
-def test_stretches_give_what_the_whole_gives(n, levels, weighted):
+def test_parts_give_what_the_whole_gives(n, levels, weighted):
     rng = np.random.default_rng(n)
     g = rng.random(n) if levels is None else rng.integers(0, levels, n) / levels
     l = (rng.random(n) < 0.6 * (1 - g)).astype(float)
     w = rng.random(n) if weighted else None
-    tables = tables_of(l, g, w)
-    total = totals_of(tables, n, True, False, w is None)
+    tables = tables_from_samples(l, g, w)
+    total = totals_from_tables(tables, n, True, False, w is None)
     best = float(oracle_area(np, l, w)) if weighted else None
     request = request_for(ALL)
     whole, apart = (gather_evidence(t, total, request, best) for t in (tables, pieces(tables[0], 5)))
@@ -63,8 +68,8 @@ def test_other_losses():
     rng = np.random.default_rng(3)
     g = rng.random(300)
     l = rng.exponential(1, 300) * (1 - g)
-    tables = tables_of(l, g)
-    total = totals_of(tables, 300, False, False, True)
+    tables = tables_from_samples(l, g)
+    total = totals_from_tables(tables, 300, False, False, True)
     names = ["aurc", "augrc", "risk", "aurc@0.7-1", POINTS[0], "coverage_at_risk@0.3"]
     metrics = [by_name(name) for name in names]
     request = request_for(metrics)
@@ -81,8 +86,8 @@ def test_auroc_is_the_same_whatever_is_asked_beside_it(ties, levels):
     rng = np.random.default_rng(5)
     g = rng.random(600) if levels is None else rng.integers(0, levels, 600) / levels
     l = (rng.random(600) < 0.6 * (1 - g)).astype(float)
-    tables = tables_of(l, g)
-    total = totals_of(tables, 600, True, False, True)
+    tables = tables_from_samples(l, g)
+    total = totals_from_tables(tables, 600, True, False, True)
     auroc, augrc = by_name("auroc"), by_name("augrc").with_options(ties=ties)
     beside, alone = (
         estimate_interval(auroc, gather_evidence(tables, total, request_for(metrics)))

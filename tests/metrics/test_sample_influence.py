@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gammaln
 
-from abstain.core.stretch import tables_of, totals_of
+from abstain.core.part_sums import tables_from_samples, totals_from_tables
 from abstain.inference import influence
 from abstain.inference.evidence import gather_evidence, request_for, spread_from_evidence
 from abstain.metrics import METRICS, by_name
@@ -163,7 +163,7 @@ def test_fractional_weights():
 
 def estimate_of(metric, tables, n, zero_one, whole=True):
     """Sums of influences by rows, without a sample in sight."""
-    total = totals_of(tables, n, zero_one, False, whole)
+    total = totals_from_tables(tables, n, zero_one, False, whole)
     return spread_from_evidence(
         by_name(metric), gather_evidence(tables, total, request_for([by_name(metric)]))
     )
@@ -175,7 +175,7 @@ def test_rows_and_samples_agree_for_every_metric(metric):
     n = 20_000  # more than one piece
     g, l = rng.integers(0, 9000, n) / 9000, rng.random(n) < 0.3
     estimate, values = estimate_and_influences(metric, l, g)
-    found = estimate_of(metric, tables_of(l, g), n, True)
+    found = estimate_of(metric, tables_from_samples(l, g), n, True)
     assert found.estimate == pytest.approx(estimate, rel=1e-12)
     assert found.variance == pytest.approx(values @ values / n**2, rel=1e-9)
 

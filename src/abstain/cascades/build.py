@@ -405,15 +405,15 @@ class Cascade(Promised):
         cut = self.cuts[name]
         title = f"Cascade: stage {name!r}"
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
-        readings = cut.read(title, **columns, score=score)
-        values = np.where(np.isneginf(readings.values), np.nan, readings.values)
+        confidences = cut.read(title, **columns, score=score)
+        values = np.where(np.isneginf(confidences.values), np.nan, confidences.values)
         if abstained is not None:
             if np.shape(to_host(abstained)) != values.shape:
                 shapes = f"got shapes {np.shape(to_host(abstained))} and {values.shape}"
                 raise ShapeError(f"{title}: `abstained` needs one mark per sample, {shapes}.")
             without_answer = check_mask(title, "abstained", backend_of(values), to_host(abstained), values)
             values = np.where(without_answer, np.nan, values)
-        return cut.decide(title, readings._replace(values=values), (self.thresholds or {}).get(name))
+        return cut.decide(title, confidences._replace(values=values), (self.thresholds or {}).get(name))
 
     def _find_answering_stage(
         self, columns: dict[str, Any], abstained: ByStage | None, scores: ByStage | None, units: Units | None
@@ -637,7 +637,7 @@ def cascade(
         clusters=clusters,
         groups=groups,
     )
-    scaled_risk = data.calibrations[0].scaled(float(risk))
+    scaled_risk = data.calibrations[0].to_unit_scale(float(risk))
     if not 0 < scaled_risk < 1:
         raise InputError(f"{FUNCTION_NAME}: `risk` must lie inside bounded={tuple(bounded)}, got {risk!r}.")
     seed = search.draw_split_seed(rng)
@@ -712,7 +712,7 @@ def _locate_cuts(
     ):
         accepted_count = int(np.count_nonzero((confidence >= threshold) & (confidence > -math.inf)))
         stage = stages[name]
-        cuts[name] = cut_between(calibration.ranked, accepted_count or None, stage.readings, stage.score)
+        cuts[name] = cut_between(calibration.ranked, accepted_count or None, stage.confidences, stage.score)
     return cuts
 
 

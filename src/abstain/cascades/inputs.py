@@ -18,7 +18,7 @@ from abstain.metrics._sample import group_codes
 from abstain.thresholds.calibration import calibrate
 from abstain.thresholds.cut import (
     STORABLE,
-    ConfidenceReadings,
+    CheckedConfidences,
     ScoreName,
     Units,
     is_learned,
@@ -38,7 +38,7 @@ Person = tuple[float | Array, float | Array]  # cost, error
 class Stage(NamedTuple):
     """One stage as the user described it."""
 
-    readings: ConfidenceReadings  # its confidences, in the unit and precision they came in
+    confidences: CheckedConfidences  # its confidences, in the unit and precision they came in
     score: str | None  # the confidence score, if it is known
     entry: tuple[Array, Array, Any]  # (loss, confidence, cost)
 
@@ -100,14 +100,14 @@ def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Un
     """
     loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
     if is_learned(score):
-        readings = read_confidences(title, score, confidence=confidence)
-        score.refuse_fitted_rows(title, readings.values)
-        return Stage(readings, None, (loss, confidence, cost))
+        confidences = read_confidences(title, score, confidence=confidence)
+        score.refuse_fitted_rows(title, confidences.values)
+        return Stage(confidences, None, (loss, confidence, cost))
     assert score is None or isinstance(score, str)
     if score is not None:
         check_choice(title, "scores", score, STORABLE)
-    readings = read_confidences(title, score, confidence=confidence, units=units if score else None)
-    return Stage(readings, score, (loss, confidence, cost))
+    confidences = read_confidences(title, score, confidence=confidence, units=units if score else None)
+    return Stage(confidences, score, (loss, confidence, cost))
 
 
 def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, score: str | None) -> Stage:
@@ -125,11 +125,11 @@ def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, scor
         raise InputError(f"{title} has class scores: give `labels=`, or its own loss.")
     score = entry.get("score") or score or "max_softmax"
     class_scores: Any = {kind: entry.get(kind) for kind in ("logits", "probs")}
-    readings = read_confidences(title, score, **class_scores)
+    confidences = read_confidences(title, score, **class_scores)
     loss = entry.get("loss")
     if loss is None:
         loss = losses.zero_one(class_scores["logits"], labels, probs=class_scores["probs"])
-    return Stage(readings, score, (loss, readings.values, entry["cost"]))
+    return Stage(confidences, score, (loss, confidences.values, entry["cost"]))
 
 
 def collect_data(
@@ -199,15 +199,19 @@ def collect_data(
             title, loss[has_answer], confidence[has_answer], sample_weight=None, bounded=bounded
         )
         calibrations.append(calibration)
-        stage_losses.append(np.where(has_answer, calibration.scaled(loss.astype(np.float64)), 0.0))
+        stage_losses.append(np.where(has_answer, calibration.to_unit_scale(loss.astype(np.float64)), 0.0))
         confidences.append(np.where(has_answer, confidence, -math.inf).astype(np.float64))
         costs.append(_per_sample(f"{function}: the cost of {name!r}", cost, first_loss))
     person_cost, person_error = _unpack(f"{function}: `person`", "(cost, error)", person, 2)
     costs.append(_per_sample(f"{function}: the person's cost", person_cost, first_loss))
     person_loss = _per_sample(
-        f"{function}: the person's error", person_error, first_loss, calibration.low, calibration.high
+        f"{function}: the person's error",
+        person_error,
+        first_loss,
+        calibration.lowest_loss,
+        calibration.highest_loss,
     )
-    stage_losses.append(calibration.scaled(person_loss))
+    stage_losses.append(calibration.to_unit_scale(person_loss))
     promise_includes_person = promise == "system"
     losses_in_promise = stage_losses if promise_includes_person else stage_losses[:-1]
     cluster_codes = None

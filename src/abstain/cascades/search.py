@@ -82,7 +82,7 @@ class CascadeData:
 
     def to_user_scale(self, scaled_loss: Any) -> Any:
         """Convert losses from [0, 1] back to the user's scale."""
-        return self.calibrations[0].unscaled(scaled_loss)
+        return self.calibrations[0].to_user_scale(scaled_loss)
 
     @property
     def stage_count(self) -> int:
@@ -500,7 +500,7 @@ def certify(
     )
     if can_test_on_all_samples:
         for stage, calibration in enumerate(data.calibrations):
-            threshold = learn_then_test(calibration, risk, delta * single_shares[stage]).value
+            threshold = learn_then_test(calibration, risk, delta * single_shares[stage]).threshold
             if threshold is not None:
                 policies.append(_single_stage_thresholds(data.stage_count, stage, threshold))
     ordering, testing_part = data.split(ORDERING_SHARE, seed)

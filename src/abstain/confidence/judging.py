@@ -119,10 +119,10 @@ def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], 
     units = []
     for contestant in convert_to_one_error_size(function, gathered):
         ranked = RankedLoss(rank_confidences(contestant.confidence), contestant.loss, contestant.weight)
-        units.append(contestant._replace(ranked=ranked))
+        units.append(contestant._replace(ranked_by_confidence=ranked))
     sides = [side_from_units(contestant) for contestant in units]
     has_negative = any(bool((contestant.loss < 0).any()) for contestant in units)
-    scale = AURC.scale_for(units[0].zero_one, has_negative).times(units[0].error_size)
+    scale = AURC.scale_for(units[0].zero_one, has_negative).scaled(units[0].error_size)
     others = np.arange(1, len(sides))
     tests = compare_sides(sides, a=others, b=np.zeros_like(others), scale=scale, level=level, paired=True)
     intervals = [

@@ -118,7 +118,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
         confidence = self.model.apply(table)
         first_column = next(iter((signals or features or {}).values()), None)
         example = next((array for array in (logits, probs, first_column) if array is not None), None)
-        return backend_of(example).deliver(confidence) if example is not None else confidence
+        return backend_of(example).to_input_library(confidence) if example is not None else confidence
 
     @property
     def fingerprint(self) -> str:

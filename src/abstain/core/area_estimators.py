@@ -113,7 +113,7 @@ def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
 
 def has_only_single_samples(rows: Rows) -> bool:
     """Is every row one sample of weight 1? Then there are no ties, and the treatment of ties does not matter."""
-    return rows.xp is np and not rows.padded and bool(rows.mass.max() <= 1)
+    return rows.xp is np and not rows.has_empty_rows and bool(rows.mass.max() <= 1)
 
 
 def harmonic_gain(rows: Rows) -> Array:
@@ -124,7 +124,7 @@ def harmonic_gain(rows: Rows) -> Array:
     """
     if rows.xp is not np:
         return harmonic_difference(rows.xp, rows.accepted_mass - rows.mass, rows.accepted_mass)
-    if rows.padded:
+    if rows.has_empty_rows:
         gain = safe_divide(np, rows.mass, rows.accepted_mass)
     else:
         gain = rows.mass / rows.accepted_mass
@@ -330,7 +330,7 @@ def _threshold_weights(rows: Rows, estimator: str) -> Array:
         share = safe_divide(xp, rows.mass, mass_of_others)
         share_of_one = safe_divide(xp, xp.ones_like(mass_of_others), mass_of_others)
         return _sum_at_and_below(share, xp) - share_of_one
-    if rows.padded:
+    if rows.has_empty_rows:
         share = safe_divide(xp, rows.mass, rows.accepted_mass)
     else:
         share = rows.mass / rows.accepted_mass
@@ -451,7 +451,7 @@ def _tie_correction(
         accepted_mass=accepted_mass,
         accepted_loss=accepted_loss,
         total_mass=total_mass,
-        padded=False,
+        has_empty_rows=False,
     )
     rows_of_runs = Rows(
         mass=run_length.astype(np.float64),
@@ -459,7 +459,7 @@ def _tie_correction(
         accepted_mass=accepted_mass[last_of_run],
         accepted_loss=accepted_loss[last_of_run],
         total_mass=total_mass,
-        padded=False,
+        has_empty_rows=False,
     )
     terms_of_samples = area_terms(rows_of_samples, estimator, ties)
     terms_of_runs = area_terms(rows_of_runs, estimator, ties)

@@ -20,35 +20,35 @@ _COUNTS_AT_ONCE = 1 << 17  # counts in one table: it stays in cache
 _MIN_SAMPLES_PER_PAIR = 8  # from here on, drawing distinct pairs is faster than drawing samples
 
 
-class Draw(NamedTuple):
+class Replicates(NamedTuple):
     """Several replicates, one per line.
 
     Attributes
     ----------
     rows : Rows
         Rows by confidence, most confident first; arrays of shape (replicates, rows).
-    total : ndarray, shape (replicates,)
+    total_mass : ndarray, shape (replicates,)
         Mass of each replicate, abstained samples included.
-    by_loss : callable
+    rows_by_loss : callable
         Returns rows ordered by loss, smallest first, as the oracle orders them.
     """
 
     rows: Rows
-    total: np.ndarray
-    by_loss: Callable[[], Rows]
+    total_mass: np.ndarray
+    rows_by_loss: Callable[[], Rows]
 
 
 class Resampler:
     """Sorted samples from which replicates are drawn, each as large as the data set.
 
     What is drawn are units: samples, or clusters, or, where few distinct pairs of confidence and loss occur, how often
-    each pair occurs. "Idle" samples are those that abstained.
+    each pair occurs.
 
     Parameters
     ----------
     loss, confidence, weight : ndarray, shape (n,)
         Samples that were answered, in any order. `weight` None: all weights are 1.
-    idle_weight : ndarray, shape (m,), optional
+    abstained_weight : ndarray, shape (m,), optional
         Weights of samples that abstained. They are drawn and count in the total mass, but belong to no row.
     clusters, strata : ndarray of int, shape (n + m,), optional
         Numbers from 0; the abstained samples come last. Whole clusters are drawn, and from each stratum as many units
@@ -60,7 +60,7 @@ class Resampler:
         loss: np.ndarray,
         confidence: np.ndarray,
         weight: np.ndarray | None = None,
-        idle_weight: np.ndarray | None = None,
+        abstained_weight: np.ndarray | None = None,
         clusters: np.ndarray | None = None,
         strata: np.ndarray | None = None,
     ) -> None:
@@ -68,23 +68,26 @@ class Resampler:
         self.loss = loss[order].astype(np.float64)
         self.confidence = confidence[order]
         self.weight = None if weight is None else weight[order].astype(np.float64)
-        self.idle_weight = idle_weight if weight is not None else None  # without weights, a count is enough
-        idle_count = 0 if idle_weight is None else len(idle_weight)
-        order_with_idle = np.concatenate([order, np.arange(len(order), len(order) + idle_count)])
-        self.clusters = None if clusters is None else clusters[order_with_idle]
-        self.strata = None if strata is None else strata[order_with_idle]
-        self.n = len(order_with_idle)
-        self.repeats: np.ndarray | None = None  # how often each pair occurs, if pairs are drawn
+        self.abstained_weight = (
+            abstained_weight if weight is not None else None
+        )  # without weights, a count is enough
+        abstained_count = 0 if abstained_weight is None else len(abstained_weight)
+        # sorted answered samples first, then the abstained ones in their order
+        order_of_all = np.concatenate([order, np.arange(len(order), len(order) + abstained_count)])
+        self.clusters = None if clusters is None else clusters[order_of_all]
+        self.strata = None if strata is None else strata[order_of_all]
+        self.sample_count = len(order_of_all)
+        self.pair_counts: np.ndarray | None = None  # how often each pair occurs, if pairs are drawn
         if weight is None and clusters is None and strata is None:
-            self._draw_pairs_if_few(idle_count)
+            self._draw_pairs_if_few(abstained_count)
         self.row_starts = np.flatnonzero(sorting.mark_run_starts(self.confidence))
         self._loss_order: np.ndarray | None = None  # computed when first needed
 
-    def _draw_pairs_if_few(self, idle_count: int) -> None:
+    def _draw_pairs_if_few(self, abstained_count: int) -> None:
         """Replace the samples by their distinct pairs of confidence and loss, if these are few.
 
         Sets `confidence` and `loss` to those of the pairs, most confident first, and `repeats` to how often each pair
-        occurs, with the number `idle_count` of abstained samples at the end if there are any. Otherwise changes
+        occurs, with the number `abstained_count` of abstained samples at the end if there are any. Otherwise changes
         nothing. Only for samples without weights, clusters and strata.
         """
         order = np.lexsort((self.loss, -self.confidence))
@@ -97,42 +100,42 @@ class Resampler:
         self.confidence = confidence[first]
         self.loss = loss[first]
         repeats = np.diff(np.append(first, len(loss)))
-        self.repeats = np.append(repeats, idle_count) if idle_count else repeats
+        self.pair_counts = np.append(repeats, abstained_count) if abstained_count else repeats
 
     @property
-    def width(self) -> int:
+    def counts_per_replicate(self) -> int:
         """How many counts are drawn per replicate."""
-        return self.n if self.repeats is None else len(self.repeats)
+        return self.sample_count if self.pair_counts is None else len(self.pair_counts)
 
     def batches(self, replicates: int) -> list[int]:
         """How many replicates to draw at a time, so that their counts stay in cache; the numbers add up."""
-        step = max(1, _COUNTS_AT_ONCE // self.width)
+        step = max(1, _COUNTS_AT_ONCE // self.counts_per_replicate)
         return [min(step, replicates - drawn) for drawn in range(0, replicates, step)]
 
-    def draw(self, rng: np.random.Generator, size: int) -> Draw:
+    def draw(self, rng: np.random.Generator, size: int) -> Replicates:
         """Draw `size` replicates."""
         return self.tabulate(self.counts(rng, size))
 
-    def tabulate(self, counts: np.ndarray) -> Draw:
+    def tabulate(self, counts: np.ndarray) -> Replicates:
         """Make replicates in which sample (or pair) k occurs `counts[:, k]` times.
 
         `counts` has shape (replicates, `width`): first the answered samples, most confident first, then the abstained
         ones (or, where pairs are drawn, their number).
         """
         answered_counts = counts[:, : len(self.loss)]
-        idle_counts = counts[:, len(self.loss) :]
+        abstained_counts = counts[:, len(self.loss) :]
         if self.weight is None:
             mass = answered_counts.astype(np.float64)
         else:
             mass = answered_counts * self.weight
         total = mass.sum(axis=1)
-        if idle_counts.shape[1]:
-            if self.idle_weight is None:
-                total = total + idle_counts.sum(axis=1)
+        if abstained_counts.shape[1]:
+            if self.abstained_weight is None:
+                total = total + abstained_counts.sum(axis=1)
             else:
-                total = total + idle_counts @ self.idle_weight
+                total = total + abstained_counts @ self.abstained_weight
         rows = _rows_of_replicates(mass, self.loss, self.row_starts)
-        return Draw(rows=rows, total=total, by_loss=lambda: self._rows_by_loss(mass))
+        return Replicates(rows=rows, total_mass=total, rows_by_loss=lambda: self._rows_by_loss(mass))
 
     def counts(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draw how often each sample (or pair) occurs in each of `size` replicates, shape (size, width).
@@ -140,10 +143,10 @@ class Resampler:
         Answered samples come first, most confident first, abstained ones last. All samples of a cluster get the count
         of their cluster.
         """
-        if self.repeats is not None:
-            return rng.multinomial(self.n, self.repeats / self.n, size=size)
+        if self.pair_counts is not None:
+            return rng.multinomial(self.sample_count, self.pair_counts / self.sample_count, size=size)
         if self.clusters is None:
-            return _draw_counts(rng, self.n, size, self.strata)
+            return _draw_counts(rng, self.sample_count, size, self.strata)
         cluster_count = int(self.clusters.max()) + 1
         stratum_of_cluster = None
         if self.strata is not None:
@@ -193,7 +196,7 @@ def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarr
         accepted_mass=accepted_mass,
         accepted_loss=accepted_loss,
         total_mass=total_mass,
-        padded=False,
+        has_empty_rows=False,
     )
 
 

@@ -174,7 +174,7 @@ class Bins(NamedTuple):
         N and S above each bin, chosen so that the selective risk is smallest.
     mass_above_worst, loss_above_worst : array
         The same, so that the selective risk is greatest. Equal to the former where no bins overlap.
-    whole : bool
+    has_whole_mass : bool
         Are all masses whole numbers (no fractional weights)? Positions within a bin are then 1, 2, ...; otherwise
         they are a continuum, and sums over them become integrals.
     xp : module
@@ -188,7 +188,7 @@ class Bins(NamedTuple):
     loss_above_best: Array
     mass_above_worst: Array
     loss_above_worst: Array
-    whole: bool
+    has_whole_mass: bool
     xp: Namespace
 
 
@@ -210,7 +210,7 @@ def disjoint_bins(
         loss_above_best=loss_above,
         mass_above_worst=mass_above,
         loss_above_worst=loss_above,
-        whole=whole,
+        has_whole_mass=whole,
         xp=xp,
     )
 
@@ -257,7 +257,7 @@ def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     # At best the loss of a bin lies at its bottom, in as few samples as possible: each of these adds the loss of the
     # bin down to itself, largest_loss more than the one above it.
     full_losses = bins.loss / largest_loss  # the bin's loss as a number of samples with the largest loss
-    if bins.whole:
+    if bins.has_whole_mass:
         affected = xp.ceil(full_losses)
         added_up = bins.loss * affected - largest_loss * affected * (affected - 1) / 2
     else:
@@ -282,7 +282,7 @@ def _estimate_terms(bins: Bins, estimator: str) -> Array:
     rows = rows_of_bins(bins)
     xp = bins.xp
     tied = area_terms(rows, estimator, "threshold")
-    if bins.whole:
+    if bins.has_whole_mass:
         spread = area_terms(rows, estimator, "expected")
     elif estimator == "sele":
         spread = rows.mass * (rows.accepted_loss - rows.loss / 2) / rows.total_mass
@@ -310,7 +310,7 @@ def _sum_of_inverses(bins: Bins, low: Array, high: Array) -> Array:
     """Sum of 1 / k over the positions k in (low, high]; for fractional masses the integral of 1 / k."""
     xp = bins.xp
     high = xp.maximum(low, high)
-    if bins.whole:
+    if bins.has_whole_mass:
         return harmonic_difference(xp, low, high)
     return xp.log1p(safe_divide(xp, high - low, low))
 
@@ -337,7 +337,7 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
     S = bins.loss_above_best
     end = N + c
     loss_free = end - full_losses  # up to this position no loss of the bin need be accepted
-    loss_start = xp.floor(loss_free) if bins.whole else loss_free
+    loss_start = xp.floor(loss_free) if bins.has_whole_mass else loss_free
     least_sum = (
         (loss_start - N) * safe_divide(xp, S, loss_free)
         + M * (end - loss_start)
@@ -349,7 +349,7 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
     S = bins.loss_above_worst
     end = N + c
     loss_end = N + full_losses  # from this position on all loss of the bin may be accepted
-    rising_stop = xp.floor(loss_end) if bins.whole else loss_end
+    rising_stop = xp.floor(loss_end) if bins.has_whole_mass else loss_end
     # at the very top, with no mass above, the risk starts at its largest and falls
     peak = safe_divide(xp, S + L, loss_end)
     greatest_sum = (rising_stop - N) * peak + (S + L) * _sum_of_inverses(bins, rising_stop, end)
@@ -416,8 +416,8 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     mass_above = at_threshold(rows.accepted_mass - rows.mass)
     loss_above = at_threshold(rows.accepted_loss - rows.loss)
     is_tie = at_threshold(xp.flip(bins.is_tie, axis=-1))
-    position = curve_points.mass_for_share(xp, rows.total_mass[..., 0], coverage, bins.whole)
-    first_position = mass_above + (1.0 if bins.whole else 0.0)
+    position = curve_points.mass_for_share(xp, rows.total_mass[..., 0], coverage, bins.has_whole_mass)
+    first_position = mass_above + (1.0 if bins.has_whole_mass else 0.0)
     position = xp.where(is_tie, mass_above + mass, xp.maximum(position, first_position))
     estimate = (loss_above + loss * (position - mass_above) / mass) / position
     if largest_loss is None:
@@ -446,7 +446,7 @@ def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) 
     loss_free = rows.accepted_mass - rows.loss / largest_loss
     # the accepted mass at which the risk, with the largest loss from `loss_free` on, reaches `risk`
     furthest = xp.minimum(rows.accepted_mass, (largest_loss * loss_free - loss_above) / (largest_loss - risk))
-    if bins.whole:  # a quotient may round to just below a whole number
+    if bins.has_whole_mass:  # a quotient may round to just below a whole number
         furthest = xp.floor(furthest * (1 + SUM_ROUNDING))
     is_possible = (
         (rows.mass > 0)

@@ -65,7 +65,7 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
             accepted_loss=accepted_loss,
             total_mass=total_mass,
             xp=xp,
-            padded=False,
+            has_empty_rows=False,
         )
         sum_of_terms = sum_of_terms + xp.sum(area_terms(rows, estimator, ties))
         mass_above = accepted_mass[-1:]

@@ -9,7 +9,7 @@ little mass is taken evenly from all samples and given to i (Gateaux's derivativ
 and the standard error is :math:`\sqrt{\sum_i (w_i \mathrm{IF}_i)^2} / W`. Every area here is linear in the
 losses once the ranking is given, so within a row of equal confidence the influence is `constant + slope * loss`,
 where the slope of an area is its rank weight. `Area` and its subclasses have the derivatives, a `MetricDerivative`
-makes a metric of an area, `RankedLoss` turns rows into the influence of each sample (`stretch` adds up its powers).
+makes a metric of an area, `RankedLoss` turns rows into the influence of each sample (`part_sums` adds up its powers).
 numpy only.
 """
 
@@ -156,7 +156,7 @@ class AreaUnderCurve(Area):
         """See `Area.derivative`."""
         estimator = self.estimator
         ties = self.ties
-        if estimator == "harmonic" and ties == "threshold" and not rows.padded:
+        if estimator == "harmonic" and ties == "threshold" and not rows.has_empty_rows:
             return _plain_area_derivative(rows)
         slope = row_weights(rows, estimator, ties)
         effect_on_rows_below, constant = _mass_terms(rows, estimator, ties)
@@ -631,7 +631,7 @@ class RankedLoss:
             accepted_mass=accepted_mass,
             accepted_loss=np.cumsum(row_loss),
             total_mass=accepted_mass[-1:],
-            padded=False,
+            has_empty_rows=False,
         )
         self._computed: dict[Area, AreaOfSamples] = {}
 

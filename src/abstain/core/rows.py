@@ -37,7 +37,7 @@ class Rows(NamedTuple):
         W: the mass of the whole data set, also where these rows are only a part of it.
     xp : module
         Array namespace of the five arrays.
-    padded : bool
+    has_empty_rows : bool
         True when some rows at the top may accept no mass, so that a division by `accepted_mass` needs a guard.
     """
 
@@ -47,7 +47,7 @@ class Rows(NamedTuple):
     accepted_loss: Array
     total_mass: Array
     xp: Namespace = np
-    padded: bool = True
+    has_empty_rows: bool = True
 
     @classmethod
     def accumulate(cls, mass: np.ndarray, loss: np.ndarray) -> Rows:
@@ -59,13 +59,13 @@ class Rows(NamedTuple):
             accepted_mass=accepted_mass,
             accepted_loss=np.cumsum(loss),
             total_mass=accepted_mass[-1:],
-            padded=False,
+            has_empty_rows=False,
         )
 
     @property
     def risk(self) -> Array:
         """Selective risk at each row; 0 where nothing is accepted."""
-        if self.padded:
+        if self.has_empty_rows:
             return safe_divide(self.xp, self.accepted_loss, self.accepted_mass)
         return self.accepted_loss / self.accepted_mass
 
@@ -193,7 +193,7 @@ def sort_samples(
 # This is the public, mergeable form of rows, which engines that users register return: any system that can group and
 # add can make one, and tables merge by adding rows of equal confidence. It holds all that an estimate and its error
 # bar need. The engines of this package cut the confidence axis into ranges instead, and pass on the sums of each range
-# (`stretch`), so that no table of all distinct confidences is ever in memory.
+# (`part_sums`), so that no table of all distinct confidences is ever in memory.
 
 
 @dataclass(frozen=True)
@@ -515,7 +515,7 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
             accepted_mass=accepted_mass,
             accepted_loss=accepted_loss,
             total_mass=total_mass,
-            padded=False,
+            has_empty_rows=False,
         )
 
 
@@ -606,7 +606,7 @@ def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray
         accepted_mass=accepted_mass,
         accepted_loss=np.concatenate([piece.accepted_loss for piece in pieces]),
         total_mass=accepted_mass[-1:],
-        padded=False,
+        has_empty_rows=False,
     )
 
 

@@ -350,7 +350,7 @@ def numbers_of_rows(
     backend = classes.backend
     kind = classes.kind
     numbers = [NUMBERS[name] for name in names]
-    if not backend.host:
+    if not backend.is_host:
         odds = odds_of(backend.xp, wide(backend.xp, classes.values), kind, temperature, labels, order)
         return [number.value(odds) for number in numbers]
     flat = classes.values.reshape(-1, classes.values.shape[-1])

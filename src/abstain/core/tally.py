@@ -14,17 +14,17 @@ from abstain.core.sorting import CHUNK, ascending_bits, descending_bits, floats_
 
 BYTES = 8  # a word for each value: the low half counts samples, the high half errors
 MOST = (1 << 32) - 1  # samples that are sure not to overflow half a word
-STRETCH = 1 << 17  # values read at a time: their columns stay in cache
+SECTION = 1 << 17  # values read at a time: their columns stay in cache
 _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64(MOST)
 
 
-class Counted(NamedTuple):
+class CountedConfidences(NamedTuple):
     """Distinct confidences, most confident first, with the number of samples and of errors at each."""
 
     confidence: np.ndarray
-    mass: np.ndarray
-    wrong: np.ndarray
+    sample_count: np.ndarray
+    error_count: np.ndarray
 
 
 def values_between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -84,11 +84,11 @@ class Tally:
         return np.concatenate(outside_indices) if outside_indices else np.empty(0, dtype=np.intp)
 
     def totals(self) -> np.ndarray:
-        """Number of samples and of errors in each stretch of `STRETCH` counters, shape (stretches, 2).
+        """Number of samples and of errors in each section of `SECTION` counters, shape (sections, 2).
 
-        The most confident stretch comes first.
+        The most confident section comes first.
         """
-        words = np.add.reduceat(self._words[: self._size], np.arange(0, self._size, STRETCH))
+        words = np.add.reduceat(self._words[: self._size], np.arange(0, self._size, SECTION))
         return np.stack(_split_words(words), axis=1).astype(np.int64)
 
     def span(self) -> tuple[float, float]:
@@ -99,16 +99,16 @@ class Tally:
         smallest, largest = self._confidences(np.asarray([last, first]))
         return float(smallest), float(largest)
 
-    def stretch(self, number: int) -> Counted:
-        """The confidences that occur in stretch `number` (`STRETCH` counters, from 0), most confident first."""
-        start = number * STRETCH
-        words = self._words[start : min(start + STRETCH, self._size)]
+    def section(self, number: int) -> CountedConfidences:
+        """The confidences that occur in section `number` (`SECTION` counters, from 0), most confident first."""
+        start = number * SECTION
+        words = self._words[start : min(start + SECTION, self._size)]
         occupied = np.flatnonzero(words)
         samples, wrong = _split_words(words[occupied])
-        return Counted(
+        return CountedConfidences(
             confidence=self._confidences(occupied + start),
-            mass=samples.astype(np.float64),
-            wrong=wrong.astype(np.float64),
+            sample_count=samples.astype(np.float64),
+            error_count=wrong.astype(np.float64),
         )
 
     def _confidences(self, places: np.ndarray) -> np.ndarray:

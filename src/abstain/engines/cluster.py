@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain.core.stretch import Totals
+from abstain.core.part_sums import Totals
 from abstain.engines import finish, paired
 from abstain.engines.engine import Engine
 from abstain.engines.finish import Answer, EngineRequest, RangePosition, RangeResult
@@ -44,10 +44,8 @@ MAX_POINTS = 200_000  # of all curves together, 32 bytes each
 _MAX_TASKS = 4096
 _MIN_SAMPLES_PER_TASK = 10_000
 _SURVEYED_PER_PARTITION = 1 << 16  # samples of a partition that enter the histogram
-_STRETCHES = 1 << 12  # of the histograms of all groups together
-_MIN_STRETCHES = (
-    4  # a group with fewer, a thousandth of all samples, is never cut, so its histogram is dropped
-)
+_MAX_BINS = 1 << 12  # of the histograms of all groups together
+_MIN_BINS = 4  # a group with fewer, a thousandth of all samples, is never cut, so its histogram is dropped
 
 Bundle = list[tuple[int, Columns]]  # samples of some ranges, each with the number of its range
 Task = Callable[..., Any]
@@ -64,20 +62,20 @@ def survey_groups(groups: Groups, function: str) -> Survey:
     groups; `function` is what errors name.
     """
     _check_group_count(function, len(groups))
-    total = sum(columns.rows for columns in groups.values())
+    total = sum(columns.sample_count for columns in groups.values())
     survey = Survey()
     survey.add(groups, max(1, total // _SURVEYED_PER_PARTITION), np.random.default_rng(total))
-    for group, histogram in survey.histogram.items():
+    for group, histogram in survey.histograms.items():
         # a partition counts by all of its samples, however few of them entered the histogram
-        scale = groups[group].rows / max(histogram.mass.sum(), 1.0)
-        survey.histogram[group] = replace(histogram, sums=histogram.sums * scale)
+        scale = groups[group].sample_count / max(histogram.mass.sum(), 1.0)
+        survey.histograms[group] = replace(histogram, sums=histogram.sums * scale)
     return _limit_histograms(survey)
 
 
 def merge_surveys(surveys: Sequence[Survey], function: str) -> Survey:
     """One survey of several partitions."""
     survey = Survey().include(*surveys)
-    _check_group_count(function, len(survey.rows))
+    _check_group_count(function, len(survey.sample_counts))
     return _limit_histograms(survey)
 
 
@@ -93,15 +91,15 @@ def _check_group_count(function: str, group_count: int) -> None:
 def _limit_histograms(survey: Survey) -> Survey:
     """Coarsen the histograms of many groups, in place, so that all together stay about as large as that of one.
 
-    Stretches are shared out by number of samples. A group too small to be cut into ranges loses its histogram.
+    Bins are shared out by number of samples. A group too small to be cut into ranges loses its histogram.
     """
-    if len(survey.rows) > 1:
-        for group, histogram in list(survey.histogram.items()):
-            stretches = _STRETCHES * survey.rows[group] // survey.total
-            if stretches < _MIN_STRETCHES:
-                del survey.histogram[group]
+    if len(survey.sample_counts) > 1:
+        for group, histogram in list(survey.histograms.items()):
+            bins = _MAX_BINS * survey.sample_counts[group] // survey.sample_count
+            if bins < _MIN_BINS:
+                del survey.histograms[group]
             else:
-                survey.histogram[group] = merge_histograms([histogram], stretches)
+                survey.histograms[group] = merge_histograms([histogram], bins)
     return survey
 
 
@@ -114,38 +112,38 @@ class RangeNumbers:
 
     Parameters
     ----------
-    cuts : dict
+    range_starts : dict
         Where the ranges of each group start, ascending (the first range has no start).
-    first : dict
+    first_range : dict
         The number of each group's first range.
-    bundle : ndarray, shape (ranges,)
+    bundle_of_range : ndarray, shape (ranges,)
         The bundle of each range.
     """
 
-    cuts: dict[Any, np.ndarray]
-    first: dict[Any, int]
-    bundle: np.ndarray
+    range_starts: dict[Any, np.ndarray]
+    first_range: dict[Any, int]
+    bundle_of_range: np.ndarray
 
     @property
     def range_count(self) -> int:
         """Number of ranges."""
-        return len(self.bundle)
+        return len(self.bundle_of_range)
 
     @property
     def bundle_count(self) -> int:
         """Number of bundles."""
-        return int(self.bundle[-1]) + 1
+        return int(self.bundle_of_range[-1]) + 1
 
     def ranges_of(self, group: Any) -> slice:
         """The numbers of a group's ranges."""
-        start = self.first[group]
-        return slice(start, start + len(self.cuts[group]) + 1)
+        start = self.first_range[group]
+        return slice(start, start + len(self.range_starts[group]) + 1)
 
     def by_bundle(self, values: Mapping[int, Any]) -> dict[int, dict[int, Any]]:
         """Values by number of the range, grouped by bundle."""
         values_of_bundle: dict[int, dict[int, Any]] = {}
         for number, value in values.items():
-            values_of_bundle.setdefault(int(self.bundle[number]), {})[number] = value
+            values_of_bundle.setdefault(int(self.bundle_of_range[number]), {})[number] = value
         return values_of_bundle
 
     def positions(self, sums: RangeSums) -> dict[int, RangePosition]:
@@ -156,10 +154,10 @@ class RangeNumbers:
         rely on that order.
         """
         positions = {}
-        for group, first in self.first.items():
+        for group, first in self.first_range.items():
             group_sums = sums.select(self.ranges_of(group))
             mass_above, loss_above = group_sums.above()
-            total = group_sums.total()
+            total = group_sums.totals()
             for place in np.flatnonzero(group_sums.count)[::-1].tolist():
                 positions[first + place] = RangePosition(
                     float(mass_above[place]), float(loss_above[place]), total
@@ -174,24 +172,24 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
     as many. A group without a histogram is not cut. A range with one confidence counts as empty, because
     its sums are enough and its samples are not sent.
     """
-    all_rows = survey.total
+    all_rows = survey.sample_count
     cuts: dict[Any, np.ndarray] = {}
     first: dict[Any, int] = {}
     sizes: list[float] = []
-    for group, rows in survey.rows.items():
-        histogram = survey.histogram.get(group, empty_histogram())
+    for group, rows in survey.sample_counts.items():
+        histogram = survey.histograms.get(group, empty_histogram())
         cuts[group] = choose_cuts(histogram, -(-rows * task_count // all_rows))
         first[group] = len(sizes)
         range_count = len(cuts[group]) + 1
         if len(histogram):
-            range_of_stretch = np.searchsorted(cuts[group], histogram.low, "right")
-            mass = np.bincount(range_of_stretch, histogram.mass, range_count)
+            range_of_bin = np.searchsorted(cuts[group], histogram.low, "right")
+            mass = np.bincount(range_of_bin, histogram.mass, range_count)
             range_sizes = mass * (rows / max(mass.sum(), 1.0))
         else:
             range_sizes = np.full(range_count, rows / range_count)
         range_sizes = np.where(has_one_confidence(cuts[group]), 0.0, range_sizes)
         sizes += range_sizes.tolist()
-    return RangeNumbers(cuts, first, bundle=_fill_bundles(sizes, all_rows / task_count))
+    return RangeNumbers(cuts, first, bundle_of_range=_fill_bundles(sizes, all_rows / task_count))
 
 
 def _fill_bundles(sizes: Sequence[float], samples_per_bundle: float) -> np.ndarray:
@@ -225,13 +223,13 @@ def split_into_bundles(
     all_sums = empty_sums(numbers.range_count)
     for group, columns in groups.items():
         group_ranges = numbers.ranges_of(group)
-        parts, sums = split(columns, numbers.cuts[group], keep_ties=keep_ties)
+        parts, sums = split(columns, numbers.range_starts[group], keep_ties=keep_ties)
         all_sums.sums[:, group_ranges] = sums.sums
         all_sums.low[group_ranges] = sums.low
         all_sums.high[group_ranges] = sums.high
         for number, part in enumerate(parts, group_ranges.start):
-            if part.rows:
-                bundles[numbers.bundle[number]].append((number, part))
+            if part.sample_count:
+                bundles[numbers.bundle_of_range[number]].append((number, part))
     return bundles, all_sums
 
 
@@ -259,8 +257,8 @@ def plan(
     `min_tasks` is how many tasks keep all workers busy; small data gets fewer. InputError, naming `function`, for data
     without samples, for more points of curves than the driver takes, and for weights that do not suit the estimator.
     """
-    rows = survey.total
-    group_count = len(survey.rows)
+    rows = survey.sample_count
+    group_count = len(survey.sample_counts)
     if not rows:
         raise InputError(f"{function}: needs at least one sample, the data holds none.")
     if request.curve_points * group_count > MAX_POINTS:
@@ -352,11 +350,11 @@ class PlanResult:
     def answer(self, group: Any, oracle: PlanResult | None = None) -> Answer:
         """The answer for a group; `oracle` is the result of the pass in the order of the losses."""
         oracle_results = [] if oracle is None else oracle.results_of(group)
-        return Answer(self.total_of(group), self.request, self.results_of(group), oracle_results)
+        return Answer(self.totals_of(group), self.request, self.results_of(group), oracle_results)
 
-    def total_of(self, group: Any) -> Totals:
+    def totals_of(self, group: Any) -> Totals:
         """The totals of a group."""
-        return self.sums.select(self.numbers.ranges_of(group)).total()
+        return self.sums.select(self.numbers.ranges_of(group)).totals()
 
     def results_of(self, group: Any) -> list[RangeResult]:
         """The range results of a group, most confident range first."""
@@ -413,7 +411,7 @@ class ClusterRun(ABC):
         first_model = load._replace(second_fields=None)
         survey = self.reduce_partitions(survey_task, first_model, merge_task, f"{stage}survey") or Survey()
         numbers = plan(load.function, load.fields, survey, request, min_tasks=2 * max(1, self.cores))
-        load = load._replace(units=survey.units(load.fields.repetitions))
+        load = load._replace(weight_units=survey.weight_units(load.fields.repetitions))
         stored, sums = self.split(load, numbers, stage)
         results: dict[int, RangeResult] = {}
         positions_to_finish: dict[int, RangePosition] = {}
@@ -466,10 +464,10 @@ def make_engine(
             weights_are_counts = result.survey.weights_are_counts(fields.repetitions)
             oracle_request = request.for_oracle(result.survey.zero_one, weights_are_counts)
             if oracle_request is not None:
-                totals = [result.total_of(group) for group in result.numbers.first]
+                totals = [result.totals_of(group) for group in result.numbers.first_range]
                 zero_one = all(total.in_error_units().zero_one for total in totals)
                 oracle = run.execute(load._replace(oracle_zero_one=zero_one), oracle_request, "oracle: ")
-            return {group: result.answer(group, oracle) for group in result.numbers.first}
+            return {group: result.answer(group, oracle) for group in result.numbers.first_range}
 
     def compare_pair(pair: PairRequest, data: Any, **options: Any) -> Comparison:
         """Execute the plan for each model, then add up the sums over both influences of each sample."""

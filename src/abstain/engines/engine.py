@@ -105,13 +105,13 @@ class Engine:
         request = make_request([metric], estimate_only=not isinstance(metric, PointMetric))
         fields = parse_one_pair(full_name, columns)
         answers = self.answer(full_name, data, fields, request, **engine_options)
-        is_zero_one = all(answer.total.zero_one for answer in answers.values())
+        is_zero_one = all(answer.totals.zero_one for answer in answers.values())
         if metric.needs.risk_within_losses and is_zero_one:
             check_risk(full_name, metric.option_values["risk"])
         if not fields.group:
             return answers[None].value(metric)
         values = {group: answers[group].value(metric) for group in sort_groups(answers)}
-        counts = {group: answers[group].total.n for group in values}
+        counts = {group: answers[group].totals.sample_count for group in values}
         return Grouped(function, values, counts, metric.lower_is_better)
 
     def evaluate(
@@ -468,7 +468,7 @@ class Engine:
         request = make_request([metric], level)
         pair = PairRequest(
             function=function,
-            first=replace(first_fields, also=tuple(second)),
+            first=replace(first_fields, further_columns=tuple(second)),
             second=second_fields,
             titles=names,
             metric=metric,
@@ -503,7 +503,7 @@ def _explain_missing_interval(entry: Entry, metric: Metric, answers: Mapping[Key
     For losses other than 0/1 engines compute the value of such a metric but no standard error. Other entries are
     returned unchanged.
     """
-    total = answers[entry.score, entry.loss, entry.group].total
+    total = answers[entry.score, entry.loss, entry.group].totals
     needs_samples = metric.needs.order_by_loss and not total.in_error_units().zero_one
     if needs_samples and entry.low is None:
         return replace(entry, reason=NO_SPREAD)

@@ -20,7 +20,7 @@ import numpy as np
 
 from abstain._progress import progress_bars
 from abstain._size import free_bytes, parse_size
-from abstain.core.stretch import Totals, totals_of_samples
+from abstain.core.part_sums import Totals, totals_from_samples
 from abstain.core.tally import bytes_between
 from abstain.engines import finish, paired, ranges, read
 from abstain.engines.engine import FUNCTIONS, Engine
@@ -54,7 +54,7 @@ class Cuts(NamedTuple):
     """Where the ranges of a group start, ascending, and which of them is counted, if any."""
 
     starts: np.ndarray
-    counted: CountedRange | None
+    counted_range: CountedRange | None
 
 
 class ColumnTypes(NamedTuple):
@@ -82,7 +82,7 @@ class Run:
         Whatever `read` takes.
     read : callable
         Yields the samples of a file, batch by batch.
-    rows : int or None
+    sample_count : int or None
         Number of samples in all files, where they tell.
     request : EngineRequest
         What to compute.
@@ -92,25 +92,25 @@ class Run:
         Called with the name of a stage and the number of samples done, for the progress bars.
     fields : Fields
         The columns.
-    units : dict
+    weight_units : dict
         What to divide the weights of each group by; known after the survey.
     """
 
     function: str
     files: list[Any]
     read: Callable[[Any], Iterator[Groups]]
-    rows: int | None
+    sample_count: int | None
     request: EngineRequest
     memory: int
     advance: Callable[[str, int], None]
     fields: Fields
-    units: dict[Any, float] = field(default_factory=dict)
+    weight_units: dict[Any, float] = field(default_factory=dict)
 
     def batches(self, stage: str, file: Any) -> Iterator[Groups]:
         """The samples of a file by group, with progress reported after each batch."""
         for groups in read.read_ahead(self.read(file)):
-            yield ranges.in_units(groups, self.units)
-            self.advance(stage, sum(columns.rows for columns in groups.values()))
+            yield ranges.in_units(groups, self.weight_units)
+            self.advance(stage, sum(columns.sample_count for columns in groups.values()))
 
     def survey(self) -> Survey:
         """First pass over the files."""
@@ -128,20 +128,20 @@ class Run:
         confidences are attached to the same samples. InputError if there is no sample, or if the weights do not suit
         the request.
         """
-        self.units = {}  # weights must be read as they are
+        self.weight_units = {}  # weights must be read as they are
         surveys = [Survey(), Survey()] if two_models else [Survey()]
         rng = np.random.default_rng(0)
-        rows = _ASSUMED_ROWS if self.rows is None else self.rows
+        rows = _ASSUMED_ROWS if self.sample_count is None else self.sample_count
         stride = max(1, rows // ranges.SURVEY_SAMPLES)
         for file in self.files:
             for groups in self.batches("survey", file):
                 surveys[0].add(groups, stride, rng)
                 if two_models:
                     surveys[1].add({None: groups[None].second_model()}, stride, rng)
-        if not surveys[0].total:
+        if not surveys[0].sample_count:
             raise InputError(f"{self.function}: needs at least one sample, the files hold none.")
         finish.check_weights(self.function, self.fields, surveys[0], self.request)
-        self.units = surveys[0].units(self.fields.repetitions)
+        self.weight_units = surveys[0].weight_units(self.fields.repetitions)
         return surveys
 
     def rows_per_range(self, survey: Survey, reserved_bytes: int = 0) -> int:
@@ -152,16 +152,16 @@ class Run:
     def choose_cuts(self, survey: Survey, may_count: bool = True) -> dict[Any, Cuts]:
         """Cut each group into ranges of confidence that fit the memory budget.
 
-        Where many samples share few float32 values, counting them takes less than sorting them: such a stretch (a
-        window) becomes a range of its own that is counted, unless `may_count` is False. The other ranges share the
+        Where many samples share few float32 values, counting them takes less than sorting them: such a window
+        of values becomes a range of its own that is counted, unless `may_count` is False. The other ranges share the
         memory that its counters leave.
         """
         windows = self._choose_windows(survey) if may_count else {}
         counter_bytes = sum(bytes_between(*window) for window in windows.values())
         rows_per_range = self.rows_per_range(survey, counter_bytes)
         cuts_of_group: dict[Any, Cuts] = {}
-        for group, rows in survey.rows.items():
-            histogram = survey.histogram.get(group, empty_histogram())
+        for group, rows in survey.sample_counts.items():
+            histogram = survey.histograms.get(group, empty_histogram())
             window = windows.get(group)
             if window is None:
                 min_ranges = min(ranges.MAX_COMPARED_CUTS, rows // _HANDY_RANGE)
@@ -177,20 +177,20 @@ class Run:
         return cuts_of_group
 
     def _choose_windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
-        """For each group where counting pays, the first and last float32 value of the stretch to count.
+        """For each group where counting pays, the first and last float32 value of the window to count.
 
         Only 0/1 losses at float32 confidences without weights can be counted. Groups share the memory for counters
         by their number of samples.
         """
-        if not survey.zero_one or survey.is_double or survey.has_weights or self.request.by_loss:
+        if not survey.zero_one or survey.is_double or survey.has_weights or self.request.is_oracle_pass:
             return {}
         counter_bytes = int(0.45 * free_bytes(self.memory))  # ranges that must be sorted get the larger part
         windows = {}
-        for group, histogram in survey.histogram.items():
-            rows = survey.rows[group]
+        for group, histogram in survey.histograms.items():
+            rows = survey.sample_counts[group]
             if rows < _COUNT_FROM:
                 continue
-            window = ranges.choose_window(histogram, rows, counter_bytes * rows // survey.total)
+            window = ranges.choose_window(histogram, rows, counter_bytes * rows // survey.sample_count)
             if window is not None:
                 windows[group] = window
         return windows
@@ -207,7 +207,7 @@ class Run:
         for place, (group, group_cuts) in enumerate(cuts.items()):
             if progress is None:
                 files_of_group[group] = RangeFiles(
-                    spill, group_cuts.starts, group_cuts.counted, keep_ties=self.request.two_models
+                    spill, group_cuts.starts, group_cuts.counted_range, keep_ties=self.request.two_models
                 )
                 continue
             # the cuts of the interrupted run: new ones would differ if this process had more or less memory
@@ -247,7 +247,7 @@ class Run:
                 rows_per_range = self.rows_per_range(survey)
                 advance = partial(self.advance, "finish")
                 _, range_results = range_files.finish(rows_per_range, self.request, advance)
-                results[group] = (range_files.sums.total(), range_results)
+                results[group] = (range_files.sums.totals(), range_results)
         return results
 
     def compare(self, pair: PairRequest, spill: Spill) -> Comparison:
@@ -262,18 +262,18 @@ class Run:
         rows_per_range = self.rows_per_range(first_survey)
 
         def choose_starts(survey: Survey) -> np.ndarray:
-            histogram = survey.histogram.get(None, empty_histogram())
-            return choose_cuts_that_fit(histogram, survey.total, rows_per_range)
+            histogram = survey.histograms.get(None, empty_histogram())
+            return choose_cuts_that_fit(histogram, survey.sample_count, rows_per_range)
 
-        first_cuts = {None: Cuts(choose_starts(first_survey), counted=None)}
+        first_cuts = {None: Cuts(choose_starts(first_survey), counted_range=None)}
         first_files = self.partition(spill, first_cuts, key=None)[None]
         second_files = RangeFiles(spill, choose_starts(second_survey), keep_ties=True)
         stored, results = first_files.finish(rows_per_range, self.request, partial(self.advance, "first"))
-        first_answer = Answer(stored[0].position.total, self.request, results)
+        first_answer = Answer(stored[0].position.totals, self.request, results)
         for columns, outside in self._samples_and_influences(first_files, stored, results, "move"):
             second_files.add(paired.pass_to_second_model(columns, outside, self.request))
         stored, results = second_files.finish(rows_per_range, self.request, partial(self.advance, "second"))
-        second_answer = Answer(stored[0].position.total, self.request, results)
+        second_answer = Answer(stored[0].position.totals, self.request, results)
         comparison = PairComparison(pair, first_answer, second_answer)
         sums = np.zeros(3)
         for columns, outside in self._samples_and_influences(second_files, stored, results, "joint"):
@@ -293,10 +293,10 @@ class Run:
         influences = paired.range_influences(results, positions, self.request)
         for stored, outside in zip(stored_ranges, influences):
             if stored.is_tied:
-                outside = outside._replace(tie=stored.sums[:2])
+                outside = outside._replace(tie_sums=stored.sums[:2])
             for columns in files.read(stored):
                 yield columns, outside
-                self.advance(stage, columns.rows)
+                self.advance(stage, columns.sample_count)
             files.spill.drop(stored.number)
 
 
@@ -382,7 +382,7 @@ def _answer(
             function=function,
             files=files,
             read=load.batches,
-            rows=rows,
+            sample_count=rows,
             request=request,
             memory=budget,
             advance=advance,
@@ -398,7 +398,7 @@ def _answer(
             return {None: _answer_in_memory(run)}
         survey = _survey_some_parts(load, files, rows or 0, types) if may_sample else run.survey()
         cuts = run.choose_cuts(survey, may_count=resume is None)  # counters do not survive an interruption
-        if fits_in_memory and not any(group_cuts.counted for group_cuts in cuts.values()):
+        if fits_in_memory and not any(group_cuts.counted_range for group_cuts in cuts.values()):
             return {None: _answer_in_memory(run)}
         key = None if resume is None else _resume_key(files, fields, request, budget)
         results = run.execute(survey, cuts, spill, resume, key)
@@ -452,7 +452,7 @@ def _compare(
             function=function,
             files=files,
             read=read_batches,
-            rows=rows,
+            sample_count=rows,
             request=pair.request,
             memory=parse_size(function, memory),
             advance=partial(bars.advance, total=rows),
@@ -504,7 +504,7 @@ def _survey_some_parts(load: Loader, files: list[str], rows: int, types: ColumnT
     stride = max(1, len(parts) * read.BATCH // ranges.SURVEY_SAMPLES)
     for groups in read.read_ahead(groups for part in parts for groups in load.batches(part)):
         survey.add(groups, stride, rng)
-    survey.rows[None] = rows
+    survey.sample_counts[None] = rows
     survey.is_double = types.is_double
     return survey
 
@@ -521,31 +521,31 @@ def _answer_in_memory(run: Run) -> Answer:
     """
     request = run.request
     batches = (groups[None] for file in run.files for groups in run.read(file))
-    columns = ranges.collect_columns(batches, run.rows or 0)
-    if not columns.rows:
+    columns = ranges.collect_columns(batches, run.sample_count or 0)
+    if not columns.sample_count:
         raise InputError(f"{run.function}: needs at least one sample, the files hold none.")
     if columns.weight is not None:
         survey = Survey()
         survey.note_weights(None, columns.weight)
         finish.check_weights(run.function, run.fields, survey, request)
-        columns = columns.in_units(survey.units(run.fields.repetitions)[None])
+        columns = columns.in_units(survey.weight_units(run.fields.repetitions)[None])
     loss, _, weight = columns.samples
     if request.area_only and not request.needs_oracle and weight is None:
         # an area without error bar reads only n, W and S, so the passes for the other totals are skipped; and
         # `zero_one` has no effect there
         total = Totals(
-            n=columns.rows,
-            W=float(columns.rows),
-            S=float(loss.sum(dtype=np.float64)),
-            squares=(),
-            fourths=(),
+            sample_count=columns.sample_count,
+            total_mass=float(columns.sample_count),
+            loss_sum=float(loss.sum(dtype=np.float64)),
+            squared_weight_moments=(),
+            fourth_power_moments=(),
             zero_one=True,
         )
     else:
-        total = totals_of_samples(loss, weight, loss.dtype == bool)
-    position = RangePosition(mass_above=0.0, loss_above=0.0, total=total)
+        total = totals_from_samples(loss, weight, loss.dtype == bool)
+    position = RangePosition(mass_above=0.0, loss_above=0.0, totals=total)
     oracle_results: tuple[RangeResult, ...] = ()
-    oracle_request = request.for_oracle(total.zero_one, total.whole)
+    oracle_request = request.for_oracle(total.zero_one, total.has_whole_weights)
     if oracle_request is not None:
         zero_one = total.zero_one or total.in_error_units().zero_one
         by_loss = columns.ordered_by_loss(zero_one)

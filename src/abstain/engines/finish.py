@@ -20,17 +20,17 @@ from abstain._check import check_repetitions, repetitions_error
 from abstain.core import area_estimators, curve_points, sorting
 from abstain.core.area_estimators import area_terms
 from abstain.core.influence import AcceptedLossArea, AreaUnderCurve, BestArea
+from abstain.core.part_sums import (
+    MomentTable,
+    Totals,
+    iterate_tables,
+    table_from_blocks,
+    table_from_sums,
+    table_of_zero_one_rows,
+    tables_along_ranking,
+)
 from abstain.core.rounding import SUM_ROUNDING, WHOLE_NUMBER_ROUNDING
 from abstain.core.rows import Blocks, Rows, iterate_rows, rank_confidences, read_by_confidence
-from abstain.core.stretch import (
-    Table,
-    Totals,
-    plain_table,
-    table_of_blocks,
-    table_of_sums,
-    tables,
-    tables_by,
-)
 from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
 from abstain.engines.ranges import COUNT, Columns, Survey
@@ -38,7 +38,7 @@ from abstain.engines.read import Fields
 from abstain.errors import InputError
 from abstain.evaluation.table import requests_for
 from abstain.inference import evidence
-from abstain.inference.evidence import Evidence, PartSummary, Request, request_for
+from abstain.inference.evidence import Evidence, EvidenceRequest, PartSummary, request_for
 from abstain.inference.records import Interval
 from abstain.metrics.definitions import ESTIMATOR, METRICS, TIE_RULE
 from abstain.metrics.metric import Metric, PointMetric
@@ -61,12 +61,12 @@ class EngineRequest:
     functions.
     """
 
-    evidence_requests: tuple[Request, ...] = (Request(),)
+    evidence_requests: tuple[EvidenceRequest, ...] = (EvidenceRequest(),)
     level: float = 0.95
     curve_points: int = 0  # about how many points of the curve to keep, over all ranges
     with_thresholds: bool = False  # keep the confidence of each point of the curve?
     needs_oracle: bool = False  # does any metric need the best order of the losses?
-    by_loss: bool = False  # the pass for the oracle: the confidence is the place in the best order
+    is_oracle_pass: bool = False  # the pass for the oracle: the confidence is the place in the best order
     two_models: bool = False  # is it a comparison of two models?
     needs_blocks: bool = False  # does any metric need the whole table of distinct confidences?
 
@@ -74,7 +74,7 @@ class EngineRequest:
     def area_only(self) -> bool:
         """Is the result one area without an error bar or a curve?"""
         has_error_bars = any(request.areas or request.has_points for request in self.evidence_requests)
-        return not (has_error_bars or self.curve_points or self.by_loss or self.needs_blocks)
+        return not (has_error_bars or self.curve_points or self.is_oracle_pass or self.needs_blocks)
 
     def bytes_per_sample(self, zero_one: bool, is_double: bool, has_weights: bool) -> int:
         """Peak memory in bytes for each sample of a range, as measured with distinct confidences.
@@ -93,7 +93,7 @@ class EngineRequest:
             return stored + 320
         if self.with_thresholds:
             return stored + 240
-        return stored + (130 if self.by_loss else 72)
+        return stored + (130 if self.is_oracle_pass else 72)
 
     def for_oracle(self, zero_one: bool, weights_are_counts: bool) -> EngineRequest | None:
         """The request of a further pass over the samples in the order of their losses, or None if none is needed.
@@ -104,7 +104,7 @@ class EngineRequest:
         """
         if not self.needs_oracle or (zero_one and weights_are_counts):
             return None
-        return replace(self, by_loss=True, curve_points=0, needs_blocks=False)
+        return replace(self, is_oracle_pass=True, curve_points=0, needs_blocks=False)
 
     def index_for(self, metric: Metric) -> int:
         """Index into `evidence_requests` of the request that a metric is computed from.
@@ -138,7 +138,9 @@ def make_request(
     """
     if estimate_only:
         estimator, ties = _estimator_and_ties(metrics[0])
-        evidence_requests: tuple[Request, ...] = (Request(areas=(), estimator=estimator, ties=ties),)
+        evidence_requests: tuple[EvidenceRequest, ...] = (
+            EvidenceRequest(areas=(), estimator=estimator, ties=ties),
+        )
     else:
         evidence_requests = tuple(
             requests_for([metric for metric in metrics if _adds_up_over_ranges(metric)])
@@ -163,7 +165,7 @@ def check_weights(function: str, fields: Fields, survey: Survey, request: Engine
     samples needs repetitions, or weights that are all equal within each group. `function` is what errors name.
     """
     if fields.repetitions:
-        check_repetitions(function, str(fields.weight), survey.fraction)
+        check_repetitions(function, str(fields.weight), survey.fractional_weight)
     if survey.weights_are_counts(fields.repetitions):
         return
     for evidence_request in request.evidence_requests:
@@ -172,7 +174,7 @@ def check_weights(function: str, fields: Fields, survey: Survey, request: Engine
             raise repetitions_error(function, option)
 
 
-def curve_area_of(evidence_request: Request) -> AreaUnderCurve:
+def curve_area_of(evidence_request: EvidenceRequest) -> AreaUnderCurve:
     """The area under the curve by the estimator and the rule for ties of a request."""
     return AreaUnderCurve(evidence_request.estimator, evidence_request.ties)
 
@@ -185,19 +187,19 @@ class RangePosition(NamedTuple):
 
     mass_above: float
     loss_above: float
-    total: Totals
+    totals: Totals
 
     def shift(self, rows: Rows) -> Rows:
         """Turn sums that start at the top of the range into sums that start at the top of the whole set.
 
         Accepted mass and loss of each row then include everything above the range, and `total_mass` is that of the
-        whole set. `padded=False`: every row accepts some mass, so that risks need no guard against 0/0.
+        whole set. `has_empty_rows=False`: every row accepts some mass, so that risks need no guard against 0/0.
         """
         return rows._replace(
             accepted_mass=rows.accepted_mass + self.mass_above,
             accepted_loss=rows.accepted_loss + self.loss_above,
-            total_mass=np.asarray([self.total.W]),
-            padded=False,
+            total_mass=np.asarray([self.totals.total_mass]),
+            has_empty_rows=False,
         )
 
 
@@ -212,9 +214,9 @@ class RowLabels(NamedTuple):
 class RangeResult:
     """The part of a range in every result. Parts add up over ranges; tuples have one item per evidence request."""
 
-    area_sums: tuple[float, ...]  # its share of total mass times area
+    mass_times_areas: tuple[float, ...]  # its share of total mass times area
     parts: tuple[list[PartSummary], ...] = ()  # evidence for error bars
-    half_area: float = 0.0  # its share of the area behind the rejection ratio
+    accepted_loss_area: float = 0.0  # its share of the area behind the rejection ratio
     curve: np.ndarray | None = None  # rows: accepted mass, accepted loss (and confidence, count of samples)
     sample_count: int = 0
     point_intervals: dict[PointKey, Interval] = field(default_factory=dict)  # if the range is the whole set
@@ -246,27 +248,31 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
     """
     loss, confidence, weight = columns.samples
     zero_one = loss.dtype == bool
-    if request.by_loss:
+    if request.is_oracle_pass:
         import array_api_compat.numpy as xp
 
         oracle_rows = area_estimators.oracle_rows(xp, loss, weight)
-        return _add_up_tables([plain_table(oracle_rows)], position, request)
+        return _add_up_tables([table_of_zero_one_rows(oracle_rows)], position, request)
     if request.area_only:
         area = curve_area_of(request.evidence_requests[0])
         reads_loss = area_estimators.needs_row_loss(area.estimator, area.ties)
         pieces = iterate_rows(read_by_confidence(loss, confidence, weight), reads_loss)
-        tables_without_powers = (Table(rows, squares=(), known_fourths=()) for rows in pieces)
+        tables_without_powers = (
+            MomentTable(rows, squared_weight_moments=(), known_fourth_power_moments=()) for rows in pieces
+        )
         return _add_up_tables(tables_without_powers, position, request)
-    piece_size = max(_PIECE_SAMPLES, -(-columns.rows // _MAX_PIECES))
+    piece_size = max(_PIECE_SAMPLES, -(-columns.sample_count // _MAX_PIECES))
     if request.with_thresholds:
-        piece_size = columns.rows
+        piece_size = columns.sample_count
     elif zero_one and weight is None:
-        sorted_tables = tables(read_by_confidence(loss, confidence, None), zero_one, piece_size)
+        sorted_tables = iterate_tables(read_by_confidence(loss, confidence, None), zero_one, piece_size)
         return _add_up_tables(sorted_tables, position, request)
     ranking = rank_confidences(confidence)
     row_confidence = confidence[ranking.order[ranking.row_stops - 1]]
     labels = RowLabels(row_confidence, np.diff(ranking.row_stops, prepend=0))
-    return _add_up_tables(tables_by(ranking, loss, weight, zero_one, piece_size), position, request, labels)
+    return _add_up_tables(
+        tables_along_ranking(ranking, loss, weight, zero_one, piece_size), position, request, labels
+    )
 
 
 def finish_tie(
@@ -279,12 +285,12 @@ def finish_tie(
     losses, the area is replaced by that of samples accepted one by one.
     """
     mass, loss, *powers = (sums[place : place + 1] for place in range(COUNT))
-    table = table_of_sums(Rows.accumulate(mass, loss), powers, position.total.zero_one)
+    table = table_from_sums(Rows.accumulate(mass, loss), powers, position.totals.zero_one)
     labels = RowLabels(np.asarray([confidence]), sums[COUNT : COUNT + 1])
     result = _add_up_tables([table], position, request, labels)
     if request.needs_blocks:
         result = replace(result, blocks=_block_of_tie(sums, confidence))
-    if not request.by_loss or position.total.whole:
+    if not request.is_oracle_pass or position.totals.has_whole_weights:
         return result
     typical_weight = float(powers[0][0] / mass[0])
     row = position.shift(table.rows)
@@ -292,31 +298,35 @@ def finish_tie(
         _area_one_by_one(row, typical_weight, evidence_request.estimator)
         for evidence_request in request.evidence_requests
     ]
-    return replace(result, area_sums=tuple(areas))
+    return replace(result, mass_times_areas=tuple(areas))
 
 
 def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest) -> list[RangeResult]:
     """The results of a range of 0/1 losses without weights, whose samples were counted instead of stored.
 
-    `tally` holds, for each float32 value, the number of samples and of errors, in stretches that are ordered from the
-    most confident down. One result for each stretch with samples, in that order; stretches are finished in threads.
+    `tally` holds, for each float32 value, the number of samples and of errors, in sections that are ordered from the
+    most confident down. One result for each section with samples, in that order; sections are finished in threads.
     """
     mass, error_count = tally.totals().T
     mass_above = position.mass_above + np.cumsum(mass) - mass
     loss_above = position.loss_above + np.cumsum(error_count) - error_count
 
-    def finish_stretch(number: int) -> RangeResult:
-        counted = tally.stretch(number)
-        table = plain_table(Rows.accumulate(counted.mass, counted.wrong))
-        stretch_position = RangePosition(float(mass_above[number]), float(loss_above[number]), position.total)
-        labels = RowLabels(counted.confidence.astype(np.float64), counted.mass)
-        result = _add_up_tables([table], stretch_position, request, labels)
+    def finish_section(number: int) -> RangeResult:
+        counted = tally.section(number)
+        table = table_of_zero_one_rows(Rows.accumulate(counted.sample_count, counted.error_count))
+        section_position = RangePosition(
+            float(mass_above[number]), float(loss_above[number]), position.totals
+        )
+        labels = RowLabels(counted.confidence.astype(np.float64), counted.sample_count)
+        result = _add_up_tables([table], section_position, request, labels)
         if request.needs_blocks:
-            return replace(result, blocks=_blocks_of_counts(labels.confidence, counted.mass, counted.wrong))
+            return replace(
+                result, blocks=_blocks_of_counts(labels.confidence, counted.sample_count, counted.error_count)
+            )
         return result
 
     with ThreadPoolExecutor(sorting.thread_count()) as pool:
-        return list(pool.map(finish_stretch, np.flatnonzero(mass).tolist()))
+        return list(pool.map(finish_section, np.flatnonzero(mass).tolist()))
 
 
 def _block_of_tie(sums: np.ndarray, confidence: float) -> Blocks:
@@ -386,7 +396,10 @@ def _area_one_by_one(row: Rows, w: float, estimator: str) -> float:
 
 
 def _add_up_tables(
-    tables: Iterable[Table], position: RangePosition, request: EngineRequest, labels: RowLabels | None = None
+    tables: Iterable[MomentTable],
+    position: RangePosition,
+    request: EngineRequest,
+    labels: RowLabels | None = None,
 ) -> RangeResult:
     """The result of a range from tables of its rows (one per distinct confidence), most confident first.
 
@@ -396,7 +409,7 @@ def _add_up_tables(
     Losses that are 0 or one number c are summed in units of c (`error_size`), the `area_sums` are in the user's
     units. If this range is the whole set, intervals of points are computed at once.
     """
-    if request.by_loss or request.area_only:
+    if request.is_oracle_pass or request.area_only:
         return _add_up_areas(tables, position, request)
     parts: tuple[list[PartSummary], ...] = tuple([] for _ in request.evidence_requests)
     half_areas = []
@@ -406,38 +419,42 @@ def _add_up_tables(
         rows = position.shift(table.rows)
         shifted_table = replace(table, rows=rows)
         for evidence_request, request_parts in zip(request.evidence_requests, parts):
-            request_parts.append(evidence.summarise_part(shifted_table, position.total, evidence_request))
+            request_parts.append(evidence.summarise_part(shifted_table, position.totals, evidence_request))
         if request.needs_oracle:
             half_areas.append(float(curve_points.accepted_loss_area(rows)))
         if request.curve_points:
             curves.append(_select_curve_points(rows, request, labels))
         accepted_mass = float(rows.accepted_mass[-1])
-    error_size = position.total.in_error_units().error_size
+    error_size = position.totals.in_error_units().error_size
     area_sums = []
     for evidence_request, request_parts in zip(request.evidence_requests, parts):
         area = curve_area_of(evidence_request)
-        terms = [part.stretches[area].terms for part in request_parts if area in part.stretches]
+        terms = [part.area_sums[area].mass_times_area for part in request_parts if area in part.area_sums]
         area_sums.append(error_size * math.fsum(terms))
     point_intervals: dict[PointKey, Interval] = {}
-    is_whole_set = position.mass_above == 0 and accepted_mass >= position.total.W * (1 - SUM_ROUNDING)
-    if is_whole_set and position.total.n > 1:
-        # keep the intervals of the points, and drop the columns of sums that they were computed from (`readings`):
+    is_whole_set = position.mass_above == 0 and accepted_mass >= position.totals.total_mass * (
+        1 - SUM_ROUNDING
+    )
+    if is_whole_set and position.totals.sample_count > 1:
+        # keep the intervals of the points, and drop the sums that they were computed from (`sums_at_positions`), since
         # results are sent between processes
         for evidence_request, request_parts in zip(request.evidence_requests, parts):
-            whole = evidence.merge_parts(request_parts, position.total, evidence_request)
+            whole = evidence.merge_parts(request_parts, position.totals, evidence_request)
             point_intervals |= _measure_points(whole, request.level)
-            request_parts[:] = [part._replace(readings=()) for part in request_parts]
+            request_parts[:] = [part._replace(sums_at_positions=()) for part in request_parts]
     return RangeResult(
-        area_sums=tuple(area_sums),
+        mass_times_areas=tuple(area_sums),
         parts=parts,
-        half_area=math.fsum(half_areas),
+        accepted_loss_area=math.fsum(half_areas),
         curve=np.concatenate(curves, axis=1) if curves else None,
         sample_count=0 if labels is None else int(labels.sample_count.sum()),
         point_intervals=point_intervals,
     )
 
 
-def _add_up_areas(tables: Iterable[Table], position: RangePosition, request: EngineRequest) -> RangeResult:
+def _add_up_areas(
+    tables: Iterable[MomentTable], position: RangePosition, request: EngineRequest
+) -> RangeResult:
     """Only the areas of a range: for one number without error bar, and for the oracle's pass.
 
     `tables` hold the rows of the range, most confident first, summed from the top of the range. In the oracle's pass
@@ -445,17 +462,19 @@ def _add_up_areas(tables: Iterable[Table], position: RangePosition, request: Eng
     (ties="expected") if the weights are counts, otherwise together. `half_area`, the area behind the rejection ratio,
     is only added up in that pass.
     """
-    oracle_ties = "expected" if position.total.whole else "threshold"
+    oracle_ties = "expected" if position.totals.has_whole_weights else "threshold"
     terms: list[list[float]] = [[] for _ in request.evidence_requests]
     half_areas = []
     for table in tables:
         rows = position.shift(table.rows)
         for evidence_request, request_terms in zip(request.evidence_requests, terms):
-            ties = oracle_ties if request.by_loss else evidence_request.ties
+            ties = oracle_ties if request.is_oracle_pass else evidence_request.ties
             request_terms.append(float(np.sum(area_terms(rows, evidence_request.estimator, ties))))
-        if request.needs_oracle and request.by_loss:
+        if request.needs_oracle and request.is_oracle_pass:
             half_areas.append(float(curve_points.accepted_loss_area(rows)))
-    return RangeResult(area_sums=tuple(map(math.fsum, terms)), half_area=math.fsum(half_areas))
+    return RangeResult(
+        mass_times_areas=tuple(map(math.fsum, terms)), accepted_loss_area=math.fsum(half_areas)
+    )
 
 
 def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
@@ -465,7 +484,7 @@ def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
     if there is only one kind, or if losses are not 0/1.
     """
     totals = whole.totals
-    has_both_kinds = totals.zero_one and 0 < totals.S < totals.W
+    has_both_kinds = totals.zero_one and 0 < totals.loss_sum < totals.total_mass
     intervals: dict[PointKey, Interval] = {}
     for definition in METRICS.values():
         if not isinstance(definition, PointMetric) or (definition.needs.both_kinds and not has_both_kinds):
@@ -508,7 +527,7 @@ class Answer:
     smallest up, are there only if the oracle is no function of the risk. Ranges without samples are left out.
     """
 
-    total: Totals
+    totals: Totals
     request: EngineRequest
     results: Sequence[RangeResult]
     oracle_results: Sequence[RangeResult] = ()
@@ -525,14 +544,14 @@ class Answer:
         for index, evidence_request in enumerate(self.request.evidence_requests):
             parts = [part for result in self.results for part in result.parts[index]]
             best_area = self._area(index, self.oracle_results) if self.oracle_results else None
-            all_evidence.append(evidence.merge_parts(parts, self.total, evidence_request, best_area))
+            all_evidence.append(evidence.merge_parts(parts, self.totals, evidence_request, best_area))
         return tuple(all_evidence)
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> MomentTable:
         """One row per distinct confidence of all samples, for metrics that cannot be summed over ranges."""
         blocks = [result.blocks for result in self.results if result.blocks is not None]
-        return table_of_blocks(blocks[0].merge(*blocks[1:]))
+        return table_from_blocks(blocks[0].merge(*blocks[1:]))
 
     @cached_property
     def point_intervals(self) -> dict[PointKey, Interval]:
@@ -544,7 +563,7 @@ class Answer:
 
     def _area(self, index: int, results: Sequence[RangeResult]) -> float:
         """The area of the evidence request at `index`, from the sums of ranges."""
-        return math.fsum(result.area_sums[index] for result in results) / self.total.W
+        return math.fsum(result.mass_times_areas[index] for result in results) / self.totals.total_mass
 
     def value(self, metric: Metric) -> float:
         """The estimate of a metric, without error bar.
@@ -553,8 +572,8 @@ class Answer:
         curve and the area of the best order. InputError for such a metric of another area, which would need the
         samples themselves.
         """
-        total = self.total
-        if total.n < 2 and isinstance(metric, PointMetric):
+        total = self.totals
+        if total.sample_count < 2 and isinstance(metric, PointMetric):
             # one sample has no interval to read the estimate from: at any coverage all of it is accepted, and at a
             # risk the coverage is 1 or 0
             return total.risk if metric.cut_at == "coverage" else float(total.risk <= metric.cut)
@@ -566,8 +585,8 @@ class Answer:
         best = None
         if metric.needs.order_by_loss:
             if metric.area == AcceptedLossArea():
-                area = math.fsum(result.half_area for result in self.results)
-                best = BestArea(math.fsum(result.half_area for result in self.oracle_results))
+                area = math.fsum(result.accepted_loss_area for result in self.results)
+                best = BestArea(math.fsum(result.accepted_loss_area for result in self.oracle_results))
             elif is_of_curve:
                 best = self._best_area(metric, area, index)
             else:
@@ -586,10 +605,10 @@ class Answer:
         best_area = self._area(index, self.oracle_results)
         if metric.reads_area:  # with relative weights the order by loss is not always the very best
             best_area = min(best_area, area)
-        if not self.total.zero_one:
+        if not self.totals.zero_one:
             return BestArea(best_area)
-        area_of_oracle_pass = None if self.total.whole else best_area
-        return metric.best_of_zero_one(self.total.W, self.total.S, area_of_oracle_pass)
+        area_of_oracle_pass = None if self.totals.has_whole_weights else best_area
+        return metric.best_of_zero_one(self.totals.total_mass, self.totals.loss_sum, area_of_oracle_pass)
 
     def interval(self, metric: Metric) -> Interval:
         """The metric with its error bar."""
@@ -607,9 +626,9 @@ class Answer:
         standard error there. A point of the curve is looked up among the intervals that ranges computed.
         """
         if not _adds_up_over_ranges(metric):
-            whole = evidence.gather_evidence([self.table], self.total, request_for([metric]))
+            whole = evidence.gather_evidence([self.table], self.totals, request_for([metric]))
             return evidence.estimate_interval(metric, whole, level=self.request.level)
-        if metric.needs.order_by_loss and not self.total.in_error_units().zero_one:
+        if metric.needs.order_by_loss and not self.totals.in_error_units().zero_one:
             value = self.value(metric)
             return Interval(
                 metric=metric.name,
@@ -619,7 +638,7 @@ class Answer:
                 high=value,
                 level=self.request.level,
                 method="",
-                n=self.total.n,
+                n=self.totals.sample_count,
             )
         return self.point_intervals.get((metric.name, _cut_of(metric)))
 
@@ -642,18 +661,18 @@ class Answer:
     def line(self, name: str) -> CurveLine:
         """The curve as an evaluation shows it."""
         accepted_mass, accepted_loss, *_ = self._curve_columns()
-        return thinned(name, accepted_mass / self.total.W, accepted_loss / accepted_mass)
+        return thinned(name, accepted_mass / self.totals.total_mass, accepted_loss / accepted_mass)
 
     def curve(self) -> RiskCoverageCurve:
         """The curve with its thresholds; the request must have asked for curve points with thresholds."""
         accepted_mass, accepted_loss, threshold, count = self._curve_columns()
         return RiskCoverageCurve(
-            coverage=accepted_mass / self.total.W,
+            coverage=accepted_mass / self.totals.total_mass,
             risk=accepted_loss / accepted_mass,
-            generalised_risk=accepted_loss / self.total.W,
+            generalised_risk=accepted_loss / self.totals.total_mass,
             threshold=threshold,
             count=count.astype(np.int64),
-            n=self.total.n,
+            n=self.totals.sample_count,
             abstained=0.0,
         )
 

@@ -1,9 +1,9 @@
-"""Histograms of confidences that merge: stretches of the axis with the sums over the samples in them.
+"""Histograms of confidences that merge: bins of the axis with the sums over the samples in them.
 
-To merge histograms, put their stretches together; if there are too many, join neighbours where that widens the bounds
-least. Joins follow the binary tree of floating-point numbers: a stretch never crosses a number with more trailing zero
-bits than its own ends have. So histograms of different data have much the same stretches and hardly overlap, whatever
-the order of merging. A stretch of one confidence is a tie and stays exact.
+To merge histograms, put their bins together; if there are too many, join neighbours where that widens the bounds
+least. Joins follow the binary tree of floating-point numbers: a bin never crosses a number with more trailing zero
+bits than its own ends have. So histograms of different data have much the same bins and hardly overlap, whatever
+the order of merging. A bin of one confidence is a tie and stays exact.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from abstain.core.sorting import is_zero_one
 
 @dataclass(frozen=True)
 class Histogram:
-    """Stretches of the confidence axis, least confident first, with the sums over their samples.
+    """Bins of the confidence axis, least confident first, with the sums over their samples.
 
     Parameters
     ----------
-    low, high : ndarray, shape (stretches,)
-        Smallest and largest confidence in each stretch; sorted by `low`.
-    sums : ndarray, shape (2 or 5, stretches)
+    low, high : ndarray, shape (bins,)
+        Smallest and largest confidence in each bin; sorted by `low`.
+    sums : ndarray, shape (2 or 5, bins)
         Sums of w and w l, and for weights or losses other than 0/1 also of w^2, w^2 l and w^2 l^2.
     """
 
@@ -86,10 +86,10 @@ def simplest_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (b >> zero_bits) << zero_bits
 
 
-def merge_histograms(histograms: list[Histogram], max_stretches: int) -> Histogram:
-    """The histogram of the samples of all histograms, in at most `max_stretches` stretches.
+def merge_histograms(histograms: list[Histogram], max_bins: int) -> Histogram:
+    """The histogram of the samples of all histograms, in at most `max_bins` bins.
 
-    Stretches with the same ends are added up. If there are still too many, neighbours are joined. Histograms with and
+    Bins with the same ends are added up. If there are still too many, neighbours are joined. Histograms with and
     without second moments may be mixed; the result then has them. An empty list gives an empty histogram.
     """
     histograms = [histogram for histogram in histograms if len(histogram)]
@@ -104,13 +104,13 @@ def merge_histograms(histograms: list[Histogram], max_stretches: int) -> Histogr
     merged = Histogram(low[order], high[order], sums[:, order])
     is_same = (merged.low[1:] == merged.low[:-1]) & (merged.high[1:] == merged.high[:-1])
     merged = _join_runs(merged, np.flatnonzero(np.concatenate([[True], ~is_same])))
-    while len(merged) > max_stretches:
-        merged = _coarsen(merged, len(merged) - max_stretches)
+    while len(merged) > max_bins:
+        merged = _coarsen(merged, len(merged) - max_bins)
     return merged
 
 
 def _join_runs(table: Histogram, starts: np.ndarray) -> Histogram:
-    """Join the stretches from each start up to the next one."""
+    """Join the bins from each start up to the next one."""
     if len(starts) == len(table):
         return table
     sums = np.add.reduceat(table.sums, starts, axis=1)
@@ -118,10 +118,10 @@ def _join_runs(table: Histogram, starts: np.ndarray) -> Histogram:
 
 
 def _coarsen(table: Histogram, excess: int) -> Histogram:
-    """Join some pairs of neighbouring stretches, at most `excess` of them and at least one.
+    """Join some pairs of neighbouring bins, at most `excess` of them and at least one.
 
-    A pair may be joined if it meets lower in the binary tree of floating-point numbers than either stretch meets its
-    other neighbour (`height`, of the pair of a stretch and the next one). Of these pairs the cheapest are joined, those
+    A pair may be joined if it meets lower in the binary tree of floating-point numbers than either bin meets its
+    other neighbour (`height`, of the pair of a bin and the next one). Of these pairs the cheapest are joined, those
     that widen the bounds of AURC least, and at most half: the others may find cheaper partners in the next round.
     """
     high = np.maximum(table.high[1:], table.high[:-1])
@@ -139,10 +139,10 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
 
 
 def _joining_cost(table: Histogram) -> np.ndarray:
-    """About what joining each stretch with the next adds to the gap between the bounds of AURC; one per pair.
+    """About what joining each bin with the next adds to the gap between the bounds of AURC; one per pair.
 
-    A stretch of mass m and loss l below the accepted mass N and loss S leaves `m/N (l + m S/2N)` open. A tenth of the
-    risk is added for errors that may still come: otherwise joining stretches without errors would cost nothing.
+    A bin of mass m and loss l below the accepted mass N and loss S leaves `m/N (l + m S/2N)` open. A tenth of the
+    risk is added for errors that may still come: otherwise joining bins without errors would cost nothing.
     """
     mass = table.mass
     loss = np.abs(table.loss)
@@ -166,14 +166,14 @@ class Shares(NamedTuple):
 def divide(table: Histogram, first_accepted: np.ndarray, rejected_count: np.ndarray) -> Shares:
     """Divide the total mass and loss into accepted, rejected and undecided, for each of several thresholds.
 
-    With one entry per threshold: stretches with an index of at least `first_accepted`, in the order of `low`, lie
+    With one entry per threshold: bins with an index of at least `first_accepted`, in the order of `low`, lie
     above the threshold and are accepted; the first `rejected_count`, in the order of `high`, lie below it and are
     rejected; all others contain it and are undecided.
     """
     by_high = np.argsort(table.high, kind="stable")
 
     def divide_sums(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Accepted and undecided part of the sum of one value per stretch, for each threshold."""
+        """Accepted and undecided part of the sum of one value per bin, for each threshold."""
         accepted = np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])[first_accepted]
         rejected = np.concatenate([[0.0], np.cumsum(values[by_high])])[rejected_count]
         return accepted, np.maximum(values.sum() - accepted - rejected, 0.0)
@@ -189,7 +189,7 @@ def divide(table: Histogram, first_accepted: np.ndarray, rejected_count: np.ndar
 
 
 class Overlaps(NamedTuple):
-    """For each stretch: mass and loss certainly above it, and mass and loss of other stretches that overlap it."""
+    """For each bin: mass and loss certainly above it, and mass and loss of other bins that overlap it."""
 
     mass_above: np.ndarray
     loss_above: np.ndarray
@@ -198,14 +198,14 @@ class Overlaps(NamedTuple):
 
 
 def find_overlaps(table: Histogram) -> Overlaps:
-    """For each stretch, mass and loss of the stretches entirely above it, and of others that overlap it.
+    """For each bin, mass and loss of the bins entirely above it, and of others that overlap it.
 
-    Stretches of merged histograms may overlap; without overlaps the overlapping sums are exactly 0, free of rounding.
+    Bins of merged histograms may overlap; without overlaps the overlapping sums are exactly 0, free of rounding.
     """
     first_above = np.searchsorted(table.low, table.high, "right")
     count_below = np.searchsorted(np.sort(table.high), table.low, "left")
     shares = divide(table, first_above, count_below)
-    has_overlap = first_above - count_below > 1  # more than the stretch itself is neither above nor below
+    has_overlap = first_above - count_below > 1  # more than the bin itself is neither above nor below
     other_mass = np.maximum(shares.undecided_mass - table.mass, 0.0)
     other_loss = np.maximum(shares.undecided_loss - table.loss, 0.0)
     return Overlaps(
@@ -217,9 +217,9 @@ def find_overlaps(table: Histogram) -> Overlaps:
 
 
 def as_bins(table: Histogram, largest_loss: float | None, whole: bool) -> confidence_bins.Bins:
-    """Stretches as bins, each with the mass and loss that lie above it at best and at worst.
+    """Bins as bins, each with the mass and loss that lie above it at best and at worst.
 
-    A stretch that overlaps the bin may lie above it with any of its samples. At best those are all samples without
+    A bin that overlaps the bin may lie above it with any of its samples. At best those are all samples without
     loss, at worst as many samples of the largest loss as make up the overlapping loss. `largest_loss` bounds all
     losses (None: 1 is taken); `whole` says that masses are counts of samples.
     """
@@ -240,49 +240,49 @@ def as_bins(table: Histogram, largest_loss: float | None, whole: bool) -> confid
         loss_above_best=loss_above,
         mass_above_worst=mass_above + worst_count,
         loss_above_worst=loss_above + overlapping_loss,
-        whole=whole,
+        has_whole_mass=whole,
         xp=np,
     )
 
 
 def histogram_of(
-    loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, max_stretches: int
+    loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, max_bins: int
 ) -> Histogram:
     """The histogram of samples in any order; there must be at least one.
 
-    One stretch per distinct confidence if there are at most `max_stretches` of them, otherwise about that many
-    stretches with about equally many samples. Sums of second moments (w^2, w^2 l, w^2 l^2) are left out for 0/1 losses
+    One bin per distinct confidence if there are at most `max_bins` of them, otherwise about that many
+    bins with about equally many samples. Sums of second moments (w^2, w^2 l, w^2 l^2) are left out for 0/1 losses
     without weights if confidence and loss fit into one integer, a faster way.
     """
     if weight is None and is_zero_one(loss):
         packing = sorting.Packing(confidence)
         if packing.fits(1):
-            return _histogram_of_zero_one(packing, loss, max_stretches)
+            return _histogram_of_zero_one(packing, loss, max_bins)
     order = sorting.argsort_descending(confidence)[::-1]
     ascending = confidence[order].astype(np.float64, copy=False)
     l = loss[order].astype(np.float64)
     w = np.ones_like(l) if weight is None else weight[order].astype(np.float64)
-    starts = _stretch_starts(ascending, max_stretches)
+    starts = _bin_starts(ascending, max_bins)
     columns = np.stack([w, w * l, w * w, w * w * l, w * w * l * l])
     ends = np.append(starts[1:], len(ascending)) - 1
     return Histogram(ascending[starts], ascending[ends], np.add.reduceat(columns, starts, axis=1))
 
 
-def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_stretches: int) -> Histogram:
+def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_bins: int) -> Histogram:
     """The histogram of 0/1 losses without weights: key and loss are sorted as one integer, the loss in its lowest bit.
 
-    `packing` turns confidences into integer keys that ascend as confidences descend, 0 for the largest. One stretch
-    per distinct confidence if there are at most `max_stretches`, otherwise about that many with about equally many
-    samples. Only the keys at the ends of stretches are turned back into confidences.
+    `packing` turns confidences into integer keys that ascend as confidences descend, 0 for the largest. One bin
+    per distinct confidence if there are at most `max_bins`, otherwise about that many with about equally many
+    samples. Only the keys at the ends of bins are turned back into confidences.
     """
     loss_bits = loss.view(np.uint8) if loss.dtype == bool else loss
     packed = packing.pack(1, lambda start, stop: loss_bits[start:stop].astype(np.uint8, copy=False))
     keys = sorting.sort_in_place(packed)
     errors = keys & keys.dtype.type(1)
     keys >>= keys.dtype.type(1)  # 0 is the largest confidence
-    starts = _run_starts(keys, max_stretches)  # None if there are more distinct keys than `max_stretches`
+    starts = _run_starts(keys, max_bins)  # None if there are more distinct keys than `max_bins`
     if starts is None:
-        quantiles = packing.unpack(keys[_quantile_places(len(keys), max_stretches)])
+        quantiles = packing.unpack(keys[_quantile_places(len(keys), max_bins)])
         cuts = rounded_up(_cuts_between(quantiles[::-1]), quantiles.dtype).astype(quantiles.dtype)
         # as this packing writes them; adding 0 turns -0 into +0
         cut_bits = sorting.ascending_bits(cuts + 0.0, packing.has_negative).astype(np.uint64)
@@ -313,20 +313,20 @@ def _run_starts(sorted_values: np.ndarray, max_runs: int) -> np.ndarray | None:
     return np.flatnonzero(is_start)
 
 
-def _stretch_starts(ascending: np.ndarray, max_stretches: int) -> np.ndarray:
-    """Where stretches of ascending values start: at each distinct value, or about evenly if there are too many."""
-    run_starts = _run_starts(ascending, max_stretches)
+def _bin_starts(ascending: np.ndarray, max_bins: int) -> np.ndarray:
+    """Where bins of ascending values start: at each distinct value, or about evenly if there are too many."""
+    run_starts = _run_starts(ascending, max_bins)
     if run_starts is not None:
         return run_starts
-    cuts = _cuts_between(ascending[_quantile_places(len(ascending), max_stretches)])
+    cuts = _cuts_between(ascending[_quantile_places(len(ascending), max_bins)])
     starts = np.unique(np.append(np.searchsorted(ascending, cuts, "left"), 0))
     return np.asarray(starts[starts < len(ascending)])
 
 
 def _cuts_between(quantiles: np.ndarray) -> np.ndarray:
-    """Ascending thresholds between ascending quantiles; a stretch starts at each threshold.
+    """Ascending thresholds between ascending quantiles; a bin starts at each threshold.
 
-    A value that fills several quantiles (a heavy tie) gets a stretch of its own: one starts at it, the next at the next
+    A value that fills several quantiles (a heavy tie) gets a bin of its own: one starts at it, the next at the next
     float64. Between two different quantiles the threshold is the number with the most trailing zero bits, so that
     histograms of similar data are cut at the same numbers.
     """
@@ -348,13 +348,11 @@ def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(nearest < values, np.nextafter(nearest, dtype.type(np.inf)), nearest)
 
 
-def histogram_of_tensor(
-    loss: Array, confidence: Array, weight: Array | None, max_stretches: int
-) -> Histogram:
+def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, max_bins: int) -> Histogram:
     """The histogram of torch tensors (vectors of one length, at least 1), computed on their device.
 
-    Only the quantiles and the sums are copied to the host. Stretches are chosen as in `histogram_of`: one per
-    distinct confidence up to `max_stretches`, otherwise about that many with about equally many samples. Second moments
+    Only the quantiles and the sums are copied to the host. Bins are chosen as in `histogram_of`: one per
+    distinct confidence up to `max_bins`, otherwise about that many with about equally many samples. Second moments
     are left out for 0/1 losses without weights.
     """
     torch = sys.modules["torch"]
@@ -363,20 +361,18 @@ def histogram_of_tensor(
     w = torch.ones_like(l) if weight is None else weight.double()[order]
     n = len(l)
     is_start = torch.cat([torch.ones_like(ascending[:1], dtype=torch.bool), ascending[1:] != ascending[:-1]])
-    if int(is_start.sum()) <= max_stretches:
+    if int(is_start.sum()) <= max_bins:
         starts = torch.nonzero(is_start).reshape(-1)
     else:
-        places = torch.from_numpy(_quantile_places(n, max_stretches)).to(ascending.device)
+        places = torch.from_numpy(_quantile_places(n, max_bins)).to(ascending.device)
         cuts = torch.from_numpy(_cuts_between(ascending[places].cpu().numpy())).to(ascending.device)
         starts = torch.unique(torch.cat([torch.zeros_like(places[:1]), torch.searchsorted(ascending, cuts)]))
         starts = starts[starts < n]
     ends = torch.cat([starts[1:], torch.full_like(starts[:1], n)])
-    stretch_of_sample = torch.repeat_interleave(
-        torch.arange(len(starts), device=ascending.device), ends - starts
-    )
+    bin_of_sample = torch.repeat_interleave(torch.arange(len(starts), device=ascending.device), ends - starts)
     columns = torch.stack([w, w * l, w * w, w * w * l, w * w * l * l])
     sums = torch.zeros(5, len(starts), dtype=torch.float64, device=ascending.device)
-    sums.index_add_(1, stretch_of_sample, columns)
+    sums.index_add_(1, bin_of_sample, columns)
     is_unweighted_zero_one = weight is None and bool(torch.all(l * l == l))
     stored_sums = sums[:2] if is_unweighted_zero_one else sums
     return Histogram(

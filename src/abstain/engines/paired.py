@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abstain.core.part_sums import effects_from_outside, stack_parts
 from abstain.core.rows import rows_from_blocks
-from abstain.core.stretch import offsets, stacked
 from abstain.engines.finish import Answer, EngineRequest, RangePosition, RangeResult, curve_area_of
 from abstain.engines.ranges import Columns
 from abstain.engines.read import Fields
@@ -21,7 +21,7 @@ from abstain.evaluation.comparison import Competitor, assemble_comparison
 from abstain.evaluation.results import Comparison
 from abstain.inference import evidence
 from abstain.inference.differences import Side, centres_without_rounding, side_from_spread
-from abstain.inference.limits import Joint
+from abstain.inference.limits import DifferenceSums
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
 
@@ -51,7 +51,7 @@ class RangeInfluence(NamedTuple):
     position: RangePosition
     constant: float
     slope: float
-    tie: np.ndarray | None = None
+    tie_sums: np.ndarray | None = None
 
 
 def range_influences(
@@ -64,13 +64,13 @@ def range_influences(
     which is linear in its loss: `constant + slope * loss`. The constant also subtracts the mean influence.
     """
     area = curve_area_of(request.evidence_requests[0])
-    stretches = [part.stretches[area] for result in results for part in result.parts[0]]
-    constants, slopes = offsets(stacked(stretches))
+    sums_of_ranges = [part.area_sums[area] for result in results for part in result.parts[0]]
+    constants, slopes = effects_from_outside(stack_parts(sums_of_ranges))
     # A range may have several parts. The offset of the last one is what lies below the whole range; what its own parts
     # add to each other is computed from the samples, in `influence_on_area`.
     last_parts = np.cumsum([len(result.parts[0]) for result in results]) - 1
-    # the stretches count losses in units of an error, the samples have them in the user's units
-    error_size = positions[0].total.in_error_units().error_size
+    # these sums count losses in units of an error, the samples have them in the user's units
+    error_size = positions[0].totals.in_error_units().error_size
     return [
         RangeInfluence(position, error_size * float(constants[last]), float(slopes[last]))
         for position, last in zip(positions, last_parts)
@@ -84,15 +84,15 @@ def influence_on_area(columns: Columns, outside: RangeInfluence, request: Engine
     samples: mass and loss of the row then come from `outside.tie`. Otherwise `columns` must be the whole range.
     """
     loss = columns.loss.astype(np.float64)
-    if outside.tie is None:
+    if outside.tie_sums is None:
         distinct, row_of_sample = np.unique(columns.confidence, return_inverse=True)
         weight = np.ones_like(loss) if columns.weight is None else columns.weight.astype(np.float64)
         mass = np.bincount(row_of_sample, weight, len(distinct))
         row_loss = np.bincount(row_of_sample, weight * loss, len(distinct))
     else:
         row_of_sample = np.zeros(len(loss), dtype=np.int64)
-        mass = outside.tie[:1]
-        row_loss = outside.tie[1:2]
+        mass = outside.tie_sums[:1]
+        row_loss = outside.tie_sums[1:2]
     rows = outside.position.shift(rows_from_blocks(mass, row_loss))
     derivative = curve_area_of(request.evidence_requests[0]).derivative(rows)
     row = len(mass) - 1 - row_of_sample  # rows are most confident first, distinct confidences ascend
@@ -118,7 +118,7 @@ def joint_sums(
     second model.
     """
     assert columns.extra is not None  # `pass_to_second_model` attached the first influences
-    weight = (1.0 if columns.weight is None else columns.weight) / outside.position.total.W
+    weight = (1.0 if columns.weight is None else columns.weight) / outside.position.totals.total_mass
     a = weight * columns.extra[0]
     b = weight * influence_on_area(columns, outside, request)
     e = rates[0] * a - rates[1] * b
@@ -136,13 +136,13 @@ class PairComparison:
         self.pair = pair
         self.answers = (first, second)
         self.sides = (_side(first, pair.metric), _side(second, pair.metric))
-        zero_one = first.total.zero_one and second.total.zero_one
-        negative = first.total.negative or second.total.negative
-        self.scale = pair.metric.scale_for(zero_one, negative)
+        zero_one = first.totals.zero_one and second.totals.zero_one
+        has_negative_loss = first.totals.has_negative_loss or second.totals.has_negative_loss
+        self.scale = pair.metric.scale_for(zero_one, has_negative_loss)
         centres = centres_without_rounding(self.sides)
         # a scale such as the logarithm may be undefined at an area of 0; then differences are tested unscaled
-        used_scale = self.scale if bool(np.all(self.scale.holds(centres))) else Scale("normal")
-        first_rate, second_rate = used_scale.rate(centres)
+        used_scale = self.scale if bool(np.all(self.scale.contains(centres))) else Scale("normal")
+        first_rate, second_rate = used_scale.derivative(centres)
         self.rates = (float(first_rate), float(second_rate))
 
     def compare(self, sums: np.ndarray) -> Comparison:
@@ -152,16 +152,16 @@ class PairComparison:
         test, rates[0] a - rates[1] b.
         """
         level = self.pair.request.level
-        n = self.answers[0].total.n
+        n = self.answers[0].totals.sample_count
         competitors = [
             Competitor(name=title, side=side, interval=answer.interval(self.pair.metric), sample_count=n)
             for title, side, answer in zip(self.pair.titles, self.sides, self.answers)
         ]
         squared_difference, second, fourth = sums
-        joint = Joint(
-            second=np.asarray([second]),
-            excess=np.asarray([fourth - second**2 / n]),
-            error=np.sqrt(np.asarray([squared_difference])),
+        joint = DifferenceSums(
+            variance_on_scale=np.asarray([second]),
+            variance_excess_on_scale=np.asarray([fourth - second**2 / n]),
+            standard_error=np.sqrt(np.asarray([squared_difference])),
         )
         return assemble_comparison(
             competitors,
@@ -177,5 +177,5 @@ class PairComparison:
 def _side(answer: Answer, metric: Metric) -> Side:
     """One model of a comparison; its influences are only known through the joint sums."""
     spread = evidence.spread_from_evidence(metric, answer.evidence[0])
-    sample = evidence.summarise_sample(answer.total.in_error_units())
+    sample = evidence.summarise_sample(answer.totals.in_error_units())
     return side_from_spread(metric, spread, sample, effects=())

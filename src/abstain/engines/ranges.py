@@ -15,8 +15,8 @@ import numpy as np
 
 from abstain._check import weight_unit
 from abstain.core import tally
+from abstain.core.part_sums import Totals
 from abstain.core.rows import sum_powers_by_row
-from abstain.core.stretch import Totals
 from abstain.engines.histogram import (
     Histogram,
     bits_of,
@@ -29,7 +29,7 @@ from abstain.engines.histogram import (
 
 MAX_COMPARED_CUTS = 12  # up to this number of cuts, comparing with each is faster than a binary search
 SURVEY_SAMPLES = 1 << 20  # samples in the histogram of a survey
-_RESOLUTION = 1 << 12  # stretches of that histogram
+_RESOLUTION = 1 << 12  # bins of that histogram
 _POWERS = ("w", "wl", "w2", "w2l", "w2ll", "w4", "w4l", "w4ll", "w4lll", "w4llll")  # sums of w^p l^j
 # Rows of RangeSums.sums: the powers, then counts of samples, of losses other than 0 and 1, of losses below 0 and of
 # weights that are not whole numbers.
@@ -50,7 +50,7 @@ class Columns(NamedTuple):
     extra: np.ndarray | None = None
 
     @property
-    def rows(self) -> int:
+    def sample_count(self) -> int:
         """Number of samples."""
         return len(self.loss)
 
@@ -148,8 +148,8 @@ def collect_columns(parts: Iterable[Columns], rows: int) -> Columns:
                 widened[..., :filled] = column[..., :filled]  # beyond `filled` memory is not initialised
                 column = widened
                 whole = whole._replace(**{name: column})
-            column[..., filled : filled + part.rows] = values
-        filled += part.rows
+            column[..., filled : filled + part.sample_count] = values
+        filled += part.sample_count
     if whole is None:
         return Columns(np.empty(0, dtype=bool), np.empty(0))
     return whole.take(slice(0, filled))
@@ -194,19 +194,19 @@ class RangeSums:
         """Which ranges hold one confidence only, so that their sums are all one needs."""
         return np.asarray(self.low >= self.high)
 
-    def total(self) -> Totals:
+    def totals(self) -> Totals:
         """The totals of all samples in these ranges; `fsum` adds up the ranges without further rounding."""
         total_mass, total_loss, *powers = (math.fsum(row) for row in self.sums[:COUNT])
         count, graded, negative, fractional = (int(number) for number in self.sums[COUNT:].sum(axis=1))
         return Totals(
-            n=count,
-            W=total_mass,
-            S=total_loss,
-            squares=tuple(powers[:3]),
-            fourths=tuple(powers[3:]),
+            sample_count=count,
+            total_mass=total_mass,
+            loss_sum=total_loss,
+            squared_weight_moments=tuple(powers[:3]),
+            fourth_power_moments=tuple(powers[3:]),
             zero_one=graded == 0,
-            negative=negative > 0,
-            whole=fractional == 0,
+            has_negative_loss=negative > 0,
+            has_whole_weights=fractional == 0,
         )
 
     def above(self) -> np.ndarray:
@@ -290,10 +290,12 @@ def split(columns: Columns, cuts: np.ndarray, *, keep_ties: bool = False) -> tup
     replaced by none, since their sums are enough, unless `keep_ties`; their sums always count.
     """
     range_count = len(cuts) + 1
-    if not columns.rows:
+    if not columns.sample_count:
         return [columns] * range_count, empty_sums(range_count)
     if range_count == 1:
-        return [columns], _sum_ranges(columns, np.zeros(1, dtype=np.int64), np.asarray([columns.rows]))
+        return [columns], _sum_ranges(
+            columns, np.zeros(1, dtype=np.int64), np.asarray([columns.sample_count])
+        )
     range_of_sample = _find_ranges(columns.confidence, rounded_up(cuts, columns.confidence.dtype))
     columns = columns.take(np.argsort(range_of_sample, kind="stable"))
     sizes = np.bincount(range_of_sample, minlength=range_count)
@@ -336,41 +338,41 @@ class Survey:
 
     Parameters
     ----------
-    rows : dict
+    sample_counts : dict
         Number of samples by group.
-    histogram : dict
+    histograms : dict
         Of the confidences of each group, from some of its samples.
     zero_one, is_double, has_weights : bool
         Of all groups together: are losses 0/1, does any confidence need a float64, are there weights?
-    weights : dict
+    weight_ranges : dict
         The smallest and the largest positive weight of each group.
-    fraction : float or None
+    fractional_weight : float or None
         A weight that is not a whole number, if there is one.
     """
 
-    rows: dict[Any, int] = field(default_factory=dict)
-    histogram: dict[Any, Histogram] = field(default_factory=dict)
+    sample_counts: dict[Any, int] = field(default_factory=dict)
+    histograms: dict[Any, Histogram] = field(default_factory=dict)
     zero_one: bool = True
     is_double: bool = False
     has_weights: bool = False
-    weights: dict[Any, tuple[float, float]] = field(default_factory=dict)
-    fraction: float | None = None
+    weight_ranges: dict[Any, tuple[float, float]] = field(default_factory=dict)
+    fractional_weight: float | None = None
 
-    def units(self, repetitions: bool) -> dict[Any, float]:
+    def weight_units(self, repetitions: bool) -> dict[Any, float]:
         """What to divide the weights of each group by; 1 for repetitions."""
         return {
             group: 1.0 if repetitions else float(weight_unit(smallest, largest))
-            for group, (smallest, largest) in self.weights.items()
+            for group, (smallest, largest) in self.weight_ranges.items()
         }
 
     def weights_are_counts(self, repetitions: bool) -> bool:
         """Can estimators that count samples be used: are weights repetitions, or all equal within each group?"""
-        return repetitions or all(smallest == largest for smallest, largest in self.weights.values())
+        return repetitions or all(smallest == largest for smallest, largest in self.weight_ranges.values())
 
     @property
-    def total(self) -> int:
+    def sample_count(self) -> int:
         """Number of samples of all groups."""
-        return sum(self.rows.values())
+        return sum(self.sample_counts.values())
 
     def add(self, groups: Groups, stride: int, rng: np.random.Generator) -> None:
         """Add a batch of samples by group.
@@ -381,7 +383,7 @@ class Survey:
         """
         for group, columns in groups.items():
             batch = Survey(
-                rows={group: columns.rows},
+                sample_counts={group: columns.sample_count},
                 zero_one=columns.loss.dtype == bool,
                 is_double=columns.confidence.dtype != np.float32,
             )
@@ -391,7 +393,7 @@ class Survey:
             sampled = np.ascontiguousarray(columns.confidence[start::stride])
             if len(sampled):
                 no_errors = np.zeros(len(sampled), dtype=bool)
-                batch.histogram[group] = histogram_of(no_errors, sampled, None, _RESOLUTION)
+                batch.histograms[group] = histogram_of(no_errors, sampled, None, _RESOLUTION)
             self.include(batch)
 
     def note_weights(self, group: Any, weight: np.ndarray) -> None:
@@ -401,9 +403,9 @@ class Survey:
         """
         self.has_weights = True
         if len(weight):
-            self.weights[group] = (float(weight.min()), float(weight.max()))
+            self.weight_ranges[group] = (float(weight.min()), float(weight.max()))
         fractions = weight[weight != np.floor(weight)]
-        self.fraction = float(fractions[0]) if len(fractions) else None
+        self.fractional_weight = float(fractions[0]) if len(fractions) else None
 
     def include(self, *surveys: Survey) -> Survey:
         """Add other surveys, of other samples of the same groups or of other groups, to this one, and return it.
@@ -412,19 +414,19 @@ class Survey:
         others for any.
         """
         for survey in surveys:
-            for group, rows in survey.rows.items():
-                self.rows[group] = self.rows.get(group, 0) + rows
-            for group, histogram in survey.histogram.items():
-                present = self.histogram.get(group, empty_histogram())
-                self.histogram[group] = merge_histograms([present, histogram], _RESOLUTION)
-            for group, (smallest, largest) in survey.weights.items():
-                present_smallest, present_largest = self.weights.get(group, (smallest, largest))
-                self.weights[group] = (min(smallest, present_smallest), max(largest, present_largest))
+            for group, rows in survey.sample_counts.items():
+                self.sample_counts[group] = self.sample_counts.get(group, 0) + rows
+            for group, histogram in survey.histograms.items():
+                present = self.histograms.get(group, empty_histogram())
+                self.histograms[group] = merge_histograms([present, histogram], _RESOLUTION)
+            for group, (smallest, largest) in survey.weight_ranges.items():
+                present_smallest, present_largest = self.weight_ranges.get(group, (smallest, largest))
+                self.weight_ranges[group] = (min(smallest, present_smallest), max(largest, present_largest))
             self.zero_one &= survey.zero_one
             self.is_double |= survey.is_double
             self.has_weights |= survey.has_weights
-            if self.fraction is None:
-                self.fraction = survey.fraction
+            if self.fractional_weight is None:
+                self.fractional_weight = survey.fractional_weight
         return self
 
 
@@ -450,7 +452,7 @@ def choose_window(histogram: Histogram, rows: int, max_bytes: int) -> tuple[floa
         return None
     low = histogram.low.astype(np.float32)
     next_low = np.append(low[1:], np.nextafter(histogram.high[-1:].astype(np.float32), np.float32(np.inf)))
-    # number of float32 values from 0 to the start and to the end of each stretch; stretches may overlap
+    # number of float32 values from 0 to the start and to the end of each bin; bins may overlap
     start = np.maximum.accumulate(tally.values_between(np.zeros_like(low), low))
     stop = np.maximum(tally.values_between(np.zeros_like(next_low), next_low), start + 1)
     samples = histogram.mass * (rows / histogram.mass.sum())
@@ -481,7 +483,7 @@ def _best_run(gain: np.ndarray, furthest_end: np.ndarray) -> tuple[int, int]:
 
 
 def outside_window(histogram: Histogram, window: tuple[float, float]) -> Histogram:
-    """The histogram without the stretches that start inside a window."""
+    """The histogram without the bins that start inside a window."""
     is_outside = (histogram.low < window[0]) | (histogram.low > window[1])
     return Histogram(histogram.low[is_outside], histogram.high[is_outside], histogram.sums[:, is_outside])
 

@@ -135,15 +135,15 @@ class Fields:
     group: str | None = None
     logits: tuple[str, ...] = ()
     labels: str = ""
-    correct: bool = False  # the column of losses holds 1 where the prediction is right
-    also: tuple[str, ...] = ()  # further columns to read: those of a second model
+    holds_correctness: bool = False  # the column of losses holds 1 where the prediction is right
+    further_columns: tuple[str, ...] = ()  # further columns to read: those of a second model
     repetitions: bool = False  # are weights numbers of repetitions?
 
     @property
     def names(self) -> list[str]:
         """Names of all columns to read."""
         model_columns = [*self.logits, self.labels] if self.logits else [self.confidence, self.loss]
-        names = dict.fromkeys([*model_columns, self.weight, self.group, *self.also])
+        names = dict.fromkeys([*model_columns, self.weight, self.group, *self.further_columns])
         return [name for name in names if name]
 
 
@@ -166,7 +166,7 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
         loss=passed.get("correct") or passed.get("loss", "loss"),
         weight=passed.get("sample_weight"),
         group=passed.get("groups"),
-        correct="correct" in passed,
+        holds_correctness="correct" in passed,
         repetitions=bool(passed.get("repetitions", False)),
     )
     if "labels" not in passed:
@@ -178,7 +178,7 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
         fields,
         logits=(logits,) if isinstance(logits, str) else tuple(logits),
         labels=passed["labels"],
-        correct=False,
+        holds_correctness=False,
     )
     all_scores = [name for name in scores.NAMES if "logits" in scores.by_name(name).takes]
     requested_scores = listed(passed.get("scores"), ["max_softmax"], all_scores)
@@ -329,7 +329,7 @@ class Loader(NamedTuple):
         If not None, minus the loss replaces the confidence, the order of the oracle; True for 0/1 losses.
     second_fields : Fields, optional
         Columns of a second model, whose loss and confidence are attached to the samples.
-    units : dict, optional
+    weight_units : dict, optional
         What to divide the weights of each group by.
     """
 
@@ -337,7 +337,7 @@ class Loader(NamedTuple):
     fields: Fields
     oracle_zero_one: bool | None = None
     second_fields: Fields | None = None
-    units: Mapping[Any, float] | None = None
+    weight_units: Mapping[Any, float] | None = None
 
     def batches(self, part: str | FilePart, batch_size: int = BATCH) -> Iterator[Groups]:
         """The samples of a file or of a part of it, at most `batch_size` at a time."""
@@ -364,7 +364,7 @@ class Loader(NamedTuple):
         if self.oracle_zero_one is not None:
             columns = columns.ordered_by_loss(self.oracle_zero_one)
         groups = {None: columns} if labels is None else dict(split_by_group(columns, labels))
-        return groups if self.units is None else in_units(groups, self.units)
+        return groups if self.weight_units is None else in_units(groups, self.weight_units)
 
 
 def read_columns(source: Source, table: Any, fields: Fields) -> tuple[Columns, GroupLabels | None]:
@@ -394,7 +394,7 @@ def read_columns(source: Source, table: Any, fields: Fields) -> tuple[Columns, G
             fields.confidence, "not exceed 2^53 in whole numbers", confidence, is_too_large, remedy
         )
     source.check_finite(fields.loss, loss)
-    if fields.correct:
+    if fields.holds_correctness:
         is_other = (loss != 0) & (loss != 1)
         source.check_rule(fields.loss, "hold 0 (wrong) and 1 (right)", loss, is_other)
         loss = np.asarray(loss == 0)
@@ -548,7 +548,7 @@ def read_two_models(
     """
     assert load.second_fields is not None
     function = load.function
-    first = replace(load.fields, also=())
+    first = replace(load.fields, further_columns=())
     second = replace(load.second_fields, weight=None)
 
     def read_side(side: Sequence[str], fields: Fields) -> Iterator[Piece]:

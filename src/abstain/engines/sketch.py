@@ -16,9 +16,9 @@ from abstain._check import check_choice, check_fraction
 from abstain.core import confidence_bins
 from abstain.core.curve_points import mass_for_share
 from abstain.core.influence import MetricDerivative
+from abstain.core.part_sums import MomentTable, combine_parts, stack_parts, sum_area
 from abstain.core.rounding import SUM_ROUNDING
 from abstain.core.rows import rows_from_blocks
-from abstain.core.stretch import Table, combined, stacked, stretch_of
 from abstain.engines import histogram
 from abstain.engines.histogram import Histogram, empty_histogram, merge_histograms
 from abstain.engines.ranges import Columns, concatenate_columns
@@ -90,8 +90,8 @@ def _without_rounding(estimate: float, low: float, high: float) -> Certified:
 def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Certified:
     """Selective risk when samples are accepted from the top until their mass is `position`.
 
-    The estimate takes stretches in the order of their middles, and spreads the loss evenly within a stretch; a stretch
-    of one confidence is accepted whole. The bounds hold for any order of the samples in stretches that overlap.
+    The estimate takes bins in the order of their middles, and spreads the loss evenly within a bin; a bin
+    of one confidence is accepted whole. The bounds hold for any order of the samples in bins that overlap.
     `largest_loss` bounds all losses, which are then at least 0; without it (None) there are no bounds.
     """
     order = np.argsort(table.low + table.high, kind="stable")[::-1]  # most confident first, by the middle
@@ -103,11 +103,11 @@ def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Ce
     mass_above = accepted_mass[at] - mass[at]
     loss_above = accepted_loss[at] - loss[at]
     is_tie = bool(table.low[order[at]] == table.high[order[at]])
-    share = 1.0 if is_tie else (position - mass_above) / mass[at]  # of the stretch; a tie is accepted whole
+    share = 1.0 if is_tie else (position - mass_above) / mass[at]  # of the bin; a tie is accepted whole
     estimate = float((loss_above + share * loss[at]) / (mass_above + share * mass[at]))
     if largest_loss is None:
         return Certified(estimate, None, None)
-    # A stretch and whatever overlaps it are one bin: their samples may have any order within it.
+    # A bin and whatever overlaps it are one bin: their samples may have any order within it.
     overlaps = histogram.find_overlaps(table)
     bin_mass = table.mass + overlaps.overlapping_mass
     bin_loss = table.loss + overlaps.overlapping_loss
@@ -123,9 +123,9 @@ def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Ce
 
 
 def curve(table: Histogram, largest_loss: float | None) -> CertifiedCurve:
-    """Coverage and risk at thresholds at the lower end of each stretch, most confident first, with bounds.
+    """Coverage and risk at thresholds at the lower end of each bin, most confident first, with bounds.
 
-    Stretches may overlap. Of those that contain a threshold, it is undecided how many samples lie above: the estimates
+    Bins may overlap. Of those that contain a threshold, it is undecided how many samples lie above: the estimates
     count half of them, the bounds any number. `largest_loss` bounds all losses, which are then at least 0; without it
     (None) the risk has no bounds.
     """
@@ -169,7 +169,7 @@ class Sketch:
     ----------
     size : int
         Largest size in bytes when stored. While the confidences seen have few distinct values (some 30,000 in
-        the default megabyte) every result is exact; beyond that, stretches of the confidence axis are joined
+        the default megabyte) every result is exact; beyond that, bins of the confidence axis are joined
         where it widens the bounds least, and each result comes with bounds.
     repetitions : bool
         Whether weights are numbers of repetitions. Otherwise they are relative, on one scale for all updates and
@@ -219,22 +219,22 @@ class Sketch:
         self._note_batch(sample.loss, weight, sample.backend.xp)
         columns = Columns(sample.loss, sample.confidence, weight)
         sample_count = len(sample.loss)
-        if not sample.backend.host:
+        if not sample.backend.is_host:
             if not is_torch(sample.loss):
                 raise InputError(
                     "Sketch.update: takes numpy arrays and torch tensors (and arrays on the host), got another."
                 )
-            max_stretches = self._max_stretches(has_second_moments=False)
-            self._merge(histogram.histogram_of_tensor(*columns.samples, max_stretches))
+            max_bins = self._max_bins(has_second_moments=False)
+            self._merge(histogram.histogram_of_tensor(*columns.samples, max_bins))
         elif sample_count + self._buffered_samples < _BUFFER:
             self._buffer.append(concatenate_columns([columns]))  # a copy: the caller may reuse its memory
             self._buffered_samples += sample_count
         else:
             self._flush()
-            max_stretches = self._max_stretches(has_second_moments=False)
+            max_bins = self._max_bins(has_second_moments=False)
             for start in range(0, sample_count, _CHUNK):
                 chunk = columns.take(slice(start, start + _CHUNK))
-                self._merge(histogram.histogram_of(*chunk.samples, max_stretches))
+                self._merge(histogram.histogram_of(*chunk.samples, max_bins))
 
     def _in_common_unit(self, sample: Sample, sample_weight: Array | None) -> Array | None:
         """The weights of a batch in the unit of all batches, which the first batch sets; None if all are 1.
@@ -249,7 +249,7 @@ class Sketch:
         if sample.weight is None:
             return xp.ones_like(sample.loss, dtype=xp.float64) / (self._unit or 1.0)
         largest = float(xp.max(sample.backend.asarray(sample_weight, sample.loss)))
-        unit = largest / float(xp.max(sample.every_weight))
+        unit = largest / float(xp.max(sample.all_weights))
         if self._unit is None:
             self._unit = unit
         return sample.weight if unit == self._unit else sample.weight * (unit / self._unit)
@@ -286,7 +286,7 @@ class Sketch:
         has_second_moments = any(len(sketch._histogram.sums) == 5 for sketch in all_sketches)
         merged._histogram = merge_histograms(
             [sketch._histogram_in_unit(merged._unit or 1.0) for sketch in all_sketches],
-            merged._max_stretches(has_second_moments),
+            merged._max_bins(has_second_moments),
         )
         merged.n = sum(sketch.n for sketch in all_sketches)
         merged._counts_samples = all(
@@ -304,14 +304,14 @@ class Sketch:
         if weight is not None and self._counts_samples and not self.repetitions:
             self._counts_samples = bool(xp.all(weight == 1))
 
-    def _max_stretches(self, has_second_moments: bool) -> int:
-        """How many stretches of 4 or 7 numbers fit into `size` bytes, besides 512 bytes for the header."""
-        numbers_per_stretch = 7 if has_second_moments else 4
-        return (self.size - 512) // (8 * numbers_per_stretch)
+    def _max_bins(self, has_second_moments: bool) -> int:
+        """How many bins of 4 or 7 numbers fit into `size` bytes, besides 512 bytes for the header."""
+        numbers_per_bin = 7 if has_second_moments else 4
+        return (self.size - 512) // (8 * numbers_per_bin)
 
     def _merge(self, batch: Histogram) -> None:
         has_second_moments = len(batch.sums) == 5 or len(self._histogram.sums) == 5
-        self._histogram = merge_histograms([self._histogram, batch], self._max_stretches(has_second_moments))
+        self._histogram = merge_histograms([self._histogram, batch], self._max_bins(has_second_moments))
 
     def _flush(self) -> None:
         """Merge the buffered samples into the histogram; where only some batches have weights, the others weigh 1."""
@@ -322,18 +322,18 @@ class Sketch:
         self._buffered_samples = 0
         if any(columns.weight is not None for columns in buffered):
             buffered = [
-                columns._replace(weight=np.ones(columns.rows)) if columns.weight is None else columns
+                columns._replace(weight=np.ones(columns.sample_count)) if columns.weight is None else columns
                 for columns in buffered
             ]
         samples = concatenate_columns(buffered).samples
-        max_stretches = self._max_stretches(has_second_moments=False)
-        self._merge(histogram.histogram_of(*samples, max_stretches))
+        max_bins = self._max_bins(has_second_moments=False)
+        self._merge(histogram.histogram_of(*samples, max_bins))
 
     # results -------------------------------------------------------------------------------------------------
 
     @property
     def exact(self) -> bool:
-        """Does every stretch hold one confidence only, so that all results are exact?"""
+        """Does every bin hold one confidence only, so that all results are exact?"""
         table = self._table("exact")
         return bool(np.all(table.low == table.high))
 
@@ -377,13 +377,13 @@ class Sketch:
         return risk_at(table, position, self._loss_bound())
 
     def curve(self) -> CertifiedCurve:
-        """The risk-coverage curve at the lower end of every stretch."""
+        """The risk-coverage curve at the lower end of every bin."""
         return curve(self._table("curve"), self._loss_bound())
 
     def standard_error(self, metric: Literal["aurc", "augrc"] = "aurc") -> float:
-        """Standard error of "aurc" or "augrc", without bounds: samples of a stretch count as tied.
+        """Standard error of "aurc" or "augrc", without bounds: samples of a bin count as tied.
 
-        It is the root of the sum of squared influences, so it needs the second moments (w^2 l^j) of each stretch.
+        It is the root of the sum of squared influences, so it needs the second moments (w^2 l^j) of each bin.
         InputError for another metric or without samples.
         """
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
@@ -393,12 +393,14 @@ class Sketch:
         descending_squares = [column[::-1] for column in squares]
         no_fourth_powers = [np.zeros_like(mass)] * 5  # the standard error does not read them
         # tables are most confident first; `rows_from_blocks` takes ascending confidences and turns them round
-        ranked = Table(
-            rows_from_blocks(mass, loss), squares=descending_squares, known_fourths=no_fourth_powers
+        ranked = MomentTable(
+            rows_from_blocks(mass, loss),
+            squared_weight_moments=descending_squares,
+            known_fourth_power_moments=no_fourth_powers,
         )
         area = by_name(metric).area
-        sums = combined(stacked([stretch_of(ranked, area)]), area, MetricDerivative(0.0))
-        return float(np.sqrt(sums.squares))
+        sums = combine_parts(stack_parts([sum_area(ranked, area)]), area, MetricDerivative(0.0))
+        return float(np.sqrt(sums.square_sum))
 
     # storing ------------------------------------------------------------------------------------------------
 

@@ -155,7 +155,7 @@ def merge_batches(batches: Iterable[Any], load: Loader) -> Iterator[Groups]:
     for batch in batches:
         groups = load(batch)
         waiting.append(groups)
-        rows += sum(columns.rows for columns in groups.values())
+        rows += sum(columns.sample_count for columns in groups.values())
         if rows >= _MERGED_SAMPLES:
             yield merge_groups(waiting)
             waiting = []

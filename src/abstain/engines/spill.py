@@ -91,7 +91,7 @@ class Spill:
 
     def append(self, number: int, columns: Columns) -> None:
         """Write samples at the end of a range's file."""
-        if columns.rows:
+        if columns.sample_count:
             with self._report_full_disk():
                 _write_columns(self._open(number), columns)
 
@@ -168,7 +168,7 @@ def _write_columns(file: BinaryIO, columns: Columns) -> None:
     """Write a header (see `_HEADER`) and the columns that are not None; `Spill.pieces` reads them back."""
     types = "".join(_NO_COLUMN if column is None else column.dtype.char for column in columns)
     extra_rows = 0 if columns.extra is None else len(columns.extra)
-    file.write(_HEADER.pack(columns.rows, extra_rows, types.encode()))
+    file.write(_HEADER.pack(columns.sample_count, extra_rows, types.encode()))
     for column in columns:
         if column is not None:
             np.ascontiguousarray(column).tofile(file)
@@ -198,7 +198,7 @@ class StoredRange(NamedTuple):
     is_counted: bool = False
 
     @property
-    def rows(self) -> int:
+    def sample_count(self) -> int:
         """Number of samples."""
         return int(self.sums[COUNT])
 
@@ -243,7 +243,7 @@ class RangeFiles:
         self.spill.close()
         if self._counted_place is not None and self._tally is not None:
             ranges.add_counts(self.sums, self._counted_place, self._tally)
-        top = top or RangePosition(0.0, 0.0, self.sums.total())
+        top = top or RangePosition(0.0, 0.0, self.sums.totals())
         mass_above, loss_above = self.sums.above()
         for place in np.flatnonzero(self.sums.count)[::-1].tolist():
             stored = StoredRange(
@@ -254,11 +254,11 @@ class RangeFiles:
                 position=RangePosition(
                     top.mass_above + float(mass_above[place]),
                     top.loss_above + float(loss_above[place]),
-                    top.total,
+                    top.totals,
                 ),
                 is_counted=place == self._counted_place,
             )
-            if stored.is_counted or stored.is_tied or stored.rows <= rows_per_range:
+            if stored.is_counted or stored.is_tied or stored.sample_count <= rows_per_range:
                 yield stored
             else:
                 yield from self._cut_again(stored, rows_per_range)
@@ -271,8 +271,8 @@ class RangeFiles:
         survey = Survey()
         rng = np.random.default_rng(1)
         for piece in self.spill.pieces(large.number):
-            survey.add({None: piece}, max(1, large.rows // ranges.SURVEY_SAMPLES), rng)
-        cuts = choose_cuts_that_fit(survey.histogram[None], large.rows, rows_per_range, min_ranges=2)
+            survey.add({None: piece}, max(1, large.sample_count // ranges.SURVEY_SAMPLES), rng)
+        cuts = choose_cuts_that_fit(survey.histograms[None], large.sample_count, rows_per_range, min_ranges=2)
         smaller = RangeFiles(self.spill, cuts, keep_ties=self._keep_ties)
         for piece in self.spill.pieces(large.number):
             smaller.add(piece)
@@ -285,7 +285,7 @@ class RangeFiles:
         if stored.is_tied:
             yield from pieces
         else:
-            yield ranges.collect_columns(pieces, stored.rows)
+            yield ranges.collect_columns(pieces, stored.sample_count)
 
     def finish(
         self, rows_per_range: int, request: EngineRequest, advance: Callable[[int], None]
@@ -300,7 +300,7 @@ class RangeFiles:
         for stored in self.ranges(rows_per_range):
             stored_ranges.append(stored)
             results += self._finish_range(stored, request)
-            advance(stored.rows)
+            advance(stored.sample_count)
         return stored_ranges, results
 
     def _finish_range(self, stored: StoredRange, request: EngineRequest) -> list[RangeResult]:

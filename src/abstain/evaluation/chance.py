@@ -41,7 +41,7 @@ def worse_than_chance(name: str, units: Units, estimate: float | None = None) ->
         if estimate >= 0.5:
             return None
         # rankings cached for another metric are dropped
-        auroc_units = units._replace(metric=AUROC, ranked=None, by_loss=None)
+        auroc_units = units._replace(metric=AUROC, ranked_by_confidence=None, ranked_by_loss=None)
         interval = interval_of_units(auroc_units, _LEVEL, None, None)
     except (InputError, InfeasibleError):  # all samples are right, or all are wrong
         return None

@@ -31,7 +31,7 @@ from abstain.inference.differences import (
     convert_to_one_error_size,
     side_from_units,
 )
-from abstain.inference.limits import Joint, make_interval
+from abstain.inference.limits import DifferenceSums, make_interval
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import Units, gather, spread_by_sample, summarise_units
 from abstain.losses import by_name as loss_by_name
@@ -270,9 +270,9 @@ def _gather_contestants(
     contestants: dict[str, Units] = {}
     for title, units in zip(titles, convert_to_one_error_size("compare", checked)):
         ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
-        contestants[title] = units._replace(ranked=ranked)
-    if paired and len({units.n for units in contestants.values()}) > 1:
-        counts = ", ".join(f"{title} {units.n}" for title, units in contestants.items())
+        contestants[title] = units._replace(ranked_by_confidence=ranked)
+    if paired and len({units.sample_count for units in contestants.values()}) > 1:
+        counts = ", ".join(f"{title} {units.sample_count}" for title, units in contestants.items())
         raise ShapeError(
             f"compare: the contestants must see the same samples, got {counts}. Or use paired=False."
         )
@@ -370,7 +370,7 @@ def assemble_comparison(
     loss_name: str,
     level: float,
     paired: bool,
-    joint_sums: tuple[Joint, int] | None = None,
+    joint_sums: tuple[DifferenceSums, int] | None = None,
     looks: AnytimeRule | None = None,
 ) -> Comparison:
     """Rank competitors, test all pairs as one family and put everything into a `Comparison`.
@@ -431,7 +431,7 @@ def assemble_comparison(
         Contestant(
             name=competitor.name,
             estimate=competitor.side.estimate,
-            standard_error=competitor.side.error,
+            standard_error=competitor.side.standard_error,
             low=competitor.interval.low,
             high=competitor.interval.high,
             n=competitor.interval.n,
@@ -485,7 +485,9 @@ def _compare_units(
     if looks is not None:
         any_units = next(iter(units_by_name.values()))
         check_one_kind("compare", any_units.clusters, "`anytime=True`")
-        anytime_test = AnytimeTest(looks, max(units.counted for units in units_by_name.values()))
+        anytime_test = AnytimeTest(
+            looks, max(units.positive_weight_count for units in units_by_name.values())
+        )
         interval_level = float(anytime_test.fixed_level(level))
     sides = {name: side_from_units(units) for name, units in units_by_name.items()}
     scale = _scale_of_units(metric, list(units_by_name.values()))
@@ -496,7 +498,7 @@ def _compare_units(
             interval=make_interval(
                 metric, spread_by_sample("compare", units), summarise_units(units), interval_level
             ),
-            sample_count=units.counted,
+            sample_count=units.positive_weight_count,
         )
         for name, units in units_by_name.items()
     ]
@@ -511,7 +513,7 @@ def _compare_units(
     )
     warnings = [worse_than_chance(name, units_by_name[name]) for name in comparison.names]
     notes = [warning for warning in warnings if warning is not None]
-    ties_matter = [_ties_matter(units, sides[name].error) for name, units in units_by_name.items()]
+    ties_matter = [_ties_matter(units, sides[name].standard_error) for name, units in units_by_name.items()]
     if metric == AURC and any(ties_matter):
         sides_in_random_order = [
             side_from_units(units_by_name[name]._replace(metric=metric.with_options(ties="expected")))
@@ -537,15 +539,19 @@ def _scale_of_units(metric: Metric, contestants: Sequence[Units]) -> Scale:
     negative = any(bool((units.loss < 0).any()) for units in contestants)
     scale = metric.scale_for(zero_one, negative)
     if metric.scales_with_loss:
-        return scale.times(contestants[0].error_size)
+        return scale.scaled(contestants[0].error_size)
     return scale
 
 
 def _ties_matter(units: Units, standard_error: float) -> bool:
     """Is the area with equal confidences in random order more than a standard error away?"""
-    if not units.whole or units.ranked is None or units.ranked.row_of_sample is None:
+    if (
+        not units.has_whole_weights
+        or units.ranked_by_confidence is None
+        or units.ranked_by_confidence.row_of_sample is None
+    ):
         return False
-    rows = units.ranked.rows
+    rows = units.ranked_by_confidence.rows
     return abs(units.error_size * gap_of_ties(rows.accepted_mass, rows.accepted_loss)) > standard_error
 
 

@@ -206,7 +206,7 @@ def _measure_ensemble(
         ]
         is_zero_one = sample.is_zero_one and averaged_sample.is_zero_one
         has_negative_loss = sample.has_negative_loss or averaged_sample.has_negative_loss
-        scale = metric.scale_for(is_zero_one, has_negative_loss).times(unit)
+        scale = metric.scale_for(is_zero_one, has_negative_loss).scaled(unit)
         test = compare_sides(
             sides, a=np.asarray([0]), b=np.asarray([1]), scale=scale, level=level, paired=True
         )
@@ -254,7 +254,7 @@ def _mean_of_members(
     spreads = [spread for spread, _ in measured]
     samples = [sample for _, sample in measured]
     if not has_one_size:
-        spreads = [spread.times(sample.error_size) for spread, sample in measured]
+        spreads = [spread.scaled(sample.error_size) for spread, sample in measured]
         samples = [
             sample._replace(
                 risk=sample.error_size * sample.risk,
@@ -271,8 +271,8 @@ def _mean_of_members(
         estimate=np.nan,
         variance=np.nan,
         variance_excess=np.nan,
-        weighted_loss=float(np.mean([spread.weighted_loss for spread in spreads])),
-        weighted_loss_squares=float(np.mean([spread.weighted_loss_squares for spread in spreads])),
+        ranked_loss_sum=float(np.mean([spread.ranked_loss_sum for spread in spreads])),
+        ranked_loss_square_sum=float(np.mean([spread.ranked_loss_square_sum for spread in spreads])),
         centre=centre,
     )
     mean_sample = samples[0]._replace(

@@ -22,9 +22,9 @@ from abstain._plots import select_drawn_points
 from abstain._progress import progress_bars
 from abstain.core.area_estimators import area, oracle_area
 from abstain.core.influence import AreaUnderCurve, RankedLoss, ReorderedLoss, ranked_by_loss
+from abstain.core.part_sums import Totals, tables_along_ranking
 from abstain.core.rows import Blocks, Ranking, Rows, rank_confidences
 from abstain.core.sorting import CHUNK
-from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation.chance import warnings_of_entries, worse_than_chance
@@ -42,8 +42,8 @@ from abstain.evaluation.vectors import (
 from abstain.inference.clusters import cluster_columns
 from abstain.inference.evidence import (
     Evidence,
+    EvidenceRequest,
     PartSummary,
-    Request,
     estimate_interval,
     merge_parts,
     request_for,
@@ -91,12 +91,12 @@ def metrics_for(requested_metrics: Sequence[Metric] | None, zero_one: bool) -> l
 Key = tuple[str, str, Any]  # score, loss, group (None: all samples)
 
 
-def requests_for(metrics: Sequence[Metric]) -> list[Request]:
+def requests_for(metrics: Sequence[Metric]) -> list[EvidenceRequest]:
     """What evidence to gather for these metrics: one request for each pair of estimator and rule for ties.
 
     Metrics with functions of their own have a request of their own, because they need the whole table at once.
     """
-    return [request_for(same_kind) for same_kind in _by_estimator(metrics)] or [Request()]
+    return [request_for(same_kind) for same_kind in _by_estimator(metrics)] or [EvidenceRequest()]
 
 
 def _by_estimator(metrics: Sequence[Metric]) -> list[list[Metric]]:
@@ -141,7 +141,7 @@ def evaluation_of(
     """
     is_zero_one: dict[str, bool] = {}  # by loss: are the losses 0/1 in all groups?
     for (_, loss, _), evidence in evidence_by_key.items():
-        is_zero_one[loss] = is_zero_one.get(loss, True) and evidence[0].totals.right_or_wrong
+        is_zero_one[loss] = is_zero_one.get(loss, True) and evidence[0].totals.is_right_or_wrong
     entries_by_key: dict[Key, list[Entry]] = {}
     for key, evidence in evidence_by_key.items():
         entries_by_key[key] = [
@@ -238,7 +238,7 @@ def _entry(
     """
     score, loss, group = key
     total = evidence[0].totals
-    n = total.n + total.idle[0]
+    n = total.sample_count + total.abstained.sample_count
     without_estimate = Entry(
         score=score,
         loss=loss,
@@ -249,9 +249,9 @@ def _entry(
         n=n,
         group=group,
     )
-    if metric.needs.zero_one and not total.right_or_wrong:
+    if metric.needs.zero_one and not total.is_right_or_wrong:
         return replace(without_estimate, reason="needs a 0/1 loss")
-    if metric.needs.both_kinds and total.S in (0, total.W):
+    if metric.needs.both_kinds and total.loss_sum in (0, total.total_mass):
         return replace(without_estimate, reason=ONE_KIND)
     try:
         interval = from_samples(metric)
@@ -581,7 +581,7 @@ def _evaluate_in_memory(
     if group_names and any_units.is_answered is not None:
         codes = codes[any_units.is_answered]  # rankings hold the answered samples only
     metrics = {
-        loss: metrics_for(requested_metrics, total.right_or_wrong)
+        loss: metrics_for(requested_metrics, total.is_right_or_wrong)
         for loss, total in all_samples.totals.items()
     }
     # samples ranked by their loss, the order of the oracle, by group and name of the loss; for losses other than 0/1
@@ -597,10 +597,10 @@ def _evaluate_in_memory(
                 for loss, loss_units in samples.losses.items():
                     if not loss_units.zero_one and (group, loss) not in best_order:
                         best_order[group, loss] = ranked_by_loss(
-                            loss_units.loss, loss_units.weight, loss_units.whole
+                            loss_units.loss, loss_units.weight, loss_units.has_whole_weights
                         )
                     units = loss_units._replace(
-                        confidence=samples.scores[score], by_loss=best_order.get((group, loss))
+                        confidence=samples.scores[score], ranked_by_loss=best_order.get((group, loss))
                     )
                     key = (score, loss, group)
                     entries[key], curve = _measure(
@@ -620,21 +620,21 @@ def _evaluate_in_memory(
         for score, confidence in vectors.scores.items()
     ]
     any_total = next(iter(all_samples.totals.values()))
-    _, abstained_mass, *_ = any_total.idle
+    abstained_mass = any_total.abstained.mass
     return _make_evaluation(
         entries,
         level,
         curves=[(score, loss, curves[score, loss]) for loss in vectors.losses for score in vectors.scores],
         top_ties=top_ties,
         notes=[*warnings, *vectors.notes, *_notes_on_ties(top_ties, entries)],
-        abstained=abstained_mass / (any_total.W + abstained_mass),
+        abstained=abstained_mass / (any_total.total_mass + abstained_mass),
     )
 
 
 def _check_repetitions(metrics: Sequence[Metric], units: Units) -> None:
     """Raise InputError if a metric needs weights that are numbers of repetitions and the weights are relative."""
     for metric in metrics:
-        if metric.needs_repetitions and not units.whole:
+        if metric.needs_repetitions and not units.has_whole_weights:
             raise repetitions_error("evaluate", metric.needs_repetitions)
 
 
@@ -699,26 +699,26 @@ def _measure(
     Independent 0/1 losses are summed over rows of equal confidence (evidence). Clusters, abstentions and other losses
     need the influence of each sample, except for points of the curve of independent samples.
     """
-    sums_suffice = units.zero_one and units.independent and units.is_answered is None
+    sums_suffice = units.zero_one and units.has_independent_samples and units.is_answered is None
     requests = requests_for([metric for metric in metrics if sums_suffice or isinstance(metric, PointMetric)])
     if not sums_suffice:
         units, ranking = _in_ranking_order(units, ranking)
-    if sums_suffice or requests != [Request()]:
+    if sums_suffice or requests != [EvidenceRequest()]:
         evidence, accepted_mass, accepted_loss = _gather_evidence(units, total, ranking, requests)
     else:
-        assert units.ranked is not None
+        assert units.ranked_by_confidence is not None
         no_evidence = Evidence(
-            totals=total, request=requests[0], stretches={}, readings=(), mass_within_risk={}
+            totals=total, request=requests[0], area_sums={}, accepted_sums=(), mass_within_risk={}
         )
         evidence = [no_evidence]
-        accepted_mass = units.ranked.rows.accepted_mass
-        accepted_loss = units.ranked.rows.accepted_loss
+        accepted_mass = units.ranked_by_confidence.rows.accepted_mass
+        accepted_loss = units.ranked_by_confidence.rows.accepted_loss
     sample = summarise_units(units, total)
 
     def from_samples(metric: Metric) -> Interval | None:
         """The interval from the influence of each sample; None where the evidence is enough."""
         is_point = isinstance(metric, PointMetric)
-        if is_point and units.independent:
+        if is_point and units.has_independent_samples:
             return None
         if metric.is_smooth and sums_suffice:
             return None
@@ -729,12 +729,12 @@ def _measure(
 
     entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
     has_ties = len(accepted_mass) < len(units.loss)
-    if units.whole and has_ties:
+    if units.has_whole_weights and has_ties:
         entries = [
             _with_random_ties(entry, accepted_mass, units.error_size * accepted_loss) for entry in entries
         ]
     drawn = select_drawn_points(accepted_mass)
-    coverage = accepted_mass[drawn] / units.total
+    coverage = accepted_mass[drawn] / units.total_mass
     risk = units.error_size * accepted_loss[drawn] / accepted_mass[drawn]
     return entries, thinned(key[0], coverage, risk)
 
@@ -771,7 +771,7 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
         accepted_mass=accepted_mass[tied],
         accepted_loss=accepted_loss[tied],
         total_mass=accepted_mass[-1:],
-        padded=False,
+        has_empty_rows=False,
     )
     return float(area(rows, ties="expected") - area(rows))
 
@@ -785,10 +785,10 @@ def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
     `confidence` of the result is in the old order.
     """
     if units.is_answered is not None:
-        return units._replace(ranked=RankedLoss(ranking, units.loss, units.weight)), ranking
+        return units._replace(ranked_by_confidence=RankedLoss(ranking, units.loss, units.weight)), ranking
     order = ranking.order
-    fields = ["loss", "weight", "whole_weight", "clusters"]
-    if not units.independent:
+    fields = ["loss", "weight", "all_weights", "clusters"]
+    if not units.has_independent_samples:
         fields.append("confidence")  # only clusters read it
     sorted_columns: dict[str, Any] = {}
     for field in fields:
@@ -796,12 +796,14 @@ def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
         sorted_columns[field] = None if column is None else column[order]
     sorted_ranking = Ranking(np.arange(len(order)), ranking.row_stops)
     ranked = RankedLoss(sorted_ranking, sorted_columns["loss"], sorted_columns["weight"], in_order=True)
-    by_loss = None if units.by_loss is None else ReorderedLoss(units.by_loss, order)
-    return units._replace(**sorted_columns, ranked=ranked, by_loss=by_loss), sorted_ranking
+    by_loss = None if units.ranked_by_loss is None else ReorderedLoss(units.ranked_by_loss, order)
+    return units._replace(
+        **sorted_columns, ranked_by_confidence=ranked, ranked_by_loss=by_loss
+    ), sorted_ranking
 
 
 def _gather_evidence(
-    units: Units, total: Totals, ranking: Ranking, requests: list[Request]
+    units: Units, total: Totals, ranking: Ranking, requests: list[EvidenceRequest]
 ) -> tuple[list[Evidence], np.ndarray, np.ndarray]:
     """Evidence for every request, and accepted mass and loss at each row (distinct confidence), most confident first.
 
@@ -812,7 +814,7 @@ def _gather_evidence(
     parts: list[list[PartSummary]] = [[] for _ in requests]
     accepted_mass = []
     accepted_loss = []
-    for table in tables_by(ranking, units.loss, units.weight, units.zero_one):
+    for table in tables_along_ranking(ranking, units.loss, units.weight, units.zero_one):
         accepted_mass.append(table.rows.accepted_mass)
         accepted_loss.append(table.rows.accepted_loss)
         for request, request_parts in zip(requests, parts):
@@ -820,13 +822,15 @@ def _gather_evidence(
                 request_parts.append(summarise_part(table, total, request))
     for request, request_parts in zip(requests, parts):
         if not request.is_additive:
-            whole_table = tables_by(ranking, units.loss, units.weight, units.zero_one, len(units.loss))
+            whole_table = tables_along_ranking(
+                ranking, units.loss, units.weight, units.zero_one, len(units.loss)
+            )
             request_parts.append(summarise_part(next(whole_table), total, request))
     evidence = []
     for request, request_parts in zip(requests, parts):
         best_area = None
         reads_curve = any(isinstance(area, AreaUnderCurve) for area in request.areas)
-        if units.zero_one and not total.whole and reads_curve:
+        if units.zero_one and not total.has_whole_weights and reads_curve:
             loss = units.loss.astype(np.float64)
             best_area = float(oracle_area(np, loss, units.weight, request.estimator))
         evidence.append(merge_parts(request_parts, total, request, best_area))

@@ -15,7 +15,7 @@ from abstain.errors import InputError, ShapeError
 from abstain.inference.anytime import AnytimeRule, check_anytime
 from abstain.inference.clusters import check_one_kind, two_way_moments, two_way_variance
 from abstain.inference.limits import (
-    Joint,
+    DifferenceSums,
     contrast,
     degrees_of_freedom,
     make_interval,
@@ -216,9 +216,9 @@ def _difference(
             gather(name, metric, *columns_b, options=options, repetitions=repetitions),
         ],
     )
-    if paired and units_a.n != units_b.n:
+    if paired and units_a.sample_count != units_b.sample_count:
         raise ShapeError(
-            f"{name}: A and B must be the same samples, got {units_a.n} and {units_b.n} of them. "
+            f"{name}: A and B must be the same samples, got {units_a.sample_count} and {units_b.sample_count} of them. "
             f"Use `unpaired_difference` for different test sets."
         )
     if looks is not None:
@@ -227,9 +227,9 @@ def _difference(
     has_negative = bool((units_a.loss < 0).any() or (units_b.loss < 0).any())
     scale = units_a.metric.scale_for(units_a.zero_one and units_b.zero_one, has_negative)
     if units_a.metric.scales_with_loss:  # losses are in units of an error, estimates in the user's units
-        scale = scale.times(units_a.error_size)
+        scale = scale.scaled(units_a.error_size)
     # a family of one pair: side 0 minus side 1
-    anytime_test = None if looks is None else AnytimeTest(looks, units_a.counted)
+    anytime_test = None if looks is None else AnytimeTest(looks, units_a.positive_weight_count)
     test = compare_sides(
         sides, np.asarray([0]), np.asarray([1]), scale, level, paired, anytime_test=anytime_test
     )
@@ -241,7 +241,9 @@ def _difference(
         high=float(test.high[0]),
         p_value=float(test.p_value[0]),
         level=level,
-        n=units_a.counted if paired else units_a.counted + units_b.counted,
+        n=units_a.positive_weight_count
+        if paired
+        else units_a.positive_weight_count + units_b.positive_weight_count,
         estimate_a=sides[0].estimate,
         estimate_b=sides[1].estimate,
         paired=paired,
@@ -255,19 +257,19 @@ class Side(NamedTuple):
 
     Attributes
     ----------
-    estimate, centre, error : float
+    estimate, centre, standard_error : float
         Estimate of the metric, the less biased estimate that tests use, and the standard error.
     effective_draws : float
         Number of errors of equal weight (or of right samples, if those are fewer) with as much information.
-    few : str
+    few_draws_note : str
         A note that these are too few for a verdict; "" if they are enough.
     risk : float
         Mean loss of all samples.
-    units : int
+    unit_count : int
         Number of independent units.
-    limits : callable
+    limits_at_level : callable
         Limits of this model alone, as a function of the level.
-    effects : tuple of ndarray
+    unit_effects : tuple of ndarray
         What each unit does to the estimate (weight times influence over total mass). One array, shape (units,), the
         sum of whose squares is the squared `error`. With two kinds of clusters three: by the clusters of the first
         kind, of the second, and of their intersections. Empty where the joint sums of a pair were computed elsewhere.
@@ -275,13 +277,13 @@ class Side(NamedTuple):
 
     estimate: float
     centre: float
-    error: float
+    standard_error: float
     effective_draws: float
-    few: str
+    few_draws_note: str
     risk: float
-    units: int
-    limits: Callable[[float], tuple[float, float]]
-    effects: tuple[np.ndarray, ...]
+    unit_count: int
+    limits_at_level: Callable[[float], tuple[float, float]]
+    unit_effects: tuple[np.ndarray, ...]
 
 
 def side_from_units(units: Units) -> Side:
@@ -317,13 +319,13 @@ def side_from_units(units: Units) -> Side:
     return Side(
         estimate=size * influences.estimate,
         centre=size * centre,
-        error=math.sqrt(squared_error),
+        standard_error=math.sqrt(squared_error),
         effective_draws=draws,
-        few=note,
+        few_draws_note=note,
         risk=size * sample.risk,
-        units=sample.unit_count,
-        limits=lambda level: limits_of_units(units, level),
-        effects=tuple(effects),
+        unit_count=sample.unit_count,
+        limits_at_level=lambda level: limits_of_units(units, level),
+        unit_effects=tuple(effects),
     )
 
 
@@ -345,13 +347,13 @@ def side_from_spread(
     return Side(
         estimate=size * spread.estimate,
         centre=size * (spread.estimate if spread.centre is None else spread.centre),
-        error=size * spread.standard_error,
+        standard_error=size * spread.standard_error,
         effective_draws=draws,
-        few=note,
+        few_draws_note=note,
         risk=size * sample.risk,
-        units=sample.unit_count,
-        limits=limits,
-        effects=effects,
+        unit_count=sample.unit_count,
+        limits_at_level=limits,
+        unit_effects=effects,
     )
 
 
@@ -426,7 +428,7 @@ def compare_sides(
     scale: Scale,
     level: float,
     paired: bool,
-    known_sums: tuple[Joint, Any] | None = None,
+    known_sums: tuple[DifferenceSums, Any] | None = None,
     anytime_test: AnytimeTest | None = None,
 ) -> Tests:
     """Test the differences `sides[a[k]] - sides[b[k]]` of several pairs k as one family, corrected by Holm's method.
@@ -477,8 +479,8 @@ def compare_sides(
     for k in np.flatnonzero(has_no_verdict):
         # as if the two models were independent
         level_of_side = float(_level_of_look(levels[k], anytime_test))
-        low_a, high_a = sides[a[k]].limits(level_of_side)
-        low_b, high_b = sides[b[k]].limits(level_of_side)
+        low_a, high_a = sides[a[k]].limits_at_level(level_of_side)
+        low_b, high_b = sides[b[k]].limits_at_level(level_of_side)
         low[k] = min(low[k], low_a - high_b)
         high[k] = max(high[k], high_a - low_b)
     tests = Tests(
@@ -509,9 +511,9 @@ class _Contrast(NamedTuple):
         Of the difference, not on the scale.
     scale : Scale
         On which the test is made.
-    centres, errors : tuple of two ndarrays
+    centres, standard_errors : tuple of two ndarrays
         Less biased estimate and standard error of A and of B.
-    second, degrees_of_freedom : ndarray
+    variance_on_scale, degrees_of_freedom : ndarray
         Variance of the difference on the scale, and how well it is known.
     """
 
@@ -519,13 +521,20 @@ class _Contrast(NamedTuple):
     standard_error: np.ndarray
     scale: Scale
     centres: tuple[np.ndarray, np.ndarray]
-    errors: tuple[np.ndarray, np.ndarray]
-    second: np.ndarray
+    standard_errors: tuple[np.ndarray, np.ndarray]
+    variance_on_scale: np.ndarray
     degrees_of_freedom: Any
 
     def test(self, level: float | np.ndarray) -> tuple[Any, Any, Any]:
         """Lower limit, upper limit and p-value of each difference, at one level or at one per pair."""
-        return contrast(self.scale, self.centres, self.errors, self.second, self.degrees_of_freedom, level)
+        return contrast(
+            self.scale,
+            self.centres,
+            self.standard_errors,
+            self.variance_on_scale,
+            self.degrees_of_freedom,
+            level,
+        )
 
 
 def _contrasts(
@@ -535,7 +544,7 @@ def _contrasts(
     scale: Scale,
     centre: np.ndarray,
     paired: bool,
-    known_sums: tuple[Joint, Any] | None,
+    known_sums: tuple[DifferenceSums, Any] | None,
 ) -> list[_Contrast]:
     """Group the pairs (a, b) by the scale of their test, and add up what the tests need.
 
@@ -554,11 +563,11 @@ def _contrasts(
         The less biased estimate of each side.
     paired : bool
         Are all sides on the same units?
-    known_sums : (Joint, number of units) or None
+    known_sums : (DifferenceSums, number of units) or None
         Sums of the only pair, if they were computed elsewhere.
     """
-    error = np.asarray([side.error for side in sides])
-    on_scale = np.asarray(scale.holds(centre[a]) & scale.holds(centre[b]) & (scale.name != "normal"))
+    error = np.asarray([side.standard_error for side in sides])
+    on_scale = np.asarray(scale.contains(centre[a]) & scale.contains(centre[b]) & (scale.name != "normal"))
     contrasts = []
     for scale_of_pairs, pairs in ((scale, on_scale), (Scale("normal"), ~on_scale)):
         if not pairs.any():
@@ -571,12 +580,14 @@ def _contrasts(
             joint, unit_count = known_sums
         group = _Contrast(
             pairs=pairs,
-            standard_error=joint.error,
+            standard_error=joint.standard_error,
             scale=scale_of_pairs,
             centres=(centre[i], centre[j]),
-            errors=(error[i], error[j]),
-            second=joint.second,
-            degrees_of_freedom=degrees_of_freedom(joint.second, joint.excess, unit_count, smallest=2.0),
+            standard_errors=(error[i], error[j]),
+            variance_on_scale=joint.variance_on_scale,
+            degrees_of_freedom=degrees_of_freedom(
+                joint.variance_on_scale, joint.variance_excess_on_scale, unit_count, smallest=2.0
+            ),
         )
         contrasts.append(group)
     return contrasts
@@ -592,8 +603,8 @@ def _notes_on_few_draws(
     notes = []
     for i, j, pair_difference in zip(a, b, difference):
         weaker = min(sides[i], sides[j], key=lambda side: side.effective_draws)
-        has_too_few = weaker.few and pair_difference != 0
-        notes.append(f"{weaker.few}: too few to compare" if has_too_few else "")
+        has_too_few = weaker.few_draws_note and pair_difference != 0
+        notes.append(f"{weaker.few_draws_note}: too few to compare" if has_too_few else "")
     return np.asarray(notes, dtype=object)
 
 
@@ -670,7 +681,7 @@ _FEW_DIGITS = 1e-6  # a difference of sums below this share of its terms is reco
 
 def _joint_sums(
     sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, centre: np.ndarray, paired: bool
-) -> tuple[Joint, Any]:
+) -> tuple[DifferenceSums, Any]:
     """Add up powers of what each unit does to the difference of each pair.
 
     With e what a unit does to the difference on the scale: `second` is the sum of e^2, `excess` the sum of e^4 less
@@ -683,11 +694,11 @@ def _joint_sums(
     used_sides, positions = np.unique(np.concatenate([a, b]), return_inverse=True)
     i = positions[: len(a)]
     j = positions[len(a) :]
-    scale_derivatives = scale.rate(centre[used_sides])
+    scale_derivatives = scale.derivative(centre[used_sides])
     if paired:
         joints = []
-        for kind in range(len(sides[used_sides[0]].effects)):  # all sides have the same kinds of units
-            effects = np.stack([sides[k].effects[kind] for k in used_sides])
+        for kind in range(len(sides[used_sides[0]].unit_effects)):  # all sides have the same kinds of units
+            effects = np.stack([sides[k].unit_effects[kind] for k in used_sides])
             unit_counts = np.asarray([_unit_count(sides[k], kind) for k in used_sides])
             joints.append(
                 _paired_joint_sums(effects, effects * scale_derivatives[:, None], unit_counts, i, j)
@@ -696,44 +707,57 @@ def _joint_sums(
     side_sums = []
     for k, derivative in zip(used_sides, scale_derivatives):
         sums_of_kinds = []
-        for kind, side_effects in enumerate(sides[k].effects):
+        for kind, side_effects in enumerate(sides[k].unit_effects):
             unit_count = _unit_count(sides[k], kind)
             second, excess = moments(side_effects * derivative, unit_count)
             error = math.sqrt(side_effects @ side_effects)
-            sums_of_kinds.append((Joint(second=second, excess=excess, error=error), unit_count))
+            sums_of_kinds.append(
+                (
+                    DifferenceSums(
+                        variance_on_scale=second, variance_excess_on_scale=excess, standard_error=error
+                    ),
+                    unit_count,
+                )
+            )
         joint, unit_count = sums_of_kinds[0] if len(sums_of_kinds) == 1 else _combine_kinds(sums_of_kinds)
-        side_sums.append((joint.second, joint.excess, joint.error**2, unit_count))
+        side_sums.append(
+            (joint.variance_on_scale, joint.variance_excess_on_scale, joint.standard_error**2, unit_count)
+        )
     second, excess, squared_error, unit_count = (np.asarray(side_sums)[i] + np.asarray(side_sums)[j]).T
-    return Joint(second=second, excess=excess, error=np.sqrt(squared_error)), unit_count
+    return DifferenceSums(
+        variance_on_scale=second, variance_excess_on_scale=excess, standard_error=np.sqrt(squared_error)
+    ), unit_count
 
 
 def _unit_count(side: Side, kind: int) -> int:
     """Number of units of one kind: those of the side, or, of two kinds of clusters, as many as have effects."""
-    return side.units if len(side.effects) == 1 else len(side.effects[kind])
+    return side.unit_count if len(side.unit_effects) == 1 else len(side.unit_effects[kind])
 
 
-def _combine_kinds(joints: Sequence[tuple[Joint, Any]]) -> tuple[Joint, Any]:
-    """Joint sums and number of units with two kinds of clusters.
+def _combine_kinds(joints: Sequence[tuple[DifferenceSums, Any]]) -> tuple[DifferenceSums, Any]:
+    """DifferenceSums sums and number of units with two kinds of clusters.
 
     `joints` holds sums and numbers of clusters by the first kind, by the second and by their intersections.
     """
     second, excess, unit_count = two_way_moments(
-        [joint.second for joint, _ in joints],
-        [joint.excess for joint, _ in joints],
+        [joint.variance_on_scale for joint, _ in joints],
+        [joint.variance_excess_on_scale for joint, _ in joints],
         [count for _, count in joints],
     )
-    squared_error = two_way_variance(*(joint.error**2 for joint, _ in joints))
-    return Joint(second=second, excess=excess, error=np.sqrt(squared_error)), unit_count
+    squared_error = two_way_variance(*(joint.standard_error**2 for joint, _ in joints))
+    return DifferenceSums(
+        variance_on_scale=second, variance_excess_on_scale=excess, standard_error=np.sqrt(squared_error)
+    ), unit_count
 
 
 def _paired_joint_sums(
     effects: np.ndarray, x: np.ndarray, unit_counts: np.ndarray, i: np.ndarray, j: np.ndarray
-) -> tuple[Joint, np.ndarray]:
+) -> tuple[DifferenceSums, np.ndarray]:
     r"""Add up powers of the differences x_i - x_j over the units of pairs of sides (i, j), by products of matrices.
 
     `effects` holds what each unit does to the estimate of each side, shape (sides, units), and `x` the same on the
     metric's scale. `unit_counts` has one entry per side; `i` and `j` are the side numbers of each pair. Returns
-    `limits.Joint` and the number of units, with one entry per pair. Sums over units expand as
+    `limits.DifferenceSums` and the number of units, with one entry per pair. Sums over units expand as
 
     .. math:: \sum (x_i - x_j)^4 = \sum x_i^4 + \sum x_j^4 - 4 \sum (x_i^3 x_j + x_i x_j^3) + 6 \sum x_i^2 x_j^2,
 
@@ -755,7 +779,11 @@ def _paired_joint_sums(
         fourth[k] = np.sum(x_difference**4)
         squared_error[k] = effect_difference @ effect_difference
     unit_count = np.maximum(unit_counts[i], unit_counts[j])
-    joint = Joint(second=second, excess=fourth - second**2 / unit_count, error=np.sqrt(squared_error))
+    joint = DifferenceSums(
+        variance_on_scale=second,
+        variance_excess_on_scale=fourth - second**2 / unit_count,
+        standard_error=np.sqrt(squared_error),
+    )
     return joint, unit_count
 
 

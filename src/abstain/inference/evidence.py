@@ -1,14 +1,14 @@
 """Evidence: all that an error bar reads of one ranking of one loss, wherever the samples are.
 
     samples | block table | ranges of files, of Dask, of Spark
-        -> Table        some rows, most confident first, with the accepted sums and total mass of the whole set
+        -> MomentTable  some rows, most confident first, with the accepted sums and total mass of the whole set
         -> PartSummary  `summarise_part(table, totals, request)`: its sums, and the curve points that fall into it
         -> Evidence     `merge_parts(parts, totals, request)`
         -> Interval     `estimate_interval(metric, evidence)`
 
 An engine needs the totals of the data set first (a pass it makes anyhow), then delivers one `PartSummary` per range,
 by `summarise_part`; a range that is one tie is a table of one row, made from its sums of w^p l^j. Part summaries are
-small (some hundred numbers; five times 512 readings where a coverage at a risk is requested) and are merged in the
+small (some hundred numbers; five times 512 accepted_sums where a coverage at a risk is requested) and are merged in the
 order of the ranges, most confident first. Nothing after that knows where they came from.
 """
 
@@ -23,11 +23,19 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from abstain.core.influence import Area
+from abstain.core.part_sums import (
+    AreaSums,
+    MomentTable,
+    Totals,
+    combine_parts,
+    stack_parts,
+    sum_areas,
+    sum_columns,
+)
 from abstain.core.rounding import SHARE_ROUNDING
-from abstain.core.stretch import Stretch, Table, Totals, added_up, combined, stacked, stretches_of
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference import limits, point_limits
-from abstain.inference.point_limits import Readings
+from abstain.inference.point_limits import AcceptedSums
 from abstain.inference.records import Interval
 from abstain.metrics.definitions import ESTIMATOR, TIE_RULE
 from abstain.metrics.limit_rules import note_on_few_draws
@@ -36,7 +44,7 @@ from abstain.metrics.summaries import EstimateSpread, Limits, SampleSummary
 
 
 @dataclass(frozen=True)
-class Request:
+class EvidenceRequest:
     """What to gather from a ranking: areas, and points of the curve.
 
     Attributes
@@ -77,7 +85,7 @@ class Request:
         return all(area.is_additive for area in self.areas)
 
 
-def request_for(metrics: Iterable[Metric]) -> Request:
+def request_for(metrics: Iterable[Metric]) -> EvidenceRequest:
     """What metrics need; all those that read an estimator or a rule for ties must have the same."""
     areas: dict[Area, None] = {}
     cuts: dict[str, dict[float, None]] = {"coverage": {}, "risk": {}, "tpr": {}}
@@ -91,7 +99,7 @@ def request_for(metrics: Iterable[Metric]) -> Request:
             cuts[metric.cut_at][metric.cut] = None
         elif metric.is_smooth:
             areas[metric.area] = None
-    return Request(
+    return EvidenceRequest(
         areas=tuple(areas),
         estimator=estimator,
         ties=ties,
@@ -106,64 +114,68 @@ class PartSummary(NamedTuple):
 
     Attributes
     ----------
-    stretches : dict
+    area_sums : dict
         Sums of each requested area.
-    sums : ndarray or None
+    column_totals : ndarray or None
         Over the part: mass, loss, w^2 l^j (3), w^4 l^j (5); None where no point of the curve is requested.
-    readings : tuple of (ndarray, ndarray)
+    sums_at_positions : tuple of (ndarray, ndarray)
         For positions along all samples, and along the right ones: which of them fall into this part, and the columns
         read there (mass of the row, then the sums above it within this part).
     mass_within_risk : dict
         By requested risk, the largest mass accepted with a selective risk of at most that.
     """
 
-    stretches: dict[Area, Stretch]
-    sums: np.ndarray | None
-    readings: tuple[tuple[np.ndarray, np.ndarray], ...]
+    area_sums: dict[Area, AreaSums]
+    column_totals: np.ndarray | None
+    sums_at_positions: tuple[tuple[np.ndarray, np.ndarray], ...]
     mass_within_risk: dict[float, float]
 
 
 @lru_cache(maxsize=64)
-def reading_positions(totals: Totals, request: Request) -> tuple[np.ndarray, np.ndarray]:
+def positions_to_read(totals: Totals, request: EvidenceRequest) -> tuple[np.ndarray, np.ndarray]:
     """Masses from the top at which to read, along all samples and along the right ones; shape (5, points) each."""
-    whole = whole_set(totals)
-    along_all = point_limits.positions(np.asarray(request.coverages), whole.mass, whole.w2, whole.units)
+    whole = weights_of_all(totals)
+    along_all = point_limits.positions(
+        np.asarray(request.coverages), whole.total_mass, whole.squared_weight_sum, whole.unit_count
+    )
     if request.risks:
-        cuts = point_limits.positions(point_limits.coverages(), totals.W, totals.squares[0], totals.n)
+        cuts = point_limits.positions(
+            point_limits.coverages(), totals.total_mass, totals.squared_weight_sum, totals.sample_count
+        )
         along_all = np.concatenate([along_all, cuts], axis=1)
     tprs = np.asarray(request.tprs if totals.zero_one else ())
-    right_mass = totals.W - totals.S
-    right_squares = totals.squares[0] - totals.squares[1]
-    along_right = point_limits.positions_along_right(tprs, right_mass, right_squares, totals.n)
+    right_mass = totals.total_mass - totals.loss_sum
+    right_squares = totals.squared_weight_sum - totals.squared_error_weight_sum
+    along_right = point_limits.positions_along_right(tprs, right_mass, right_squares, totals.sample_count)
     return along_all, along_right
 
 
-def whole_set(totals: Totals) -> point_limits.Whole:
+def weights_of_all(totals: Totals) -> point_limits.WeightTotals:
     """Count, mass and sums of w^2 and w^4 of all samples, abstained ones included."""
-    abstained_count, abstained_mass, abstained_w2, abstained_w4 = totals.idle
-    return point_limits.Whole(
-        mass=totals.W + abstained_mass,
-        w2=totals.squares[0] + abstained_w2,
-        w4=totals.fourths[0] + abstained_w4,
-        units=totals.n + abstained_count,
+    abstained = totals.abstained
+    return point_limits.WeightTotals(
+        total_mass=totals.total_mass + abstained.mass,
+        squared_weight_sum=totals.squared_weight_sum + abstained.squared_weight_sum,
+        fourth_power_weight_sum=totals.fourth_power_weight_sum + abstained.fourth_power_weight_sum,
+        unit_count=totals.sample_count + abstained.sample_count,
         zero_one=totals.zero_one,
-        negative=totals.negative,
+        has_negative_loss=totals.has_negative_loss,
     )
 
 
-def answered_set(totals: Totals) -> point_limits.Whole:
+def weights_of_answered(totals: Totals) -> point_limits.WeightTotals:
     """The same of the samples that did not abstain."""
-    return point_limits.Whole(
-        mass=totals.W,
-        w2=totals.squares[0],
-        w4=totals.fourths[0],
-        units=totals.n,
+    return point_limits.WeightTotals(
+        total_mass=totals.total_mass,
+        squared_weight_sum=totals.squared_weight_sum,
+        fourth_power_weight_sum=totals.fourth_power_weight_sum,
+        unit_count=totals.sample_count,
         zero_one=totals.zero_one,
-        negative=totals.negative,
+        has_negative_loss=totals.has_negative_loss,
     )
 
 
-def summarise_part(table: Table, totals: Totals, request: Request) -> PartSummary:
+def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest) -> PartSummary:
     """The summary of a part whose rows hold the accepted sums and the total mass of the whole set.
 
     A request that is not additive needs the whole ranking as its only part.
@@ -172,25 +184,30 @@ def summarise_part(table: Table, totals: Totals, request: Request) -> PartSummar
     if in_error_units is not totals:
         totals = in_error_units
         table = table.in_error_units(totals.error_size)
-    has_both_kinds = totals.zero_one and 0 < totals.S < totals.W
+    has_both_kinds = totals.zero_one and 0 < totals.loss_sum < totals.total_mass
     areas = [area for area in request.areas if has_both_kinds or not area.needs_both_kinds]
-    stretches = stretches_of(table, areas, totals.S, totals.error_size)
-    sums = None
-    readings: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    area_sums = sum_areas(table, areas, totals.loss_sum, totals.error_size)
+    column_totals = None
+    sums_at_positions: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     if request.has_points:
-        sums = added_up(table.columns)
-        readings = _read_positions(table, reading_positions(totals, request))
+        column_totals = sum_columns(table.moment_columns)
+        sums_at_positions = _sum_at_positions(table, positions_to_read(totals, request))
     rows = table.rows
     mass_within_risk = {}
     for risk in request.risks:
         largest_loss = risk / totals.error_size * (1 + SHARE_ROUNDING) * rows.accepted_mass
         within = np.flatnonzero(largest_loss >= rows.accepted_loss)
         mass_within_risk[risk] = float(rows.accepted_mass[within[-1]]) if len(within) else 0.0
-    return PartSummary(stretches, sums, readings, mass_within_risk)
+    return PartSummary(
+        area_sums=area_sums,
+        column_totals=column_totals,
+        sums_at_positions=sums_at_positions,
+        mass_within_risk=mass_within_risk,
+    )
 
 
-def _read_positions(
-    table: Table, positions: tuple[np.ndarray, np.ndarray]
+def _sum_at_positions(
+    table: MomentTable, positions: tuple[np.ndarray, np.ndarray]
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """For positions along all samples, and along the right ones: those inside this part, and what is read there.
 
@@ -204,10 +221,10 @@ def _read_positions(
         id(rows.mass): rows.accepted_mass - mass_above,
         id(rows.loss): rows.accepted_loss - loss_above,
     }
-    for column in table.columns:
+    for column in table.moment_columns:
         if id(column) not in running:  # powers of a 0/1 loss are one array
             running[id(column)] = np.cumsum(column)
-    readings = []
+    sums_at_positions = []
     for counts_right_only, masses in zip((False, True), positions):
         if counts_right_only:
             along = rows.accepted_mass - rows.accepted_loss if masses.size else rows.accepted_mass
@@ -219,24 +236,24 @@ def _read_positions(
         is_inside = (requested <= along[-1]) & (requested >= start * (1 - 4 * SHARE_ROUNDING))
         inside = np.flatnonzero(is_inside)
         row = np.searchsorted(along, requested[inside])
-        columns = [rows.mass[row], *(running[id(column)][row] for column in table.columns)]
-        readings.append((inside, np.stack(columns)))
-    return tuple(readings)
+        columns = [rows.mass[row], *(running[id(column)][row] for column in table.moment_columns)]
+        sums_at_positions.append((inside, np.stack(columns)))
+    return tuple(sums_at_positions)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One ranking of one loss: sums over its parts, its totals, and readings at the requested points.
+    """One ranking of one loss: sums over its parts, its totals, and the sums accepted at the requested points.
 
     Attributes
     ----------
     totals : Totals
         Of the data set; losses that are 0 or one number are in units of that number.
-    request : Request
+    request : EvidenceRequest
         What was gathered.
-    stretches : dict
-        Sums of each area, stacked over the parts.
-    readings : tuple of Readings
+    area_sums : dict
+        Sums of each area, stack_parts over the parts.
+    accepted_sums : tuple of AcceptedSums
         Along all samples and along the right ones; empty where no point is requested.
     mass_within_risk : dict
         By requested risk, the largest mass accepted with a selective risk of at most that.
@@ -245,64 +262,66 @@ class Evidence:
     """
 
     totals: Totals
-    request: Request
-    stretches: dict[Area, Stretch]
-    readings: tuple[Readings, ...]
+    request: EvidenceRequest
+    area_sums: dict[Area, AreaSums]
+    accepted_sums: tuple[AcceptedSums, ...]
     mass_within_risk: dict[float, float]
     best_area: float | None = None
 
 
 def merge_parts(
-    parts: Sequence[PartSummary], totals: Totals, request: Request, best_area: float | None = None
+    parts: Sequence[PartSummary], totals: Totals, request: EvidenceRequest, best_area: float | None = None
 ) -> Evidence:
     """Evidence from the summaries of all parts, most confident first."""
     in_error_units = totals.in_error_units()
     if in_error_units is not totals:
         totals = in_error_units
         best_area = None if best_area is None else best_area / totals.error_size
-    stretches = {area: stacked([part.stretches[area] for part in parts]) for area in parts[0].stretches}
-    readings = _merge_readings(parts, totals, request) if parts[0].readings else ()
+    area_sums = {area: stack_parts([part.area_sums[area] for part in parts]) for area in parts[0].area_sums}
+    accepted_sums = _merge_accepted_sums(parts, totals, request) if parts[0].sums_at_positions else ()
     mass_within_risk = {risk: max(part.mass_within_risk[risk] for part in parts) for risk in request.risks}
     return Evidence(
         totals=totals,
         request=request,
-        stretches=stretches,
-        readings=readings,
+        area_sums=area_sums,
+        accepted_sums=accepted_sums,
         mass_within_risk=mass_within_risk,
         best_area=best_area,
     )
 
 
-def _merge_readings(parts: Sequence[PartSummary], totals: Totals, request: Request) -> tuple[Readings, ...]:
-    """Readings of the whole ranking: the sums above each part are added to what was read in it."""
-    sums = np.asarray([part.sums for part in parts])
+def _merge_accepted_sums(
+    parts: Sequence[PartSummary], totals: Totals, request: EvidenceRequest
+) -> tuple[AcceptedSums, ...]:
+    """The accepted sums of the whole ranking: the sums above each part are added to those read in it."""
+    sums = np.asarray([part.column_totals for part in parts])
     sums_above = np.cumsum(sums, axis=0) - sums
     merged = []
-    for kind, masses in enumerate(reading_positions(totals, request)):
+    for kind, masses in enumerate(positions_to_read(totals, request)):
         columns = np.empty((11, masses.size))
         columns[0] = sums[-1, 0]
         columns[1:] = (sums_above[-1] + sums[-1])[:, None]
         for part, above in zip(
             reversed(parts), sums_above[::-1]
         ):  # the first part that reaches a position wins
-            inside, values = part.readings[kind]
+            inside, values = part.sums_at_positions[kind]
             columns[0, inside] = values[0]
             columns[1:, inside] = values[1:] + above[:, None]
         row_mass, accepted_mass, accepted_loss, *powers = columns.reshape(11, *masses.shape)
         merged.append(
-            Readings(
+            AcceptedSums(
                 row_mass=row_mass,
                 accepted_mass=accepted_mass,
                 accepted_loss=accepted_loss,
-                squares=np.stack(powers[:3]),
-                fourths=np.stack(powers[3:]),
+                squared_weight_moments=np.stack(powers[:3]),
+                fourth_power_moments=np.stack(powers[3:]),
             )
         )
     return tuple(merged)
 
 
 def gather_evidence(
-    tables: Iterable[Table], totals: Totals, request: Request, best_area: float | None = None
+    tables: Iterable[MomentTable], totals: Totals, request: EvidenceRequest, best_area: float | None = None
 ) -> Evidence:
     """Evidence of tables in memory, most confident first."""
     parts = [summarise_part(table, totals, request) for table in tables]
@@ -314,20 +333,20 @@ def gather_evidence(
 
 def summarise_sample(totals: Totals) -> SampleSummary:
     """What limits must know of independent samples."""
-    sample_count = whole_set(totals).units
+    sample_count = weights_of_all(totals).unit_count
     error_count = 0.0
-    if totals.squares[2] > 0:
-        error_count = (totals.S / math.sqrt(totals.squares[2])) ** 2
-    right_squares = totals.squares[0] - totals.squares[1]
+    if totals.squared_weighted_loss_sum > 0:
+        error_count = (totals.loss_sum / math.sqrt(totals.squared_weighted_loss_sum)) ** 2
+    right_squares = totals.squared_weight_sum - totals.squared_error_weight_sum
     right_count = 0.0
     if totals.zero_one and right_squares > 0:
-        right_count = (totals.W - totals.S) ** 2 / right_squares
+        right_count = (totals.total_mass - totals.loss_sum) ** 2 / right_squares
     return SampleSummary(
         sample_count=sample_count,
         unit_count=sample_count,
-        effective_draws=totals.W**2 / totals.squares[0],
+        effective_draws=totals.total_mass**2 / totals.squared_weight_sum,
         is_zero_one=totals.zero_one,
-        has_negative_loss=totals.negative,
+        has_negative_loss=totals.has_negative_loss,
         risk=totals.risk,
         error_count=error_count,
         pair_count=max(1.0, min(error_count, right_count)),
@@ -343,7 +362,8 @@ def _largest_loss(totals: Totals) -> float:
     """About the largest loss, from sums that add up over parts: the mean of losses weighted by their cubes."""
     if totals.zero_one:
         return 1.0
-    return totals.fourths[4] / totals.fourths[3] if totals.fourths[3] > 0 else 0.0
+    *_, cubes, fourth_powers = totals.fourth_power_moments  # sums of w^4 l^3 and of w^4 l^4
+    return fourth_powers / cubes if cubes > 0 else 0.0
 
 
 def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
@@ -354,21 +374,25 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
     """
     totals = evidence.totals
     area = metric.area
-    if area not in evidence.stretches:
+    if area not in evidence.area_sums:
         if not metric.needs.both_kinds:  # with one kind only, no order is better than another
             return EstimateSpread(estimate=0.0, variance=0.0, variance_excess=0.0)
         raise InfeasibleError(f"{metric.name}: needs both right and wrong samples, got only one kind.")
     reads_oracle = metric.reads_best_curve_area and metric.option_values.get("oracle") == "empirical"
-    if reads_oracle and not totals.whole and evidence.best_area is None:
+    if reads_oracle and not totals.has_whole_weights and evidence.best_area is None:
         raise InputError(f"interval: {metric.name} with relative weights needs the samples themselves.")
-    known_area = None if totals.whole else evidence.best_area
-    best = metric.best_of_zero_one(totals.W, totals.S, known_area)
-    stretches = evidence.stretches[area]
-    derivative = metric.derivative(math.fsum(stretches.terms) / totals.W, totals.risk, best)
+    known_area = None if totals.has_whole_weights else evidence.best_area
+    best = metric.best_of_zero_one(totals.total_mass, totals.loss_sum, known_area)
+    area_sums = evidence.area_sums[area]
+    derivative = metric.derivative(
+        math.fsum(area_sums.mass_times_area) / totals.total_mass, totals.risk, best
+    )
     centre = None
-    if metric.is_centred_on_leave_one_out and totals.unit and area.has_leave_one_out:
-        centre = math.fsum(stretches.loo) / totals.W
-    return limits.make_spread(derivative.estimate, combined(stretches, area, derivative), totals.n, centre)
+    if metric.is_centred_on_leave_one_out and totals.has_unit_weights and area.has_leave_one_out:
+        centre = math.fsum(area_sums.mass_times_leave_one_out_area) / totals.total_mass
+    return limits.make_spread(
+        derivative.estimate, combine_parts(area_sums, area, derivative), totals.sample_count, centre
+    )
 
 
 def estimate_interval(
@@ -429,7 +453,7 @@ def _point_interval(
         high=high,
         level=level,
         method="pointwise",
-        n=whole_set(totals).units,
+        n=weights_of_all(totals).unit_count,
         note=note,
     )
     return limits.in_loss_units(metric, interval, totals.error_size)
@@ -440,11 +464,11 @@ def _limits_at_tpr(
 ) -> tuple[float, Limits]:
     """Share of errors accepted where a share `tpr` of the right samples is, and its limits."""
     totals = evidence.totals
-    readings = evidence.readings[1].at([evidence.request.tprs.index(tpr)])
-    error_sums = (totals.S, totals.squares[1], totals.fourths[1])
-    answered = answered_set(totals)._replace(zero_one=True, negative=False)
-    limits_of_share = point_limits.fpr_limits(readings, tpr, answered, error_sums, level, design_effect)
-    return float(readings.accepted_loss[0, 0] / totals.S), limits_of_share
+    accepted_sums = evidence.accepted_sums[1].select([evidence.request.tprs.index(tpr)])
+    error_sums = (totals.loss_sum, totals.squared_error_weight_sum, totals.fourth_power_moments[1])
+    answered = weights_of_answered(totals)._replace(zero_one=True, has_negative_loss=False)
+    limits_of_share = point_limits.fpr_limits(accepted_sums, tpr, answered, error_sums, level, design_effect)
+    return float(accepted_sums.accepted_loss[0, 0] / totals.loss_sum), limits_of_share
 
 
 def _limits_at_coverage(
@@ -452,15 +476,20 @@ def _limits_at_coverage(
 ) -> tuple[float, Limits]:
     """Selective risk at a coverage, and its limits; InfeasibleError where too many samples abstained."""
     totals = evidence.totals
-    whole = whole_set(totals)
-    readings = evidence.readings[0].at([evidence.request.coverages.index(coverage)])
-    if coverage * (1 - SHARE_ROUNDING) > totals.W / whole.mass:
+    whole = weights_of_all(totals)
+    accepted_sums = evidence.accepted_sums[0].select([evidence.request.coverages.index(coverage)])
+    if coverage * (1 - SHARE_ROUNDING) > totals.total_mass / whole.total_mass:
         raise InfeasibleError(
             f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
             f"accepted. Ask for at most the share that was answered."
         )
-    low, high, _ = point_limits.risk_limits(readings, np.asarray([coverage]), whole, level, design_effect)
-    return float(readings.accepted_loss[0, 0] / readings.accepted_mass[0, 0]), (float(low[0]), float(high[0]))
+    low, high, _ = point_limits.risk_limits(
+        accepted_sums, np.asarray([coverage]), whole, level, design_effect
+    )
+    return float(accepted_sums.accepted_loss[0, 0] / accepted_sums.accepted_mass[0, 0]), (
+        float(low[0]),
+        float(high[0]),
+    )
 
 
 def _limits_at_risk(
@@ -468,19 +497,19 @@ def _limits_at_risk(
 ) -> tuple[float, Limits]:
     """Largest coverage within a risk, as a share of all samples, and its limits."""
     totals = evidence.totals
-    whole = whole_set(totals)
-    readings = evidence.readings[0].at(slice(len(evidence.request.coverages), None))
-    share_of_answered = evidence.mass_within_risk[risk] / totals.W
-    value = evidence.mass_within_risk[risk] / whole.mass
+    whole = weights_of_all(totals)
+    accepted_sums = evidence.accepted_sums[0].select(slice(len(evidence.request.coverages), None))
+    share_of_answered = evidence.mass_within_risk[risk] / totals.total_mass
+    value = evidence.mass_within_risk[risk] / whole.total_mass
     low, high = point_limits.coverage_limits(
-        readings, answered_set(totals), risk / totals.error_size, level, design_effect
+        accepted_sums, weights_of_answered(totals), risk / totals.error_size, level, design_effect
     )
-    if totals.idle[0]:
+    if totals.abstained.sample_count:
         low, high = point_limits.scaled_by_answered_share(
             share_of_answered,
             (min(low, share_of_answered), max(high, share_of_answered)),
-            totals.W / whole.mass,
-            whole.mass**2 / whole.w2 / answered_design_effect,
+            totals.total_mass / whole.total_mass,
+            whole.total_mass**2 / whole.squared_weight_sum / answered_design_effect,
             level,
         )
     return value, (low, high)

@@ -11,10 +11,10 @@ import numpy as np
 from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, repetitions_error
 from abstain.core.area_estimators import Estimator, Ties
+from abstain.core.part_sums import table_from_blocks, totals_from_tables
 from abstain.core.rounding import SHARE_ROUNDING, SUM_ROUNDING
 from abstain.core.rows import Blocks
 from abstain.core.sorting import argsort_descending
-from abstain.core.stretch import table_of_blocks, totals_of
 from abstain.errors import InputError
 from abstain.inference import resampling
 from abstain.inference.anytime import AnytimeRule, check_anytime
@@ -201,7 +201,7 @@ def interval(
             error_size=error_size,
             repetitions=repetitions,
         )
-        if units.sampled < 2:
+        if units.unit_count < 2:
             raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
         _check_method(units, method)
         if looks is not None:
@@ -247,7 +247,7 @@ def _interval_at_any_time(
             f'interval: `anytime=True` goes without resampling, got method "{method}". Leave it out.'
         )
     check_one_kind("interval", units.clusters, "`anytime=True`")
-    fixed_level = float(looks.fixed_level(looks.level, units.counted))
+    fixed_level = float(looks.fixed_level(looks.level, units.positive_weight_count))
     interval = interval_of_units(units, fixed_level, method, loss_bound)
     return replace(
         interval, level=looks.level, method=f"{interval.method}, at any time, planned for {looks.planned:,}"
@@ -296,12 +296,12 @@ def _point_interval(units: Units, level: float) -> Interval:
     metric = units.metric
     evidence = evidence_of_units(units)
     interval = estimate_interval(metric, evidence, level=level)
-    if units.independent:
+    if units.has_independent_samples:
         return interval
     answered_design_effect = 1.0
     if units.is_answered is not None:
         answered = units.is_answered.astype(np.float64)
-        answered_design_effect = _design_effect(units, answered - units.mass / units.total)
+        answered_design_effect = _design_effect(units, answered - units.answered_mass / units.total_mass)
     return estimate_interval(
         metric,
         evidence,
@@ -314,7 +314,7 @@ def _point_interval(units: Units, level: float) -> Interval:
 def _design_effect(units: Units, influences: np.ndarray) -> float:
     """Variance of a mean of these influences by clusters and strata, over that of independent samples."""
     independent_effects = unit_effects(influences, units._replace(clusters=None, strata=None))
-    largest_effect = units.total * np.abs(independent_effects).max()
+    largest_effect = units.total_mass * np.abs(independent_effects).max()
     if largest_effect <= SUM_ROUNDING * np.abs(units.loss).max():  # rounding alone
         return 1.0
     if units.has_two_kinds:
@@ -345,11 +345,15 @@ def _influence_at_cut(units: Units, value: float) -> np.ndarray:
     counts_right = metric.cut_at == "tpr"
     confidence = units.confidence
     loss = units.loss.astype(np.float64)
-    weight = units.mass_of(np.ones(len(loss)))
-    order = argsort_descending(confidence) if units.ranked is None else units.ranked.ranking.order
+    weight = units.times_weight(np.ones(len(loss)))
+    order = (
+        argsort_descending(confidence)
+        if units.ranked_by_confidence is None
+        else units.ranked_by_confidence.ranking.order
+    )
     counted = 1 - loss if counts_right else np.ones_like(loss)
     counted_mass = np.cumsum((weight * counted)[order])
-    whole_mass = counted_mass[-1] if counts_right else units.total
+    whole_mass = counted_mass[-1] if counts_right else units.total_mass
     requested_share = value if metric.cut_at == "risk" else metric.cut
     cut_place = np.searchsorted(counted_mass, requested_share * whole_mass * (1 - SHARE_ROUNDING))
     cut_confidence = confidence[order[min(int(cut_place), len(loss) - 1)]]
@@ -375,7 +379,7 @@ def _influence_at_cut(units: Units, value: float) -> np.ndarray:
 class GroupPart(NamedTuple):
     """One group: which samples belong to it, the samples, and their interval."""
 
-    mask: np.ndarray
+    is_member: np.ndarray
     units: Units
     interval: Interval
 
@@ -441,7 +445,7 @@ def _mean_over_groups(
     hidden_variances = [metric.rule.hidden_variance(spread, sample) for spread, sample in measured]
     mean = mean_spread([spread for spread, _ in measured], hidden_variances)
     summary = samples[0]._replace(
-        sample_count=len(parts[0].mask),
+        sample_count=len(parts[0].is_member),
         unit_count=sum(sample.unit_count for sample in samples),
         effective_draws=sum(sample.effective_draws for sample in samples),
         is_zero_one=all(sample.is_zero_one for sample in samples),
@@ -461,8 +465,8 @@ def _mean_over_groups(
         influences = influences_of_units("interval", part.units)
         independent = part.units._replace(clusters=None)
         weighted_loss = influences.rank_weights * fill_in(part.units, part.units.loss)
-        sample_effects[part.mask] = unit_effects(influences.influence, independent)
-        loss_effects[part.mask] = unit_effects(weighted_loss, independent, centred=False)
+        sample_effects[part.is_member] = unit_effects(influences.influence, independent)
+        loss_effects[part.is_member] = unit_effects(weighted_loss, independent, centred=False)
     group_count = len(parts)
     kinds = (clusters,) if clusters.ndim == 1 else split_kinds(clusters)
     variances = []
@@ -486,8 +490,8 @@ def _mean_over_groups(
     mean = mean._replace(
         variance=float(variance),
         variance_excess=float(variance_excess),
-        weighted_loss=float(loss_effects.sum()) / group_count,
-        weighted_loss_squares=max(loss_squares[:2]),
+        ranked_loss_sum=float(loss_effects.sum()) / group_count,
+        ranked_loss_square_sum=max(loss_squares[:2]),
     )
     return mean, summary._replace(unit_count=int(cluster_count), effective_draws=int(cluster_count))
 
@@ -549,7 +553,7 @@ def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: b
     """
     if not repetitions:
         blocks = blocks.in_units()
-    tables = [table_of_blocks(blocks)]
+    tables = [table_from_blocks(blocks)]
     has_unit_weights = bool(np.all(blocks.mass == blocks.count) and np.all(blocks.w2 == blocks.count))
     has_whole_weights = repetitions or has_unit_weights
     for metric in metrics:
@@ -557,5 +561,5 @@ def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: b
             raise repetitions_error("interval_from_blocks", metric.needs_repetitions)
     has_negative_loss = not blocks.zero_one and bool((blocks.loss_sum < 0).any())
     sample_count = int(blocks.count.sum())
-    totals = totals_of(tables, sample_count, blocks.zero_one, has_negative_loss, has_whole_weights)
+    totals = totals_from_tables(tables, sample_count, blocks.zero_one, has_negative_loss, has_whole_weights)
     return gather_evidence(tables, totals, request_for(metrics))

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain.core.part_sums import InfluenceSums
 from abstain.core.rounding import SUM_ROUNDING, WHOLE_NUMBER_ROUNDING
-from abstain.core.stretch import InfluenceSums
 from abstain.inference.records import Interval
 from abstain.metrics.limit_rules import note_on_few_draws
 from abstain.metrics.metric import Metric
@@ -36,12 +36,12 @@ def make_spread(
     """The spread of an estimate from sums over `unit_count` independent units, samples or clusters."""
     return EstimateSpread(
         estimate=estimate,
-        variance=sums.squares,
-        variance_excess=sums.fourth_powers - sums.squares**2 / unit_count,
-        weighted_loss=sums.weighted_loss,
-        weighted_loss_squares=sums.weighted_loss_squares,
+        variance=sums.square_sum,
+        variance_excess=sums.fourth_power_sum - sums.square_sum**2 / unit_count,
+        ranked_loss_sum=sums.ranked_loss_sum,
+        ranked_loss_square_sum=sums.ranked_loss_square_sum,
         centre=centre,
-        error_variance=sums.error_squares,
+        error_variance=sums.error_square_sum,
     )
 
 
@@ -68,8 +68,8 @@ def mean_spread(spreads: Sequence[EstimateSpread], hidden_variances: Sequence[fl
         estimate=mean("estimate", 1),
         variance=mean("variance", 2),
         variance_excess=mean("variance_excess", 4),
-        weighted_loss=mean("weighted_loss", 1),
-        weighted_loss_squares=mean("weighted_loss_squares", 2),
+        ranked_loss_sum=mean("ranked_loss_sum", 1),
+        ranked_loss_square_sum=mean("ranked_loss_square_sum", 2),
         centre=None if math.isnan(centre) else centre,
         error_variance=mean("error_variance", 2),
         hidden_variance=math.fsum(hidden_variances) / count**2,
@@ -189,10 +189,10 @@ def _interval_in_error_units(
     if spread.centre is not None and reads_centre:
         centre = spread.centre
         used_centre = centre_name
-    if not scale.holds(centre):
+    if not scale.contains(centre):
         centre = 0.0 if is_ideal_order else estimate
         used_centre = "estimate"
-    if not scale.holds(centre):
+    if not scale.contains(centre):
         scale = Scale("normal")
         interval = replace(interval, method="normal")
     hidden_variance = spread.hidden_variance
@@ -200,9 +200,9 @@ def _interval_in_error_units(
         hidden_variance = rule.hidden_variance(spread, sample)
     variance = spread.variance + hidden_variance
     freedom = degrees_of_freedom(variance, spread.variance_excess, sample.unit_count)
-    half_width = student_quantile(freedom, level) * math.sqrt(variance) * scale.rate(centre)
-    low = float(scale.shifted(centre, -half_width))
-    high = float(scale.shifted(centre, half_width))
+    half_width = student_quantile(freedom, level) * math.sqrt(variance) * scale.derivative(centre)
+    low = float(scale.shift(centre, -half_width))
+    high = float(scale.shift(centre, half_width))
     if scale.name == "log":
         high = estimate + math.hypot(max(high - estimate, 0.0), missed_above)
     else:
@@ -218,7 +218,7 @@ def _interval_in_error_units(
 
 def _note(metric: Metric, spread: EstimateSpread, sample: SampleSummary) -> str:
     """A note on how few errors or right samples a number rests on; empty where they are enough."""
-    if sample.has_negative_loss or spread.weighted_loss <= 0 or not metric.rule.notes_few_draws:
+    if sample.has_negative_loss or spread.ranked_loss_sum <= 0 or not metric.rule.notes_few_draws:
         return ""
     return note_on_few_draws(metric.rule, spread.effective_errors, sample)[1]
 
@@ -260,7 +260,7 @@ def limits_without_spread(
 # differences ----------------------------------------------------------------------------------------------
 
 
-class Joint(NamedTuple):
+class DifferenceSums(NamedTuple):
     """Sums over independent units of what they do to the difference of two models, one entry per pair.
 
     v_A and v_B are what a unit does to either estimate T, and e = v_A rate(T_A) - v_B rate(T_B) is the same on the
@@ -268,15 +268,15 @@ class Joint(NamedTuple):
 
     Attributes
     ----------
-    second, excess : array
+    variance_on_scale, variance_excess_on_scale : array
         The sum of e^2, and the sum of e^4 less second^2 / n.
-    error : array
+    standard_error : array
         Standard error of the difference: the root of the sum of (v_A - v_B)^2.
     """
 
-    second: Any
-    excess: Any
-    error: Any
+    variance_on_scale: Any
+    variance_excess_on_scale: Any
+    standard_error: Any
 
 
 def contrast(
@@ -310,8 +310,8 @@ def contrast(
 
     value_a, value_b, error_a, error_b = np.broadcast_arrays(*T, *s)
     difference = value_a - value_b
-    scaled_a = error_a * scale.rate(value_a)
-    scaled_b = error_b * scale.rate(value_b)
+    scaled_a = error_a * scale.derivative(value_a)
+    scaled_b = error_b * scale.derivative(value_b)
     independent = scaled_a**2 + scaled_b**2  # the variance if nothing were shared
     has_error = independent > 0
     unshared = np.sqrt(np.where(has_error, second / np.where(has_error, independent, 1.0), 0.0))
@@ -319,8 +319,8 @@ def contrast(
 
     def distance_to_lower_limit(q: Any, first: Any, first_error: Any, other: Any, other_error: Any) -> Any:
         """How far the lower limit of `first - other` lies below it, from unshared error at quantile q."""
-        below_first = first - scale.shifted(first, -q * unshared * first_error)
-        above_other = scale.shifted(other, q * unshared * other_error) - other
+        below_first = first - scale.shift(first, -q * unshared * first_error)
+        above_other = scale.shift(other, q * unshared * other_error) - other
         return np.hypot(below_first, above_other)
 
     def lower_limit(gap: Any, distance: Any, moved_gaps: list[Any]) -> Any:
@@ -334,9 +334,7 @@ def contrast(
         return np.where(excludes_zero, np.maximum(limit, shrunk), limit)
 
     q = student_quantile(df, level)
-    moved = [
-        scale.shifted(value_a, shift) - scale.shifted(value_b, shift) for shift in (-q * shared, q * shared)
-    ]
+    moved = [scale.shift(value_a, shift) - scale.shift(value_b, shift) for shift in (-q * shared, q * shared)]
     a_minus_b = (value_a, scaled_a, value_b, scaled_b)
     b_minus_a = (value_b, scaled_b, value_a, scaled_a)
     low = lower_limit(difference, distance_to_lower_limit(q, *a_minus_b), moved)

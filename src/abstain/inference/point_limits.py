@@ -11,8 +11,8 @@ may be right. Limits of a 0/1 loss are those of a proportion (Jeffreys) from as 
 other losses, Student's on the log scale. Where many samples tie at the cut, more than the error of the cut, the
 threshold stays at their confidence; then the limits at all rows that the cut may fall into are joined.
 
-An engine supplies `Readings` at positions that depend on the totals alone (`positions`): the sums over all samples from
-the top down to the first row that reaches each position, that row included.
+An engine supplies `AcceptedSums` at positions that depend on the totals alone (`positions`): the sums over all samples
+from the top down to the first row that reaches each position, that row included.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Z = 1.959963984540054  # normal quantile of a 95% interval
 FEW_BEYOND = 2.5  # with up to so many right samples beyond its cut, an FPR has limits from order statistics
 
 
-class Readings(NamedTuple):
+class AcceptedSums(NamedTuple):
     """Sums over all samples from the top down to a row, that row included, for each of several positions.
 
     A row is one distinct confidence. A position is an accepted mass; its row is the first one, from the most confident
@@ -45,53 +45,53 @@ class Readings(NamedTuple):
         Mass of the row itself, which is large where many samples tie.
     accepted_mass, accepted_loss : ndarray
         Mass and loss from the top down to the row.
-    squares : ndarray, shape (3, ...)
+    squared_weight_moments : ndarray, shape (3, ...)
         Sums of w^2 l^j, j = 0, 1, 2, over the accepted samples of weight w and loss l.
-    fourths : ndarray, shape (5, ...)
+    fourth_power_moments : ndarray, shape (5, ...)
         Sums of w^4 l^j, j = 0 ... 4.
     """
 
     row_mass: np.ndarray
     accepted_mass: np.ndarray
     accepted_loss: np.ndarray
-    squares: np.ndarray
-    fourths: np.ndarray
+    squared_weight_moments: np.ndarray
+    fourth_power_moments: np.ndarray
 
     @property
     def risk(self) -> np.ndarray:
         """Selective risk at each position."""
         return self.accepted_loss / self.accepted_mass
 
-    def at(self, index: Any) -> Readings:
-        """The readings at some of the positions."""
-        return Readings(*(column[..., index] for column in self))
+    def select(self, index: Any) -> AcceptedSums:
+        """The accepted_sums at some of the positions."""
+        return AcceptedSums(*(column[..., index] for column in self))
 
-    def each(self) -> list[Readings]:
-        """The five readings of `positions`: cut, window above, window below, first and last place of the cut."""
-        return [Readings(*(column[..., place, :] for column in self)) for place in range(5)]
+    def split_positions(self) -> list[AcceptedSums]:
+        """The five accepted_sums of `positions`: cut, window above, window below, first and last place of the cut."""
+        return [AcceptedSums(*(column[..., place, :] for column in self)) for place in range(5)]
 
 
-class Whole(NamedTuple):
+class WeightTotals(NamedTuple):
     """Sums over the whole data set.
 
     Attributes
     ----------
-    mass : float
+    total_mass : float
         Sum of all weights, abstained samples included.
-    w2, w4 : float
+    squared_weight_sum, fourth_power_weight_sum : float
         Sums of the squares and of the fourth powers of the weights.
-    units : int
+    unit_count : int
         Number of independent units (samples or clusters).
-    zero_one, negative : bool
+    zero_one, has_negative_loss : bool
         Are all losses 0 or 1? Is any loss negative?
     """
 
-    mass: float
-    w2: float
-    w4: float
-    units: int
+    total_mass: float
+    squared_weight_sum: float
+    fourth_power_weight_sum: float
+    unit_count: int
     zero_one: bool
-    negative: bool = False
+    has_negative_loss: bool = False
 
 
 def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
@@ -140,9 +140,9 @@ def coverages() -> np.ndarray:
 
 
 def risk_limits(
-    readings: Readings,
+    accepted_sums: AcceptedSums,
     share: np.ndarray,
-    whole: Whole,
+    whole: WeightTotals,
     level: float,
     design_effect: float = 1.0,
     join_rows: bool = True,
@@ -151,11 +151,11 @@ def risk_limits(
 
     Parameters
     ----------
-    readings : Readings, arrays of shape (..., 5, cuts)
+    accepted_sums : AcceptedSums, arrays of shape (..., 5, cuts)
         Taken at the `positions` of the shares `share`.
     share : ndarray, shape (cuts,)
         The cuts, as shares of the mass.
-    whole : Whole
+    whole : WeightTotals
         Sums over the whole data set.
     level : float
         Of the limits at each single cut.
@@ -165,12 +165,14 @@ def risk_limits(
         True: the limits at a large tie include those at the neighbouring rows that the cut may fall into. False: the
         threshold is fixed at the tie.
     """
-    cut, above, below, first, last = readings.each()
+    cut, above, below, first, last = accepted_sums.split_positions()
     local_risks = (_local_risk(cut, above), _local_risk(cut, below))
     low, high = _limits_at_cut(cut, local_risks, whole, level, design_effect)
-    cut_error = np.sqrt(share * (1 - share) * whole.w2)  # standard error of the mass above the cut
+    cut_error = np.sqrt(
+        share * (1 - share) * whole.squared_weight_sum
+    )  # standard error of the mass above the cut
     # more mass in one row than the cut can move, and more than a single sample
-    is_tied = cut.row_mass > np.maximum(cut_error, 1.5 * whole.mass / whole.units)
+    is_tied = cut.row_mass > np.maximum(cut_error, 1.5 * whole.total_mass / whole.unit_count)
     if is_tied.any():
         rows = (cut, first, last) if join_rows else (cut,)
         limits = [_limits_at_cut(row, (row.risk,), whole, level, design_effect) for row in rows]
@@ -179,7 +181,7 @@ def risk_limits(
     return low, high, is_tied
 
 
-def _local_risk(cut: Readings, window_end: Readings) -> np.ndarray:
+def _local_risk(cut: AcceptedSums, window_end: AcceptedSums) -> np.ndarray:
     """Mean loss between the cut and the end of a window; the selective risk if no mass lies between them."""
     mass = cut.accepted_mass - window_end.accepted_mass
     is_empty = mass == 0
@@ -187,16 +189,16 @@ def _local_risk(cut: Readings, window_end: Readings) -> np.ndarray:
     return np.where(is_empty, cut.risk, mean_loss)
 
 
-def _influence_power(p: int, cut: Readings, local_risk: np.ndarray, whole: Whole) -> np.ndarray:
+def _influence_power(p: int, cut: AcceptedSums, local_risk: np.ndarray, whole: WeightTotals) -> np.ndarray:
     """Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the risk R at the cut.
 
     With local risk m (the mean loss of samples next to the cut), accepted mass N and total mass W, a sample of weight w
     and loss l has v = w (1(accepted) (l - m) / N + (m - R) / W). The sum is expanded in the sums of w^p l^j that
     `cut` holds.
     """
-    sums = cut.squares if p == 2 else cut.fourths
-    total = whole.w2 if p == 2 else whole.w4
-    rejected = (local_risk - cut.risk) / whole.mass  # influence of a rejected sample
+    sums = cut.squared_weight_moments if p == 2 else cut.fourth_power_moments
+    total = whole.squared_weight_sum if p == 2 else whole.fourth_power_weight_sum
+    rejected = (local_risk - cut.risk) / whole.total_mass  # influence of a rejected sample
     const = rejected - local_risk / cut.accepted_mass  # of an accepted one: const + slope * l
     slope = 1 / cut.accepted_mass
     accepted_sum = sum(math.comb(p, j) * const ** (p - j) * slope**j * sums[j] for j in range(p + 1))
@@ -204,7 +206,11 @@ def _influence_power(p: int, cut: Readings, local_risk: np.ndarray, whole: Whole
 
 
 def _limits_at_cut(
-    cut: Readings, local_risks: Sequence[np.ndarray], whole: Whole, level: float, design_effect: float
+    cut: AcceptedSums,
+    local_risks: Sequence[np.ndarray],
+    whole: WeightTotals,
+    level: float,
+    design_effect: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper limits of the selective risk at each cut.
 
@@ -217,17 +223,17 @@ def _limits_at_cut(
     fourth = design_effect**2 * np.mean([_influence_power(4, cut, m, whole) for m in local_risks], axis=0)
     if whole.zero_one:
         size = _equivalent_draws(risk, second, fourth, whole, level)
-        accepted_draws = cut.accepted_mass**2 / cut.squares[0]
+        accepted_draws = cut.accepted_mass**2 / cut.squared_weight_moments[0]
         return proportion(risk, size, accepted_draws, level)
-    scale = Scale("normal") if whole.negative else Scale("log")
+    scale = Scale("normal") if whole.has_negative_loss else Scale("log")
     half_width = student_quantile(_degrees_of_freedom(second, fourth, whole), level) * np.sqrt(second)
-    on_scale = scale.holds(risk)  # a risk of 0 has no logarithm
-    half_width_on_scale = half_width * scale.rate(
+    on_scale = scale.contains(risk)  # a risk of 0 has no logarithm
+    half_width_on_scale = half_width * scale.derivative(
         np.where(on_scale, risk, 1.0)
     )  # times the scale's derivative
-    low = np.where(on_scale, scale.shifted(risk, -half_width_on_scale), risk - half_width)
-    high = np.where(on_scale, scale.shifted(risk, half_width_on_scale), risk + half_width)
-    if not whole.negative:
+    low = np.where(on_scale, scale.shift(risk, -half_width_on_scale), risk - half_width)
+    high = np.where(on_scale, scale.shift(risk, half_width_on_scale), risk + half_width)
+    if not whole.has_negative_loss:
         low = np.maximum(low, 0.0)
     return low, high
 
@@ -279,22 +285,26 @@ def pointwise_level(level: float, span: float, cuts: int) -> float:
 
 
 def coverage_limits(
-    readings: Readings, whole: Whole, risk: float, level: float, design_effect: float = 1.0
+    accepted_sums: AcceptedSums, whole: WeightTotals, risk: float, level: float, design_effect: float = 1.0
 ) -> tuple[float, float]:
     """Limits of the largest coverage within the risk, as a share of the answered samples.
 
     They invert the limits of the selective risk: the lower limit is the largest coverage whose upper limit of the risk
     is within `risk`, the upper limit the largest one whose lower limit of the risk is.
 
-    `readings` are taken at the `positions` of the shares that `coverages` returns. `whole` describes the answered
+    `accepted_sums` are taken at the `positions` of the shares that `coverages` returns. `whole` describes the answered
     samples alone. `design_effect` multiplies the variance, for clusters.
     """
     risk_low, risk_high, is_tied = risk_limits(
-        readings, coverages(), whole, level, design_effect, join_rows=False
+        accepted_sums, coverages(), whole, level, design_effect, join_rows=False
     )
-    coverage = readings.accepted_mass[0] / whole.mass  # line 0 of the readings is the cut itself
+    coverage = (
+        accepted_sums.accepted_mass[0] / whole.total_mass
+    )  # line 0 of the accepted_sums is the cut itself
     coverage = np.where(coverage > 1 - SUM_ROUNDING, 1.0, coverage)
-    size = np.asarray(whole.mass**2 / whole.w2 / design_effect)  # equal, independent draws with this variance
+    size = np.asarray(
+        whole.total_mass**2 / whole.squared_weight_sum / design_effect
+    )  # equal, independent draws with this variance
     return (
         _largest_coverage(risk_high, risk, coverage, is_tied, size, level, upper=False),
         _largest_coverage(risk_low, risk, coverage, is_tied, size, level, upper=True),
@@ -348,40 +358,41 @@ def scaled_by_answered_share(
     return answered * value - distances[0], answered * value + distances[1]
 
 
-class _Kind(NamedTuple):
+class _KindTotals(NamedTuple):
     """Sums over one kind of samples, the errors or the right samples: mass, and sums of w^2 and w^4."""
 
     mass: float
-    w2: float
-    w4: float
+    squared_weight_sum: float
+    fourth_power_weight_sum: float
 
 
 def fpr_limits(
-    readings: Readings,
+    accepted_sums: AcceptedSums,
     tpr: float,
-    whole: Whole,
+    whole: WeightTotals,
     error_sums: Sequence[float],
     level: float,
     design_effect: float = 1.0,
 ) -> tuple[float, float]:
     """Limits of the share of errors that are accepted where a share `tpr` of the right samples is accepted.
 
-    Losses are 0/1, and both kinds occur. `readings` are taken at `positions_along_right`, for one cut; `error_sums` are
-    the sums of w, w^2 and w^4 over the errors. `design_effect` multiplies the variance, for clusters. Where few right
-    samples lie beyond the cut, the limits pass over to those at the first and last place where the cut may be.
+    Losses are 0/1, and both kinds occur. `accepted_sums` are taken at `positions_along_right`, for one cut;
+    `error_sums` are the sums of w, w^2 and w^4 over the errors. `design_effect` multiplies the variance, for clusters.
+    Where few right samples lie beyond the cut, the limits pass over to those at the first and last place where the cut
+    may be.
     """
-    cut, above, below, first, last = readings.each()
-    errors = _Kind(*error_sums)
-    right = _Kind(
-        mass=whole.mass - errors.mass,
-        w2=whole.w2 - errors.w2,
-        w4=whole.w4 - errors.w4,
+    cut, above, below, first, last = accepted_sums.split_positions()
+    errors = _KindTotals(*error_sums)
+    right = _KindTotals(
+        mass=whole.total_mass - errors.mass,
+        squared_weight_sum=whole.squared_weight_sum - errors.squared_weight_sum,
+        fourth_power_weight_sum=whole.fourth_power_weight_sum - errors.fourth_power_weight_sum,
     )
-    cut_error = math.sqrt(tpr * (1 - tpr) * right.w2)
-    is_tied = cut.row_mass[0] > max(cut_error, 1.5 * whole.mass / whole.units)
+    cut_error = math.sqrt(tpr * (1 - tpr) * right.squared_weight_sum)
+    is_tied = cut.row_mass[0] > max(cut_error, 1.5 * whole.total_mass / whole.unit_count)
     # a threshold at a large tie does not move with the right samples, so these have no influence
     rates = [] if is_tied else [_errors_per_right(cut, window, errors, right) for window in (above, below)]
-    error_draws = np.asarray(errors.mass**2 / errors.w2 / design_effect)
+    error_draws = np.asarray(errors.mass**2 / errors.squared_weight_sum / design_effect)
     limits = []
     for row in (cut, first, last) if is_tied else (cut,):
         second = design_effect * _fpr_influence_power(2, row, rates, errors, right)
@@ -391,7 +402,7 @@ def fpr_limits(
         limits.append(proportion(fpr, size, error_draws, level))
     low = float(min(row_low[0] for row_low, _ in limits))
     high = float(max(row_high[0] for _, row_high in limits))
-    right_beyond = right.mass**2 / right.w2 * min(tpr, 1 - tpr)
+    right_beyond = right.mass**2 / right.squared_weight_sum * min(tpr, 1 - tpr)
     # how much of the limits for few right samples to use: 1 up to FEW_BEYOND of them, 0 from twice as many on
     few_share = min(1.0, max(0.0, 2 - right_beyond / FEW_BEYOND))
     if few_share > 0:
@@ -403,7 +414,9 @@ def fpr_limits(
     return low, high
 
 
-def _errors_per_right(cut: Readings, window_end: Readings, errors: _Kind, right: _Kind) -> np.ndarray:
+def _errors_per_right(
+    cut: AcceptedSums, window_end: AcceptedSums, errors: _KindTotals, right: _KindTotals
+) -> np.ndarray:
     """Share of the errors per share of the right samples, between the cut and the end of a window.
 
     0 where no right samples lie between them. The window may lie above or below the cut.
@@ -417,7 +430,7 @@ def _errors_per_right(cut: Readings, window_end: Readings, errors: _Kind, right:
 
 
 def _fpr_influence_power(
-    p: int, row: Readings, rates: Sequence[np.ndarray], errors: _Kind, right: _Kind
+    p: int, row: AcceptedSums, rates: Sequence[np.ndarray], errors: _KindTotals, right: _KindTotals
 ) -> Any:
     r"""Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the FPR F at a row.
 
@@ -427,9 +440,9 @@ def _fpr_influence_power(
     of errors per share of right samples at the cut. `rates` holds two estimates of rho, over whose powers the mean is
     taken; if it is empty, the right samples have no influence.
     """
-    sums = row.squares if p == 2 else row.fourths
-    all_errors = errors.w2 if p == 2 else errors.w4
-    all_right = right.w2 if p == 2 else right.w4
+    sums = row.squared_weight_moments if p == 2 else row.fourth_power_moments
+    all_errors = errors.squared_weight_sum if p == 2 else errors.fourth_power_weight_sum
+    all_right = right.squared_weight_sum if p == 2 else right.fourth_power_weight_sum
     accepted_errors = sums[1]  # of w^p, since an error has loss 1
     accepted_right = sums[0] - sums[1]
     F = row.accepted_loss / errors.mass
@@ -442,7 +455,7 @@ def _fpr_influence_power(
 
 
 def _equivalent_draws(
-    share: np.ndarray, second: np.ndarray, fourth: np.ndarray, whole: Whole, level: float
+    share: np.ndarray, second: np.ndarray, fourth: np.ndarray, whole: WeightTotals, level: float
 ) -> np.ndarray:
     """How many draws would give the proportion `share` this variance; 0 where `share` is 0 or 1.
 
@@ -451,13 +464,13 @@ def _equivalent_draws(
     normal quantile to Student's. `level` is that of the limits.
     """
     size = share * (1 - share) / np.where(second > 0, second, 1.0)
-    is_unweighted = whole.w2 == whole.mass
+    is_unweighted = whole.squared_weight_sum == whole.total_mass
     if is_unweighted:
         return size
     normal_quantile = student_quantile(math.inf, level)
     return size * (normal_quantile / student_quantile(_degrees_of_freedom(second, fourth, whole), level)) ** 2
 
 
-def _degrees_of_freedom(second: np.ndarray, fourth: np.ndarray, whole: Whole) -> Any:
+def _degrees_of_freedom(second: np.ndarray, fourth: np.ndarray, whole: WeightTotals) -> Any:
     """Degrees of freedom of a variance that is the sum `second` of squares, with fourth powers `fourth`."""
-    return degrees_of_freedom(second, fourth - second**2 / whole.units, whole.units)
+    return degrees_of_freedom(second, fourth - second**2 / whole.unit_count, whole.unit_count)

@@ -250,13 +250,13 @@ class AnswerSpread(NamedTuple):
         return Side(
             estimate=self.estimate,
             centre=self.estimate,
-            error=self.standard_error,
+            standard_error=self.standard_error,
             effective_draws=draws,
-            few=note,
+            few_draws_note=note,
             risk=self.estimate,
-            units=min(len(effects_of_kind) for effects_of_kind in self.effects[:2]),
-            limits=self.limits,
-            effects=self.effects,
+            unit_count=min(len(effects_of_kind) for effects_of_kind in self.effects[:2]),
+            limits_at_level=self.limits,
+            unit_effects=self.effects,
         )
 
     def _fewest_draws(self) -> tuple[float, str]:

@@ -10,7 +10,7 @@ from abstain._arrays import Array, ArrayLike
 from abstain._check import check_count, check_fraction
 from abstain._progress import progress_bars
 from abstain.core.area_estimators import area_of_samples
-from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
+from abstain.core.bootstrap import Replicates, Resampler, leave_one_out_areas
 from abstain.core.influence import AreaUnderCurve, RankedLoss
 from abstain.core.rounding import SUM_ROUNDING
 from abstain.core.rows import Rows, rank_confidences
@@ -34,11 +34,16 @@ def delete_each_sample(units: Units) -> tuple[float, np.ndarray] | None:
     None where there is no formula: for most metrics, with weights, if a sample abstained, or with fewer than 3 samples.
     """
     deletion = units.metric.deletion
-    if deletion is None or units.weight is not None or units.is_answered is not None or units.n < 3:
+    if (
+        deletion is None
+        or units.weight is not None
+        or units.is_answered is not None
+        or units.sample_count < 3
+    ):
         return None
     if deletion == "mean":
         total = float(np.sum(units.loss, dtype=np.float64))
-        return total / units.n, (total - units.loss.astype(np.float64)) / (units.n - 1)
+        return total / units.sample_count, (total - units.loss.astype(np.float64)) / (units.sample_count - 1)
     area = units.metric.area
     assert isinstance(area, AreaUnderCurve)
     estimate = area_of_samples(units.loss, units.confidence, None, area.estimator, area.ties)
@@ -53,7 +58,7 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
     estimate. Raises InputError for two kinds of clusters, and where all this would take very long.
     """
     check_one_kind("interval", units.clusters, "the jackknife of a metric without an influence function")
-    ranked = units.ranked
+    ranked = units.ranked_by_confidence
     if ranked is None:
         ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
     row_mass = ranked.rows.mass
@@ -61,7 +66,7 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
     row_count = len(row_mass)
     row_of_ranked = np.arange(len(units.loss)) if ranked.row_of_sample is None else ranked.row_of_sample
     row_of_sample = ranked.in_input_order(row_of_ranked)
-    weight = units.mass_of(np.ones(len(units.loss)))
+    weight = units.times_weight(np.ones(len(units.loss)))
     weighted_loss = weight * units.loss
     unit_of_sample = np.arange(len(units.loss))  # of the answered samples
     if units.clusters is not None:
@@ -74,7 +79,7 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
             f'{row_count:,} rows. Give its definition `influence=`, or use method="bootstrap".'
         )
     estimate = _value_of_rows(units, row_mass, row_loss)
-    without_unit = np.full(units.sampled, estimate)
+    without_unit = np.full(units.unit_count, estimate)
     for unit, members in enumerate(np.split(by_unit, unit_starts[1:])):
         rows = row_of_sample[members]
         mass = row_mass - np.bincount(rows, weight[members], row_count)
@@ -101,7 +106,7 @@ def jackknife(units: Units) -> EstimateSpread:
     function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias: `centre` is then
     the estimate. Raises InputError where deletion would take very long.
     """
-    deletions = delete_each_sample(units) if units.independent else None
+    deletions = delete_each_sample(units) if units.has_independent_samples else None
     if deletions is None and not units.metric.is_smooth:
         deletions = delete_each_unit(units)
     if deletions is None:
@@ -120,7 +125,7 @@ def jackknife(units: Units) -> EstimateSpread:
 # Bootstrap intervals: percentiles of replicates, plain or BCa.
 
 
-Statistic = Callable[[Draw], np.ndarray]  # one value per replicate
+Statistic = Callable[[Replicates], np.ndarray]  # one value per replicate
 
 
 def interval(
@@ -157,7 +162,7 @@ def interval(
         high=high,
         level=level,
         method=method,
-        n=units.counted,
+        n=units.positive_weight_count,
         centre="replicates",
     )
     return in_loss_units(units.metric, in_error_units, units.error_size)
@@ -199,19 +204,19 @@ def make_resampler(units: Units) -> Resampler:
 
     Raises InputError if a cluster lies in more than one stratum.
     """
-    idle_weight = None
+    abstained_weight = None
     clusters = units.clusters
     strata = units.strata
     if units.is_answered is not None:
-        abstained = ~units.is_answered
-        if units.whole_weight is None:
-            idle_weight = np.ones(int(abstained.sum()))
+        has_abstained = ~units.is_answered
+        if units.all_weights is None:
+            abstained_weight = np.ones(int(has_abstained.sum()))
         else:
-            idle_weight = units.whole_weight[abstained]
+            abstained_weight = units.all_weights[has_abstained]
         if clusters is not None:
-            clusters = np.concatenate([clusters[units.is_answered], clusters[abstained]])
+            clusters = np.concatenate([clusters[units.is_answered], clusters[has_abstained]])
         if strata is not None:
-            strata = np.concatenate([strata[units.is_answered], strata[abstained]])
+            strata = np.concatenate([strata[units.is_answered], strata[has_abstained]])
     if clusters is not None and strata is not None:
         pair_count = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
         cluster_count = int(clusters.max()) + 1
@@ -223,16 +228,20 @@ def make_resampler(units: Units) -> Resampler:
         units.loss,
         units.confidence,
         weight=units.weight,
-        idle_weight=idle_weight,
+        abstained_weight=abstained_weight,
         clusters=clusters,
         strata=strata,
     )
 
 
-def observed_draw(units: Units) -> Draw:
+def observed_draw(units: Units) -> Replicates:
     """The sample itself as the only replicate, so that the same code computes the estimate and the replicates."""
     resampler = make_resampler(units)
-    counts = np.ones(resampler.n, dtype=np.int64) if resampler.repeats is None else resampler.repeats
+    counts = (
+        np.ones(resampler.sample_count, dtype=np.int64)
+        if resampler.pair_counts is None
+        else resampler.pair_counts
+    )
     return resampler.tabulate(counts[None, :])
 
 
@@ -256,8 +265,8 @@ def compute_replicates(
 def metric_of_draw(units: Units) -> Statistic:
     """Return a function that computes the metric of each of several replicates."""
 
-    def compute_metric(draw: Draw) -> np.ndarray:
-        table = _curve_table(units, draw.rows, total_mass=draw.total, rows_by_loss=draw.by_loss)
+    def compute_metric(draw: Replicates) -> np.ndarray:
+        table = _curve_table(units, draw.rows, total_mass=draw.total_mass, rows_by_loss=draw.rows_by_loss)
         return np.asarray(units.metric.compute(table))
 
     return compute_metric
@@ -278,7 +287,7 @@ def _curve_table(
         total_mass=total_mass,
         rows_by_loss=lambda: _scale_losses(rows_by_loss(), unit),
         has_weights=units.weight is not None,
-        has_whole_weights=units.whole,
+        has_whole_weights=units.has_whole_weights,
     )
 
 
@@ -360,19 +369,21 @@ def curve_band(
     check_one_kind("curve_band", units.clusters, "the bootstrap")
     if bool((units.loss < 0).any()):
         raise InputError("curve_band: needs losses of at least 0, got negative ones.")
-    grid = _check_coverages(coverage, n=len(units.loss), answered_share=units.mass / units.total)
+    grid = _check_coverages(
+        coverage, n=len(units.loss), answered_share=units.answered_mass / units.total_mass
+    )
     largest_loss = max(1.0 if units.zero_one else 0.0, float(units.loss.max()), np.finfo(float).tiny)
     risks, masses = _read_at_coverages(observed_draw(units), grid)
     risk = risks[0]
     accepted_mass = masses[0]
     # weights need not be counts, but the spread depends on counts
-    samples_per_mass = len(units.loss) / units.mass
+    samples_per_mass = len(units.loss) / units.answered_mass
     phi = _arcsine_risk(risk / largest_loss, accepted_mass * samples_per_mass)
     unit_width = 1 / (
         2 * np.sqrt(accepted_mass * samples_per_mass)
     )  # standard deviation on the arcsine scale
 
-    def largest_deviation(draw: Draw) -> np.ndarray:
+    def largest_deviation(draw: Replicates) -> np.ndarray:
         drawn_risk, drawn_mass = _read_at_coverages(draw, grid)
         drawn_phi = _arcsine_risk(drawn_risk / largest_loss, drawn_mass * samples_per_mass)
         return np.asarray(np.max(np.abs(drawn_phi - phi) / unit_width, axis=1))
@@ -391,7 +402,7 @@ def curve_band(
         high=units.error_size * np.maximum(high, risk),
         level=level,
         method="bootstrap",
-        n=units.counted,
+        n=units.positive_weight_count,
     )
 
 
@@ -411,12 +422,12 @@ def _widen_for_few_errors(
     that of the whole band. Returns the two ends of the widened band.
     """
     order = argsort_descending(units.confidence)
-    weight = units.mass_of(np.ones(len(units.loss)))[order]
+    weight = units.times_weight(np.ones(len(units.loss)))[order]
     loss = units.loss[order].astype(np.float64) / largest_loss
     # index of the last sample accepted at each coverage
     last = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
     last = np.minimum(last, len(order) - 1)
-    clusters_per_sample = units.sampled / units.counted
+    clusters_per_sample = units.unit_count / units.positive_weight_count
     draws = _effective_count(weight, last) * clusters_per_sample
     rarer_count = _effective_count(weight * loss, last) * clusters_per_sample
     if np.isin(loss, (0.0, 1.0)).all():
@@ -456,14 +467,14 @@ def _check_coverages(coverage: Array | None, n: int, answered_share: float) -> n
     return grid
 
 
-def _read_at_coverages(draw: Draw, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _read_at_coverages(draw: Replicates, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Read the selective risk and the accepted mass of each replicate at each coverage of `grid`.
 
     Both have shape (replicates, coverages). A coverage is attained between samples: the smallest one that is not below
     the grid point is read. A replicate that answers less than a grid point is read at its largest coverage.
     """
     rows = draw.rows
-    coverage = np.cumsum(rows.mass, axis=1) / draw.total[:, None]
+    coverage = np.cumsum(rows.mass, axis=1) / draw.total_mass[:, None]
     requested = np.minimum(grid, coverage[:, -1:])
     row = np.stack(
         [

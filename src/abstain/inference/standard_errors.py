@@ -12,9 +12,16 @@ import numpy as np
 from abstain._arrays import Array, ArrayLike, to_host
 from abstain.core.area_estimators import area_of_samples, oracle_area, subtract_large_offset
 from abstain.core.influence import PIECE, RankedLoss, SampleInfluences
+from abstain.core.part_sums import (
+    AbstainedSums,
+    InfluenceSums,
+    Totals,
+    iterate_tables,
+    tables_along_ranking,
+    totals_from_samples,
+)
 from abstain.core.rows import rank_confidences, read_by_confidence
 from abstain.core.sorting import error_size, is_zero_one
-from abstain.core.stretch import InfluenceSums, Totals, tables, tables_by, totals_of_samples
 from abstain.errors import InputError, ShapeError
 from abstain.inference.clusters import cluster_codes, split_kinds, two_way_moments, two_way_variance
 from abstain.inference.evidence import (
@@ -46,11 +53,11 @@ class Units(NamedTuple):
         Of the answered samples; no weight means 1 for all. Losses are in units of `error_size`.
     is_answered : ndarray of bool or None
         Which of all n samples are answered and have a weight; None for all.
-    n : int
+    sample_count : int
         Samples in the input.
-    total : float
+    total_mass : float
         Mass of all samples, abstained ones included.
-    whole_weight : ndarray or None
+    all_weights : ndarray or None
         Weights of all n samples.
     clusters : ndarray of int or None
         Codes 0, 1, ... of all n samples, shape (n,); shape (n, 2) for two crossed kinds of clusters.
@@ -60,7 +67,7 @@ class Units(NamedTuple):
         Are losses 0 or 1, in units of `error_size`?
     error_size : float
         One unit of the losses in the user's units: c where all are 0 or c, a power of two for huge losses.
-    ranked, by_loss : RankedLoss or None
+    ranked_by_confidence, ranked_by_loss : RankedLoss or None
         The loss ranked by confidence, and by itself (smallest first), where these are known.
     """
 
@@ -69,48 +76,48 @@ class Units(NamedTuple):
     confidence: np.ndarray
     weight: np.ndarray | None
     is_answered: np.ndarray | None
-    n: int
-    total: float
-    whole_weight: np.ndarray | None
+    sample_count: int
+    total_mass: float
+    all_weights: np.ndarray | None
     clusters: np.ndarray | None
     strata: np.ndarray | None
     zero_one: bool
     error_size: float = 1.0
-    ranked: RankedLoss | None = None
-    by_loss: RankedLoss | None = None
+    ranked_by_confidence: RankedLoss | None = None
+    ranked_by_loss: RankedLoss | None = None
 
     @property
-    def mass(self) -> float:
+    def answered_mass(self) -> float:
         """Mass of the answered samples."""
         return float(len(self.loss) if self.weight is None else self.weight.sum())
 
     @property
-    def whole(self) -> bool:
+    def has_whole_weights(self) -> bool:
         """Are the weights repetitions, or all 1? (Relative weights over their unit are whole only if all are 1.)"""
         return self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
 
     @property
-    def independent(self) -> bool:
+    def has_independent_samples(self) -> bool:
         """Is every sample a draw of its own?"""
         return self.clusters is None and self.strata is None
 
-    def mass_of(self, values: np.ndarray) -> np.ndarray:
+    def times_weight(self, values: np.ndarray) -> np.ndarray:
         """Values of the answered samples times their weights."""
         return values if self.weight is None else self.weight * values
 
     @property
-    def counted(self) -> int:
+    def positive_weight_count(self) -> int:
         """Samples, without those of no weight."""
-        return self.n if self.whole_weight is None else int(np.count_nonzero(self.whole_weight))
+        return self.sample_count if self.all_weights is None else int(np.count_nonzero(self.all_weights))
 
     @property
-    def sampled(self) -> int:
+    def unit_count(self) -> int:
         """How many independent units were drawn: clusters if there are any, samples otherwise.
 
         Of two kinds of clusters, the kind that has fewer counts.
         """
         if self.clusters is None:
-            return self.counted
+            return self.positive_weight_count
         return int(np.min(self.clusters.max(axis=0))) + 1
 
     @property
@@ -200,9 +207,9 @@ def gather(
         confidence=sample.confidence,
         weight=sample.weight,
         is_answered=is_answered,
-        n=n,
-        total=float(sample.total),
-        whole_weight=sample.every_weight,
+        sample_count=n,
+        total_mass=float(sample.total_mass),
+        all_weights=sample.all_weights,
         clusters=checked_clusters,
         strata=_stratum_codes(function, strata, n),
         zero_one=zero_one,
@@ -355,7 +362,7 @@ def measure(function: str, units: Units) -> tuple[EstimateSpread, SampleSummary]
     """Estimate with its spread, and what limits must know of the sample."""
     check_has_influence(function, units.metric)
     needs_second_ranking = units.metric.needs.order_by_loss and not units.zero_one
-    if units.independent and units.is_answered is None and not needs_second_ranking:
+    if units.has_independent_samples and units.is_answered is None and not needs_second_ranking:
         evidence = evidence_of_units(units)
         return spread_from_evidence(units.metric, evidence), summarise_sample(evidence.totals)
     return spread_by_sample(function, units), summarise_units(units)
@@ -363,15 +370,15 @@ def measure(function: str, units: Units) -> tuple[EstimateSpread, SampleSummary]
 
 def spread_by_sample(function: str, units: Units) -> EstimateSpread:
     """`measure` from the influence of each sample: clusters, strata, abstentions, oracles of losses other than 0/1."""
-    if units.ranked is None:
+    if units.ranked_by_confidence is None:
         ranking = rank_confidences(units.confidence)
-        units = units._replace(ranked=RankedLoss(ranking, units.loss, units.weight))
+        units = units._replace(ranked_by_confidence=RankedLoss(ranking, units.loss, units.weight))
     influences = influences_of_units(function, units)
     centre = leave_one_out(units)
     if units.has_two_kinds:
         return _combine_kinds(
             [_spread_of_influences(kind, influences, centre) for kind in units.by_kind()],
-            [kind.sampled for kind in units.by_kind()],
+            [kind.unit_count for kind in units.by_kind()],
         )
     return _spread_of_influences(units, influences, centre)
 
@@ -389,7 +396,7 @@ def _combine_kinds(spreads: Sequence[EstimateSpread], unit_counts: Sequence[int]
     return first._replace(
         variance=float(variance),
         variance_excess=float(variance_excess),
-        weighted_loss_squares=max(first.weighted_loss_squares, second.weighted_loss_squares),
+        ranked_loss_square_sum=max(first.ranked_loss_square_sum, second.ranked_loss_square_sum),
         error_variance=float(two_way_variance(*(spread.error_variance for spread in spreads))),
     )
 
@@ -399,11 +406,13 @@ def _spread_of_influences(units: Units, influences: SampleInfluences, centre: fl
 
     `centre` is the less biased estimate that intervals are built around, or None.
     """
-    if units.independent:
-        unit_count = units.sampled
-        squares, fourth_powers = power_sums(influences.read, units.n, units.whole_weight, units.total)
-        weighted_loss = influences.weighted_loss_sums[0] / units.total
-        weighted_loss_squares = influences.weighted_loss_sums[1] / units.total**2
+    if units.has_independent_samples:
+        unit_count = units.unit_count
+        squares, fourth_powers = power_sums(
+            influences.read, units.sample_count, units.all_weights, units.total_mass
+        )
+        weighted_loss = influences.weighted_loss_sums[0] / units.total_mass
+        weighted_loss_squares = influences.weighted_loss_sums[1] / units.total_mass**2
     else:
         effects = unit_effects(influences.influence, units)
         unit_count = len(effects)
@@ -419,11 +428,11 @@ def _spread_of_influences(units: Units, influences: SampleInfluences, centre: fl
         error_squares = float(of_errors @ of_errors)
     inflation = 1.0 if units.clusters is None else unit_count / (unit_count - 1)
     sums = InfluenceSums(
-        squares=inflation * squares,
-        fourth_powers=inflation**2 * fourth_powers,
-        weighted_loss=weighted_loss,
-        weighted_loss_squares=weighted_loss_squares,
-        error_squares=inflation * error_squares,
+        square_sum=inflation * squares,
+        fourth_power_sum=inflation**2 * fourth_powers,
+        ranked_loss_sum=weighted_loss,
+        ranked_loss_square_sum=weighted_loss_squares,
+        error_square_sum=inflation * error_squares,
     )
     return make_spread(influences.estimate, sums, unit_count, centre)
 
@@ -450,30 +459,38 @@ def evidence_of_units(units: Units) -> Evidence:
     """The evidence of independent samples in memory, for their metric."""
     request = request_for([units.metric])
     best_area = None
-    if units.zero_one and not units.whole and units.metric.reads_best_curve_area:
+    if units.zero_one and not units.has_whole_weights and units.metric.reads_best_curve_area:
         loss = units.loss.astype(np.float64)
         best_area = float(oracle_area(np, loss, units.weight, request.estimator))
     rows_at_once = PIECE if request.is_additive else len(units.loss)
-    if units.ranked is None:
+    if units.ranked_by_confidence is None:
         reader = read_by_confidence(units.loss, units.confidence, units.weight)
-        parts = tables(reader, units.zero_one, rows_at_once)
+        parts = iterate_tables(reader, units.zero_one, rows_at_once)
     else:
-        ranking = units.ranked.ranking
-        parts = tables_by(ranking, units.loss, units.weight, units.zero_one, rows_at_once)
+        ranking = units.ranked_by_confidence.ranking
+        parts = tables_along_ranking(ranking, units.loss, units.weight, units.zero_one, rows_at_once)
     return gather_evidence(parts, totals_of_units(units), request, best_area)
 
 
 def totals_of_units(units: Units) -> Totals:
     """The totals of samples in memory, with the sums over those that abstained."""
-    totals = totals_of_samples(units.loss, units.weight, units.zero_one)
+    totals = totals_from_samples(units.loss, units.weight, units.zero_one)
     totals = totals._replace(error_size=units.error_size)
     if units.is_answered is None:
         return totals
-    weight = np.ones(units.n) if units.whole_weight is None else units.whole_weight
+    weight = np.ones(units.sample_count) if units.all_weights is None else units.all_weights
     abstained_weight = weight[~units.is_answered]
     abstained_weight = abstained_weight[abstained_weight > 0]
-    mass, w2, w4 = (float(np.sum(abstained_weight**power)) for power in (1, 2, 4))
-    return totals._replace(idle=(len(abstained_weight), mass, w2, w4))
+    mass, squared_weight_sum, fourth_power_weight_sum = (
+        float(np.sum(abstained_weight**power)) for power in (1, 2, 4)
+    )
+    abstained = AbstainedSums(
+        sample_count=len(abstained_weight),
+        mass=mass,
+        squared_weight_sum=squared_weight_sum,
+        fourth_power_weight_sum=fourth_power_weight_sum,
+    )
+    return totals._replace(abstained=abstained)
 
 
 def summarise_units(units: Units, known_totals: Totals | None = None) -> SampleSummary:
@@ -486,13 +503,13 @@ def summarise_units(units: Units, known_totals: Totals | None = None) -> SampleS
     if units.has_two_kinds:
         first, second, _intersections = units.by_kind()
         return _fewer_draws(summarise_units(first, totals), summarise_units(second, totals))
-    summary = summarise_sample(totals)._replace(unit_count=units.sampled)
+    summary = summarise_sample(totals)._replace(unit_count=units.unit_count)
     if units.clusters is None:
         return summary
-    sizes = np.bincount(units.clusters, units.whole_weight)
-    clusters_per_sample = units.sampled / units.n
+    sizes = np.bincount(units.clusters, units.all_weights)
+    clusters_per_sample = units.unit_count / units.sample_count
     summary = summary._replace(
-        effective_draws=units.sampled,
+        effective_draws=units.unit_count,
         pair_count=max(1.0, clusters_per_sample * summary.pair_count),
         largest_cluster_ratio=float(sizes.max() / sizes.mean()),
     )
@@ -529,8 +546,8 @@ def leave_one_out(units: Units) -> float | None:
     has_unit_weights = units.weight is None or bool((units.weight == 1).all())
     if not metric.is_centred_on_leave_one_out or not has_unit_weights or not metric.area.has_leave_one_out:
         return None
-    if units.ranked is not None:
-        return units.ranked.leave_one_out_area(metric.area)
+    if units.ranked_by_confidence is not None:
+        return units.ranked_by_confidence.leave_one_out_area(metric.area)
     ties = metric.option_values["ties"]
     return float(area_of_samples(units.loss, units.confidence, None, "loo", ties))
 
@@ -557,13 +574,13 @@ def influences_of_units(function: str, units: Units) -> SampleInfluences:
         units.loss,
         units.confidence,
         units.weight,
-        ranked=units.ranked,
-        by_loss=units.by_loss,
+        ranked=units.ranked_by_confidence,
+        by_loss=units.ranked_by_loss,
         loss_unit=units.error_size,
     )
     if units.is_answered is None:
         return answered
-    share = units.mass / units.total
+    share = units.answered_mass / units.total_mass
     estimate = answered.estimate
     influence = answered.influence
     if units.metric.is_per_sample_of_all:  # share * (value of the answered): both factors move
@@ -575,7 +592,7 @@ def influences_of_units(function: str, units: Units) -> SampleInfluences:
         answered,
         estimate=estimate,
         read=influence.__getitem__,
-        sample_count=units.n,
+        sample_count=units.sample_count,
         make_rank_weights=lambda: fill_in(units, answered.rank_weights),
     )
 
@@ -584,7 +601,7 @@ def fill_in(units: Units, values: np.ndarray, for_abstained: float = 0.0) -> np.
     """Values of the answered samples at their places among all n; the others get `for_abstained`."""
     if units.is_answered is None:
         return values
-    filled = np.full(units.n, for_abstained)
+    filled = np.full(units.sample_count, for_abstained)
     filled[units.is_answered] = values
     return filled
 
@@ -595,14 +612,14 @@ def unit_effects(values: np.ndarray, units: Units, centred: bool = True) -> np.n
     `values` are those of all n samples; clusters, if any, are of one kind. With `centred`, the mean over a unit's
     stratum is subtracted.
     """
-    effects = (values if units.whole_weight is None else values * units.whole_weight) / units.total
+    effects = (values if units.all_weights is None else values * units.all_weights) / units.total_mass
     strata = units.strata
     if units.clusters is not None:
-        if units.sampled < 2:
+        if units.unit_count < 2:
             raise InputError("standard_error: `clusters` must name at least two clusters, got one.")
         effects = np.bincount(units.clusters, effects)
         if strata is not None:
-            strata = np.zeros(units.sampled, dtype=np.int64)
+            strata = np.zeros(units.unit_count, dtype=np.int64)
             strata[units.clusters] = units.strata
     if strata is not None and centred:
         effects = effects - (np.bincount(strata, effects) / np.bincount(strata))[strata]

@@ -63,9 +63,9 @@ class Sample(NamedTuple):
         The array library of the input.
     loss, confidence, weight : array
         Of the samples that did not abstain; no weight means 1 for all.
-    total : array or float
+    total_mass : array or float
         Mass of all samples, abstained ones included: what coverage is a share of.
-    every_weight : array or None
+    all_weights : array or None
         Weights of all samples, those that abstained or have weight 0 included.
     """
 
@@ -74,17 +74,17 @@ class Sample(NamedTuple):
     loss: Array
     confidence: Array
     weight: Array | None
-    total: Array
-    every_weight: Array | None = None
+    total_mass: Array
+    all_weights: Array | None = None
 
     @property
-    def answered(self) -> Array:
+    def answered_mass(self) -> Array:
         """Mass of the samples that did not abstain."""
         return _total_mass(self.backend, self.loss, self.weight)
 
     def rows(self) -> Rows:
         """One row per distinct confidence of the samples that did not abstain, most confident first."""
-        if self.backend.host:
+        if self.backend.is_host:
             return rows_from_numpy(self.loss, self.confidence, self.weight)
         return rows_from_samples(self.backend.xp, self.loss, self.confidence, self.weight)
 
@@ -96,7 +96,7 @@ class Sample(NamedTuple):
         """What the value of a metric is computed from; on the host."""
         return CurveTable(
             rows=self.rows(),
-            total_mass=self.total,
+            total_mass=self.total_mass,
             rows_by_loss=self.rows_by_loss,
             has_weights=self.weight is not None,
             has_whole_weights=self.weight is None or bool(np.all(self.weight == np.floor(self.weight))),
@@ -104,14 +104,14 @@ class Sample(NamedTuple):
 
     def is_zero_one(self) -> bool:
         """Are all losses 0 or 1? (Reads the values.)"""
-        if self.backend.host:
+        if self.backend.is_host:
             return is_zero_one(self.loss)
         xp = self.backend.xp
         return xp.isdtype(self.loss.dtype, "bool") or bool(xp.all((self.loss == 0) | (self.loss == 1)))
 
-    def deliver(self, value: Array) -> Any:
+    def to_input_library(self, value: Array) -> Any:
         """A result, where the input lives."""
-        return self.backend.deliver(value)
+        return self.backend.to_input_library(value)
 
 
 def prepare(
@@ -151,14 +151,14 @@ def prepare(
     loss, confidence = check_pair(name, backend, loss, confidence)
     if vector and loss.ndim != 1:
         raise ShapeError(f"{name}: takes one vector, got shape {tuple(loss.shape)}. Loop over the batch.")
-    if backend.host and loss.dtype.kind in "iu":
+    if backend.is_host and loss.dtype.kind in "iu":
         loss = loss.astype(np.float64)  # exact for whole numbers
-    if backend.host and confidence.dtype.kind != "f":
+    if backend.is_host and confidence.dtype.kind != "f":
         confidence = confidence.astype(np.float64)
     weight = None
     if sample_weight is not None:
         weight = check_weight(name, backend, sample_weight, loss, whole, repetitions)
-    if backend.host and weight is not None:
+    if backend.is_host and weight is not None:
         weight = weight.astype(np.float64, copy=False)  # sums of float32 weights would be float32
     total = _total_mass(backend, loss, weight)
     every_weight = weight
@@ -168,7 +168,7 @@ def prepare(
         answered = answered if weight is None else answered & (weight > 0)
         if not bool(xp.all(xp.any(answered, axis=-1))):
             raise InputError(f"{name}: every sample has abstained; nothing is left to measure.")
-    elif backend.host and weight is not None and loss.ndim == 1 and not weight.all():
+    elif backend.is_host and weight is not None and loss.ndim == 1 and not weight.all():
         answered = weight > 0  # samples of weight 0 are dropped
     if answered is not None and loss.ndim == 1:
         loss, confidence = loss[answered], confidence[answered]
@@ -182,8 +182,8 @@ def prepare(
         loss=loss,
         confidence=confidence,
         weight=weight,
-        total=total,
-        every_weight=every_weight,
+        total_mass=total,
+        all_weights=every_weight,
     )
 
 

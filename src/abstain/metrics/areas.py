@@ -30,7 +30,7 @@ def _checked(name: str, estimator: str, ties: str) -> str:
 
 def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
     """AURC of a checked sample, where it lives."""
-    if sample.backend.host:
+    if sample.backend.is_host:
         return core.area_of_samples(sample.loss, sample.confidence, sample.weight, estimator, ties)
     if device.supports(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
         return device.area(sample.backend.xp, sample.loss, sample.confidence, estimator, ties)
@@ -98,7 +98,7 @@ def aurc(
         )
     counting = _checked("aurc", estimator, ties)
     sample = prepare("aurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
-    return sample.deliver(_area_of(sample, estimator, ties))
+    return sample.to_input_library(_area_of(sample, estimator, ties))
 
 
 def _partial_aurc(
@@ -120,7 +120,7 @@ def _partial_aurc(
         )
     metric = AURC.with_checked_options("aurc", {"coverage": coverage})
     sample = prepare("aurc", loss, confidence, sample_weight, abstained, repetitions=repetitions)
-    return sample.deliver(metric.compute(sample.table()))
+    return sample.to_input_library(metric.compute(sample.table()))
 
 
 @by_group(lower_is_better=True)
@@ -167,7 +167,9 @@ def augrc(
     counting = _checked("augrc", "sele", ties)
     sample = prepare("augrc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
     value = _area_of(sample, "sele", ties)
-    return sample.deliver(value if abstained is None else value * sample.answered / sample.total)
+    return sample.to_input_library(
+        value if abstained is None else value * sample.answered_mass / sample.total_mass
+    )
 
 
 @overload
@@ -240,9 +242,9 @@ def aurc_given_cdf(
             "aurc_given_cdf: `cdf` must lie in [0, 1) and not be NaN: at 1 the weight is infinite. Use r/(n+1)."
         )
     weighted_loss = -xp.log1p(-values) * loss
-    if sample.every_weight is not None:
-        weighted_loss = weighted_loss * sample.every_weight
-    return backend.deliver(xp.sum(weighted_loss, axis=-1) / sample.total)
+    if sample.all_weights is not None:
+        weighted_loss = weighted_loss * sample.all_weights
+    return backend.to_input_library(xp.sum(weighted_loss, axis=-1) / sample.total_mass)
 
 
 # AURC beside the best any ordering of the same losses could do ------------------------------------
@@ -251,9 +253,9 @@ def aurc_given_cdf(
 def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
     """AURC, oracle AURC and risk of one sample."""
     check_choice(sample.name, "oracle", oracle, get_args(Oracle))
-    if estimator == "harmonic" and sample.backend.host and sample.name != "oracle_aurc":
+    if estimator == "harmonic" and sample.backend.is_host and sample.name != "oracle_aurc":
         sample = sample._replace(loss=core.subtract_large_offset(sample.loss))
-    if sample.backend.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
+    if sample.backend.is_host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
         sample_count = float(len(sample.loss))
         error_count = float(np.count_nonzero(sample.loss))
         risk: Array = np.asarray(error_count / sample_count)
@@ -322,10 +324,10 @@ def oracle_aurc(
     """
     counting = _checked("oracle_aurc", estimator, "threshold")
     sample = prepare("oracle_aurc", loss, loss, sample_weight, abstained, counting, repetitions=repetitions)
-    if not sample.backend.host:  # the confidence is not read, but it is sorted, and truth values cannot be
+    if not sample.backend.is_host:  # the confidence is not read, but it is sorted, and truth values cannot be
         xp = sample.backend.xp
         sample = sample._replace(confidence=xp.astype(sample.loss, float_dtype(xp)))
-    return sample.deliver(_excess_parts(sample, estimator, "threshold", oracle)[1])
+    return sample.to_input_library(_excess_parts(sample, estimator, "threshold", oracle)[1])
 
 
 @by_group(lower_is_better=True)
@@ -376,7 +378,7 @@ def e_aurc(
     counting = _checked("e_aurc", estimator, ties)
     sample = prepare("e_aurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
     value, best, _ = _excess_parts(sample, estimator, ties, oracle)
-    return sample.deliver(value - best)
+    return sample.to_input_library(value - best)
 
 
 @by_group(lower_is_better=True)
@@ -433,7 +435,7 @@ def naurc(
     xp = sample.backend.xp
     if is_concrete(sample.loss) and bool(xp.any(~exceeds(risk, best) & exceeds(value, best))):
         raise naurc_undefined(f'estimator="{estimator}"')
-    return sample.deliver(normalised_gain(xp, value - best, risk, best))
+    return sample.to_input_library(normalised_gain(xp, value - best, risk, best))
 
 
 # The weights themselves: what makes AURC a weighted mean of losses --------------------------------
@@ -528,4 +530,4 @@ def weights(
     w = None
     if sample_weight is not None:
         w = check_weight("weights", backend, sample_weight, g, counting, repetitions)
-    return backend.deliver(core.sample_weights(backend.full_xp, g, w, estimator, ties))
+    return backend.to_input_library(core.sample_weights(backend.full_xp, g, w, estimator, ties))

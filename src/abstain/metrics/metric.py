@@ -286,7 +286,7 @@ class Metric:
             repetitions=repetitions,
         )
         self.check_losses(self.name, sample.loss, sample.is_zero_one())
-        return sample.deliver(self.compute(sample.table()))
+        return sample.to_input_library(self.compute(sample.table()))
 
     def check_losses(self, function: str, loss: np.ndarray, is_zero_one: bool) -> None:
         """Raise InputError or InfeasibleError, in the name of `function`, where losses are not what is needed."""

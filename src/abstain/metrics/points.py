@@ -129,16 +129,16 @@ def risk_coverage_curve(
     ([0.333, 1.0], [0.0, 0.333], [0.9, 0.8])
     """
     sample = prepare("risk_coverage_curve", loss, confidence, sample_weight, abstained, vector=True)
-    N, S, threshold, count = _on_host(sample) if sample.backend.host else _on_device(sample)
-    total = float(sample.total)
+    N, S, threshold, count = _on_host(sample) if sample.backend.is_host else _on_device(sample)
+    total = float(sample.total_mass)
     return RiskCoverageCurve(
-        coverage=sample.deliver(N / total),
-        risk=sample.deliver(S / N),
-        generalised_risk=sample.deliver(S / total),
-        threshold=sample.deliver(threshold),
-        count=sample.deliver(count),
+        coverage=sample.to_input_library(N / total),
+        risk=sample.to_input_library(S / N),
+        generalised_risk=sample.to_input_library(S / total),
+        threshold=sample.to_input_library(threshold),
+        count=sample.to_input_library(count),
         n=np.shape(to_host(loss))[0],
-        abstained=1 - float(sample.answered) / total,
+        abstained=1 - float(sample.answered_mass) / total,
     )
 
 
@@ -209,7 +209,7 @@ def risk(
     lost = xp.astype(sample.loss, float_dtype(xp))
     if sample.weight is not None:
         lost = lost * xp.astype(sample.weight, float_dtype(xp))
-    return sample.deliver(xp.sum(lost, axis=-1) / sample.answered)
+    return sample.to_input_library(xp.sum(lost, axis=-1) / sample.answered_mass)
 
 
 @by_group(lower_is_better=True)
@@ -252,13 +252,13 @@ def risk_at_coverage(
     """
     requested = check_fraction("risk_at_coverage", "coverage", coverage)
     sample = prepare("risk_at_coverage", loss, confidence, sample_weight, abstained)
-    value, is_reached = curve_points.risk_at_coverage(sample.rows(), sample.total, requested)
+    value, is_reached = curve_points.risk_at_coverage(sample.rows(), sample.total_mass, requested)
     if not bool(sample.backend.xp.all(is_reached)):
         raise InfeasibleError(
             f"risk_at_coverage: coverage {requested:g} cannot be reached, since abstained samples are never accepted. "
             f"Ask for at most the share that was answered."
         )
-    return sample.deliver(value)
+    return sample.to_input_library(value)
 
 
 @by_group(lower_is_better=False)
@@ -304,7 +304,9 @@ def coverage_at_risk(
     sample = prepare("coverage_at_risk", loss, confidence, sample_weight, abstained)
     if largest_risk > 1 and is_concrete(sample.loss) and sample.is_zero_one():
         check_risk("coverage_at_risk", largest_risk)
-    return sample.deliver(curve_points.coverage_at_risk(sample.rows(), sample.total, largest_risk))
+    return sample.to_input_library(
+        curve_points.coverage_at_risk(sample.rows(), sample.total_mass, largest_risk)
+    )
 
 
 @by_group(lower_is_better=True)
@@ -358,12 +360,12 @@ def rejection_cost(
         wide = float_dtype(xp)  # a float32 just below 0.7 is not 0.7, here as in `Threshold.accepts`
         is_accepted = xp.astype(xp.astype(sample.confidence, wide) >= float(threshold), wide)
         accepted_mass = is_accepted if sample.weight is None else is_accepted * sample.weight
-        rejected_mass = sample.total - xp.sum(accepted_mass, axis=-1)
+        rejected_mass = sample.total_mass - xp.sum(accepted_mass, axis=-1)
         total_cost = xp.sum(accepted_mass * sample.loss, axis=-1) + cost_of_rejection * rejected_mass
-        return sample.deliver(total_cost / sample.total)
-    costs = curve_points.rejection_costs(sample.rows(), sample.total, cost_of_rejection)
+        return sample.to_input_library(total_cost / sample.total_mass)
+    costs = curve_points.rejection_costs(sample.rows(), sample.total_mass, cost_of_rejection)
     smallest = xp.min(costs, axis=-1)
-    return sample.deliver(xp.minimum(smallest, xp.full_like(smallest, cost_of_rejection)))
+    return sample.to_input_library(xp.minimum(smallest, xp.full_like(smallest, cost_of_rejection)))
 
 
 @dataclass(frozen=True)
@@ -496,7 +498,7 @@ def auroc(
     0.875
     """
     sample, rows = _zero_one_rows("auroc", loss, confidence, sample_weight, abstained)
-    return sample.deliver(curve_points.auroc(rows))
+    return sample.to_input_library(curve_points.auroc(rows))
 
 
 @by_group(lower_is_better=False)
@@ -537,7 +539,7 @@ def aupr_error(
     0.8333333333333333
     """
     sample, rows = _zero_one_rows("aupr_error", loss, confidence, sample_weight, abstained)
-    return sample.deliver(curve_points.average_precision(rows, of_errors=True))
+    return sample.to_input_library(curve_points.average_precision(rows, of_errors=True))
 
 
 @by_group(lower_is_better=False)
@@ -578,7 +580,7 @@ def aupr_success(
     0.8333333333333333
     """
     sample, rows = _zero_one_rows("aupr_success", loss, confidence, sample_weight, abstained)
-    return sample.deliver(curve_points.average_precision(rows, of_errors=False))
+    return sample.to_input_library(curve_points.average_precision(rows, of_errors=False))
 
 
 @by_group(lower_is_better=True)
@@ -622,7 +624,7 @@ def fpr_at_tpr(
     """
     share = check_fraction("fpr_at_tpr", "tpr", tpr)
     sample, rows = _zero_one_rows("fpr_at_tpr", loss, confidence, sample_weight, abstained)
-    return sample.deliver(curve_points.fpr_at_tpr(rows, share))
+    return sample.to_input_library(curve_points.fpr_at_tpr(rows, share))
 
 
 @by_group(lower_is_better=False)
@@ -667,4 +669,4 @@ def prediction_rejection_ratio(
     """
     share = check_fraction("prediction_rejection_ratio", "max_rejection", max_rejection)
     sample = prepare("prediction_rejection_ratio", loss, confidence, sample_weight, abstained)
-    return sample.deliver(curve_points.rejection_ratio(sample.rows(), sample.rows_by_loss(), share))
+    return sample.to_input_library(curve_points.rejection_ratio(sample.rows(), sample.rows_by_loss(), share))

@@ -20,17 +20,17 @@ class Scale(NamedTuple):
     low: float = 0.0
     high: float = 1.0
 
-    def times(self, factor: float) -> Scale:
+    def scaled(self, factor: float) -> Scale:
         """The same scale for values in other units."""
         return Scale(self.name, self.low * factor, self.high * factor)
 
-    def holds(self, value: Any) -> Any:
+    def contains(self, value: Any) -> Any:
         """Does a value lie inside the range of the scale?"""
         if self.name == "log":
             return value > 0
         return (self.low < value) & (value < self.high) | (self.name == "normal")
 
-    def rate(self, value: Any) -> Any:
+    def derivative(self, value: Any) -> Any:
         """Derivative of the scale at a value."""
         if self.name == "log":
             return 1 / value
@@ -38,7 +38,7 @@ class Scale(NamedTuple):
             return 1.0 + 0 * value
         return (self.high - self.low) / ((value - self.low) * (self.high - value))
 
-    def shifted(self, value: Any, distance: Any) -> Any:
+    def shift(self, value: Any, distance: Any) -> Any:
         """The value that lies `distance` away from `value`, measured on the scale."""
         if self.name == "normal":
             return value + distance
@@ -115,7 +115,7 @@ class EstimateSpread(NamedTuple):
         Sum of v^2, the squared standard error.
     variance_excess : float
         Sum of v^4 less (sum of v^2)^2 / n, half the variance of `variance`; adds up over strata.
-    weighted_loss, weighted_loss_squares : float
+    ranked_loss_sum, ranked_loss_square_sum : float
         Sums of z and of z^2.
     centre : float or None
         A less biased estimate that the interval is built around.
@@ -128,13 +128,13 @@ class EstimateSpread(NamedTuple):
     estimate: float
     variance: float
     variance_excess: float
-    weighted_loss: float = 0.0
-    weighted_loss_squares: float = 0.0
+    ranked_loss_sum: float = 0.0
+    ranked_loss_square_sum: float = 0.0
     centre: float | None = None
     error_variance: float = math.nan
     hidden_variance: float | None = None
 
-    def times(self, factor: float) -> EstimateSpread:
+    def scaled(self, factor: float) -> EstimateSpread:
         """The same in other units of the loss."""
         if factor == 1:
             return self
@@ -142,8 +142,8 @@ class EstimateSpread(NamedTuple):
             estimate=factor * self.estimate,
             variance=factor**2 * self.variance,
             variance_excess=factor**4 * self.variance_excess,
-            weighted_loss=factor * self.weighted_loss,
-            weighted_loss_squares=factor**2 * self.weighted_loss_squares,
+            ranked_loss_sum=factor * self.ranked_loss_sum,
+            ranked_loss_square_sum=factor**2 * self.ranked_loss_square_sum,
             centre=None if self.centre is None else factor * self.centre,
             error_variance=factor**2 * self.error_variance,
         )
@@ -156,9 +156,9 @@ class EstimateSpread(NamedTuple):
     @property
     def effective_errors(self) -> float:
         """As many errors of equal rank weight would say as much: (sum z)^2 / sum z^2."""
-        if self.weighted_loss_squares <= 0:
+        if self.ranked_loss_square_sum <= 0:
             return 0.0
-        return (self.weighted_loss / math.sqrt(self.weighted_loss_squares)) ** 2
+        return (self.ranked_loss_sum / math.sqrt(self.ranked_loss_square_sum)) ** 2
 
 
 def unseen(draws: Any, level: float) -> Any:

@@ -771,9 +771,9 @@ def _group_risks(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a single sample has the limits nan
         variance = np.where(varies, spread, np.nan) / mass_sum**2 * effective_n / (effective_n - 1)
         half_width = student_quantile(effective_n - 1, level) * np.sqrt(variance)
-        scaled_half_width = half_width * scale.rate(mean)  # by the derivative of the scale at the mean
+        scaled_half_width = half_width * scale.derivative(mean)  # by the derivative of the scale at the mean
         # the two numbers that lie so far from the mean on the scale
-        limits = scale.shifted(mean, np.stack([-scaled_half_width, scaled_half_width]))
+        limits = scale.shift(mean, np.stack([-scaled_half_width, scaled_half_width]))
         low[has_accepted], high[has_accepted] = limits
     return risk, low, high
 

@@ -283,12 +283,12 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Array:
     backend = backend_of(key)
     values = as_real("display", "key", backend, key)
     if not score.saturates:
-        return backend.deliver(values)
+        return backend.to_input_library(values)
     if not backend.xp.isdtype(values.dtype, "real floating"):
         rule = f"`key` must hold floats as `{score.name}` returns them"
         raise DtypeError(f"display: {rule}, got {values.dtype}.")
     wide_key = backend.xp.astype(backend.asarray(values), float_dtype(backend.xp))
-    return backend.deliver(score.to_display(backend.xp, wide_key))
+    return backend.to_input_library(score.to_display(backend.xp, wide_key))
 
 
 @dataclass(frozen=True)
@@ -371,7 +371,7 @@ def outputs(
     computed_scores = {}
     for score in requested_scores:
         if score.name in in_one_pass:
-            computed_scores[score.name] = classes.deliver(values_by_name[score.name])
+            computed_scores[score.name] = classes.to_input_library(values_by_name[score.name])
         else:
             computed_scores[score.name] = score(logits, probs=probs)
 
@@ -382,7 +382,7 @@ def outputs(
             if loss.name in in_one_pass:
                 if loss.name == "cross_entropy":
                     loss_functions.check_possible(classes, values_by_name[loss.name])
-                computed_losses[loss.name] = classes.deliver(values_by_name[loss.name])
+                computed_losses[loss.name] = classes.to_input_library(values_by_name[loss.name])
             else:
                 computed_losses[loss.name] = loss(logits, labels, probs=probs)
         except InputError as error:
@@ -549,7 +549,7 @@ def _area(estimator: str, loss: Array, confidence: Array) -> Array:
     backend = backend_of(loss, confidence)
     flat_loss = backend.xp.reshape(backend.asarray(loss), (-1,))
     flat_confidence = backend.xp.reshape(backend.asarray(confidence), (-1,))
-    if backend.host:
+    if backend.is_host:
         return area_estimators.area_of_samples(
             flat_loss, flat_confidence, weight=None, estimator=estimator, ties="threshold"
         )

@@ -36,7 +36,7 @@ def pooled_log_probs(logits: ArrayLike | None = None, /, *, probs: ArrayLike | N
     [[-0.6931, -0.6931]]
     """
     classes = check_classes("pooled_log_probs", logits, probs, members=True)
-    return classes.backend.deliver(classes.map_rows(lambda xp, rows: _pool(classes, xp, rows)))
+    return classes.backend.to_input_library(classes.map_rows(lambda xp, rows: _pool(classes, xp, rows)))
 
 
 def _pool(classes: Classes, xp: Namespace, rows: Array) -> Array:
@@ -75,7 +75,7 @@ def predictive_entropy(logits: ArrayLike | None = None, /, *, probs: ArrayLike |
         odds = simplex.odds_of(xp, _pool(classes, xp, rows))
         return simplex.finite(xp, -simplex.log_entropy(odds))
 
-    return classes.deliver(classes.map_rows(compute_key))
+    return classes.to_input_library(classes.map_rows(compute_key))
 
 
 def mutual_information(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
@@ -108,7 +108,7 @@ def mutual_information(logits: ArrayLike | None = None, /, *, probs: ArrayLike |
         log_probs = simplex.log_softmax(simplex.odds_of(xp, rows, classes.kind))
         return simplex.finite(xp, -simplex.log_information(xp, log_probs))
 
-    return classes.deliver(classes.map_rows(compute_key))
+    return classes.to_input_library(classes.map_rows(compute_key))
 
 
 def mean_max_softmax(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
@@ -141,7 +141,7 @@ def mean_max_softmax(logits: ArrayLike | None = None, /, *, probs: ArrayLike | N
         log_one_minus_max = simplex.log_complement(simplex.odds_of(xp, rows, classes.kind))
         return simplex.finite(xp, -simplex.log_mean(xp, log_one_minus_max))
 
-    return classes.deliver(classes.map_rows(compute_key))
+    return classes.to_input_library(classes.map_rows(compute_key))
 
 
 def vote_share(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
@@ -172,4 +172,4 @@ def vote_share(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = 
         votes = simplex.wide(xp, simplex.winners(xp, rows))  # 1 where a member votes for a class, else 0
         return xp.max(xp.mean(votes, axis=0), axis=-1)
 
-    return classes.deliver(classes.map_rows(compute_share))
+    return classes.to_input_library(classes.map_rows(compute_share))

@@ -35,7 +35,7 @@ def max_logit(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = N
     [3.0, 0.0]
     """
     classes = check_classes("max_logit", logits, probs, takes=_LOGITS)
-    return classes.deliver(classes.map_rows(lambda xp, rows: xp.max(rows, axis=-1)))
+    return classes.to_input_library(classes.map_rows(lambda xp, rows: xp.max(rows, axis=-1)))
 
 
 def logit_margin(
@@ -127,7 +127,7 @@ def logit_norm(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = 
     """
     classes = check_classes("logit_norm", logits, probs, takes=_LOGITS, masked=False)
     order = check_positive("logit_norm", "p", p, infinite=True)
-    return classes.deliver(classes.map_rows(lambda xp, rows: _norm(xp, rows, order)))
+    return classes.to_input_library(classes.map_rows(lambda xp, rows: _norm(xp, rows, order)))
 
 
 def normalised_max_logit(
@@ -178,7 +178,7 @@ def normalised_max_logit(
         divisor = xp.where(is_positive, norm, xp.ones_like(norm))
         return xp.where(is_positive, centred_max / divisor, xp.zeros_like(norm))
 
-    return classes.deliver(classes.map_rows(compute_ratio))
+    return classes.to_input_library(classes.map_rows(compute_ratio))
 
 
 def _norm(xp: Namespace, rows: Array, p: float) -> Array:
@@ -234,4 +234,4 @@ def clamped_logit_entropy(
         clamped = xp.where(rows > floor, rows, xp.full_like(rows, floor))
         return xp.sum(clamped * xp.log(clamped), axis=-1)
 
-    return classes.deliver(classes.map_rows(sum_clamped))
+    return classes.to_input_library(classes.map_rows(sum_clamped))

@@ -32,7 +32,7 @@ def score_by_odds(
     classes = check_classes(name, logits, probs, **checks)
     temperature = check_positive(name, "temperature", temperature)
     (values,) = simplex.numbers_of_rows(classes, [name], temperature, order=order)
-    return classes.deliver(values)
+    return classes.to_input_library(values)
 
 
 def max_softmax(

@@ -18,8 +18,8 @@ from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice
 from abstain.core.area_estimators import ESTIMATORS, Estimator, area, rank_weights
+from abstain.core.part_sums import combine_parts, stack_parts, sum_area, table_from_blocks
 from abstain.core.rows import Blocks
-from abstain.core.stretch import combined, stacked, stretch_of, table_of_blocks
 from abstain.errors import InputError
 from abstain.metrics._sample import prepare
 from abstain.metrics.definitions import by_name
@@ -573,16 +573,16 @@ def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
     This is the total mass times the sum over samples of (weight * influence / total mass)^2, from which the error bar
     of the pilot is computed too. `metric` is "aurc", "augrc" or "risk".
     """
-    table = table_of_blocks(blocks)
+    table = table_from_blocks(blocks)
     total_mass = float(table.rows.total_mass[0])
     total_loss = float(table.rows.accepted_loss[-1])
     definition = by_name(metric)
     area = definition.area
-    all_rows = stacked([stretch_of(table, area)])  # the sums over all rows, taken as one range
-    value = float(all_rows.terms[0]) / total_mass
+    all_rows = stack_parts([sum_area(table, area)])  # the sums over all rows, taken as one range
+    value = float(all_rows.mass_times_area[0]) / total_mass
     risk = total_loss / total_mass
     derivative = definition.derivative(value, risk, None)
-    return total_mass * combined(all_rows, area, derivative).squares
+    return total_mass * combine_parts(all_rows, area, derivative).square_sum
 
 
 def _variance_of_profile(profile: Profile, metric: str) -> float:

@@ -62,7 +62,7 @@ def advise(calibration: Calibration, risk: float, delta: float, method: str) -> 
     choose = sgr if method == "sgr" else learn_then_test
 
     def passes(larger_risk: float) -> bool:
-        return choose(calibration, larger_risk, delta).accepted is not None
+        return choose(calibration, larger_risk, delta).accepted_count is not None
 
     low = risk
     high = min(LARGEST_RISK, max(2 * risk, 0.01))
@@ -72,9 +72,9 @@ def advise(calibration: Calibration, risk: float, delta: float, method: str) -> 
         low = high
         high = min(LARGEST_RISK, 2 * high)
     least_risk = bisect(passes, low, high, relative=0.01)
-    accepted = np.asarray([choose(calibration, least_risk, delta).accepted])
+    accepted = np.asarray([choose(calibration, least_risk, delta).accepted_count])
     coverage = float(calibration.coverage(accepted)[0])
-    return Advice(risk=calibration.unscaled(least_risk), coverage=coverage, samples=needed, unit=unit)
+    return Advice(risk=calibration.to_user_scale(least_risk), coverage=coverage, samples=needed, unit=unit)
 
 
 def bisect(
@@ -147,7 +147,9 @@ def _count_clusters_needed(clusters: ClusteredSamples, risk: float, delta: float
     for threshold in ascending[positions]:
         is_accepted = clusters.confidence >= threshold
         excess = np.where(is_accepted, clusters.loss - risk, 0.0)
-        terms = clusters.sum_by_cluster(excess, all_clusters) / clusters.largest_mass  # at most 1 - risk
+        terms = (
+            clusters.sum_by_cluster(excess, all_clusters) / clusters.heaviest_cluster_mass
+        )  # at most 1 - risk
         for stake in testing.bold_stakes(risk):
             best_growth = max(best_growth, float(np.log1p(-stake * terms).mean()))
     if best_growth <= 0:

@@ -27,7 +27,7 @@ class ClusteredSamples(NamedTuple):
     weight: np.ndarray
     cluster_of_sample: np.ndarray  # from 0 to cluster_count - 1
     cluster_count: int
-    largest_mass: float  # total weight of the heaviest cluster
+    heaviest_cluster_mass: float  # total weight of the heaviest cluster
 
     def sum_by_cluster(self, values: np.ndarray, clusters: np.ndarray) -> np.ndarray:
         """Weighted sum of the samples' values, for each of these clusters."""
@@ -38,8 +38,8 @@ class Calibration(NamedTuple):
     """Calibration samples, most confident first, with losses scaled from [low, high] to [0, 1]."""
 
     ranked: RankedSamples
-    low: float
-    high: float
+    lowest_loss: float
+    highest_loss: float
     clusters: ClusteredSamples | None = None
 
     @property
@@ -47,13 +47,13 @@ class Calibration(NamedTuple):
         """Number of samples."""
         return self.ranked.n
 
-    def scaled(self, loss: float) -> float:
+    def to_unit_scale(self, loss: float) -> float:
         """Convert a loss, or a mean of losses, from the user's scale to [0, 1]."""
-        return (loss - self.low) / (self.high - self.low)
+        return (loss - self.lowest_loss) / (self.highest_loss - self.lowest_loss)
 
-    def unscaled(self, scaled_loss: float) -> float:
+    def to_user_scale(self, scaled_loss: float) -> float:
         """Convert a loss, or a mean of losses, from [0, 1] to the user's scale."""
-        return self.low + scaled_loss * (self.high - self.low)
+        return self.lowest_loss + scaled_loss * (self.highest_loss - self.lowest_loss)
 
     def p_values(self, count: np.ndarray, scaled_risk: float) -> np.ndarray:
         """Compute p-values of "the mean loss of the `count` most confident samples is above the risk".
@@ -80,7 +80,7 @@ class Calibration(NamedTuple):
         """Mean loss of the `count` most confident samples on the user's scale; 0 where the count is 0."""
         mass = self.ranked.accepted_mass[count]
         mean = np.where(mass > 0, self.ranked.accepted_loss[count] / np.where(mass > 0, mass, 1), 0.0)
-        return self.low + mean * (self.high - self.low)
+        return self.lowest_loss + mean * (self.highest_loss - self.lowest_loss)
 
 
 def calibrate(
@@ -138,7 +138,7 @@ def calibrate(
             weight=weight,
             cluster_of_sample=cluster_of_sample,
             cluster_count=int(cluster_of_sample.max()) + 1,
-            largest_mass=float(np.bincount(cluster_of_sample, weight).max()),
+            heaviest_cluster_mass=float(np.bincount(cluster_of_sample, weight).max()),
         )
     return Calibration(rank_samples(scaled_loss, sample.confidence, sample.weight), low, high, clustered)
 

@@ -25,8 +25,8 @@ MAX_CLUSTER_TESTS = 100  # thresholds tested with clusters, where each costs a p
 class Selection(NamedTuple):
     """The threshold that was chosen; None twice where none could be."""
 
-    accepted: int | None  # calibration samples at or above the threshold
-    value: float | None  # accept where the confidence is at least this
+    accepted_count: int | None  # calibration samples at or above the threshold
+    threshold: float | None  # accept where the confidence is at least this
     table: Candidates
 
 
@@ -173,7 +173,7 @@ def _certify_by_clusters(
     """
     pilot_confidence, tested_clusters, mean_mass = _draw_pilot(clusters)
     # how many clusters of the largest mass would weigh as much as the tested ones
-    equal_clusters = int(len(tested_clusters) * mean_mass / clusters.largest_mass)
+    equal_clusters = int(len(tested_clusters) * mean_mass / clusters.heaviest_cluster_mass)
     ranks, weights = testing.plan(equal_clusters, planning_risk, delta, max_starts=2)
     if not len(ranks):
         no_counts = np.zeros(0, dtype=np.int64)
@@ -212,7 +212,7 @@ def _p_values_by_clusters(
     for threshold in value:
         is_accepted = clusters.confidence >= threshold
         excess = np.where(is_accepted, clusters.loss - requirement.risk, 0.0)
-        terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.largest_mass
+        terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.heaviest_cluster_mass
         p_values.append(testing.mean_above(terms, requirement.risk))
     return np.asarray(p_values)
 
@@ -284,7 +284,7 @@ def conformal(calibration: Calibration, risk: float) -> Selection:
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
     if calibration.clusters is not None:
-        bound = accepted_loss + (1 - risk) * calibration.clusters.largest_mass
+        bound = accepted_loss + (1 - risk) * calibration.clusters.heaviest_cluster_mass
         is_allowed = bound <= risk * calibration.ranked.accepted_mass[-1]
     else:
         is_allowed = (accepted_loss + 1) / (calibration.n + 1) <= risk
@@ -309,7 +309,7 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
         is_enough = testing.coverage_p_value(block_stops, calibration.n, coverage) <= delta
     if not is_enough.any():
         accept_all = _choose_on_curve(calibration, block_stops == calibration.n, block_stops)
-        return accept_all._replace(value=-math.inf)
+        return accept_all._replace(threshold=-math.inf)
     is_first_enough = np.arange(len(block_stops)) == np.argmax(is_enough)
     return _choose_on_curve(calibration, is_first_enough, block_stops)
 
@@ -326,7 +326,7 @@ def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta:
     least_count = math.inf
     for threshold in rising_thresholds:
         excess = (clusters.confidence < threshold) - (1 - coverage)
-        terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.largest_mass
+        terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.heaviest_cluster_mass
         if not len(tested_clusters) or testing.mean_above(terms, 1 - coverage) > delta:
             break
         least_count = float(np.count_nonzero(clusters.confidence >= threshold))

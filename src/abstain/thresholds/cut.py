@@ -67,7 +67,7 @@ _MANTISSA: dict[Precision, int] = {"bfloat16": 8, "float16": 11, "float32": 24, 
 _FLOAT32_UNIT = _ROUNDING["float32"].unit
 
 
-class Grain(NamedTuple):
+class ObservedPrecision(NamedTuple):
     """To which precision numbers were rounded before they were stored.
 
     Logits of a bfloat16 model saved as float32, or a float32 column read as float64, are rounded more coarsely than
@@ -79,7 +79,7 @@ class Grain(NamedTuple):
 
     coarsest: Precision | None
     finest: Precision | None
-    telling: int
+    informative_count: int
 
 
 class LearnedScore(Protocol):
@@ -104,7 +104,7 @@ def is_learned(score: Any) -> TypeGuard[LearnedScore]:
     return hasattr(score, "fingerprint") and hasattr(score, "refuse_fitted_rows")
 
 
-class ConfidenceReadings(NamedTuple):
+class CheckedConfidences(NamedTuple):
     """Confidences of some samples, and what is known of where they come from.
 
     `values` are float64: rank keys of a score that saturates, unless the source is "plain" or "own"; otherwise the
@@ -116,36 +116,38 @@ class ConfidenceReadings(NamedTuple):
     values: np.ndarray
     source: Source
     dtype: Precision
-    grain: Grain
+    observed_precision: ObservedPrecision
     classes: int | None = None
     magnitude: np.ndarray = np.zeros(())
     learned: str | None = None
 
     @property
-    def is_telling(self) -> bool:
+    def is_informative(self) -> bool:
         """Is the grain more than chance? One short number in a call of one sample is nothing unusual."""
-        return self.grain.telling >= 2 or (self.grain.telling == 1 and self.values.size >= _MIN_BATCH)
+        return self.observed_precision.informative_count >= 2 or (
+            self.observed_precision.informative_count == 1 and self.values.size >= _MIN_BATCH
+        )
 
     @property
     def is_short(self) -> bool:
         """Are all numbers whole or short fractions, so that any precision may have been their own?"""
-        return self.grain.finest is None
+        return self.observed_precision.finest is None
 
     @property
     def coarsest_precision(self) -> Precision:
         """The coarsest precision that holds all numbers exactly: they may have been rounded to it."""
-        if self.grain.finest is not None:
-            return self.grain.finest
+        if self.observed_precision.finest is not None:
+            return self.observed_precision.finest
         return "float16" if self.dtype == "float16" else "bfloat16"
 
     @property
     def likely_precision(self) -> Precision:
         """The precision that the numbers show, or that of their type where they are too few or too short to show it."""
-        if self.is_telling and self.grain.finest is not None:
-            return self.grain.finest
+        if self.is_informative and self.observed_precision.finest is not None:
+            return self.observed_precision.finest
         return self.dtype
 
-    def take(self, rows: np.ndarray) -> ConfidenceReadings:
+    def take(self, rows: np.ndarray) -> CheckedConfidences:
         """Some of the samples."""
         magnitude = self.magnitude[rows] if self.magnitude.ndim else self.magnitude
         return self._replace(values=self.values[rows], magnitude=magnitude)
@@ -159,7 +161,7 @@ def read_confidences(
     logits: ArrayLike | None = None,
     probs: ArrayLike | None = None,
     units: Units | None = None,
-) -> ConfidenceReadings:
+) -> CheckedConfidences:
     """Read the confidences of samples: numbers with their unit, or class scores that `score` turns into rank keys.
 
     Give exactly one of `confidence` (one number per sample), `logits` and `probs` (one row per sample; one column is
@@ -178,8 +180,8 @@ def read_confidences(
                 f"{name}: a learned confidence is given by its values, got logits or probabilities. "
                 f"Pass `learned(logits=...)` as the confidence."
             )
-        readings = _read_numbers(name, None, confidence, units=None)
-        return readings._replace(learned=score.fingerprint)
+        confidences = _read_numbers(name, None, confidence, units=None)
+        return confidences._replace(learned=score.fingerprint)
     assert score is None or isinstance(score, str)
     if confidence is not None:
         return _read_numbers(name, score, confidence, units)
@@ -201,17 +203,17 @@ def read_confidences(
         magnitude = np.abs(largest_logit.astype(np.float64))
     else:
         source = "binary" if is_one_column else "probs"
-    return ConfidenceReadings(
+    return CheckedConfidences(
         values=rank_keys,
         source=source,
         dtype=dtype,
-        grain=_detect_grain(class_scores, dtype),
+        observed_precision=_detect_precision(class_scores, dtype),
         classes=2 if is_one_column else int(class_scores.shape[-1]),
         magnitude=magnitude,
     )
 
 
-def _read_numbers(name: str, score: str | None, confidence: Array, units: Units | None) -> ConfidenceReadings:
+def _read_numbers(name: str, score: str | None, confidence: Array, units: Units | None) -> CheckedConfidences:
     """Read confidences that the user computed, and note their source and precision.
 
     The source is "own" without a named score. Otherwise it is "plain" for a score that saturates with units="plain",
@@ -236,7 +238,9 @@ def _read_numbers(name: str, score: str | None, confidence: Array, units: Units 
             )
         source = "plain" if saturates and units == "plain" else "key"
         check_domain(name, score, source, values)
-    return ConfidenceReadings(values=values, source=source, dtype=dtype, grain=_detect_grain(values, dtype))
+    return CheckedConfidences(
+        values=values, source=source, dtype=dtype, observed_precision=_detect_precision(values, dtype)
+    )
 
 
 def check_domain(name: str, score: str, source: Source, values: np.ndarray) -> None:
@@ -275,7 +279,7 @@ def _precision_of_dtype(values: Array) -> Precision:
     return next((precision for precision in _ROUNDING if precision == name), "float64")
 
 
-def _detect_grain(values: np.ndarray, dtype: Precision) -> Grain:
+def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision:
     """Find out to which precision numbers were rounded before they were stored as `dtype`.
 
     Counts the mantissa bits in use of the first few thousand values. Whole numbers, short fractions and infinite or
@@ -289,14 +293,14 @@ def _detect_grain(values: np.ndarray, dtype: Precision) -> Grain:
     bits_used = 54 - lowest_bit_position
     bits_used = bits_used[bits_used > _SHORT_BITS]
     if not len(bits_used):
-        return Grain(coarsest=None, finest=None, telling=0)
+        return ObservedPrecision(coarsest=None, finest=None, informative_count=0)
     # `_MANTISSA` lists precisions from coarse to fine
     possible = [precision for precision in _MANTISSA if _MANTISSA[precision] <= _MANTISSA[dtype]]
     if dtype == "float16":  # taken as rounded to float16, never to bfloat16
         possible = ["float16"]
     coarsest = next(precision for precision in possible if bits_used.min() <= _MANTISSA[precision])
     finest = next(precision for precision in possible if bits_used.max() <= _MANTISSA[precision])
-    return Grain(coarsest=coarsest, finest=finest, telling=len(bits_used))
+    return ObservedPrecision(coarsest=coarsest, finest=finest, informative_count=len(bits_used))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,7 +357,7 @@ class Cut:
     magnitude: Annotated[float, Within(0)] = 0.0
     learned: str | None = None
 
-    def read(self, name: str, *, score: ScoreName | None = None, **columns: Any) -> ConfidenceReadings:
+    def read(self, name: str, *, score: ScoreName | None = None, **columns: Any) -> CheckedConfidences:
         """Read the confidences of new samples; raise InputError where they cannot be those of this rule.
 
         `columns` are `confidence`, `logits` or `probs`, and `units`. `score` is the score that the user names or the
@@ -383,18 +387,18 @@ class Cut:
             remedy = "Calibrate a rule for it, or give what this one is for."
             raise InputError(f"{name}: this rule is for {self.described}, got {score}. {remedy}")
 
-    def admit(self, name: str, readings: ConfidenceReadings) -> ConfidenceReadings:
+    def admit(self, name: str, confidences: CheckedConfidences) -> CheckedConfidences:
         """Return the confidences unchanged if they can be compared with those of the calibration.
 
         Raises InputError for another number of classes, or for the user's own numbers from another scale. `name` is
         the calling function, for messages.
         """
-        if None not in (self.classes, readings.classes) and readings.classes != self.classes:
+        if None not in (self.classes, confidences.classes) and confidences.classes != self.classes:
             rule = f"this rule was calibrated on {self.classes} classes"
-            raise InputError(f"{name}: {rule}, got {readings.classes}. Calibrate one for this model.")
+            raise InputError(f"{name}: {rule}, got {confidences.classes}. Calibrate one for this model.")
         if self.source == "own":
-            self._check_range(name, readings.values)
-        return readings
+            self._check_range(name, confidences.values)
+        return confidences
 
     @property
     def described(self) -> str:
@@ -437,7 +441,7 @@ class Cut:
             remedy = "Rank keys and probabilities are different numbers"
             warnings.warn(f"{name}: {message}, and {calibrated}. {remedy}.", AbstainWarning, stacklevel=4)
 
-    def decide(self, name: str, readings: ConfidenceReadings, value: float | None) -> np.ndarray:
+    def decide(self, name: str, confidences: CheckedConfidences, value: float | None) -> np.ndarray:
         """Return True for each sample to accept by the threshold `value`; a NaN is never accepted.
 
         A block is a set of calibration samples with equal confidence. Numbers in the form of the calibration (same
@@ -446,33 +450,35 @@ class Cut:
         highest rejected block. A `value` of None accepts nothing, minus infinity everything but NaN. Raises InputError
         if rounding hides on which side a sample lies. `name` is the calling function, for messages.
         """
-        values = readings.values
+        values = confidences.values
         if value is None or self.accepted is None:
             return np.zeros(values.shape, dtype=bool)
         if value == -math.inf:
             return ~np.isnan(values)
-        rounding = self.room(name, readings)
+        rounding = self.room(name, confidences)
         if rounding is None:
             return np.asarray(values >= value)
-        decisions, is_ambiguous = self._decide_within_rounding(readings, value, rounding)
+        decisions, is_ambiguous = self._decide_within_rounding(confidences, value, rounding)
         if is_ambiguous.any():  # rows of larger logits than in calibration are rounded more coarsely
-            finest = _finest_rounding(self.source, readings.source)
-            finer_decisions, still_ambiguous = self._decide_within_rounding(readings, value, finest)
+            finest = _finest_rounding(self.source, confidences.source)
+            finer_decisions, still_ambiguous = self._decide_within_rounding(confidences, value, finest)
             decisions = np.where(is_ambiguous, finer_decisions, decisions)
             is_ambiguous &= still_ambiguous
-        if is_ambiguous.any() and not self._has_calibration_form(readings):
-            self._raise_refusal(name, readings, "rounding hides on which side of the threshold samples lie")
+        if is_ambiguous.any() and not self._has_calibration_form(confidences):
+            self._raise_refusal(
+                name, confidences, "rounding hides on which side of the threshold samples lie"
+            )
         return np.where(is_ambiguous, values >= value, decisions)
 
     def _decide_within_rounding(
-        self, readings: ConfidenceReadings, value: float, rounding: Rounding
+        self, confidences: CheckedConfidences, value: float, rounding: Rounding
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return which samples are accepted, and which are ambiguous, if numbers have this rounding error.
 
         A sample is accepted if its exact confidence may reach `value` and cannot be that of the highest rejected block
         of calibration samples. It is ambiguous if it may be of that block and of the lowest accepted one as well.
         """
-        low, high = self._new_bounds(readings, rounding)
+        low, high = self._new_bounds(confidences, rounding)
         may_reach_value = high >= self._calibration_bounds(value, rounding)[0]
         if self.rejected is None:
             return np.asarray(may_reach_value), np.zeros(may_reach_value.shape, dtype=bool)
@@ -482,7 +488,7 @@ class Cut:
         return np.asarray(may_reach_value & is_above_rejected), np.asarray(is_ambiguous)
 
     def at_least(
-        self, name: str, readings: ConfidenceReadings, points: np.ndarray
+        self, name: str, confidences: CheckedConfidences, points: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Count the new confidences that surely and that possibly lie at or above each calibration confidence.
 
@@ -490,17 +496,17 @@ class Cut:
         per point; they are the same where numbers are compared exactly, and differ by rounding otherwise. Raises
         InputError if the new numbers are too coarse for this threshold. `name` is the calling function, for messages.
         """
-        rounding = self.room(name, readings)
+        rounding = self.room(name, confidences)
         if rounding is None:
-            exact = _count_at_least(readings.values, points)
+            exact = _count_at_least(confidences.values, points)
             return exact, exact
-        low, high = self._new_bounds(readings, rounding)
+        low, high = self._new_bounds(confidences, rounding)
         point_low, point_high = self._calibration_bounds(points, rounding)
         surely = _count_at_least(low, point_high)
         possibly = _count_at_least(high, point_low)
         return surely, possibly
 
-    def room(self, name: str, readings: ConfidenceReadings) -> Rounding | None:
+    def room(self, name: str, confidences: CheckedConfidences) -> Rounding | None:
         """Return the rounding error to allow for in a comparison with the threshold; None to compare exactly.
 
         It is the coarsest at which the lowest accepted and the highest rejected block of calibration samples can still
@@ -508,26 +514,28 @@ class Cut:
         another form than in calibration (source, type or precision) if not even their own precision keeps the blocks
         apart, or the score has no known error bound. `name` is the calling function, for messages.
         """
-        has_calibration_form = self._has_calibration_form(readings)
+        has_calibration_form = self._has_calibration_form(confidences)
         if has_calibration_form and not self.tied:
             return None
         if not has_calibration_form and self.score in _SCORES_WITHOUT_ERROR_BOUND:
-            self._raise_refusal(name, readings, f"the rounding of {self.score} has no known bound")
+            self._raise_refusal(name, confidences, f"the rounding of {self.score} has no known bound")
         if self.accepted is None or self.rejected is None:
-            return _ROUNDING[self.precision].at_least(_ROUNDING[self._precision_to_allow_for(readings)])
-        class_count = readings.classes or 2
+            return _ROUNDING[self.precision].at_least(_ROUNDING[self._precision_to_allow_for(confidences)])
+        class_count = confidences.classes or 2
         rounding = _coarsest_separating_rounding(
             self,
-            source=readings.source,
-            precision=self._precision_to_allow_for(readings),
+            source=confidences.source,
+            precision=self._precision_to_allow_for(confidences),
             class_count=class_count,
             magnitude=self._usual_magnitude(class_count),
         )
         if rounding is None and not has_calibration_form:
-            if readings.is_short:
+            if confidences.is_short:
                 # perhaps the numbers were never rounded: `decide` refuses only rows near the threshold
-                return _finest_rounding(self.source, readings.source)
-            self._raise_refusal(name, readings, "rounding hides on which side of the threshold samples lie")
+                return _finest_rounding(self.source, confidences.source)
+            self._raise_refusal(
+                name, confidences, "rounding hides on which side of the threshold samples lie"
+            )
         return rounding
 
     def _usual_magnitude(self, class_count: int) -> float:
@@ -541,48 +549,48 @@ class Cut:
         rank_key = float(self._to_common_scale(self.source, self.accepted))
         return min(abs(rank_key), _LARGEST_LOG) + math.log(class_count)
 
-    def _has_calibration_form(self, readings: ConfidenceReadings) -> bool:
+    def _has_calibration_form(self, confidences: CheckedConfidences) -> bool:
         """Do new numbers come as those of the calibration did: same source, same type, rounded to the same precision?
 
         A few whole numbers or short fractions are nothing unusual. A whole batch of them is, where the calibration
         had longer numbers: they may have been rounded to bfloat16.
         """
-        if (readings.source, readings.dtype) != (self.source, self.dtype):
+        if (confidences.source, confidences.dtype) != (self.source, self.dtype):
             return False
-        shown_precision = readings.coarsest_precision  # the coarsest that holds all numbers exactly
+        shown_precision = confidences.coarsest_precision  # the coarsest that holds all numbers exactly
         if shown_precision == self.precision:
             return True
-        if readings.is_short:
-            return self.coarsest is None or readings.values.size < _MIN_BATCH
+        if confidences.is_short:
+            return self.coarsest is None or confidences.values.size < _MIN_BATCH
         shown_bits = _MANTISSA[shown_precision]
         if shown_bits > _MANTISSA[self.precision]:
             return False
         # coarser than in calibration: the same form only if that may be chance
         is_coarser_than_all = self.coarsest is not None and shown_bits < _MANTISSA[self.coarsest]
-        has_enough_evidence = readings.grain.telling >= _ENOUGH_TELLING
-        return not has_enough_evidence and not (is_coarser_than_all and readings.is_telling)
+        has_enough_evidence = confidences.observed_precision.informative_count >= _ENOUGH_TELLING
+        return not has_enough_evidence and not (is_coarser_than_all and confidences.is_informative)
 
-    def _precision_to_allow_for(self, readings: ConfidenceReadings) -> Precision:
+    def _precision_to_allow_for(self, confidences: CheckedConfidences) -> Precision:
         """Return the precision that new numbers may have been rounded to.
 
         It is the likely one if they come in the form of the calibration, otherwise the coarsest that is possible.
         """
-        if self._has_calibration_form(readings):
-            return readings.likely_precision
-        return readings.coarsest_precision
+        if self._has_calibration_form(confidences):
+            return confidences.likely_precision
+        return confidences.coarsest_precision
 
-    def _raise_refusal(self, name: str, readings: ConfidenceReadings, reason: str) -> None:
+    def _raise_refusal(self, name: str, confidences: CheckedConfidences, reason: str) -> None:
         """Raise the InputError for numbers in a form that this rule cannot compare, and say which form it can.
 
         `reason` is the part of the message that says why; `name` is the calling function.
         """
         expected = f"{_SOURCE_NAMES[self.source]} in {self.precision}"
-        coarse_form = f"{_SOURCE_NAMES[readings.source]} in {readings.coarsest_precision}"
+        coarse_form = f"{_SOURCE_NAMES[confidences.source]} in {confidences.coarsest_precision}"
         remedy = f"Calibrate on {coarse_form}, or give {expected}"
-        if not readings.is_short or readings.coarsest_precision == readings.dtype:
+        if not confidences.is_short or confidences.coarsest_precision == confidences.dtype:
             raise InputError(f"{name}: this rule is for {expected}, got {coarse_form}: {reason}. {remedy}.")
         short_form = (
-            f"{_SOURCE_NAMES[readings.source]} so short that they may be {readings.coarsest_precision}"
+            f"{_SOURCE_NAMES[confidences.source]} so short that they may be {confidences.coarsest_precision}"
         )
         remedy += " that were not rounded before"
         raise InputError(f"{name}: this rule is for {expected}, got {short_form}: {reason}. {remedy}.")
@@ -601,17 +609,19 @@ class Cut:
             magnitude=self.magnitude,
         )
 
-    def _new_bounds(self, readings: ConfidenceReadings, rounding: Rounding) -> tuple[np.ndarray, np.ndarray]:
+    def _new_bounds(
+        self, confidences: CheckedConfidences, rounding: Rounding
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the largest exact number behind each new confidence, on the common scale.
 
         `rounding` is the error to allow for; it is never taken smaller than that of the precision of the numbers.
         """
         return self._bounds_before_rounding(
-            self._to_common_scale(readings.source, readings.values),
-            source=readings.source,
-            rounding=rounding.at_least(_ROUNDING[self._precision_to_allow_for(readings)]),
-            class_count=readings.classes or self.classes or 2,
-            magnitude=np.maximum(self.magnitude, readings.magnitude),
+            self._to_common_scale(confidences.source, confidences.values),
+            source=confidences.source,
+            rounding=rounding.at_least(_ROUNDING[self._precision_to_allow_for(confidences)]),
+            class_count=confidences.classes or self.classes or 2,
+            magnitude=np.maximum(self.magnitude, confidences.magnitude),
         )
 
     def _to_common_scale(self, source: Source, values: Any) -> np.ndarray:
@@ -694,11 +704,11 @@ class Cut:
 
 
 def cut_between(
-    ranked: RankedSamples, accepted: int | None, readings: ConfidenceReadings, score: str | None
+    ranked: RankedSamples, accepted: int | None, confidences: CheckedConfidences, score: str | None
 ) -> Cut:
     """Make the cut that accepts the `accepted` most confident calibration samples; None accepts nothing.
 
-    `accepted` must not divide samples of equal confidence (a block). `readings` are the same confidences as the user
+    `accepted` must not divide samples of equal confidence (a block). `confidences` are the same confidences as the user
     gave them; they say in which form the cut was calibrated. `score` is their score, None for the user's own numbers.
     """
     sorted_keys = ranked.sorted_keys  # one per sample, most confident first; equal for equal confidences
@@ -722,16 +732,16 @@ def cut_between(
         accepted=accepted_confidence,
         rejected=rejected_confidence,
         tied=is_tied,
-        source=readings.source,
+        source=confidences.source,
         score=score,
-        dtype=readings.dtype,
-        precision=readings.likely_precision,
-        coarsest=readings.grain.coarsest,
-        classes=readings.classes,
+        dtype=confidences.dtype,
+        precision=confidences.likely_precision,
+        coarsest=confidences.observed_precision.coarsest,
+        classes=confidences.classes,
         lowest=float(with_confidence[-1] if len(with_confidence) else lowest_blocks[-1]),
         highest=float(ranked.smallest_confidence(block_stops[:1])[0]),
-        magnitude=float(readings.magnitude.max()),
-        learned=readings.learned,
+        magnitude=float(confidences.magnitude.max()),
+        learned=confidences.learned,
     )
 
 

@@ -270,7 +270,7 @@ class JointThreshold(Stored, _tables.Notebook):
         function = "JointThreshold.check"
         names = list(self.promises)
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
-        readings = self._first.cut.read(function, **columns, score=score)
+        confidences = self._first.cut.read(function, **columns, score=score)
         loss_by_name = losses_by_promise(function, losses, names)
         if self.by_class and among is None:
             if logits is None and probs is None:
@@ -279,7 +279,7 @@ class JointThreshold(Stored, _tables.Notebook):
                 )
             predictions = predicted_classes(logits, probs)
             among = {name: predictions == name for name in names}
-        masks = membership_masks(function, among, names, len(readings.values))
+        masks = membership_masks(function, among, names, len(confidences.values))
         checks = {} if previous is None else dict(previous.checks)
         for name, threshold in self.promises.items():
             if (masks[name] is None) != (self.counted[name].samples is None):
@@ -290,7 +290,7 @@ class JointThreshold(Stored, _tables.Notebook):
             checks[name] = check_promise(
                 replace(threshold, delta=self.delta / len(names)),
                 loss_by_name[name],
-                readings,
+                confidences,
                 clusters=clusters,
                 previous=checks.get(name),
                 counts=masks[name],

@@ -18,7 +18,7 @@ from abstain._stored import Finite, Share, Stored, Within
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.metrics._sample import group_codes, prepare
 from abstain.thresholds import bets
-from abstain.thresholds.cut import ConfidenceReadings
+from abstain.thresholds.cut import CheckedConfidences
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
@@ -366,7 +366,7 @@ def without_clusters(check: Check | GroupChecks) -> Check | GroupChecks:
 def check_promise(
     rule: Threshold,
     loss: Array,
-    readings: ConfidenceReadings,
+    confidences: CheckedConfidences,
     *,
     clusters: Array,
     previous: Check | None,
@@ -382,7 +382,7 @@ def check_promise(
     rule : Threshold
     loss : array, shape (n,)
         In the order in which the samples came, on the scale of the calibration.
-    readings : ConfidenceReadings
+    confidences : CheckedConfidences
         The confidences of the same samples, already checked against the rule.
     clusters : array or None
         One label per sample. Samples of clusters that an earlier look held are left out, with a warning; if these are
@@ -402,7 +402,7 @@ def check_promise(
     if rule.value is None:
         raise InfeasibleError("Threshold.check: there is no threshold to check; nothing is accepted.")
     low, high = rule.bounded
-    sample = prepare("Threshold.check", to_host(loss), readings.values)
+    sample = prepare("Threshold.check", to_host(loss), confidences.values)
     scaled_loss = (sample.loss.astype(np.float64) - low) / (high - low)
     if scaled_loss.min() < 0 or scaled_loss.max() > 1:
         raise InputError(
@@ -420,12 +420,12 @@ def check_promise(
     if not len(look.rows):
         return replace(before, left_out=before.left_out + left_out)
     scaled_loss = scaled_loss[look.rows]
-    readings = readings.take(look.rows)
-    accepted = rule.cut.decide("Threshold.check", readings, rule.value)
+    confidences = confidences.take(look.rows)
+    accepted = rule.cut.decide("Threshold.check", confidences, rule.value)
     counted = accepted if counts is None else accepted & counts[look.rows]
     scaled_limit = (limit - low) / (high - low)
     risk_fields = _test_risk(rule, scaled_loss, counted, look.codes, before, risk=scaled_limit)
-    drift_fields = _test_drift(rule, readings, before)
+    drift_fields = _test_drift(rule, confidences, before)
     n = before.n + len(scaled_loss)
     accepted_count = before.accepted + int(accepted.sum())
     counted_in_look = int(counted.sum())
@@ -559,14 +559,14 @@ def _test_risk(
     return fields
 
 
-def _test_drift(rule: Threshold, readings: ConfidenceReadings, before: Check) -> dict[str, Any]:
+def _test_drift(rule: Threshold, confidences: CheckedConfidences, before: Check) -> dict[str, Any]:
     """Compare the confidences of this look with those of the calibration; return the fields of `Check` about it.
 
     Look j alarms if its p-value is at most delta / (2 j (j + 1)). An alarm of an earlier look (in `before`, the series
     so far) stays.
     """
-    surely, possibly = rule.cut.at_least("Threshold.check", readings, rule.reference.value)
-    drift_p = rule.reference.p_value(surely, possibly, len(readings.values), rule.largest or 1.0)
+    surely, possibly = rule.cut.at_least("Threshold.check", confidences, rule.reference.value)
+    drift_p = rule.reference.p_value(surely, possibly, len(confidences.values), rule.largest or 1.0)
     fields = {
         "drift_p": drift_p,
         "drift_alarm": before.drift_alarm,
@@ -732,7 +732,7 @@ def check_groups(
     rules: GroupThresholds,
     masks: list[tuple[Any, np.ndarray]],
     loss: Array,
-    readings: ConfidenceReadings,
+    confidences: CheckedConfidences,
     *,
     clusters: Array,
     previous: GroupChecks | None,
@@ -746,7 +746,7 @@ def check_groups(
     rules : GroupThresholds
     masks : list of (label, ndarray of bool)
         The groups that have later samples, and which samples these are.
-    loss, readings, clusters
+    loss, confidences, clusters
         Losses, confidences and cluster labels (or None) of all later samples, in the order in which they came.
     previous : GroupChecks or None
         The series so far.
@@ -764,11 +764,11 @@ def check_groups(
         if not rule.feasible:
             continue
         # `admit` raises InputError if the numbers cannot be compared with those of the calibration
-        group_readings = rule.cut.admit("GroupThresholds.check", readings.take(is_in_group))
+        group_confidences = rule.cut.admit("GroupThresholds.check", confidences.take(is_in_group))
         check = check_promise(
             rule,
             losses[is_in_group],
-            group_readings,
+            group_confidences,
             clusters=None if cluster_labels is None else cluster_labels[is_in_group],
             previous=checks.get(group),
         )

@@ -163,13 +163,13 @@ def cost_curve(
     def mean_over_rejected(values: np.ndarray) -> np.ndarray:
         """Sum of the rejected samples' values at each threshold, divided by the total weight of all samples."""
         accepted_sum = rank_samples(values, sample.confidence, sample.weight).accepted_loss[count]
-        accepted_part = accepted_sum / sample.total
+        accepted_part = accepted_sum / sample.total_mass
         return np.asarray(accepted_part[-1] - accepted_part)
 
     return CostCurve(
         value=np.append(np.inf, ranked.smallest_confidence(block_stops)),
-        coverage=ranked.accepted_mass[count] / sample.total,
-        model_cost=ranked.accepted_loss[count] / sample.total,
+        coverage=ranked.accepted_mass[count] / sample.total_mass,
+        model_cost=ranked.accepted_loss[count] / sample.total_mass,
         reject_cost=mean_over_rejected(handover_cost + loss_of_person),
         person_loss=mean_over_rejected(loss_of_person),
         n=len(sample.loss),

@@ -65,7 +65,7 @@ class PromiseBasis:
         heaviest_cluster = None
         if calibration.clusters is not None:
             mean_weight = float(calibration.clusters.weight.mean())
-            heaviest_cluster = calibration.clusters.largest_mass / mean_weight
+            heaviest_cluster = calibration.clusters.heaviest_cluster_mass / mean_weight
         return cls(
             zero_one=bool(calibration.ranked.zero_one),
             heaviest_sample=None if weight is None else float(weight.max() / weight.mean()),

@@ -21,7 +21,7 @@ from abstain.thresholds.advice import Advice
 from abstain.thresholds.calibration import Candidates, Form, Method
 from abstain.thresholds.cut import (
     MISSING,
-    ConfidenceReadings,
+    CheckedConfidences,
     Cut,
     ScoreName,
     Source,
@@ -320,8 +320,8 @@ class Threshold(Promised):
         Confidences, `logits`, `probs`, `score` and `units` are as in `accepts`.
         """
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
-        readings = self.cut.read("Threshold.check", **columns, score=score)
-        check = check_promise(self, loss, readings, clusters=clusters, previous=previous)
+        confidences = self.cut.read("Threshold.check", **columns, score=score)
+        check = check_promise(self, loss, confidences, clusters=clusters, previous=previous)
         check_is_new(check, previous)
         return check
 
@@ -582,13 +582,13 @@ class GroupThresholds(Stored, _tables.Notebook):
         """
         name = "GroupThresholds.accepts"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
-        readings = self._read(name, score, units, columns)
-        decisions = np.zeros(readings.values.shape, dtype=bool)
+        confidences = self._read(name, score, units, columns)
+        decisions = np.zeros(confidences.values.shape, dtype=bool)
         for group, is_in_group in self._find_groups("accepts", groups, decisions.shape):
             rule = self.thresholds[group]
             # `admit` raises InputError if the numbers cannot be compared with those of the calibration
-            group_readings = rule.cut.admit(name, readings.take(is_in_group))
-            decisions[is_in_group] = rule.cut.decide(name, group_readings, rule.value)
+            group_confidences = rule.cut.admit(name, confidences.take(is_in_group))
+            decisions[is_in_group] = rule.cut.decide(name, group_confidences, rule.value)
         return decisions
 
     def check(
@@ -614,13 +614,13 @@ class GroupThresholds(Stored, _tables.Notebook):
         score that saturates need `units`, "plain" or "key". Raises InputError for a group that was not calibrated.
         """
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
-        readings = self._read("GroupThresholds.check", score, units, columns)
-        masks = self._find_groups("check", groups, readings.values.shape)
-        return check_groups(self, masks, loss, readings, clusters=clusters, previous=previous)
+        confidences = self._read("GroupThresholds.check", score, units, columns)
+        masks = self._find_groups("check", groups, confidences.values.shape)
+        return check_groups(self, masks, loss, confidences, clusters=clusters, previous=previous)
 
     def _read(
         self, name: str, score: ScoreName | None, units: Units | None, columns: dict[str, Any]
-    ) -> ConfidenceReadings:
+    ) -> CheckedConfidences:
         """Read the confidences of samples of all groups, which share one score; raise InputError for another score.
 
         `columns` are `confidence`, `logits` and `probs`, one of them not None. `name` is the calling function.

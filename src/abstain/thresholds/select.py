@@ -16,7 +16,7 @@ from abstain.thresholds import choosing
 from abstain.thresholds.advice import Advice, advise, bisect
 from abstain.thresholds.calibration import Calibration, Form, Method, calibrate
 from abstain.thresholds.cut import (
-    ConfidenceReadings,
+    CheckedConfidences,
     LearnedScore,
     Units,
     cut_between,
@@ -236,7 +236,7 @@ def select_threshold(
     if clusters is not None and method == "sgr":
         raise InputError(f'{_NAME}: method "sgr" needs independent samples, not `clusters`. Use "ltt".')
     goal = Goal(form=form, target=target, delta=level, method=method)
-    loss, confidence, readings, origin, _ = _read(
+    loss, confidence, confidences, origin, _ = _read(
         loss, confidence, logits, probs, labels, score, loss_name, units
     )
     if form == "cost" and np.array_equal(bounded, (0, 1)):
@@ -246,7 +246,7 @@ def select_threshold(
         cluster_codes = group_codes(_NAME, clusters, np.shape(to_host(loss)), "clusters")[1]
     if groups is None:
         calibration = calibrate(_NAME, loss, confidence, sample_weight, bounded, cluster_codes)
-        return _select(calibration, goal, readings, origin)
+        return _select(calibration, goal, confidences, origin)
     per_sample = [
         None if array is None else np.asarray(to_host(array))
         for array in (loss, confidence, sample_weight, cluster_codes)
@@ -259,7 +259,7 @@ def select_threshold(
             None if array is None else array[codes == code] for array in per_sample
         )
         calibration = calibrate(_NAME, group_loss, group_confidence, group_weight, bounded, group_clusters)
-        thresholds[group] = _select(calibration, group_goal, readings, origin)
+        thresholds[group] = _select(calibration, group_goal, confidences, origin)
     return GroupThresholds(thresholds, delta=level)
 
 
@@ -268,7 +268,7 @@ class CalibrationColumns(NamedTuple):
 
     loss: Any  # an array; a dict of arrays for several promises with a loss each
     confidence: Any
-    readings: ConfidenceReadings  # the confidences with their unit and precision
+    confidences: CheckedConfidences  # the confidences with their unit and precision
     origin: Origin | None  # how the confidences were made, None if not known
     predictions: np.ndarray | None  # predicted classes, where there are class scores
 
@@ -297,10 +297,10 @@ def _read(
     predictions = None
     columns = {"confidence": confidence, "logits": logits, "probs": probs}
     if is_learned(score):
-        readings = read_confidences(_NAME, score, **columns)
-        score.refuse_fitted_rows(_NAME, readings.values)
+        confidences = read_confidences(_NAME, score, **columns)
+        score.refuse_fitted_rows(_NAME, confidences.values)
         return CalibrationColumns(
-            loss=any_loss, confidence=confidence, readings=readings, origin=None, predictions=None
+            loss=any_loss, confidence=confidence, confidences=confidences, origin=None, predictions=None
         )
     if logits is None and probs is None:
         origin = _origin_of_numbers(score, labels)
@@ -310,13 +310,13 @@ def _read(
     rule_score = None if origin is None else origin.score
     if rule_score is None and origin is not None:  # a function of the user's own, whose name cannot be stored
         confidence = scores.by_name(score or "max_softmax")(logits, probs=probs)
-        readings = read_confidences(_NAME, score=None, confidence=confidence)
+        confidences = read_confidences(_NAME, score=None, confidence=confidence)
     else:
-        readings = read_confidences(_NAME, rule_score, **columns, units=units)
+        confidences = read_confidences(_NAME, rule_score, **columns, units=units)
     return CalibrationColumns(
         loss=any_loss,
-        confidence=readings.values if confidence is None else confidence,
-        readings=readings,
+        confidence=confidences.values if confidence is None else confidence,
+        confidences=confidences,
         origin=origin,
         predictions=predictions,
     )
@@ -384,16 +384,16 @@ def _select_jointly(
     counted = {}
     for name, requirement, goal, selection in zip(names, requirements, goals, selections):
         advice = None
-        if selection.value is None:
+        if selection.threshold is None:
             alone = choosing.certify([requirement], level)[0]
-            if alone.value is None:
+            if alone.threshold is None:
                 advice = advise(requirement.counted, requirement.risk, level, "ltt")
-        promises[name] = _describe(requirement.whole, goal, selection, advice, data.readings, data.origin)
+        promises[name] = _describe(requirement.whole, goal, selection, advice, data.confidences, data.origin)
         counted[name] = Counted()
         if masks[name] is not None:
             accepted = 0
-            if selection.value is not None:
-                accepted = int(requirement.count_accepted(np.asarray([selection.value]))[0])
+            if selection.threshold is not None:
+                accepted = int(requirement.count_accepted(np.asarray([selection.threshold]))[0])
             counted[name] = Counted(requirement.counted.n, accepted)
     return JointThreshold(promises, counted, level, by_class=by_class)
 
@@ -416,8 +416,8 @@ def _make_requirement(
     """
     if mask is None:
         whole = calibrate(_NAME, loss, data.confidence, sample_weight, bounds, cluster_codes)
-        target = check_risk(_NAME, risk, whole.low, whole.high)
-        return choosing.Requirement(whole, whole, whole.scaled(target)), target
+        target = check_risk(_NAME, risk, whole.lowest_loss, whole.highest_loss)
+        return choosing.Requirement(whole, whole, whole.to_unit_scale(target)), target
     if not mask.any():
         raise InputError(f"{_NAME}: the promise {name!r} must be about some samples, got none.")
     per_sample = [
@@ -428,10 +428,10 @@ def _make_requirement(
         None if array is None else array[mask] for array in per_sample
     )
     counted = calibrate(_NAME, counted_loss, counted_confidence, counted_weight, bounds, counted_clusters)
-    target = check_risk(_NAME, risk, counted.low, counted.high)
+    target = check_risk(_NAME, risk, counted.lowest_loss, counted.highest_loss)
     filled_loss = np.where(mask, np.asarray(per_sample[0], dtype=np.float64), target)
     whole = calibrate(_NAME, filled_loss, data.confidence, sample_weight, bounds, cluster_codes)
-    return choosing.Requirement(whole, counted, counted.scaled(target)), target
+    return choosing.Requirement(whole, counted, counted.to_unit_scale(target)), target
 
 
 def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:
@@ -499,7 +499,7 @@ def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
     if goal.form == "coverage":
         is_certain = goal.method == "ltt" and calibration.ranked.weight is None
         return choosing.at_coverage(calibration, goal.target, goal.delta if is_certain else None)
-    scaled_target = calibration.scaled(goal.target)
+    scaled_target = calibration.to_unit_scale(goal.target)
     if goal.form == "cost":
         return choosing.cheapest(calibration, scaled_target)
     if goal.method == "sgr" and scaled_target < 1:  # at 1 everything passes, which a search may miss
@@ -512,22 +512,22 @@ def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
 
 
 def _select(
-    calibration: Calibration, goal: Goal, readings: ConfidenceReadings, origin: Origin | None
+    calibration: Calibration, goal: Goal, confidences: CheckedConfidences, origin: Origin | None
 ) -> Threshold:
     """Choose a threshold and describe it: its promise, its coverage and risk, and the data behind it.
 
-    `goal` is on the user's scale. `readings` are the calibration confidences as the user gave them, of all groups if
+    `goal` is on the user's scale. `confidences` are the calibration confidences as the user gave them, of all groups if
     there are groups; they give unit and precision. `origin` says how the confidences were made, None if not known.
     Raises InputError for a risk out of range.
     """
     if goal.form == "risk":
-        target = check_risk(_NAME, goal.target, calibration.low, calibration.high)
+        target = check_risk(_NAME, goal.target, calibration.lowest_loss, calibration.highest_loss)
         goal = goal._replace(target=target)
     choice = _choose(calibration, goal)
     advice = None
-    if goal.form == "risk" and goal.method in ("ltt", "sgr") and choice.accepted is None:
-        advice = advise(calibration, calibration.scaled(goal.target), goal.delta, goal.method)
-    return _describe(calibration, goal, choice, advice, readings, origin)
+    if goal.form == "risk" and goal.method in ("ltt", "sgr") and choice.accepted_count is None:
+        advice = advise(calibration, calibration.to_unit_scale(goal.target), goal.delta, goal.method)
+    return _describe(calibration, goal, choice, advice, confidences, origin)
 
 
 def _describe(
@@ -535,33 +535,34 @@ def _describe(
     goal: Goal,
     choice: choosing.Selection,
     advice: Advice | None,
-    readings: ConfidenceReadings,
+    confidences: CheckedConfidences,
     origin: Origin | None,
 ) -> Threshold:
     """Describe a threshold that was chosen: its promise, its coverage and risk, and the data behind it.
 
-    `goal` is on the user's scale, `choice` what was chosen by it, `advice` what to do if nothing could be. `readings`
-    are the calibration confidences as the user gave them; `origin` says how they were made, None if not known.
+    `goal` is on the user's scale, `choice` what was chosen by it, `advice` what to do if nothing could be.
+    `confidences` are the calibration confidences as the user gave them; `origin` says how they were made, None if not
+    known.
     """
-    count = np.asarray([choice.accepted or 0])
+    count = np.asarray([choice.accepted_count or 0])
     coverage = float(calibration.coverage(count)[0])
-    is_feasible = choice.accepted is not None
+    is_feasible = choice.accepted_count is not None
     is_tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
     risk_upper: float | None = goal.target
     if not (is_tested and is_feasible):
-        risk_upper = _risk_upper(calibration, choice.accepted, goal.delta)
+        risk_upper = _risk_upper(calibration, choice.accepted_count, goal.delta)
     evidence = PromiseBasis.of(calibration)
     clusters = calibration.clusters
     cluster_count = None if clusters is None else clusters.cluster_count
     largest_cluster = None
     if clusters is not None:
         largest_cluster = float(np.bincount(clusters.cluster_of_sample).max())
-    bounds = (calibration.low, calibration.high)
+    bounds = (calibration.lowest_loss, calibration.highest_loss)
     coverage_interval = (0.0, 0.0)
     if is_feasible:
         coverage_interval = coverage_band(coverage, _count_equal_draws(calibration), goal.delta)
     return Threshold(
-        value=choice.value,
+        value=choice.threshold,
         **goal._asdict(),
         n=calibration.n,
         coverage=coverage,
@@ -573,14 +574,14 @@ def _describe(
         bounded=bounds,
         evidence=evidence,
         cut=cut_between(
-            calibration.ranked, choice.accepted, readings, None if origin is None else origin.score
+            calibration.ranked, choice.accepted_count, confidences, None if origin is None else origin.score
         ),
         table=choice.table,
         reference=_make_reference(calibration),
         advice=advice,
         clusters=cluster_count,
         largest=largest_cluster,
-        origin=None if origin is None else origin.with_plain(choice.value, readings.source),
+        origin=None if origin is None else origin.with_plain(choice.threshold, confidences.source),
     )
 
 
@@ -605,13 +606,13 @@ def _risk_upper(calibration: Calibration, accepted: int | None, delta: float) ->
         return None
     total_loss = float(calibration.ranked.accepted_loss[accepted])
     if calibration.ranked.zero_one:
-        return calibration.unscaled(upper_limit(total_loss, accepted, delta))
+        return calibration.to_user_scale(upper_limit(total_loss, accepted, delta))
     count = np.asarray([accepted])
 
     def is_rejected(scaled_risk: float) -> bool:  # the p-value falls as the risk rises
         return bool(calibration.p_values(count, scaled_risk)[0] <= delta)
 
-    return calibration.unscaled(bisect(is_rejected, total_loss / accepted, 1.0, absolute=1e-6))
+    return calibration.to_user_scale(bisect(is_rejected, total_loss / accepted, 1.0, absolute=1e-6))
 
 
 def _make_reference(calibration: Calibration) -> Reference:

@@ -1,0 +1,732 @@
+r"""Sums over a part of the ranking from which error bars are made, so that parts handled apart add up.
+
+A part is a run of rows with the mass and loss accepted above it known; a sample in memory may be one part.
+Every metric here is linear in the losses once the ranking is given, so the influence of a sample is a line
+`u = constant + slope * loss`. It depends on the rows outside the part through two numbers only, a constant and a
+slope, which are known once all parts are: each part reports sums with those two left open, and `combine_parts` puts
+them in:
+
+.. math:: \sum w^p (k u + a + b l)^p = \sum_{i+j+r=p} \frac{p!}{i!\,j!\,r!} k^i b^j a^r \sum w^p u^i l^j,
+          \qquad p = 2, 4
+
+An engine keeps one `AreaSums` (about forty numbers) for each range, group and area. With them and the
+totals of the data set every smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any loss, has its
+estimate, standard error, degrees of freedom and effective number of errors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abstain.core.influence import PIECE, AcceptedLossArea, Area, AreaUnderCurve, MetricDerivative, dot
+from abstain.core.rounding import SHARE_ROUNDING, SUM_ROUNDING
+from abstain.core.rows import (
+    Blocks,
+    Ranking,
+    Rows,
+    SampleReader,
+    diff_from,
+    iterate_rows,
+    read_along_ranking,
+    read_by_confidence,
+    split_at_row_ends,
+    sum_powers_by_row,
+)
+from abstain.core.sorting import is_zero_one
+
+
+def _exponent_triples(p: int) -> list[tuple[int, int, int]]:
+    """All (i, j, r) with i + j + r = p: the exponents of u, l and 1 in the expansion above."""
+    triples = []
+    for i in range(p + 1):
+        triples += [(i, j, p - i - j) for j in range(p + 1 - i)]
+    return triples
+
+
+def _split_exponents(i: int, j: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Exponents (i, j) of u and l, with i + j <= 4, as a sum of two pairs whose entries add up to 2 at most."""
+    first_i = min(i, 2)
+    first_j = min(j, 2 - first_i)
+    return (first_i, first_j), (i - first_i, j - first_j)
+
+
+def _multinomial(p: int, exponents: tuple[int, int, int]) -> float:
+    return math.factorial(p) / math.prod(math.factorial(exponent) for exponent in exponents)
+
+
+# Keyed by the power p, 2 or 4. _TRIPLES lists exponents (i, j, r) of u, l and 1; its order is that of all sums of
+# powers below, and _PAIRS is the same without r. _EXPONENTS has the triples as columns,
+# _COEFFICIENTS their multinomial coefficients.
+_TRIPLES = {p: _exponent_triples(p) for p in (2, 4)}
+_PAIRS = {p: [(i, j) for i, j, _ in triples] for p, triples in _TRIPLES.items()}
+_EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
+_COEFFICIENTS = {p: np.asarray([_multinomial(p, t) for t in triples]) for p, triples in _TRIPLES.items()}
+_SECOND_AMONG_FOURTH = [_PAIRS[4].index(pair) for pair in _PAIRS[2]]  # with weights of 1, w^2 = w^4
+_FOURTH_AS_PRODUCTS = [_split_exponents(i, j) for i, j in _PAIRS[4]]
+
+
+@dataclass(frozen=True)
+class MomentTable:
+    """Rows with the sums over their samples of w^2 l^j and w^4 l^j, for weights w and losses l.
+
+    Where losses are 0/1, one array object stands for all j > 0; where all weights are 1, `rows.mass` and
+    `squared_weight_moments[0]` are one array object.
+
+    Attributes
+    ----------
+    rows : Rows
+        Most confident first, with the accepted sums and the total mass of the whole data set.
+    squared_weight_moments : sequence of ndarray
+        By row, sums of w^2 l^j for j = 0, 1, 2.
+    known_fourth_power_moments : sequence of ndarray
+        By row, sums of w^4 l^j for j = 0 ... 4; empty where they are computed from `single_samples` when needed.
+    single_samples : (ndarray, ndarray or None, ndarray) or None
+        Losses and weights of single samples, most confident first, and where rows stop among them. Kept where rows
+        are nearly as many as samples.
+    """
+
+    rows: Rows
+    squared_weight_moments: Sequence[np.ndarray]
+    known_fourth_power_moments: Sequence[np.ndarray] = ()
+    single_samples: tuple[np.ndarray, np.ndarray | None, np.ndarray] | None = None
+
+    @cached_property
+    def fourth_power_moments(self) -> Sequence[np.ndarray]:
+        """By row, sums of w^4 l^j for j = 0 ... 4."""
+        if self.single_samples is None:
+            return self.known_fourth_power_moments
+        loss, weight, row_stops = self.single_samples
+        sums = sum_powers_by_row(loss, weight, row_stops)
+        return sums[5:]  # after w, w l and the three of w^2
+
+    @cached_property
+    def moment_columns(self) -> list[np.ndarray]:
+        """Ten arrays with one entry per row: sums of w, of w l, of w^2 l^j (j = 0, 1, 2), of w^4 l^j (j = 0 ... 4)."""
+        return [self.rows.mass, self.rows.loss, *self.squared_weight_moments, *self.fourth_power_moments]
+
+    @cached_property
+    def column_totals(self) -> np.ndarray:
+        """Five sums over all rows: of w, of w l, and of w^2 l^j (j = 0, 1, 2)."""
+        return sum_columns([self.rows.mass, self.rows.loss, *self.squared_weight_moments])
+
+    @property
+    def has_unit_weights(self) -> bool:
+        """Is every weight known to be 1, so that the sums of all powers are one array?"""
+        return self.rows.mass is self.squared_weight_moments[0]
+
+    def in_error_units(self, size: float) -> MomentTable:
+        """The table of the same samples with losses of 0 and 1, where all losses are 0 or `size`."""
+        rows = self.rows._replace(
+            loss=self.rows.loss / size,
+            accepted_loss=self.rows.accepted_loss / size,
+            xp=np,
+            has_empty_rows=False,
+        )
+        squared_error_weights = (
+            self.squared_weight_moments[1] / size
+        )  # sums of w^2 over the errors of each row
+        fourth_error_weights = self.fourth_power_moments[1] / size  # sums of w^4 over them
+        squared_weights = rows.mass if self.has_unit_weights else self.squared_weight_moments[0]
+        return MomentTable(
+            rows=rows,
+            squared_weight_moments=(squared_weights, squared_error_weights, squared_error_weights),
+            known_fourth_power_moments=(self.fourth_power_moments[0], *4 * [fourth_error_weights]),
+        )
+
+    @property
+    def zero_one(self) -> bool:
+        """Are all losses known to be 0 or 1?"""
+        return self.squared_weight_moments[1] is self.squared_weight_moments[2]
+
+
+def sum_columns(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum of each column, shape (columns,); an array object that is there several times is added up once."""
+    sum_by_id: dict[int, float] = {}
+    for column in columns:
+        if id(column) not in sum_by_id:
+            sum_by_id[id(column)] = column.sum()
+    return np.asarray([sum_by_id[id(column)] for column in columns])
+
+
+def table_of_zero_one_rows(rows: Rows) -> MomentTable:
+    """The table of rows of 0/1 losses with weights of 1, whose sums of powers are the mass and the loss of each row."""
+    return MomentTable(
+        rows=rows,
+        squared_weight_moments=(rows.mass, rows.loss, rows.loss),
+        known_fourth_power_moments=(rows.mass, rows.loss, rows.loss, rows.loss, rows.loss),
+    )
+
+
+def tables_from_samples(
+    loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
+) -> list[MomentTable]:
+    """Tables of samples given in any order: whole rows, most confident first, in pieces that stay in cache.
+
+    No weight means 1 for all.
+    """
+    return list(iterate_tables(read_by_confidence(loss, confidence, weight), is_zero_one(loss)))
+
+
+def tables_along_ranking(
+    ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool, size: int = PIECE
+) -> Iterator[MomentTable]:
+    """Tables of samples whose ranking is known: whole rows, most confident first, of about `size` samples each.
+
+    `loss` and `weight` are in the order of the input; no weight means 1 for all. `zero_one` says that all losses are 0
+    or 1.
+    """
+    return iterate_tables(read_along_ranking(ranking, loss, weight, zero_one), zero_one, size)
+
+
+def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> Iterator[MomentTable]:
+    """Tables of whole rows, most confident first, of about `size` samples each, which stay in cache.
+
+    Their accepted sums count from the top of the whole data set, and their total mass is that of the whole data set.
+    `zero_one` says that all losses are 0 or 1.
+    """
+    if samples.read_weight is None and zero_one:
+        yield from map(table_of_zero_one_rows, iterate_rows(samples, size=size))
+        return
+    total_mass = np.asarray([samples.total_mass])
+    mass_above = 0.0
+    loss_above = 0.0
+    for start, stop, last_places in split_at_row_ends(samples, size):
+        row_stops = last_places + 1
+        loss = samples.read_loss(start, stop)
+        weight = None if samples.read_weight is None else samples.read_weight(start, stop)
+        # With hardly any ties, sums of powers by row would cost more than those of single samples.
+        keeps_samples = not zero_one and 2 * len(row_stops) > stop - start
+        row_mass, row_loss, *powers = sum_powers_by_row(
+            loss, weight, row_stops, zero_one, fourths=not keeps_samples
+        )
+        if weight is None:
+            accepted_mass = start + row_stops.astype(np.float64)
+        else:
+            accepted_mass = mass_above + np.cumsum(row_mass)
+        rows = Rows(
+            mass=row_mass,
+            loss=row_loss,
+            accepted_mass=accepted_mass,
+            accepted_loss=loss_above + np.cumsum(row_loss),
+            total_mass=total_mass,
+            has_empty_rows=False,
+        )
+        yield MomentTable(
+            rows=rows,
+            squared_weight_moments=powers[:3],
+            known_fourth_power_moments=powers[3:],
+            single_samples=(loss, weight, row_stops) if keeps_samples else None,
+        )
+        mass_above = float(rows.accepted_mass[-1])
+        loss_above = float(rows.accepted_loss[-1])
+
+
+def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
+    """The totals of at least one sample, given in any order; no weight means 1 for all, `zero_one` that losses are 0/1.
+
+    Samples are read PIECE at a time, so that the products stay in cache; the sums of the pieces are added exactly.
+    """
+    n = len(loss)
+    if weight is None and zero_one:
+        error_count = float(np.count_nonzero(loss))
+        return Totals(
+            sample_count=n,
+            total_mass=float(n),
+            loss_sum=error_count,
+            squared_weight_moments=(n, error_count, error_count),
+            fourth_power_moments=(n, *4 * [error_count]),
+            zero_one=True,
+        )
+    piece_sums = []
+    smallest_loss = math.inf
+    has_whole_weights = True
+    for start in range(0, n, PIECE):
+        l = loss[start : start + PIECE].astype(np.float64, copy=False)
+        smallest_loss = min(smallest_loss, float(l.min()))
+        l2 = l * l
+        if weight is None:
+            loss_powers = [len(l), l.sum(), l2.sum(), l @ l2, l2 @ l2]  # exponents 0 to 4
+            piece_sums.append([*loss_powers[:2], *loss_powers[:3], *loss_powers])
+            continue
+        w = weight[start : start + PIECE].astype(np.float64, copy=False)
+        if not np.all(w == np.floor(w)):
+            has_whole_weights = False
+        w2 = w * w
+        w2l = w * w * l
+        w2l2 = w * w * l2
+        squares = [w2.sum(), w2l.sum(), w2l2.sum()]
+        fourths = [w2 @ w2, w2 @ w2l, w2l @ w2l, w2l @ w2l2, w2l2 @ w2l2]
+        piece_sums.append([w.sum(), (w * l).sum(), *squares, *fourths])
+    sums = [math.fsum(column) for column in zip(*piece_sums)]
+    return Totals(
+        sample_count=n,
+        total_mass=sums[0],
+        loss_sum=sums[1],
+        squared_weight_moments=tuple(sums[2:5]),
+        fourth_power_moments=tuple(sums[5:]),
+        zero_one=zero_one,
+        has_negative_loss=smallest_loss < 0,
+        has_whole_weights=has_whole_weights,
+    )
+
+
+def table_from_blocks(blocks: Blocks) -> MomentTable:
+    """The table, most confident first, of a block table, which is least confident first."""
+    ascending = (blocks.w2, blocks.w2l, blocks.w2ll, *blocks.fourths)
+    powers = [column[::-1] for column in ascending]
+    return table_from_sums(blocks.rows(), powers, blocks.zero_one)
+
+
+def table_from_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) -> MomentTable:
+    """The table of rows with their sums of powers of weights w and losses l.
+
+    `powers` holds eight arrays with one entry per row: sums of w^2 l^j (j = 0, 1, 2), then of w^4 l^j (j = 0 ... 4).
+    `zero_one` says that all losses are 0 or 1; then one array stands for all j > 0.
+    """
+    if zero_one:  # l^j = l
+        w2, w2l, _, w4, w4l = powers[:5]
+        return MomentTable(rows, (w2, w2l, w2l), (w4, w4l, w4l, w4l, w4l))
+    return MomentTable(rows, powers[:3], powers[3:])
+
+
+def totals_from_tables(
+    tables: Sequence[MomentTable], n: int, zero_one: bool, negative: bool, whole: bool
+) -> Totals:
+    """The totals of a data set from all its tables, most confident first.
+
+    The other arguments are what the sums do not show: the number of samples, whether all losses are 0 or 1, whether
+    any is negative, and whether all weights are whole numbers.
+    """
+    table_sums = [sum_columns(table.moment_columns) for table in tables]
+    sums = [math.fsum(column) for column in zip(*table_sums)]
+    last_rows = tables[-1].rows
+    return Totals(
+        sample_count=n,
+        total_mass=float(last_rows.accepted_mass[-1]),
+        loss_sum=float(last_rows.accepted_loss[-1]),
+        squared_weight_moments=tuple(sums[2:5]),
+        fourth_power_moments=tuple(sums[5:]),
+        zero_one=zero_one,
+        has_negative_loss=negative,
+        has_whole_weights=whole,
+    )
+
+
+class AreaSums(NamedTuple):
+    """Sums of one area over one part of the ranking; or, after `stack_parts`, over several parts.
+
+    w, l and u are the weight of a sample, its loss, and its influence as far as the rows of the same part decide it:
+    u = constant + slope * l, with the constant and the slope of the sample's row. Of stacked parts every field is an
+    array with one entry per part, most confident first, along its first axis.
+
+    Attributes
+    ----------
+    mass_times_area : float
+        What the part adds to (total mass of the data set) * (area).
+    mass_times_leave_one_out_area : float
+        The same for the leave-one-out version of the area; nan where there is none, of use for weights of 1 only.
+    mass, loss : float
+        Sums of w and of w l over the part.
+    for_rows_above, for_rows_below : (float, float)
+        Constant and slope that the part adds to the influences of all samples above it, and below it.
+    influence_sum : float
+        Sum of w u.
+    reference_line : (float, float)
+        Constant and slope of a line that is subtracted from u in the sums of powers below, so that what varies little
+        keeps its digits.
+    second_power_sums, fourth_power_sums : ndarray, shapes (6,) and (15,)
+        Sums of w^p u^i l^j for p = 2 and p = 4, in the order of _PAIRS[p].
+    loss_slope_sums : ndarray, shape (5,)
+        Sums of w l, w l slope, w^2 l^2, w^2 l^2 slope and w^2 l^2 slope^2. The slope is the rank weight of the loss; 1
+        for areas that do not weigh by rank.
+    error_influence_sums : ndarray, shape (3,)
+        Sums over the errors of a 0/1 loss of w^2 u^i for i = 0, 1, 2; nan for other losses.
+    """
+
+    mass_times_area: Any
+    mass_times_leave_one_out_area: Any
+    mass: Any
+    loss: Any
+    for_rows_above: Any
+    for_rows_below: Any
+    influence_sum: Any
+    reference_line: Any
+    second_power_sums: np.ndarray
+    fourth_power_sums: np.ndarray
+    loss_slope_sums: np.ndarray
+    error_influence_sums: np.ndarray
+
+
+def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> AreaSums:
+    """Sums of one area over a table whose rows hold the accepted sums and the total mass of the whole data set.
+
+    `error_mass` is the mass of all errors of the data set, which areas of 0/1 losses read. The influence of a sample is
+    constant + slope * loss, with a constant and a slope for each row. The means of both over the table are the
+    reference line; powers are taken of what remains.
+    """
+    rows = table.rows
+    derivative = area.derivative(rows, error_mass)
+    slope = derivative.slope
+    mass, loss, _, _, squared_loss = table.column_totals.tolist()  # the last: sum of (w l)^2
+    mean_constant = dot(rows.mass, derivative.constant) / mass
+    loss_times_slope = dot(rows.loss, slope)
+    if table.zero_one:
+        absolute_loss = loss
+        absolute_loss_times_slope = loss_times_slope
+    else:
+        row_absolute_loss = np.abs(rows.loss)
+        absolute_loss = float(row_absolute_loss.sum())
+        absolute_loss_times_slope = dot(row_absolute_loss, slope)
+    mean_slope = absolute_loss_times_slope / (absolute_loss or 1.0)
+    second_powers, fourth_powers, error_powers = _powers(
+        table, derivative.constant - mean_constant, slope - mean_slope
+    )
+    if area.weighs_by_rank:
+        _, squared_loss_times_slope, squared_loss_times_slope_squared = _weighted_powers(
+            table.squared_weight_moments[2], slope, 2
+        )
+        loss_slope_sums = [
+            loss,
+            loss_times_slope,
+            squared_loss,
+            squared_loss_times_slope,
+            squared_loss_times_slope_squared,
+        ]
+    else:
+        loss_slope_sums = [loss, loss, squared_loss, squared_loss, squared_loss]
+    return AreaSums(
+        mass_times_area=derivative.mass_times_area,
+        mass_times_leave_one_out_area=area.leave_one_out(rows),
+        mass=mass,
+        loss=loss,
+        for_rows_above=derivative.for_rows_above,
+        for_rows_below=derivative.for_rows_below,
+        influence_sum=mean_constant * mass + loss_times_slope,
+        reference_line=(mean_constant, mean_slope),
+        second_power_sums=second_powers,
+        fourth_power_sums=fourth_powers,
+        loss_slope_sums=np.asarray(loss_slope_sums),
+        error_influence_sums=error_powers,
+    )
+
+
+def sum_areas(
+    table: MomentTable, areas: Sequence[Area], error_mass: float, loss_unit: float = 1.0
+) -> dict[Area, AreaSums]:
+    """Sums over a table for each of several areas, by area.
+
+    `error_mass` is the mass of all errors of the data set, and `loss_unit` one unit of the losses in the user's units.
+    Without ties the area behind AUROC needs no sums of its own: its influences are those of AUGRC less l / W.
+    """
+    generalised_area = AreaUnderCurve("sele", "threshold")
+    has_no_ties = table.has_unit_weights and len(table.rows.mass) == table.column_totals[0]
+    sums_by_area: dict[Area, AreaSums] = {}
+    for area in areas:
+        if area == AcceptedLossArea() and generalised_area in sums_by_area and has_no_ties:
+            total_mass = float(table.rows.total_mass[0])
+            sums_by_area[area] = _without_half_loss(sums_by_area[generalised_area], total_mass)
+        else:
+            sums_by_area[area] = sum_area(table, area.with_loss_unit(loss_unit), error_mass)
+    return sums_by_area
+
+
+def _without_half_loss(augrc: AreaSums, total_mass: float) -> AreaSums:
+    """The sums of `AcceptedLossArea` from those of AUGRC, where no confidences are equal and all weights are 1.
+
+    There the slope of each row is smaller by 1 / `total_mass`, and nothing else differs.
+    """
+    mean_constant, mean_slope = augrc.reference_line
+    loss_times_slope = augrc.loss_slope_sums[1]
+    return augrc._replace(
+        mass_times_area=loss_times_slope - augrc.loss / (2 * total_mass),
+        influence_sum=augrc.influence_sum - augrc.loss / total_mass,
+        reference_line=(mean_constant, mean_slope - 1 / total_mass),
+    )
+
+
+def _powers(
+    table: MomentTable, const: np.ndarray, slope: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of w^p u^i l^j, in the order of _PAIRS, p = 2 and 4; and those of w^2 u^i over errors alone."""
+    if table.zero_one and table.single_samples is None:
+        fourth, wrong = _powers_of_errors(4, table.fourth_power_moments, const, slope)
+        if table.has_unit_weights:
+            return fourth[_SECOND_AMONG_FOURTH], fourth, wrong[:3]
+        second, wrong = _powers_of_errors(2, table.squared_weight_moments, const, slope)
+        return second, fourth, wrong
+    unknown = np.full(3, np.nan)
+    if table.single_samples is not None:
+        return *_powers_of_members(*table.single_samples, const, slope), unknown
+    fourth = _powers_of_rows(4, table.fourth_power_moments, const, slope)
+    second = (
+        fourth[_SECOND_AMONG_FOURTH]
+        if table.has_unit_weights
+        else _powers_of_rows(2, table.squared_weight_moments, const, slope)
+    )
+    return second, fourth, unknown
+
+
+def _powers_of_errors(
+    p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of w^p u^i l^j for 0/1 losses, in the order of _PAIRS[p], over all samples and over errors alone.
+
+    u is `const` for right samples and `const + slope` for errors; `sums` are the rows' sums of w^p and of w^p l.
+    """
+    right = _weighted_powers(sums[0] - sums[1], const, p)
+    wrong = _weighted_powers(sums[1], const + slope, p)
+    i, j = _EXPONENTS[p][:2]
+    of_right = np.where(j == 0, right[i], 0.0)  # l^j is 0 for right samples unless j is 0
+    return np.asarray(wrong[i] + of_right), wrong
+
+
+def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Sums of w^p u^i l^j in the order of _PAIRS[p], from the rows' sums of w^p l^j, with u = const + slope l."""
+    totals: dict[tuple[int, int], float] = {}
+    for i in range(p + 1):
+        for j, column in enumerate(sums):
+            totals[i, j] = float(np.sum(column))
+        sums = [const * low + slope * high for low, high in pairwise(sums)]  # one u more, one l less
+    return np.asarray([totals[pair] for pair in _PAIRS[p]])
+
+
+def _powers_of_members(
+    l: np.ndarray, w: np.ndarray | None, row_stops: np.ndarray, const: np.ndarray, slope: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of w^p u^i l^j over single samples, for p = 2 and for p = 4, in the order of _PAIRS.
+
+    u = const + slope l, with `const` and `slope` by row; fourth powers are dot products of second powers.
+    """
+    if len(row_stops) < len(l):
+        row_of_sample = np.repeat(np.arange(len(row_stops)), diff_from(row_stops, 0))
+        const = const[row_of_sample]
+        slope = slope[row_of_sample]
+    u = const + slope * l
+    if w is None:
+        w2 = np.ones(len(l))
+        w2u = u
+        w2l = l
+    else:
+        w2 = w * w
+        w2u = w2 * u
+        w2l = w2 * l
+    second_powers = {(0, 0): w2, (1, 0): w2u, (0, 1): w2l, (2, 0): w2u * u, (1, 1): w2u * l, (0, 2): w2l * l}
+    fourth = np.asarray(
+        [dot(second_powers[pair_a], second_powers[pair_b]) for pair_a, pair_b in _FOURTH_AS_PRODUCTS]
+    )
+    if w is None:
+        return fourth[_SECOND_AMONG_FOURTH], fourth
+    return np.asarray([second_powers[pair].sum() for pair in _PAIRS[2]]), fourth
+
+
+def _weighted_powers(mass: np.ndarray, x: np.ndarray, p: int) -> np.ndarray:
+    """Sums of mass x^i for i = 0 ... p, where p is 2 or 4."""
+    x2 = x * x
+    sums = [mass.sum(), dot(mass, x), dot(mass, x2)]
+    if p > 2:
+        mass_x2 = mass * x2
+        sums += [dot(mass_x2, x), dot(mass_x2, x2)]
+    return np.asarray(sums)
+
+
+class AbstainedSums(NamedTuple):
+    """How many samples abstained, and the sums of their weights w, of w^2 and of w^4."""
+
+    sample_count: int = 0
+    mass: float = 0.0
+    squared_weight_sum: float = 0.0
+    fourth_power_weight_sum: float = 0.0
+
+
+class Totals(NamedTuple):
+    """Sums over a whole data set, with weights w and losses l.
+
+    Attributes
+    ----------
+    sample_count : int
+        Samples that did not abstain.
+    total_mass, loss_sum : float
+        Sums of w and of w l, over those.
+    squared_weight_moments : tuple of 3 floats
+        Sums of w^2 l^j for j = 0, 1, 2; empty where no error bar is needed.
+    fourth_power_moments : tuple of 5 floats
+        Sums of w^4 l^j for j = 0 ... 4; empty where no error bar is needed.
+    zero_one, has_negative_loss : bool
+        Are all losses 0 or 1? Is any below 0?
+    has_whole_weights : bool
+        Are all weights whole numbers, that is, repetitions?
+    abstained : AbstainedSums
+        Of the samples that abstained, which count in no other field.
+    error_size : float
+        One unit of the losses above, in the user's units.
+    """
+
+    sample_count: int
+    total_mass: float
+    loss_sum: float
+    squared_weight_moments: tuple[float, ...]
+    fourth_power_moments: tuple[float, ...]
+    zero_one: bool
+    has_negative_loss: bool = False
+    has_whole_weights: bool = True
+    abstained: AbstainedSums = AbstainedSums()
+    error_size: float = 1.0
+
+    def in_error_units(self) -> Totals:
+        """The totals of 0/1 losses where every loss is 0 or one number c, and both occur; others unchanged.
+
+        Losses of at least 0 take one value besides 0 exactly where their sums of powers are proportional:
+        sum w^4 l times sum w^4 l^3 is the square of sum w^4 l^2, and larger otherwise (Cauchy and Schwarz).
+        """
+        if self.zero_one or self.has_negative_loss or not self.fourth_power_moments:
+            return self
+        w4, w4l, w4l2, w4l3, _ = self.fourth_power_moments
+        if not w4l > 0 or not math.isfinite(w4l * w4l3 * w4l2):
+            return self  # no losses above 0, or sums of huge losses that overflow
+        size = w4l2 / w4l
+        all_are_equal = size * self.total_mass * (1 - SUM_ROUNDING) <= self.loss_sum
+        if all_are_equal or w4l * w4l3 - w4l2**2 > SHARE_ROUNDING * w4l2**2:
+            return self
+        squared_error_weights = self.squared_weight_moments[1] / size
+        return self._replace(
+            loss_sum=self.loss_sum / size,
+            squared_weight_moments=(self.squared_weight_sum, squared_error_weights, squared_error_weights),
+            fourth_power_moments=(w4, *4 * [w4l / size]),
+            zero_one=True,
+            error_size=size,
+        )
+
+    @property
+    def squared_weight_sum(self) -> float:
+        """Sum of w^2 over the samples that did not abstain."""
+        return self.squared_weight_moments[0]
+
+    @property
+    def squared_error_weight_sum(self) -> float:
+        """Sum of w^2 l; for 0/1 losses the sum of w^2 over the errors."""
+        return self.squared_weight_moments[1]
+
+    @property
+    def squared_weighted_loss_sum(self) -> float:
+        """Sum of (w l)^2."""
+        return self.squared_weight_moments[2]
+
+    @property
+    def fourth_power_weight_sum(self) -> float:
+        """Sum of w^4 over the samples that did not abstain."""
+        return self.fourth_power_moments[0]
+
+    @property
+    def is_right_or_wrong(self) -> bool:
+        """Are losses 0 and 1 in the user's units too, so that metrics of right and wrong apply?"""
+        return self.zero_one and self.error_size == 1
+
+    @property
+    def has_unit_weights(self) -> bool:
+        """Is every weight 1? (No others have these sums.)"""
+        return self.sample_count == self.total_mass == self.squared_weight_sum
+
+    @property
+    def risk(self) -> float:
+        """Mean loss."""
+        return self.loss_sum / self.total_mass
+
+
+class InfluenceSums(NamedTuple):
+    """Sums over independent units of v = w IF / W, and of z = w alpha l / W with alpha the rank weight of a sample.
+
+    Attributes
+    ----------
+    square_sum, fourth_power_sum : float
+        Sums of v^2 and v^4.
+    ranked_loss_sum, ranked_loss_square_sum : float
+        Sums of z and z^2; alpha is 1 where no rank weighs the loss.
+    error_square_sum : float
+        The sum of v^2 over the errors of a 0/1 loss; nan for other losses.
+    """
+
+    square_sum: float
+    fourth_power_sum: float
+    ranked_loss_sum: float
+    ranked_loss_square_sum: float
+    error_square_sum: float = math.nan
+
+
+def stack_parts(sums_of_parts: Sequence[AreaSums]) -> AreaSums:
+    """The sums of one area over all parts of a ranking, most confident first: each field becomes one array.
+
+    The first axis of every array is that of the parts.
+    """
+    return AreaSums(*(np.asarray(field) for field in zip(*sums_of_parts)))
+
+
+def combine_parts(parts: AreaSums, area: Area, metric: MetricDerivative) -> InfluenceSums:
+    """The sums over all samples of a metric made of `area`, from the stacked sums of that area over all parts.
+
+    A sample has the influence k u + a + b l, with u its influence as far as its own part decides it, l its loss,
+    k = `metric.per_area`, and a and b (one entry per part) what the other parts, the reference line and the metric add.
+    A sum of powers that is smaller than the rounding error of its terms counts as 0.
+    """
+    k = metric.per_area
+    total_mass = float(parts.mass.sum())
+    constant_from_outside, slope_from_outside = effects_from_outside(parts)
+    a = k * (constant_from_outside + parts.reference_line[:, 0]) + metric.constant
+    b = k * (slope_from_outside + parts.reference_line[:, 1]) + metric.slope
+
+    def sum_powers(p: int, sums: np.ndarray) -> float:
+        """Sum over all samples of (w (k u + a + b l) / total mass)^p, from sums of w^p u^i l^j by part."""
+        i, j, r = _EXPONENTS[p]
+        terms = _COEFFICIENTS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
+        total = float(np.sum(terms))
+        is_rounding = total <= SUM_ROUNDING * float(np.sum(np.abs(terms)))
+        return 0.0 if is_rounding else total / total_mass**p
+
+    # by part: sums of w l s^k (k = 0, 1) and of (w l)^2 s^k (k = 0, 1, 2), s the slope within the part
+    loss, loss_slope, squared_loss, squared_loss_slope, squared_loss_slope2 = parts.loss_slope_sums.T
+    if area.weighs_by_rank and k != 0:
+        ranked_loss = loss_slope + slope_from_outside * loss
+        squared_ranked_loss = (
+            squared_loss_slope2
+            + 2 * slope_from_outside * squared_loss_slope
+            + slope_from_outside**2 * squared_loss
+        )
+    else:  # all errors count the same
+        ranked_loss = loss
+        squared_ranked_loss = squared_loss
+    added_to_errors = a + b  # an error has loss 1
+    squared_error_influence = (
+        k**2 * parts.error_influence_sums[:, 2]
+        + 2 * k * added_to_errors * parts.error_influence_sums[:, 1]
+        + added_to_errors**2 * parts.error_influence_sums[:, 0]
+    )
+    return InfluenceSums(
+        square_sum=sum_powers(2, parts.second_power_sums),
+        fourth_power_sum=sum_powers(4, parts.fourth_power_sums),
+        ranked_loss_sum=float(np.sum(ranked_loss)) / total_mass,
+        ranked_loss_square_sum=float(np.sum(squared_ranked_loss)) / total_mass**2,
+        error_square_sum=max(float(np.sum(squared_error_influence)), 0.0) / total_mass**2,
+    )
+
+
+def effects_from_outside(parts: AreaSums) -> tuple[np.ndarray, np.ndarray]:
+    """Constants and slopes that the samples of each part get from the other parts, one entry per part.
+
+    A sample's influence is constant + slope * loss. `parts` holds the stacked sums of all parts, most confident first;
+    each adds its `for_rows_above` to all parts above it and its `for_rows_below` to all below. The mean influence over
+    all samples is subtracted from the constants.
+    """
+    above = parts.for_rows_above  # (constant, slope) by part
+    below = parts.for_rows_below
+    from_parts_below = np.cumsum(above[::-1], axis=0)[::-1] - above
+    from_parts_above = np.cumsum(below, axis=0) - below
+    constant, slope = (from_parts_below + from_parts_above).T
+    added_influence = np.sum(constant * parts.mass + slope * parts.loss)
+    mean_influence = (parts.influence_sum.sum() + added_influence) / parts.mass.sum()
+    return constant - mean_influence, slope
