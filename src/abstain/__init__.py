@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from abstain._engines import declare_engine
 
 if TYPE_CHECKING:  # what type checkers and editors see of the names that `__getattr__` loads
+    from abstain import calibration as calibration
     from abstain import (
         cascades,
         engines,
@@ -76,6 +77,7 @@ _MODULES = (
     "thresholds",
 )
 _FURTHER_MODULES = (
+    "calibration",
     "compat",
     "confidence",
     "display",

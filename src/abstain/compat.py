@@ -1,4 +1,4 @@
-"""The AURC numbers of other packages, under explicit names: find the one you used and see why it differs.
+"""The numbers of other packages, under explicit names: find the one you used and see why it differs.
 
 All functions take a loss and a confidence (higher = surer) for each sample; for a package that takes an uncertainty,
 pass its negative. Ours, `abstain.aurc`, is the mean over samples of the selective risk at each sample's confidence,
@@ -27,6 +27,7 @@ __all__ = [
     "fd_shifts_augrc",
     "fd_shifts_aurc",
     "geifman_aurc",
+    "hle_calibration_error",
     "literal_log_aurc",
     "lm_polygraph_rcc_auc",
     "mapie_one_minus_auarc",
@@ -424,6 +425,58 @@ def literal_log_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     rank = rows.total_mass - rows.accepted_mass + rows.mass  # of the most confident sample of each row
     weight = -np.log1p(-rank / (rows.total_mass + 1))
     return float(np.sum(weight * rows.loss) / rows.total_mass[0])
+
+
+_HLE_BIN_SIZE = 100  # answers per bin in the published code
+
+
+def hle_calibration_error(correct: ArrayLike, confidence: ArrayLike, /) -> float:
+    r"""RMS calibration error as Humanity's Last Exam reports it: bins of 100 by confidence, the last one left out.
+
+    .. math:: \sqrt{\sum_{k=1}^{K-1} \frac{100}{n} (\bar p_k - \bar y_k)^2}, \qquad K = \lfloor n/100 \rfloor
+
+    Three things to know about this number. The published loop ends before the last bin, which holds the most confident
+    100 to 199 answers, but still divides by all n; with fewer than 200 answers nothing is counted and the result is 0.
+    Equal confidences, of which stated ones have many, are split between bins as numpy's default sort leaves them, which
+    depends on the order of the rows (and on the version of numpy). And sampling error is not subtracted, so calibrated
+    confidences get about 0.05. `abstain.calibration.calibration_error` has none of the three.
+
+    Parameters
+    ----------
+    correct : array, shape (n,)
+        1 for a right answer, 0 for a wrong one.
+    confidence : array, shape (n,)
+        The stated probability, from 0 to 1. (HLE prints the result times 100.)
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Raises
+    ------
+    InputError
+        With fewer than 100 answers, where the published code fails.
+
+    Examples
+    --------
+    >>> correct = [1] * 100 + [0] * 100
+    >>> stated = [0.9] * 100 + [0.2] * 100
+    >>> round(hle_calibration_error(correct, stated), 6)  # of the two bins only the less confident one counts
+    0.141421
+    """
+    right, stated = check_vectors("hle_calibration_error", correct, confidence)
+    n = len(right)
+    bin_count = n // _HLE_BIN_SIZE
+    if bin_count == 0:
+        raise InputError(
+            f"hle_calibration_error: needs at least {_HLE_BIN_SIZE} answers, got {n}. Use "
+            f"`abstain.calibration.calibration_error`."
+        )
+    least_confident_first = np.argsort(stated)  # not a stable sort, as in the published code
+    counted = least_confident_first[: (bin_count - 1) * _HLE_BIN_SIZE].reshape(bin_count - 1, _HLE_BIN_SIZE)
+    gap = stated[counted].mean(axis=1) - right[counted].mean(axis=1)
+    return float(np.sqrt(np.sum(_HLE_BIN_SIZE / n * gap**2)))
 
 
 _MEAN_PREFIX_RISK = "mean of the n prefix risks"

@@ -34,6 +34,9 @@ def results() -> dict[str, object]:
         "cost": abstain.thresholds.cost_curve(LOSS, SURE),
         "three ways": abstain.evaluation.three_way([1, 0, 1, 1]),
         "targets": abstain.evaluation.score_by_target([1, 0, 1, 1]),
+        "calibration": abstain.calibration.calibration_error([1, 0, 1, 1], [0.9, 0.4, 0.8, 0.7]),
+        "brier": abstain.calibration.brier_score([1, 0, 1, 1], [0.9, 0.4, 0.8, 0.7]),
+        "reliability": abstain.calibration.reliability_curve([1, 0, 1, 1], [0.9, 0.4, 0.8, 0.7]),
         "plan": theory.plan_sample_size(width=0.01, curve="quadratic"),
         "bias": theory.expected_bias(100, "quadratic"),
         "population": theory.Population(((0.6, 2),)),
@@ -110,7 +113,7 @@ def test_figures_speak_as_people_do_and_differ_by_dashes():
 def test_no_result_was_forgotten():
     """Public dataclasses that functions of the package answer with."""
     views = set()
-    for module in ("inference", "evaluation", "thresholds", "theory", "metrics", "cascades"):
+    for module in ("inference", "evaluation", "calibration", "thresholds", "theory", "metrics", "cascades"):
         package = importlib.import_module(f"abstain.{module}")
         for name in package.__all__:
             found = getattr(package, name)

@@ -29,6 +29,7 @@ from abstain.metrics.answer_metrics import (
     AnswerMetric,
     GradedAnswers,
     answer_metric,
+    check_probabilities,
     grade_answers,
     metrics_for_answers,
     score_at_target,
@@ -339,7 +340,7 @@ def score_by_target(
     name = "score_by_target"
     level = check_fraction(name, "level", level, open_high=True)
     answers = grade_answers(name, correct, answered)
-    probabilities = None if confidence is None else check_probabilities(name, confidence, answers)
+    probabilities = None if confidence is None else check_probabilities(name, confidence, answers.attempted)
     chosen = np.linspace(0.0, 0.95, 96) if targets is None else np.asarray(to_host(targets), np.float64)
     attempted_shares = []
     intervals: list[Interval] = []
@@ -360,20 +361,3 @@ def score_by_target(
         level=level,
         n=len(answers.right),
     )
-
-
-def check_probabilities(function: str, confidence: ArrayLike, answers: GradedAnswers) -> np.ndarray:
-    """Return one probability per question; InputError unless those of attempted questions lie in [0, 1]."""
-    probabilities = np.asarray(to_host(confidence), dtype=np.float64).reshape(-1)
-    if len(probabilities) != len(answers.right):
-        raise InputError(
-            f"{function}: `confidence` must have {len(answers.right)} values as `correct`, got {len(probabilities)}."
-        )
-    used = probabilities[answers.attempted]
-    outside = used[~((used >= 0) & (used <= 1))]
-    if len(outside):
-        raise InputError(
-            f"{function}: `confidence` must be a probability from 0 to 1, got {outside[0]:g}. A confidence on another "
-            f"scale can only be ranked."
-        )
-    return np.where(answers.attempted, probabilities, 0.0)

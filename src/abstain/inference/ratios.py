@@ -16,6 +16,7 @@ So before the first wrong answer is seen, a high penalty widens the interval alr
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from abstain.inference.limits import degrees_of_freedom, moments, student_quanti
 from abstain.inference.point_limits import proportion
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import effective_count
-from abstain.metrics.answer_metrics import AnswerMetric, GradedAnswers, kinds_of_question
+from abstain.metrics.answer_metrics import ANSWER_METRICS, AnswerMetric, GradedAnswers, kinds_of_question
 from abstain.metrics.few_draws import rests_on
 from abstain.metrics.summaries import Limits, Scale, unseen
 
@@ -317,6 +318,18 @@ def spread_of_answers(
     return AnswerSpread(
         metric=metric, estimate=estimate, effects=tuple(effects), gains=gains, losses=losses, question_count=n
     )
+
+
+def interval_of_mean(
+    function: str, name: str, values: np.ndarray, level: float, clusters: ArrayLike | None = None
+) -> Interval:
+    """The interval of the mean of values from 0 to 1, one per question; `name` is what the interval is called.
+
+    `clusters` and errors are those of `spread_of_answers`; `function` begins the message of an error.
+    """
+    as_answers = GradedAnswers(right=values, attempted=np.ones(len(values), dtype=bool))
+    spread = spread_of_answers(function, ANSWER_METRICS["accuracy"], as_answers, clusters)
+    return replace(spread.interval(level), metric=name)
 
 
 def scale_of_answers(metric: AnswerMetric) -> Scale:

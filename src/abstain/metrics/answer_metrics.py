@@ -152,6 +152,31 @@ def _check_truth_values(function: str, argument: str, values: ArrayLike, n: int)
     return array.astype(bool)
 
 
+def check_probabilities(function: str, confidence: ArrayLike, attempted: np.ndarray) -> np.ndarray:
+    """Return one probability per question, 0 where it was not attempted; `function` begins the message of an error.
+
+    `attempted` holds one truth value per question. InputError unless there are as many confidences and those of
+    attempted questions lie between 0 and 1.
+    """
+    try:
+        probabilities = np.asarray(to_host(confidence), dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{function}: `confidence` must hold numbers from 0 to 1, got other values."
+        ) from None
+    if len(probabilities) != len(attempted):
+        raise InputError(
+            f"{function}: `confidence` must have {len(attempted)} values as `correct`, got {len(probabilities)}."
+        )
+    is_outside = attempted & ~((probabilities >= 0) & (probabilities <= 1))
+    if is_outside.any():
+        raise InputError(
+            f"{function}: `confidence` must be a probability from 0 to 1, got {probabilities[is_outside][0]:g}. A "
+            f"confidence on another scale can only be ranked."
+        )
+    return np.where(attempted, probabilities, 0.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AnswerMetric:
     r"""A number about graded answers: a ratio of two weighted counts of questions.

@@ -1,0 +1,159 @@
+"""Answers in bins of equal size by confidence: mean confidence and accuracy of each, and how uncertain they are."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from abstain._arrays import ArrayLike
+from abstain._check import check_count
+from abstain.errors import InputError
+from abstain.inference.clusters import check_one_kind, cluster_codes
+from abstain.metrics.answer_metrics import check_probabilities, grade_answers
+
+DEFAULT_BINS = 15
+
+
+class ProbabilityBins(NamedTuple):
+    """Bins of answers, least confident first.
+
+    Attributes
+    ----------
+    bin_of_answer : ndarray of int, shape (n,)
+        The bin of each answer.
+    right, confidence : ndarray, shape (n,)
+        How right each answer is, and its confidence.
+    size : ndarray, shape (bins,)
+        Answers in each bin.
+    unit_count : ndarray, shape (bins,)
+        Independent units in each bin: answers, or clusters of them.
+    mean_confidence, accuracy : ndarray, shape (bins,)
+        Mean of the confidences and of how right the answers are.
+    gap_covariance : ndarray, shape (bins, bins)
+        Covariance of the gaps (mean confidence less accuracy). Bins share clusters, so it need not be diagonal.
+    accuracy_variance : ndarray, shape (bins,)
+        Variance of each accuracy.
+    has_clusters : bool
+        Whether units are clusters.
+    """
+
+    bin_of_answer: np.ndarray
+    right: np.ndarray
+    confidence: np.ndarray
+    size: np.ndarray
+    unit_count: np.ndarray
+    mean_confidence: np.ndarray
+    accuracy: np.ndarray
+    gap_covariance: np.ndarray
+    accuracy_variance: np.ndarray
+    has_clusters: bool
+
+    @property
+    def share(self) -> np.ndarray:
+        """Share of all answers in each bin."""
+        return self.size / self.size.sum()
+
+    @property
+    def gap(self) -> np.ndarray:
+        """Mean confidence less accuracy of each bin; positive where answers are overconfident."""
+        return self.mean_confidence - self.accuracy
+
+
+def make_bins(
+    function: str,
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    bins: int,
+    clusters: ArrayLike | None,
+) -> ProbabilityBins:
+    """Sort answers into at most `bins` bins of about equal size by confidence.
+
+    Equal confidences are in one bin, so that the order of the rows does not matter; where a model states few different
+    numbers there are fewer bins. A bin with a single independent unit is merged with its neighbour, since it says
+    nothing about the spread. `clusters` has one label per answer, or is None. `function` begins messages: InputError
+    for values that are no probabilities, other lengths, or fewer than two independent units.
+    """
+    bins = check_count(function, "bins", bins)
+    answers = grade_answers(function, correct)
+    right = answers.right
+    probabilities = check_probabilities(function, confidence, answers.attempted)
+    codes = cluster_codes(function, clusters, len(right))
+    check_one_kind(function, codes, "calibration")
+    units = np.arange(len(right)) if codes is None else codes
+    bin_of_answer = _assign_bins(probabilities, bins)
+    bin_of_answer = _merge_single_units(bin_of_answer, units)
+    size = np.bincount(bin_of_answer).astype(np.float64)
+    pairs = np.unique(np.stack([bin_of_answer, units]), axis=1)  # one column for each unit of each bin
+    unit_count = np.bincount(pairs[0]).astype(np.float64)
+    if unit_count.min() < 2:
+        raise InputError(f"{function}: needs at least two answers (or clusters) to see any spread, got one.")
+    mean_confidence = np.bincount(bin_of_answer, probabilities) / size
+    accuracy = np.bincount(bin_of_answer, right) / size
+    gap_residuals = (probabilities - right) - (mean_confidence - accuracy)[bin_of_answer]
+    right_residuals = right - accuracy[bin_of_answer]
+    correction = np.sqrt(unit_count / (unit_count - 1))
+    if codes is None:
+        gap_variance = np.bincount(bin_of_answer, gap_residuals**2) / size**2
+        gap_covariance = np.diag(correction**2 * gap_variance)
+        accuracy_variance = correction**2 * np.bincount(bin_of_answer, right_residuals**2) / size**2
+    else:
+        scale = correction / size
+        gap_sums = _sums_by_unit(gap_residuals, units, bin_of_answer) * scale
+        right_sums = _sums_by_unit(right_residuals, units, bin_of_answer) * scale
+        gap_covariance = gap_sums.T @ gap_sums
+        accuracy_variance = np.sum(right_sums**2, axis=0)
+    return ProbabilityBins(
+        bin_of_answer=bin_of_answer,
+        right=right,
+        confidence=probabilities,
+        size=size,
+        unit_count=unit_count,
+        mean_confidence=mean_confidence,
+        accuracy=accuracy,
+        gap_covariance=gap_covariance,
+        accuracy_variance=accuracy_variance,
+        has_clusters=codes is not None,
+    )
+
+
+def _assign_bins(confidence: np.ndarray, bins: int) -> np.ndarray:
+    """The bin of each answer, 0 for the least confident; the middle rank of equal confidences decides."""
+    _, position, count = np.unique(confidence, return_inverse=True, return_counts=True)
+    middle_rank = np.cumsum(count) - count / 2
+    bin_of_value = np.minimum((middle_rank / len(confidence) * bins).astype(np.int64), bins - 1)
+    return np.unique(bin_of_value[position], return_inverse=True)[1]
+
+
+def _merge_single_units(bin_of_answer: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Merge each bin that holds a single unit into the next one, the last into the one before; numbered 0, 1, ..."""
+    pairs = np.unique(np.stack([bin_of_answer, units]), axis=1)
+    unit_count = np.bincount(pairs[0])
+    last = len(unit_count) - 1
+    new_bin = np.arange(last + 1)
+    for number in range(last + 1):
+        if unit_count[number] < 2:
+            neighbour = number + 1 if number < last else number - 1
+            if neighbour >= 0:
+                new_bin[new_bin == number] = new_bin[neighbour]
+                unit_count[neighbour] += 1
+    return np.unique(new_bin[bin_of_answer], return_inverse=True)[1]
+
+
+def _sums_by_unit(values: np.ndarray, units: np.ndarray, bin_of_answer: np.ndarray) -> np.ndarray:
+    """Sums of one value per answer over units and bins, shape (units, bins)."""
+    bin_count = int(bin_of_answer.max()) + 1
+    unit_count = int(units.max()) + 1
+    sums = np.bincount(units * bin_count + bin_of_answer, values, minlength=unit_count * bin_count)
+    return sums.reshape(unit_count, bin_count)
+
+
+def squared_error_parts(bins: ProbabilityBins) -> tuple[float, float]:
+    """The mean squared gap over bins, weighted by their size, and what sampling error alone adds to it on average.
+
+    Their difference is an unbiased estimate of the squared calibration error of the bins.
+    """
+    plain = math.fsum(bins.share * bins.gap**2)
+    sampling_error = math.fsum(bins.share * np.diag(bins.gap_covariance))
+    return plain, sampling_error

@@ -1,0 +1,121 @@
+"""The calibration error: unbiased, with an interval that holds the truth, calibrated or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from abstain.calibration import CalibrationError, calibration_error
+from abstain.calibration.probability_bins import make_bins
+from abstain.errors import InputError
+
+
+def by_hand(right, confidence):
+    """Mean over distinct confidences of squared gap less variance over size, by loops."""
+    total = 0.0
+    for value in np.unique(confidence):
+        inside = right[confidence == value].astype(float)
+        total += len(inside) * ((value - inside.mean()) ** 2 - inside.var(ddof=1) / len(inside))
+    return total / len(right)
+
+
+def test_the_debiased_square_by_hand():
+    rng = np.random.default_rng(2)
+    stated = rng.choice([0.5, 0.7, 0.9, 1.0], 300)
+    right = rng.random(300) < 0.7
+    found = calibration_error(right, stated)
+    assert found.squared.estimate == pytest.approx(by_hand(right, stated), abs=1e-12)
+    assert found.bins == 4
+    assert found.root.estimate == pytest.approx(np.sqrt(max(found.squared.estimate, 0)))
+    assert CalibrationError.from_json(found.to_json()) == found
+
+
+def test_the_order_of_rows_does_not_matter():
+    rng = np.random.default_rng(3)
+    stated = rng.choice([0.5, 0.7, 0.9, 1.0], 400)
+    right = rng.random(400) < 0.7
+    order = rng.permutation(400)
+    first, second = calibration_error(right, stated), calibration_error(right[order], stated[order])
+    assert first.root.estimate == pytest.approx(second.root.estimate, abs=1e-12)
+
+
+def simulate(n, runs, truth, draw_confidence, size=1):
+    """Estimates, plain squares, and how often the interval holds the true squared error of the bins."""
+    rng = np.random.default_rng(n)
+    estimates, plains, held = [], [], 0
+    for _ in range(runs):
+        confidence = draw_confidence(rng, n)
+        chance = truth(confidence)
+        right = rng.random(n) < chance
+        labels = None
+        if size > 1:  # copies of each answer are one cluster
+            confidence, chance, right = (np.repeat(x, size) for x in (confidence, chance, right))
+            labels = np.repeat(np.arange(n), size)
+        found = calibration_error(right, confidence, clusters=labels)
+        bins = make_bins("test", right, confidence, 15, labels)
+        gap = np.bincount(bins.bin_of_answer, confidence - chance) / bins.size
+        value = float(np.sum(bins.share * gap**2))
+        estimates.append(found.squared.estimate)
+        plains.append(found.plain**2)
+        held += found.squared.low - 1e-12 <= value <= found.squared.high + 1e-12
+    return np.array(estimates), np.array(plains), held / runs
+
+
+def uniform(rng, n):
+    return rng.random(n)
+
+
+def stated(rng, n):
+    return rng.choice([0.5, 0.7, 0.8, 0.9, 0.95, 0.99], n)
+
+
+@pytest.mark.parametrize("draw_confidence", [uniform, stated])
+def test_calibrated_confidences_get_zero_on_average(draw_confidence):
+    estimates, plains, held = simulate(200, 250, lambda p: p, draw_confidence)
+    error = estimates.std(ddof=1) / np.sqrt(len(estimates))
+    assert abs(estimates.mean()) < 3 * error
+    assert plains.mean() > 10 * error  # without debiasing it is not
+    assert held > 0.91
+
+
+def test_intervals_hold_the_truth_with_clusters():
+    _, _, held = simulate(400, 100, lambda p: p**1.5, uniform, size=3)
+    assert held > 0.89
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [200, 500, 2000, 20000])
+@pytest.mark.parametrize("draw_confidence", [uniform, stated])
+def test_calibrated_confidences_get_zero_from_200_to_20000_answers(n, draw_confidence):
+    runs = 2000 if n < 20000 else 400
+    estimates, plains, held = simulate(n, runs, lambda p: p, draw_confidence)
+    error = estimates.std(ddof=1) / np.sqrt(runs)
+    z, z_plain = estimates.mean() / error, plains.mean() / error
+    print(
+        f"n {n} {draw_confidence.__name__}: {z:.2f} standard errors from 0, plain {z_plain:.0f}; covers {held:.1%}"
+    )
+    assert abs(z) < 2.0
+    assert z_plain > 20
+    assert held > 0.925
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [200, 2000])
+@pytest.mark.parametrize("power", [1.2, 2.0])
+def test_intervals_hold_the_truth_in_a_thousand_samples(n, power):
+    _, _, held = simulate(n, 1000, lambda p: p**power, uniform)
+    print(f"n {n} power {power}: covers {held:.1%}")
+    assert 0.925 < held < 0.985
+
+
+def test_bad_confidences_are_refused():
+    with pytest.raises(InputError, match="probability from 0 to 1, got 90"):
+        calibration_error([1, 0], [90, 20])
+    with pytest.raises(InputError, match="must have 2 values"):
+        calibration_error([1, 0], [0.9])
+
+
+def test_no_spread_still_leaves_room():
+    found = calibration_error([1] * 30, [1.0] * 30)
+    assert found.root.estimate == 0
+    assert 0 < found.root.high < 0.15
