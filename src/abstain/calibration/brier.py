@@ -114,16 +114,18 @@ def brier_score(
     """
     name = "brier_score"
     level = check_fraction(name, "level", level, open_high=True)
-    made = make_bins(name, correct, confidence, bins, clusters)
-    n = len(made.right)
-    score = interval_of_mean(name, "brier_score", (made.confidence - made.right) ** 2, level, clusters)
-    plain_miscalibration, sampling_error = squared_error_parts(made)
-    accuracy = float(made.right.mean())
+    binned = make_bins(name, correct, confidence, bins, clusters)
+    n = len(binned.right)
+    score = interval_of_mean(name, "brier_score", (binned.confidence - binned.right) ** 2, level, clusters)
+    plain_miscalibration, sampling_error = squared_error_parts(binned)
+    accuracy = float(binned.right.mean())
     plain_uncertainty = accuracy * (1 - accuracy)
     # sampling error of the accuracy of all answers lowers the plain uncertainty; that of bins raises the resolution
-    error_of_accuracy = float(np.var(made.right, ddof=1)) / n
-    error_of_bins = math.fsum(made.share * made.accuracy_variance)
-    resolution = math.fsum(made.share * (made.accuracy - accuracy) ** 2) - error_of_bins + error_of_accuracy
+    error_of_accuracy = float(np.var(binned.right, ddof=1)) / n
+    error_of_bins = math.fsum(binned.share * binned.accuracy_variance)
+    resolution = (
+        math.fsum(binned.share * (binned.accuracy - accuracy) ** 2) - error_of_bins + error_of_accuracy
+    )
     uncertainty = plain_uncertainty + error_of_accuracy
     miscalibration = plain_miscalibration - sampling_error
     return BrierScore(
@@ -132,5 +134,5 @@ def brier_score(
         resolution=resolution,
         uncertainty=uncertainty,
         within_bins=score.estimate - (miscalibration - resolution + uncertainty),
-        bins=len(made.size),
+        bins=len(binned.size),
     )

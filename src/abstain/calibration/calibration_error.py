@@ -123,14 +123,14 @@ def calibration_error(
     """
     name = "calibration_error"
     level = check_fraction(name, "level", level, open_high=True)
-    made = make_bins(name, correct, confidence, bins, clusters)
-    plain, sampling_error = squared_error_parts(made)
-    low, high = _limits(made, plain, level)
+    binned = make_bins(name, correct, confidence, bins, clusters)
+    plain, sampling_error = squared_error_parts(binned)
+    low, high = _limits(binned, plain, level)
     estimate = plain - sampling_error
-    weighted = np.sqrt(np.outer(made.share, made.share)) * made.gap_covariance
+    weighted = np.sqrt(np.outer(binned.share, binned.share)) * binned.gap_covariance
     # variance of the sum of squares of normal gaps with these means; at least that of gaps of 0
-    gap_variance = made.gap * made.share
-    variance = 2 * float(np.sum(weighted**2)) + 4 * float(gap_variance @ made.gap_covariance @ gap_variance)
+    gap_variance = binned.gap * binned.share
+    variance = 2 * float(np.sum(weighted**2)) + 4 * float(gap_variance @ binned.gap_covariance @ gap_variance)
     squared = Interval(
         metric="squared_calibration_error",
         estimate=estimate,
@@ -139,7 +139,7 @@ def calibration_error(
         high=max(high, estimate),
         level=level,
         method="noncentral chi-squared",
-        n=len(made.right),
+        n=len(binned.right),
     )
     root_estimate = math.sqrt(max(estimate, 0.0))
     root_low = math.sqrt(squared.low)
@@ -153,7 +153,7 @@ def calibration_error(
         low=root_low,
         high=root_high,
     )
-    return CalibrationError(root=root, squared=squared, plain=math.sqrt(plain), bins=len(made.size))
+    return CalibrationError(root=root, squared=squared, plain=math.sqrt(plain), bins=len(binned.size))
 
 
 def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:

@@ -133,25 +133,27 @@ def reliability_curve(
     """
     name = "reliability_curve"
     level = check_fraction(name, "level", level, open_high=True)
-    made = make_bins(name, correct, confidence, bins, clusters)
-    bin_level = 1 - (1 - level) / len(made.size)
-    largest_variance = made.accuracy * (1 - made.accuracy)
-    has_spread = made.accuracy_variance > 0
+    binned = make_bins(name, correct, confidence, bins, clusters)
+    bin_level = 1 - (1 - level) / len(binned.size)
+    largest_variance = binned.accuracy * (1 - binned.accuracy)
+    has_spread = binned.accuracy_variance > 0
     # as many independent answers would have this variance; where there is none, each unit is one draw
-    variance = np.where(has_spread, made.accuracy_variance * (made.unit_count - 1) / made.unit_count, 1.0)
-    draws = np.where(has_spread, largest_variance / variance, made.unit_count)
-    if made.has_clusters:  # few clusters say little about their own variance
-        ratio = student_quantile(np.inf, bin_level) / student_quantile(made.unit_count - 1, bin_level)
+    variance = np.where(
+        has_spread, binned.accuracy_variance * (binned.unit_count - 1) / binned.unit_count, 1.0
+    )
+    draws = np.where(has_spread, largest_variance / variance, binned.unit_count)
+    if binned.has_clusters:  # few clusters say little about their own variance
+        ratio = student_quantile(np.inf, bin_level) / student_quantile(binned.unit_count - 1, bin_level)
         draws = draws * np.asarray(ratio) ** 2
-    low, high = beta_limits(made.accuracy, draws, bin_level)
-    low = np.where(made.accuracy <= 0, 0.0, np.minimum(low, made.accuracy))
-    high = np.where(made.accuracy >= 1, 1.0, np.maximum(high, made.accuracy))
+    low, high = beta_limits(binned.accuracy, draws, bin_level)
+    low = np.where(binned.accuracy <= 0, 0.0, np.minimum(low, binned.accuracy))
+    high = np.where(binned.accuracy >= 1, 1.0, np.maximum(high, binned.accuracy))
     return ReliabilityCurve(
-        confidence=tuple(made.mean_confidence.tolist()),
-        accuracy=tuple(made.accuracy.tolist()),
+        confidence=tuple(binned.mean_confidence.tolist()),
+        accuracy=tuple(binned.accuracy.tolist()),
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),
-        count=tuple(made.size.astype(int).tolist()),
+        count=tuple(binned.size.astype(int).tolist()),
         level=level,
-        n=len(made.right),
+        n=len(binned.right),
     )
