@@ -354,6 +354,15 @@ def test_plots_draw_the_numbers(table):
     plt.close("all")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [({"loss": "cross_entropyy"}, "no loss"), ({"kind": "intervals", "metric": "aurcc"}, "no metric")],
+)
+def test_a_picture_of_what_is_not_in_the_table_is_refused(table, arguments, words):
+    with pytest.raises(abstain.errors.InputError, match=words):
+        table.display(**arguments)
+
+
 def test_repr_breaks_wide_tables():
     table = evaluate(LOGITS, LABELS, scores="all", losses="zero_one", metrics=["aurc", "risk"])
     assert repr(table).count("metric") == 3

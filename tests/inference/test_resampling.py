@@ -11,7 +11,12 @@ from abstain.core.bootstrap import leave_one_out_areas
 from abstain.errors import InputError
 from abstain.inference import curve_band, interval
 from abstain.inference.point_limits import pointwise_level
-from abstain.inference.resampling import compute_replicates, make_resampler, metric_of_draw
+from abstain.inference.resampling import (
+    compute_replicates,
+    delete_each_unit,
+    make_resampler,
+    metric_of_draw,
+)
 from abstain.inference.standard_errors import gather
 
 
@@ -248,3 +253,23 @@ def test_a_band_holds_the_whole_curve_however_few_errors(profile, n):
     inside, width = band_covers(profile, n, 2000, 200)
     print(f"{profile}, n {n}: {inside:.1%} inside, mean width {width:.4f}")
     assert inside >= 0.93
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_deletions_compare_with_the_best_order_of_the_samples_that_are_left(weighted):
+    """A metric that reads the best order of the losses, without each sample in turn, against calls of the metric."""
+    rng = np.random.default_rng(5)
+    loss = rng.random(12)
+    confidence = rng.integers(0, 5, 12) / 4
+    weight = rng.integers(1, 4, 12).astype(float) if weighted else None
+    units = gather("interval", "e_aurc", loss, confidence, weight, repetitions=weighted)
+    estimate, without_sample = delete_each_unit(units)
+
+    def e_aurc(kept):
+        kept_weight = None if weight is None else weight[kept]
+        return abstain.e_aurc(loss[kept], confidence[kept], sample_weight=kept_weight, repetitions=weighted)
+
+    everything = np.arange(12)
+    assert estimate == pytest.approx(e_aurc(everything), rel=1e-12)
+    expected = [e_aurc(np.delete(everything, i)) for i in range(12)]
+    assert without_sample == pytest.approx(expected, rel=1e-9)

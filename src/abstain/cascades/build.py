@@ -33,7 +33,7 @@ from abstain.cascades.search import (
     first_stage_that_answers,
 )
 from abstain.errors import InputError, ShapeError
-from abstain.thresholds.advice import Advice, bisect
+from abstain.thresholds.advice import LARGEST_RISK, Advice, bisect
 from abstain.thresholds.calibration import Candidates
 from abstain.thresholds.cut import Cut, ScoreName, Units, cut_between
 from abstain.thresholds.monitoring import Check, Reference
@@ -49,7 +49,6 @@ from abstain.thresholds.rules import Origin, Promised, Threshold
 
 FUNCTION_NAME = "cascade"  # in messages
 COST_LEVEL = 0.95  # of the interval of the cost
-LARGEST_RISK = 0.999  # the largest risk tried, on the scale [0, 1], when a smaller one cannot be certified
 CLEARLY_CHEAPER = 0.98  # a cascade below this share of the best single stage's cost would be worth having
 _Cost = Annotated[float, Within(infinite=True)]
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from abstain.metrics._sample import rows_of_groups
 from abstain.thresholds import testing
 from abstain.thresholds.calibration import Calibration
 from abstain.thresholds.choosing import learn_then_test
@@ -121,7 +122,7 @@ class CascadeData:
         """The samples of each group; one element with all samples if there are no groups."""
         if self.groups is None:
             return [self]
-        return [self.select(np.flatnonzero(self.groups == code)) for code in range(self.group_count)]
+        return [self.select(rows) for rows in rows_of_groups(self.groups, self.group_count)]
 
     def loss_of_answers(self, answering: np.ndarray) -> np.ndarray:
         """The loss of each sample's answer; `answering` is the index of the stage that gives it."""

@@ -24,7 +24,7 @@ from abstain.evaluation.table import MISSING
 from abstain.inference.clusters import cluster_codes, cluster_columns
 from abstain.inference.ratios import AnswerSpread, scale_of_answers, spread_of_answers
 from abstain.inference.records import Interval
-from abstain.metrics._sample import group_codes
+from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.metrics.answer_metrics import (
     AnswerMetric,
     GradedAnswers,
@@ -97,8 +97,7 @@ def evaluate_answers(
     entries = answer_entries(answers, chosen, level=level, clusters=cluster_labels)
     if groups is not None:
         labels, codes = group_codes(name, groups, (n,))
-        for code, label in enumerate(labels):
-            rows = codes == code
+        for label, rows in zip(labels, rows_of_groups(codes, len(labels))):
             entries += answer_entries(
                 answers.select(rows),
                 chosen,

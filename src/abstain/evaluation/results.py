@@ -407,16 +407,21 @@ class Evaluation(Stored):
     ) -> RiskCoverageDisplay | IntervalDisplay:
         """The numbers behind `plot`: risk-coverage curves, or with kind="intervals" the intervals of one metric.
 
-        Of one loss, by default the first; `metric` is only read for intervals, and scores without a value are left
-        out. InputError for another kind or an unknown name.
+        Both are of one loss, by default the first, and of all samples, not of groups. `metric` is only read for
+        intervals; scores without a value are left out. Raises InputError for another kind, and for a loss or a metric
+        that is not in this table.
         """
-        loss = loss or self.losses[0]
-        if kind == "curves":
-            lines = tuple(line for _, curve_loss, line in self.curves if curve_loss == loss)
-            return RiskCoverageDisplay(lines, f"selective risk: {loss_words(loss)}")
-        if kind != "intervals":
+        if kind not in ("curves", "intervals"):
             raise InputError(f'Evaluation.plot: `kind` must be "curves" or "intervals", got {kind!r}.')
-        entries = [entry for entry in self.select(metric=metric, loss=loss) if entry.estimate is not None]
+        loss = loss or self.losses[0]
+        entries_of_loss = self.select(loss=loss)  # raises for an unknown loss
+        if kind == "curves":
+            lines = tuple(line for _score, curve_loss, line in self.curves if curve_loss == loss)
+            return RiskCoverageDisplay(lines, f"selective risk: {loss_words(loss)}")
+        self.select(metric=metric)  # raises for an unknown metric
+        entries = [
+            entry for entry in entries_of_loss if entry.metric == metric and entry.estimate is not None
+        ]
         label = entries[0].label if entries else metric
         return _bars(entries, "score", f"{label}: {loss_words(loss)}")
 

@@ -41,7 +41,7 @@ from abstain.inference.standard_errors import (
     summarise_units,
     unit_effects,
 )
-from abstain.metrics._sample import group_codes
+from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.metrics.areas import Oracle
 from abstain.metrics.metric import Metric, PointMetric
 from abstain.metrics.summaries import EstimateSpread, SampleSummary
@@ -224,12 +224,12 @@ def interval(
     columns["clusters"] = cluster_columns("interval", clusters, len(loss))
     host_columns = {name: None if x is None else np.asarray(to_host(x)) for name, x in columns.items()}
     parts = []
-    for code in range(len(labels)):
-        mask = group_of_sample == code
-        group_columns = {name: None if x is None else x[mask] for name, x in host_columns.items()}
-        units, interval = measure_part(loss[mask], confidence[mask], group_columns, known_error_size)
-        parts.append(GroupPart(mask, units, interval))
-    macro = _macro_interval(parts, cluster_codes("interval", clusters, len(loss)), level, method)
+    for rows in rows_of_groups(group_of_sample, len(labels)):
+        group_columns = {name: None if x is None else x[rows] for name, x in host_columns.items()}
+        units, interval = measure_part(loss[rows], confidence[rows], group_columns, known_error_size)
+        parts.append(GroupPart(rows, units, interval))
+    cluster_of_sample = cluster_codes("interval", clusters, len(loss))
+    macro = _macro_interval(parts, len(loss), cluster_of_sample, level, method)
     intervals = {label: part.interval for label, part in zip(labels, parts)}
     return GroupedIntervals(macro.metric, intervals, macro)
 
@@ -377,20 +377,33 @@ def _influence_at_cut(units: Units, value: float) -> np.ndarray:
 
 
 class GroupPart(NamedTuple):
-    """One group: which samples belong to it, the samples, and their interval."""
+    """One group of samples and its interval.
 
-    is_member: np.ndarray
+    Attributes
+    ----------
+    rows : ndarray of int
+        Indices of its samples among all samples of the call, ascending.
+    units : Units
+        The checked samples of the group.
+    interval : Interval
+        Of the metric within the group, in the user's units.
+    """
+
+    rows: np.ndarray
     units: Units
     interval: Interval
 
 
 def _macro_interval(
-    parts: list[GroupPart], clusters: np.ndarray | None, level: float, method: str | None
+    parts: list[GroupPart], sample_count: int, clusters: np.ndarray | None, level: float, method: str | None
 ) -> Interval:
     """The interval of the plain mean over groups, from sums over units where there are any.
 
     Otherwise (points, resampling, groups without spread) the distances to the limits of each group are added up: as
-    squares, or plainly where groups may share units (`clusters`).
+    squares, or plainly where groups may share units (`clusters`, codes from 0 of all samples, or None).
+
+    `sample_count` is the number of samples of the call, those of no group included; `level` and `method` are those of
+    `interval`.
     """
     group_count = len(parts)
     metric = parts[0].units.metric
@@ -401,7 +414,7 @@ def _macro_interval(
     bounds = [interval for interval in intervals if interval.centre == "bound"]
     macro = None
     if reads_sums and len(bounds) < group_count:
-        spread, sample = _mean_over_groups(parts, clusters)
+        spread, sample = _mean_over_groups(parts, sample_count, clusters)
         if np.isfinite([spread.estimate, spread.variance, spread.variance_excess]).all():
             macro = make_interval(metric, spread, sample, level, method)
     if macro is not None:
@@ -436,16 +449,20 @@ def _macro_interval(
 
 
 def _mean_over_groups(
-    parts: list[GroupPart], clusters: np.ndarray | None
+    parts: list[GroupPart], sample_count: int, clusters: np.ndarray | None
 ) -> tuple[EstimateSpread, SampleSummary]:
-    """Spread and summary of the mean over groups; what a cluster does is added up over all groups it is in."""
+    """Spread and summary of the mean over groups; what a cluster does is added up over all groups it is in.
+
+    `sample_count` is the number of samples of the call. `clusters` holds the cluster of each of them, numbered from 0,
+    shape (n,) or (n, 2) for two kinds of clusters; None if samples are independent.
+    """
     metric = parts[0].units.metric
     measured = [measure("interval", part.units) for part in parts]
     samples = [sample for _, sample in measured]
     hidden_variances = [metric.rule.hidden_variance(spread, sample) for spread, sample in measured]
     mean = mean_spread([spread for spread, _ in measured], hidden_variances)
     summary = samples[0]._replace(
-        sample_count=len(parts[0].is_member),
+        sample_count=sample_count,
         unit_count=sum(sample.unit_count for sample in samples),
         effective_draws=sum(sample.effective_draws for sample in samples),
         is_zero_one=all(sample.is_zero_one for sample in samples),
@@ -465,8 +482,8 @@ def _mean_over_groups(
         influences = influences_of_units("interval", part.units)
         independent = part.units._replace(clusters=None)
         weighted_loss = influences.rank_weights * fill_in(part.units, part.units.loss)
-        sample_effects[part.is_member] = unit_effects(influences.influence, independent)
-        loss_effects[part.is_member] = unit_effects(weighted_loss, independent, centred=False)
+        sample_effects[part.rows] = unit_effects(influences.influence, independent)
+        loss_effects[part.rows] = unit_effects(weighted_loss, independent, centred=False)
     group_count = len(parts)
     kinds = (clusters,) if clusters.ndim == 1 else split_kinds(clusters)
     variances = []

@@ -9,7 +9,7 @@ import numpy as np
 from abstain._arrays import Array, ArrayLike
 from abstain._check import check_count, check_fraction
 from abstain._progress import progress_bars
-from abstain.core.area_estimators import area_of_samples
+from abstain.core.area_estimators import area_of_samples, oracle_rows
 from abstain.core.bootstrap import Replicates, Resampler, leave_one_out_areas
 from abstain.core.influence import AreaUnderCurve, RankedLoss
 from abstain.core.rounding import SUM_ROUNDING
@@ -78,24 +78,37 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
             f"interval: the jackknife of {units.metric.name} would take {len(unit_starts):,} computations of "
             f'{row_count:,} rows. Give its definition `influence=`, or use method="bootstrap".'
         )
-    estimate = _value_of_rows(units, row_mass, row_loss)
+    all_samples = np.ones(len(units.loss), dtype=bool)
+    estimate = _value_of_rows(units, row_mass, row_loss, all_samples)
     without_unit = np.full(units.unit_count, estimate)
     for unit, members in enumerate(np.split(by_unit, unit_starts[1:])):
         rows = row_of_sample[members]
         mass = row_mass - np.bincount(rows, weight[members], row_count)
         loss = row_loss - np.bincount(rows, weighted_loss[members], row_count)
-        without_unit[unit] = _value_of_rows(units, mass, loss)
+        is_kept = all_samples.copy()
+        is_kept[members] = False
+        without_unit[unit] = _value_of_rows(units, mass, loss, is_kept)
     return estimate, without_unit
 
 
-def _value_of_rows(units: Units, mass: np.ndarray, loss: np.ndarray) -> float:
+def _value_of_rows(units: Units, mass: np.ndarray, loss: np.ndarray, is_kept: np.ndarray) -> float:
     """Compute the metric from the mass and loss of each row, most confident first; rows without mass are dropped.
 
     `units` names the metric and the unit of the losses. A metric that scales with the loss is returned in that unit.
+    `is_kept` marks the answered samples that the rows are made of, in input order: a metric that compares with the best
+    possible order reads their losses.
     """
+
+    def rows_by_loss() -> Rows:
+        """The rows of the kept samples, each a row of its own, smallest loss first."""
+        import array_api_compat.numpy as xp
+
+        weight = None if units.weight is None else units.weight[is_kept]
+        return oracle_rows(xp, units.loss[is_kept].astype(np.float64), weight)
+
     has_mass = mass > SUM_ROUNDING * mass.max()
     rows = Rows.accumulate(mass[has_mass], loss[has_mass])
-    table = _curve_table(units, rows, total_mass=rows.total_mass[0], rows_by_loss=lambda: rows)
+    table = _curve_table(units, rows, total_mass=rows.total_mass[0], rows_by_loss=rows_by_loss)
     return float(units.metric.compute(table))
 
 

@@ -264,14 +264,13 @@ def measure_groups(
         metric(*arrays, **options)
     values: dict[Any, float] = {}
     counts: dict[Any, int] = {}
-    for code, label in enumerate(labels):
-        mask = codes == code
+    for label, rows in zip(labels, rows_of_groups(codes, len(labels))):
         group_options = {
-            name: _subset(value, mask) if name in _SAMPLE_ALIGNED else value
+            name: _subset(value, rows) if name in _SAMPLE_ALIGNED else value
             for name, value in options.items()
         }
-        values[label] = float(metric(*(_subset(array, mask) for array in arrays), **group_options))
-        counts[label] = int(mask.sum())
+        values[label] = float(metric(*(_subset(array, rows) for array in arrays), **group_options))
+        counts[label] = len(rows)
     return values, counts
 
 
@@ -374,12 +373,12 @@ def _is_missing(label: Any) -> bool:
     return type(equals_itself).__name__ == "NAType" or not equals_itself
 
 
-def _subset(values: Array | None, mask: np.ndarray) -> Array | None:
-    """The values of some samples, in the array library of the input; None for None."""
+def _subset(values: Array | None, rows: np.ndarray) -> Array | None:
+    """The values of the samples with these row numbers, in the array library of the input; None for None."""
     if values is None:
         return None
     backend = backend_of(values)
-    return backend.asarray(values)[backend.asarray(mask, values)]
+    return backend.asarray(values)[backend.asarray(rows, values)]
 
 
 def balanced_weights(groups: Array) -> np.ndarray:

@@ -15,7 +15,7 @@ from abstain.thresholds.calibration import Calibration, ClusteredSamples
 from abstain.thresholds.choosing import PILOT_SHARE, learn_then_test, sgr
 
 MAX_SAMPLES = 10**12  # beyond this the answer is "no number of samples"
-LARGEST_RISK = 0.999  # the largest scaled risk that is tried
+LARGEST_RISK = 0.999  # the largest risk tried, on the scale [0, 1]; a risk of 1 is certified by any data
 SHARE_OF_DELTA = 6  # a threshold must pass at a sixth of delta: there are up to six starts
 
 

@@ -11,7 +11,7 @@ from abstain import losses, scores
 from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.errors import InputError
-from abstain.metrics._sample import group_codes
+from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.thresholds import choosing
 from abstain.thresholds.advice import Advice, advise, bisect
 from abstain.thresholds.calibration import Calibration, Form, Method, calibrate
@@ -254,9 +254,9 @@ def select_threshold(
     group_names, codes = group_codes(_NAME, groups, np.shape(to_host(loss)))
     group_goal = goal._replace(delta=level / len(group_names))
     thresholds = {}
-    for code, group in enumerate(group_names):
+    for group, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
         group_loss, group_confidence, group_weight, group_clusters = (
-            None if array is None else array[codes == code] for array in per_sample
+            None if array is None else array[rows] for array in per_sample
         )
         calibration = calibrate(_NAME, group_loss, group_confidence, group_weight, bounded, group_clusters)
         thresholds[group] = _select(calibration, group_goal, confidences, origin)

@@ -142,7 +142,11 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
         self.result: Tuned | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Evaluate the original weights; raise InputError if the module has no network under the stated name."""
+        """Start averaging: `Averaging` copies the original weights and evaluates them on the held-out samples.
+
+        A second fit starts anew. Raises InputError if the module has no network under the stated name, or if
+        `trainer.max_epochs`, `looks` or `level` is out of range.
+        """
         network = getattr(pl_module, self.network, None)
         if network is None:
             raise InputError(
