@@ -94,7 +94,7 @@ def test_groups_are_shown(run, table):
 @pytest.mark.parametrize("command", [
     ["evaluate", "strong.npz"], ["compare", "strong.npz", "weak.npz"], ["threshold", "strong.npz", "--risk", "0.1"],
     ["--help"], ["evaluate", "--help"], ["compare", "--help"], ["threshold", "--help"], ["report", "--help"],
-    ["convert", "--help"], ["demo", "--help"],
+    ["convert", "--help"], ["demo", "--help"], ["gate", "--help"],
 ])  # fmt: skip
 def test_readable_at_80_columns_without_colour(run, outputs, command):
     result = run(*command)

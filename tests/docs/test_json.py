@@ -16,6 +16,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-
 COMMANDS = {
     "abstain.Evaluation/1": ["evaluate", "a.npz", "--json"],
     "abstain.Comparison/2": ["compare", "a.npz", "b.npz", "--json"],
+    "abstain.GateVerdict/1": ["gate", "a.npz", "b.npz", "--margin", "0.01", "--json"],
     "abstain.ClinicalTable/1": ["clinical", "a.npz", "--positive", "1", "--json"],
     "abstain.Threshold/4": ["threshold", "a.npz", "--risk", "0.1", "--json"],
     "abstain.Check/3": ["threshold", "b.npz", "--check", "rule.json", "--json"],

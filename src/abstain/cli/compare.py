@@ -89,7 +89,7 @@ def compare(
       abstain compare a.npz b.npz --unpaired          different test sets
       abstain compare a.parquet b.parquet --engine files
       abstain compare mmlu/*.parquet -c confidence=stated --html board.html
-      abstain compare a.csv b.csv --anytime --planned 5000 --state run.json     again whenever the files have grown
+      abstain compare a.csv b.csv --anytime --planned 5000 --state run.json
     """
     if (planned or state) and not anytime:
         raise click.UsageError("--planned and --state go with --anytime.")

@@ -38,11 +38,14 @@ USAGE = 2
 BAD_DATA = 3
 INFEASIBLE = 4
 ALARM = 5
+GATE_FAILED = 6
+GATE_UNDECIDED = 7
 
 _COMMANDS = {
     "evaluate": "All metrics for one file of predictions, with intervals.",
     "describe": "What a file or log holds, and the commands that evaluate it.",
     "compare": "Rank several models on the same samples, with tests of their differences.",
+    "gate": "May a new model replace the old one? The exit code says so.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
     "cascade": "Route between a cheap model, an expensive model and a person, with a guarantee.",
     "decide": "Apply a saved rule to new data: which answers to accept.",

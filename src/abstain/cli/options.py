@@ -38,8 +38,9 @@ _NAMES_HELP = "Names of the models, separated by commas. By default the names of
 def _columns_help() -> str:
     return (
         f"Which column is which, if its name does not say. Roles: {', '.join(abstain.formats.ROLES)}. "
-        f"`probs=class_*` takes one column per class, `confidence=A,B` several confidences, `uncertainty=A` (or "
-        f"`confidence=-A`) the values of A with the opposite sign. Dots name fields inside objects: `correct=judge.ok`."
+        f"`probs=class_*` takes one column per class, `confidence=A,B` several confidences, `clusters=A,B` "
+        f"two crossed kinds of clusters, `uncertainty=A` (or `confidence=-A`) the values of A with the opposite sign. "
+        f"Dots name fields inside objects: `correct=judge.ok`."
     )
 
 

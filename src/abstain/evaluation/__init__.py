@@ -5,6 +5,7 @@ from abstain.evaluation.comparison import compare
 from abstain.evaluation.ensembles import expected_aurc
 from abstain.evaluation.graded import TargetCurve, compare_answers, evaluate_answers, score_by_target
 from abstain.evaluation.growing import ComparisonLook, ComparisonSeries, GrowingComparison
+from abstain.evaluation.release_gate import GateVerdict, gate, judge
 from abstain.evaluation.repeats import evaluate_repeats
 from abstain.evaluation.results import Comparison, Contestant, Entry, Evaluation, ExpectedAURC, Pair, TopTies
 from abstain.evaluation.table import evaluate, evaluate_blocks
@@ -18,6 +19,7 @@ __all__ = [
     "Entry",
     "Evaluation",
     "ExpectedAURC",
+    "GateVerdict",
     "GrowingComparison",
     "Pair",
     "TargetCurve",
@@ -30,6 +32,8 @@ __all__ = [
     "evaluate_blocks",
     "evaluate_repeats",
     "expected_aurc",
+    "gate",
+    "judge",
     "register_engine",
     "score_by_target",
     "three_way",
