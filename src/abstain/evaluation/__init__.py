@@ -5,6 +5,7 @@ from abstain.evaluation.comparison import compare
 from abstain.evaluation.ensembles import expected_aurc
 from abstain.evaluation.graded import TargetCurve, compare_answers, evaluate_answers, score_by_target
 from abstain.evaluation.growing import ComparisonLook, ComparisonSeries, GrowingComparison
+from abstain.evaluation.precision import precision_recall
 from abstain.evaluation.release_gate import GateVerdict, gate, judge
 from abstain.evaluation.repeats import evaluate_repeats
 from abstain.evaluation.results import Comparison, Contestant, Entry, Evaluation, ExpectedAURC, Pair, TopTies
@@ -34,6 +35,7 @@ __all__ = [
     "expected_aurc",
     "gate",
     "judge",
+    "precision_recall",
     "register_engine",
     "score_by_target",
     "three_way",

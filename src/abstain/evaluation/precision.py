@@ -1,0 +1,157 @@
+"""Precision, recall and F1 of the accepted predictions: what people who detect and retrieve report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import ArrayLike, to_host
+from abstain._check import check_fraction
+from abstain.errors import InputError
+from abstain.evaluation.graded import answer_entries
+from abstain.evaluation.results import Entry, Evaluation
+from abstain.evaluation.table import MISSING
+from abstain.inference.clusters import cluster_columns
+from abstain.metrics._sample import group_codes, prepare
+from abstain.metrics.answer_metrics import AnswerMetric, GradedAnswers
+
+# These are ratios of counts, as the metrics of graded answers are, and have their intervals from the same place. In
+# those counts a rejected prediction stands as "attempted" and a right one as "unanswerable", so that
+# "unanswerable_not_attempted" counts the accepted that are right.
+_ACCEPTED = "not_attempted"
+_RIGHT = "unanswerable"
+_ACCEPTED_AND_RIGHT = "unanswerable_not_attempted"
+_METRICS = (
+    AnswerMetric(
+        name="precision",
+        label="precision",
+        summary="Share of the accepted predictions that are right.",
+        numerator={_ACCEPTED_AND_RIGHT: 1.0},
+        denominator={_ACCEPTED: 1.0},
+    ),
+    AnswerMetric(
+        name="recall",
+        label="recall",
+        summary="Share of the right predictions that are accepted.",
+        numerator={_ACCEPTED_AND_RIGHT: 1.0},
+        denominator={_RIGHT: 1.0},
+    ),
+    AnswerMetric(
+        name="f1",
+        label="F1",
+        summary="Harmonic mean of precision and recall.",
+        numerator={_ACCEPTED_AND_RIGHT: 2.0},
+        denominator={_ACCEPTED: 1.0, _RIGHT: 1.0},
+    ),
+    AnswerMetric(
+        name="coverage",
+        label="coverage",
+        summary="Share of all predictions that are accepted.",
+        numerator={_ACCEPTED: 1.0},
+    ),
+)
+
+
+def precision_recall(
+    right: ArrayLike,
+    confidence: ArrayLike,
+    /,
+    *,
+    thresholds: Sequence[float] | None = None,
+    coverages: Sequence[float] | None = None,
+    level: float = 0.95,
+    clusters: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+) -> Evaluation:
+    """Precision, recall and F1 of the predictions above a threshold, each with its interval; higher is better.
+
+    Recall is relative to the right predictions in these data. To count objects that were never detected, add a row for
+    each: right, with a confidence below every threshold.
+
+    Parameters
+    ----------
+    right : array of bool, shape (n,)
+        Whether each prediction is right (a detection is matched, a document is relevant).
+    confidence : array, shape (n,)
+        Higher is surer. A prediction is accepted if its confidence is at least the threshold.
+    thresholds : sequence of float
+        One column of the table for each.
+    coverages : sequence of float in (0, 1]
+        In place of thresholds: accept such a share of the predictions, and all with an equal confidence. The intervals
+        take the threshold there as fixed.
+    level : float
+        Confidence level of the intervals.
+    clusters : array, shape (n,), or two of them, optional
+        One label per prediction, such as its image: predictions with the same label are not independent.
+    groups : array, shape (n,), optional
+        One label per prediction, such as its class: every number is also given within each group.
+
+    Returns
+    -------
+    Evaluation
+        The metrics "precision", "recall", "f1" and "coverage"; `by_group("f1", score=...)` lists groups worst first. A
+        number that is undefined (no prediction is accepted, or none is right) has a `reason`.
+
+    Raises
+    ------
+    InputError
+        Unless exactly one of `thresholds` and `coverages` is given, with at least one number, and `right` holds truth
+        values.
+
+    Examples
+    --------
+    >>> table = precision_recall([1, 1, 0, 1, 0], [0.9, 0.8, 0.7, 0.6, 0.5], thresholds=[0.65])
+    >>> [round(table[metric].estimate, 3) for metric in ("precision", "recall", "f1", "coverage")]
+    [0.667, 0.667, 0.667, 0.6]
+    """
+    function = "precision_recall"
+    level = check_fraction(function, "level", level, open_high=True)
+    sample = prepare(function, to_host(right), to_host(confidence), vector=True)
+    n = len(sample.loss)
+    if not np.isin(sample.loss, (0, 1)).all():
+        raise InputError(f"{function}: `right` must hold truth values, got other numbers.")
+    is_right = np.asarray(sample.loss).astype(bool)
+    value_by_column = _threshold_columns(function, np.asarray(sample.confidence), thresholds, coverages)
+    cluster_labels = cluster_columns(function, clusters, n)
+    parts: list[tuple[Any, np.ndarray]] = [(None, np.ones(n, dtype=bool))]  # label of a group, and its mask
+    if groups is not None:
+        labels, codes = group_codes(function, groups, (n,))
+        parts += [(MISSING if label is None else label, codes == code) for code, label in enumerate(labels)]
+    entries: list[Entry] = []
+    for group, rows in parts:
+        by_column = []
+        for column, value in value_by_column.items():
+            is_rejected = np.asarray(sample.confidence)[rows] < value
+            counted = GradedAnswers(np.zeros(len(is_rejected)), is_rejected, is_right[rows])
+            part_clusters = None if cluster_labels is None else cluster_labels[rows]
+            by_column.append(
+                answer_entries(
+                    counted, _METRICS, level=level, clusters=part_clusters, group=group, score=column
+                )
+            )
+        for entries_of_metric in zip(*by_column):
+            entries += entries_of_metric
+    return Evaluation(entries=tuple(entries), n=n, level=level)
+
+
+def _threshold_columns(
+    function: str,
+    confidence: np.ndarray,
+    thresholds: Sequence[float] | None,
+    coverages: Sequence[float] | None,
+) -> dict[str, float]:
+    """Map the name of each column of the table to its threshold; see `precision_recall` for the arguments."""
+    if (thresholds is None) == (coverages is None):
+        raise InputError(f"{function}: give `thresholds` or `coverages`, one of them.")
+    values_by_name: dict[str, float] = {}
+    for threshold in thresholds if thresholds is not None else ():
+        values_by_name[f"at least {threshold:g}"] = float(threshold)
+    falling = np.sort(confidence)[::-1]
+    for coverage in coverages if coverages is not None else ():
+        share = check_fraction(function, "coverages", coverage)
+        values_by_name[f"coverage {coverage:g}"] = float(falling[int(np.ceil(share * len(falling))) - 1])
+    if not values_by_name:
+        raise InputError(f"{function}: needs at least one threshold or coverage, got none.")
+    return values_by_name

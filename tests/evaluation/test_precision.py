@@ -1,0 +1,104 @@
+"""Precision, recall and F1 of the accepted: against counts by hand, by group, with clusters, and what is refused."""
+
+import numpy as np
+import pytest
+
+from abstain.errors import InputError
+from abstain.evaluation import evaluate_answers, precision_recall
+
+
+def draw(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    score = rng.random(n)
+    return rng.random(n) < 0.2 + 0.7 * score, score
+
+
+def counts(right, score, threshold):
+    """Precision, recall, F1 and coverage, counted."""
+    accepted = [s >= threshold for s in score]
+    hits = sum(1 for taken, hit in zip(accepted, right) if taken and hit)
+    precision = hits / sum(accepted)
+    recall = hits / sum(right)
+    return precision, recall, 2 * precision * recall / (precision + recall), sum(accepted) / len(score)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.9])
+def test_the_numbers_are_the_counts(threshold):
+    right, score = draw()
+    table = precision_recall(right, score, thresholds=[threshold])
+    estimates = [table[metric].estimate for metric in ("precision", "recall", "f1", "coverage")]
+    assert estimates == pytest.approx(counts(right.tolist(), score.tolist(), threshold))
+    for metric in ("precision", "recall", "f1"):
+        assert table[metric].low <= table[metric].estimate <= table[metric].high
+
+
+def test_precision_is_the_accuracy_of_the_attempted():
+    right, score = draw()
+    table = precision_recall(right, score, thresholds=[0.6])
+    answers = evaluate_answers(right, answered=score >= 0.6)["accuracy_given_attempted"]
+    precision = table["precision"]
+    assert (precision.estimate, precision.low, precision.high) == pytest.approx(
+        (answers.estimate, answers.low, answers.high)
+    )
+
+
+def test_a_coverage_is_the_threshold_there():
+    right, score = draw()
+    value = np.sort(score)[-500]
+    by_share = precision_recall(right, score, coverages=[0.25])
+    by_value = precision_recall(right, score, thresholds=[value])
+    assert by_share["f1"].estimate == by_value["f1"].estimate
+    assert by_share["coverage"].estimate == 0.25
+
+
+def test_groups_and_clusters():
+    right, score = draw()
+    kind = np.repeat(["cat", "dog"], 1000)
+    image = np.repeat(np.arange(200), 10)
+    table = precision_recall(right, score, thresholds=[0.3, 0.6], groups=kind, clusters=image)
+    alone = precision_recall(right[1000:], score[1000:], thresholds=[0.3, 0.6], clusters=image[1000:])
+    for column in ("at least 0.3", "at least 0.6"):
+        [entry] = table.select(metric="f1", group="dog", score=column)
+        [same] = alone.select(metric="f1", score=column)
+        assert (entry.estimate, entry.low, entry.high) == (same.estimate, same.low, same.high)
+    assert {entry.group for entry in table.by_group("f1", score="at least 0.6")} == {"cat", "dog"}
+    repeated = precision_recall(np.repeat(right, 5), np.repeat(score, 5), thresholds=[0.6])["f1"]
+    by_source = precision_recall(
+        np.repeat(right, 5), np.repeat(score, 5), thresholds=[0.6], clusters=np.repeat(np.arange(2000), 5)
+    )["f1"]
+    once = precision_recall(right, score, thresholds=[0.6])["f1"]
+    assert by_source.high - by_source.low == pytest.approx(once.high - once.low, rel=0.02)
+    assert repeated.high - repeated.low < 0.6 * (once.high - once.low)
+
+
+def test_the_intervals_cover():
+    rng = np.random.default_rng(1)
+    truth = 0.2 + 0.7 * 0.8  # the mean of 0.2 + 0.7 s for scores s between 0.6 and 1
+    covered = 0
+    for _ in range(300):
+        right, score = draw(300, seed=int(rng.integers(1 << 30)))
+        entry = precision_recall(right, score, thresholds=[0.6])["precision"]
+        covered += entry.low <= truth <= entry.high
+    assert 0.91 <= covered / 300 <= 0.985
+
+
+def test_nothing_accepted_is_told():
+    table = precision_recall([1, 0], [0.5, 0.4], thresholds=[0.9])
+    assert table["precision"].estimate is None
+    assert table["recall"].estimate == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "one of them"),
+        ({"thresholds": [0.5], "coverages": [0.5]}, "one of them"),
+        ({"thresholds": []}, "at least one threshold"),
+        ({"coverages": [1.5]}, "coverages"),
+    ],
+)
+def test_what_is_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        precision_recall([1, 0], [0.5, 0.4], **options)
+    with pytest.raises(InputError, match="truth values"):
+        precision_recall([1, 0.5], [0.5, 0.4], thresholds=[0.1])
