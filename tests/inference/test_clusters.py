@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -198,3 +200,36 @@ def test_crossed_effects(profile, places, weeks, metric):
     for shares in (of_metric, of_difference):
         assert holds(shares[0], 1000, 0.92, 0.975)
         assert max(shares[1:]) < shares[0]
+
+
+def test_forecasts_that_share_a_place_and_a_week(data_dir):
+    """The table of docs/how-sure.md: two models of the FluSight hub."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = data_dir / "beyond" / "flusight.parquet"
+    columns = {name: np.asarray(column) for name, column in parquet.read_table(path).to_pydict().items()}
+    rows = {}
+    for model in ("FluSight-ensemble", "FluSight-baseline"):
+        (of_model,) = np.nonzero(columns["model"] == model)
+        keys = [
+            tuple(columns[name][row] for name in ("reference_date", "location", "horizon"))
+            for row in of_model
+        ]
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        rows[model] = of_model[order]
+    logs = {name: np.log1p(columns[name]) for name in ("median", "truth", "q025", "q975")}
+    models = [
+        (np.abs(logs["median"] - logs["truth"])[r], (logs["q025"] - logs["q975"])[r]) for r in rows.values()
+    ]
+    ensemble_rows = rows["FluSight-ensemble"]
+    place = columns["location"][ensemble_rows]
+    week = columns["target_end_date"][ensemble_rows]
+    page = (Path(__file__).parents[2] / "docs" / "how-sure.md").read_text(encoding="utf-8")
+    for name, clusters in {"none": None, "place": place, "week": week, "both": [place, week]}.items():
+        area = interval("aurc", *models[0], clusters=clusters)
+        difference = paired_difference(*models[0], *models[1], clusters=clusters)
+        line = (
+            f"| {name} | {area.estimate:.3f} [{area.low:.3f}, {area.high:.3f}] | {area.standard_error:.4f} | "
+            f"{difference.difference:.3f} [{difference.low:.3f}, {difference.high:.3f}] | "
+            f"{difference.standard_error:.4f} |"
+        )
+        assert line in page
