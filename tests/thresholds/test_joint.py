@@ -8,6 +8,7 @@ import scipy.stats
 
 import abstain
 from abstain.errors import DataError, InputError, ShapeError
+from abstain.sklearn import SelectiveClassifier
 from abstain.thresholds import GroupChecks, JointThreshold, decision_record
 
 
@@ -103,9 +104,9 @@ def populations():
         g = (np.arange(step_count) + 0.5) / step_count
         wave = 0.5 + 0.5 * np.sin(12 * g)
         profiles = [
-            (0.1 + 0 * g, 0.2 + 0 * g),  # both exactly at their targets everywhere
-            (0.101 + 0 * g, 0.02 + 0 * g),
-            (0.02 + 0 * g, 0.201 + 0 * g),
+            (0.1 + 1e-6 + 0 * g, 0.2 + 1e-6 + 0 * g),  # both just above their targets everywhere
+            (0.1 + 1e-6 + 0 * g, 0.02 + 0 * g),
+            (0.02 + 0 * g, 0.2 + 1e-6 + 0 * g),
             (0.25 * (1 - g), 0.5 * (1 - g)),
             (np.where(g > 0.5, 0.09, 0.12), np.where(g > 0.7, 0.19, 0.22)),
             (0.2 * wave, 0.4 * (1 - wave)),
@@ -293,3 +294,13 @@ def test_names_and_samples_must_fit_the_rule():
         rule.check({"errors": wrong}, sure)
     with pytest.raises(InputError, match="`among` must fit the promises"):
         rule.check(wrong, sure, among={"errors": wrong})
+
+
+def test_a_cascade_and_an_estimator_keep_one_promise():
+    sure, wrong, _ = draw(200)
+    risks = {"a": 0.1, "b": 0.2}
+    with pytest.raises(InputError, match="cascade: `risk` must be one number, got a dict"):
+        abstain.cascade({"one": (wrong, sure, 1.0)}, risk=risks, person=(10.0, 0.0))
+    selective = SelectiveClassifier(risk=risks, random_state=0)
+    with pytest.raises(InputError, match="SelectiveClassifier: `risk` must be one number, got a dict"):
+        selective.fit(np.column_stack([sure, -sure]), wrong)

@@ -623,6 +623,10 @@ def cascade(
     >>> one.decide(logits={"one": [[9.0, 0.0]]}).tolist()
     ['one']
     """
+    if isinstance(risk, Mapping):
+        raise InputError(
+            f"{FUNCTION_NAME}: `risk` must be one number, got a dict. A cascade keeps one promise."
+        )
     delta = check_fraction(FUNCTION_NAME, "delta", delta, open_high=True)
     described = read_stages(FUNCTION_NAME, stages, labels, scores=scores, units=units)
     entries = {name: stage.entry for name, stage in described.items()}  # (loss, confidence, cost)

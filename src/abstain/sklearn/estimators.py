@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -445,6 +445,9 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         `columns` holds "confidence", or "probs" or "logits" with "score", one row per calibration sample. `options` are
         passed to `select_threshold`. Out-of-fold calibration removes the promise.
         """
+        if isinstance(self.risk, Mapping):
+            remedy = "Call abstain.select_threshold with class scores and labels for several promises"
+            raise InputError(f"{type(self).__name__}: `risk` must be one number, got a dict. {remedy}.")
         confidence = columns.get("confidence")
         class_scores = {name: values for name, values in columns.items() if name != "confidence"}
         rule: Rule = select_threshold(
