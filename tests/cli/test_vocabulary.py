@@ -21,7 +21,7 @@ READING = {"column", "as"} | {"labels", "classes", "format", "tolerance", "memor
 OUTPUT = {"json", "csv", "latex", "quiet", "output"}
 OWN = {  # flags that say how the command works, not what is computed
     "evaluate": {"preview", "engine", "price"},
-    "compare": {"names", "engine", "unpaired", "html", "title", "state"},
+    "compare": {"by", "names", "engine", "unpaired", "html", "title", "state"},
     "threshold": {"score", "save", "record", "check", "state", "loss"},
     "report": {"names", "open"},
 }

@@ -18,6 +18,7 @@ from abstain import metrics
 from abstain._outputs import locked
 from abstain._tables import count_noun
 from abstain.cli import options as opt
+from abstain.cli.folder_table import compare_folders, holds_folder
 from abstain.cli.screen import deliver, plain_table, show_notes, show_working, stacked_cell, write_file
 from abstain.evaluation import Comparison, ComparisonSeries
 from abstain.formats import Predictions
@@ -37,6 +38,7 @@ _PLANNED_HELP = "Samples at which you hope to stop, with --anytime; by default 1
 _STATE_HELP = (
     "With --anytime: the looks so far. Read if it is there, and written with this look; says what is decided."
 )
+_BY_HELP = "Compare the values of this column (model) of one long table with each other."
 _BOARD_HELP = "Also write the ranking as an interactive page, for up to hundreds of models."
 
 
@@ -47,6 +49,7 @@ _BOARD_HELP = "Also write the ranking as an interactive page, for up to hundreds
 @opt.shared_options("loss", "names", "level", "repetitions")
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE_HELP)
 @click.option("--unpaired", is_flag=True, help="The files hold different test sets.")
+@click.option("--by", metavar="COLUMN", help=_BY_HELP)
 @click.option("--anytime", is_flag=True, help=_ANYTIME_HELP)
 @click.option("--planned", type=click.IntRange(1), metavar="N", help=_PLANNED_HELP)
 @opt.output_option("--state", kind="json", verdict_first=True, help=_STATE_HELP)
@@ -68,6 +71,7 @@ def compare(
     level: float,
     repetitions: bool,
     unpaired: bool,
+    by: str | None,
     anytime: bool,
     planned: int | None,
     state: str | None,
@@ -82,6 +86,8 @@ def compare(
     that refusing hard questions is no advantage. A model without the named confidence is not ranked. Several
     confidences (-c confidence=A,B) are compared, too.
 
+    A folder is searched for logs: one row for each model and task, ranked by accuracy within the task.
+
     Examples:
       abstain compare a.npz b.npz c.npz
       abstain compare gpt.csv claude.csv --metric augrc
@@ -89,6 +95,8 @@ def compare(
       abstain compare a.npz b.npz --unpaired          different test sets
       abstain compare a.parquet b.parquet --engine files
       abstain compare mmlu/*.parquet -c confidence=stated --html board.html
+      abstain compare runs/                a folder of logs, by model and task
+      abstain compare all.csv --by model   one long table of several models
       abstain compare a.csv b.csv --anytime --planned 5000 --state run.json
     """
     if (planned or state) and not anytime:
@@ -97,8 +105,15 @@ def compare(
         raise click.UsageError(
             "--anytime needs the same samples in memory: leave --unpaired and --engine out."
         )
-    if engine == "memory":
-        opt.refuse_folders(files)
+    if engine == "memory" and holds_folder(files):
+        if names or unpaired or by or anytime or board:
+            raise click.UsageError(
+                "a folder of logs takes no --names, --unpaired, --by, --anytime or --html."
+            )
+        compare_folders(files, read_options, output, metric=metric, level=level)
+        return
+    if by and (len(files) > 1 or engine == "files" or names):
+        raise click.UsageError("--by divides one file that is read in memory, and names the models itself.")
     file_by_name = name_files(files, names)
     if engine == "files":
         if board:
@@ -122,6 +137,7 @@ def compare(
             level=level,
             repetitions=repetitions,
             unpaired=unpaired,
+            by=by,
             anytime=anytime,
             planned=planned,
         )
@@ -202,6 +218,7 @@ def compare_in_memory(
     level: float,
     repetitions: bool,
     unpaired: bool,
+    by: str | None = None,
     anytime: bool = False,
     planned: int | None = None,
 ) -> tuple[Comparison, Contestants, list[str]]:
@@ -213,7 +230,7 @@ def compare_in_memory(
         Files by the names of their models.
     read_options : ReadOptions
         How files are read.
-    metric, scores, loss, level, repetitions, unpaired, anytime, planned
+    metric, scores, loss, level, repetitions, unpaired, by, anytime, planned
         Options of the command.
 
     Returns
@@ -232,14 +249,17 @@ def compare_in_memory(
     DataError
         If a file cannot be read, or files to be paired hold different samples.
     """
-    is_single = len(files) == 1
-    what = display_name(next(iter(files))) if is_single else f"{len(files)} files"
+    is_single = len(files) == 1 and by is None
+    what = display_name(next(iter(files))) if len(files) == 1 else f"{len(files)} files"
     with show_working(f"reading {what}"):
-        models, notes = read_options.read_several(
-            files,
-            purpose="one file" if is_single else "compared",
-            summarise=len(files) <= _MAX_SUMMARIES,
-        )
+        if by is not None:
+            models, notes = read_options.read_by(next(iter(files.values())), by)
+        else:
+            models, notes = read_options.read_several(
+                files,
+                purpose="one file" if is_single else "compared",
+                summarise=len(files) <= _MAX_SUMMARIES,
+            )
     for model in models:
         absent = () if model.log is None else model.log.absent  # requested confidences that no answer has
         for confidence_name in absent:

@@ -587,6 +587,47 @@ class ReadOptions(NamedTuple):
                 notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
         return models, notes
 
+    def read_by(self, path: str, column: str) -> tuple[list[abstain.formats.Predictions], list[str]]:
+        """Read one long table of several models, which the values of a column name.
+
+        Returns the models with a confidence in the order of the table, and a note for each of the others. They are read
+        to be compared, which decides how unanswered questions count. Raises DataError if the file cannot be read or has
+        no such column.
+        """
+        source = abstain.formats.open_source(path, format=self.format, limits=self.limits)
+        settings = self._select("columns", "kind", "labels", "classes", "limits", "tolerance", "rules")
+        models = []
+        notes = []
+        for name, part in abstain.formats.log_folders.split_by_column(source, column).items():
+            try:
+                models.append(
+                    abstain.formats.read_files.make_predictions(
+                        part, name=name, path=path, purpose="compared", **settings
+                    )
+                )
+            except abstain.formats.read_files.NoConfidenceError as error:
+                reason = str(error).rpartition(": ")[2]
+                notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
+        return models, notes
+
+    def make_log(self, source: abstain.formats.Source, purpose: str) -> abstain.formats.Log:
+        """Make the log of an opened file of answers, with a confidence or without.
+
+        `purpose` is "one file" or "compared" and decides how unanswered questions count by default.
+        """
+        right_answers = None
+        if self.labels is not None:
+            right_answers = abstain.formats.open_source(self.labels, limits=self.limits)
+        source = abstain.formats.columns.add_negated_columns(source, self.columns)
+        return abstain.formats.answers.make_log(
+            source,
+            source.roles(self.columns),
+            self.rules,
+            right_answers=right_answers,
+            stated=set(self.columns),
+            purpose=purpose,
+        )
+
     def can_evaluate(self, path: str) -> bool:
         """True if `abstain evaluate` can make a table of this file with these options."""
         try:

@@ -11,8 +11,8 @@ formats          `readers` (which reader a file goes to, and how to add one), `n
 harness logs     `log_readers` (which harness wrote it, and how to add one), `log_rows`, and a file for each harness
 roles            `roles` (what a column can be), `columns` (which column is which), `loaded_columns` and `answers`
                  (checks)
-several files    `alignment` (one order of samples), `table_files` (tables of many files), `file_evaluation`
-                 (`evaluate` of a path)
+several files    `alignment` (one order of samples), `table_files` (tables of many files), `log_folders` (logs by
+                 model and task), `file_evaluation` (`evaluate` of a path)
 safety           `safety` (limits, damage), `parquet_pages`
 ===============  ================================================================================================
 """
@@ -25,7 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see of the names that `__getattr__` loads
     from abstain._outputs import replacing
+    from abstain.formats import answers as answers
+    from abstain.formats import columns as columns
     from abstain.formats import file_evaluation as file_evaluation
+    from abstain.formats import log_folders as log_folders
     from abstain.formats import read_files as read_files
     from abstain.formats import readers as readers
     from abstain.formats import roles as roles

@@ -27,6 +27,7 @@ _OTHER_FILES = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.
 # Ways of asking (adapter methods) where `logprob` is that of the model's own reply; in others it may be that of the
 # right answer, which must not serve as a confidence.
 _METHODS_THAT_GENERATE = ("generation", "multiple_choice_joint", "chat")
+_MODEL_IN_NAME = re.compile(r"[,-]?model=[^,]*")
 RequestKey = tuple[str | None, Any]  # id of the instance, index of the trial
 
 
@@ -81,7 +82,9 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
         roles=roles,
         scorers=scorers,
         signals=("max_prob", "logprob") if _model_generates(path, load_json) else ("max_prob",),
-        task=path.absolute().parent.name,
+        task=_MODEL_IN_NAME.sub(
+            "", path.absolute().parent.name
+        ),  # the folder names the scenario and the model
         model=_find_model(path, load_json),
         descriptions={"answered": "the reply is one of the options"},
     )

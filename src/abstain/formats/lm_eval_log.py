@@ -221,6 +221,9 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         variant="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
         descriptions={"answered": "the filtered reply is neither empty nor [invalid]"},
         task=_find_task(path),
+        model=path.absolute().parent.name
+        if _find_task(path)
+        else "",  # the harness names the folder by the model
         notes=tuple(notes),
     )
     return LogContent(rows, facts)

@@ -1,0 +1,223 @@
+"""What `abstain compare` prints for folders of logs: one row for each model and task."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+import abstain
+from abstain import _tables
+from abstain.cli import options as opt
+from abstain.cli import screen
+from abstain.errors import AbstainError
+from abstain.evaluation.graded import compare_answers, evaluate_answers
+from abstain.formats import Log, Predictions, open_source
+from abstain.formats.log_folders import LogFolder, RunLog, mean_correctness, read_log_folder
+from abstain.formats.safety import display_name, one_line
+from abstain.metrics import by_name
+
+_MAX_UNREAD = 5  # files that are named with the reason why they were not read
+
+
+class Estimate(NamedTuple):
+    """A number with its interval; all three are None where it is undefined."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        if self.estimate is None:
+            return "-"
+        limits = "" if self.low is None else f" [{self.low:.3g}, {self.high:.3g}]"
+        return f"{self.estimate:.4g}{limits}"
+
+
+class FolderRow(NamedTuple):
+    """One model on one task."""
+
+    task: str
+    model: str
+    runs: int
+    questions: int
+    answers: int
+    accuracy: Estimate
+    rank: str  # among the models of the task, by accuracy; "" where there is one model
+    signal: str  # the confidence that the area is of; "" where there is none
+    area: Estimate  # the metric of the ranking
+
+
+def compare_folders(
+    places: tuple[str, ...], read_options: opt.ReadOptions, output: opt.Output, *, metric: str, level: float
+) -> None:
+    """Read the logs in folders and print a row for each model and task.
+
+    Raises a usage error if no file can be read as a log.
+    """
+    with screen.show_working(f"reading {', '.join(map(display_name, places))}"):
+        folder = read_log_folder(
+            places,
+            open_file=partial(open_source, format=read_options.format, limits=read_options.limits),
+            make=partial(read_options.make_log, purpose="compared"),
+        )
+    if not folder.runs:
+        reasons = " ".join(list(folder.unread.values())[:1])
+        raise click.UsageError(f"no file of {', '.join(places)} was read as a log. {reasons}".strip())
+    with screen.show_working("comparing"):
+        rows, notes = make_rows(folder, metric=metric, level=level)
+    label = by_name(metric).label
+    columns: dict[str, list[Any]] = {
+        "task": [row.task for row in rows],
+        "model": [row.model for row in rows],
+        "runs": [str(row.runs) for row in rows],
+        "questions": [str(row.questions) for row in rows],
+        "answers": [str(row.answers) for row in rows],
+        "accuracy": [str(row.accuracy) for row in rows],
+        "rank": [row.rank for row in rows],
+        label: [str(row.area) for row in rows],
+        "confidence": [row.signal for row in rows],
+    }
+    records = [
+        {**row._asdict(), "accuracy": row.accuracy._asdict(), "area": row.area._asdict()} for row in rows
+    ]
+    screen.deliver(
+        output,
+        result=None,
+        quiet=str(len(rows)),
+        draw=partial(draw_folder, columns=columns, notes=notes, level=level),
+        json=json.dumps({"metric": metric, "level": level, "rows": records, "notes": notes}),
+        columns=columns,
+        latex=_tables.latex_table(columns),
+    )
+
+
+def make_rows(folder: LogFolder, *, metric: str, level: float) -> tuple[list[FolderRow], list[str]]:
+    """Measure each model on each task, and rank the models of a task by accuracy.
+
+    Returns the rows in the order of `folder.runs`, and sentences on what was not read and what could not be paired.
+    """
+    notes = []
+    tasks: dict[str, list[RunLog]] = {}
+    for run in folder.runs:
+        tasks.setdefault(run.task, []).append(run)
+    rows = []
+    for task, runs in tasks.items():
+        ranks, sentences = _rank_models(task, runs, level)
+        notes += sentences
+        for run in runs:
+            signal, area = _measure_area(run.log, metric, level)
+            rows.append(
+                FolderRow(
+                    task=task,
+                    model=run.model,
+                    runs=run.run_count,
+                    questions=run.log.questions,
+                    answers=run.log.n,
+                    accuracy=_measure_accuracy(run.log, level),
+                    rank=ranks.get(run.model, ""),
+                    signal=signal,
+                    area=area,
+                )
+            )
+    if any(run.log.unanswered for run in folder.runs):
+        notes.append(
+            "Unanswered questions count as wrong and are ranked last unless --unanswered says otherwise."
+        )
+    if any(run.run_count > 1 for run in folder.runs):
+        notes.append("Repeated runs of a model on a task are one row; answers to one question are a cluster.")
+    if folder.unread:
+        notes.append(f"{_tables.count_noun(len(folder.unread), 'file')} not read:")
+        notes += [f"  {reason}" for reason in list(folder.unread.values())[:_MAX_UNREAD]]
+        hidden_count = len(folder.unread) - _MAX_UNREAD
+        if hidden_count > 0:
+            notes.append(f"  ... and {_tables.count_noun(hidden_count, 'other file')}.")
+    return rows, notes
+
+
+def _rank_models(task: str, runs: list[RunLog], level: float) -> tuple[dict[str, str], list[str]]:
+    """Rank the models of a task by the mean correctness of each question: model -> rank, and notes.
+
+    Models are paired by question where all have the same questions; otherwise a note says that they are not. Without
+    the name of a task, only models that have the same questions are ranked, since others were asked something else.
+    """
+    if len(runs) < 2:
+        return {}, []
+    correctness_by_model = {run.model: mean_correctness(run.log) for run in runs}
+    questions = list(next(iter(correctness_by_model.values())))
+    is_paired = all(correctness.keys() == set(questions) for correctness in correctness_by_model.values())
+    if not is_paired and not task:
+        return {}, []
+    entries: dict[str, Any] = {}
+    for model, correctness in correctness_by_model.items():
+        order = questions if is_paired else list(correctness)
+        entries[model] = np.array([correctness[question] for question in order])
+    try:
+        comparison = compare_answers(entries, level=level, paired=is_paired)
+    except AbstainError as error:
+        return {}, [f"{display_name(task)}: models are not ranked: {one_line(error)}"]
+    notes = []
+    if not is_paired:
+        notes.append(
+            f"{display_name(task)}: the models have different questions, so they are compared unpaired."
+        )
+    return {contestant.name: str(contestant.ranks) for contestant in comparison.contestants}, notes
+
+
+def _measure_accuracy(log: Log, level: float) -> Estimate:
+    """Return the accuracy of a log with its interval; no answer is wrong, and answers to one question are a cluster."""
+    rows = log.scored
+    repeats = log.repeats()
+    table = evaluate_answers(
+        1 - log.losses(rows),
+        answered=log.answered[rows],
+        metrics=["accuracy"],
+        level=level,
+        clusters=None if repeats is None else repeats[rows],
+    )
+    entry = table.entries[0]
+    if entry.estimate is None:  # one question has no interval
+        return Estimate(estimate=log.accuracy, low=None, high=None)
+    return Estimate(entry.estimate, entry.low, entry.high)
+
+
+def _measure_area(log: Log, metric: str, level: float) -> tuple[str, Estimate]:
+    """Return the first confidence of a log, and the metric of its ranking; "" and no estimate where there is none."""
+    if not log.signals:
+        return "", Estimate(None, None, None)
+    try:
+        predictions = Predictions(name="", path=log.path, format="", **log.fields())
+        table = abstain.evaluate(**predictions.arguments(), metrics=[metric], level=level, progress=False)
+    except AbstainError:
+        return "", Estimate(None, None, None)
+    entry = next(entry for entry in table.entries if entry.group is None)
+    return entry.score, Estimate(entry.estimate, entry.low, entry.high)
+
+
+def draw_folder(console: Console, columns: dict[str, list[Any]], notes: list[str], level: float) -> None:
+    """Print the table of models and tasks; columns that are empty throughout are left out."""
+    task_count = len(set(columns["task"]))
+    title = f"{_tables.count_noun(len(set(columns['model'])), 'model')} on {_tables.count_noun(task_count, 'task')}"
+    console.print(Text(title, style="bold"))
+    console.print(
+        Text(f"estimates with {level:.0%} intervals; rank by accuracy within the task", style="dim")
+    )
+    console.print()
+    cells_by_title = {}
+    for name, values in columns.items():
+        if set(values) - {"", "-"}:
+            cells_by_title[name] = [display_name(value) for value in values]
+    console.print(screen.plain_table(cells_by_title, right=("runs", "questions", "answers")))
+    console.print()
+    screen.show_notes(console, notes)
+
+
+def holds_folder(files: tuple[str, ...]) -> bool:
+    """True if one of the paths is a folder that is to be read file by file."""
+    return any(Path(file).is_dir() for file in files)

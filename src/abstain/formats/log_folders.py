@@ -1,0 +1,219 @@
+"""Many logs at once: a folder of logs by model and task, repeated runs as one log, and one long table of models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abstain.errors import AbstainError
+from abstain.formats.columns import Source, UncertainError, Words, as_texts
+from abstain.formats.file_names import model_name
+from abstain.formats.helm_log import INSTANCES_FILE
+from abstain.formats.logs import Log
+from abstain.formats.safety import display_name, file_error, one_line
+
+_MAX_FILES = 20_000  # in the folders that one command reads
+_MODEL_COLUMN = "model"  # in which readers of logs put the model, where a log may hold several
+
+
+class RunLog(NamedTuple):
+    """The answers of one model to one task, of all its runs."""
+
+    task: str
+    model: str
+    run_count: int
+    log: Log
+
+
+class LogFolder(NamedTuple):
+    """What was read of folders of logs."""
+
+    runs: list[RunLog]  # by task, then by model, in the order of their names
+    unread: dict[str, str]  # path -> why it was not read, in one line
+
+
+def split_by_column(source: Source, name: str) -> dict[str, Source]:
+    """Split one long table by the values of a column, such as the model: value -> the table of its rows.
+
+    Values come in the order of the table. A column is loaded once for all parts. UncertainError where there is no such
+    column, DataError where some column has another number of rows.
+
+    >>> table = Source(Path("t.csv"), "csv", {"m": Column.of(Words.of("aba")), "x": Column.of(np.arange(3))})
+    >>> {value: part.columns["x"].load().tolist() for value, part in split_by_column(table, "m").items()}
+    {'a': [0, 2], 'b': [1]}
+    """
+    if name not in source.columns:
+        raise UncertainError(
+            f"has no column `{display_name(name)}` to divide it by; it has {source.listed()}.", source
+        )
+    texts = source.columns[name].as_texts()
+    for title, column in source.columns.items():
+        if column.shape[0] != len(texts):
+            raise file_error(
+                source.path,
+                f"`{display_name(title)}` must have {len(texts):,} rows like `{display_name(name)}`.",
+            )
+    columns = {title: replace(column, load=cache(column.load)) for title, column in source.columns.items()}
+    parts = {}
+    for value in dict.fromkeys(texts.tolist()):
+        row_numbers = np.flatnonzero(texts == value)
+        part_columns = {title: column.rows(row_numbers) for title, column in columns.items()}
+        parts[str(value)] = replace(source, columns=part_columns)
+    return parts
+
+
+def find_log_files(places: Iterable[str | Path]) -> list[Path]:
+    """Return the files in folders and in the folders inside them, in the order of their names; files stay themselves.
+
+    Hidden files are left out. Of the folder of a HELM run, only the file with the scores is returned. DataError where
+    there are more than `_MAX_FILES`.
+    """
+    paths: list[Path] = []
+    for place in places:
+        for path in _walk(Path(place)):
+            paths.append(path)
+            if len(paths) > _MAX_FILES:
+                raise file_error(
+                    place, f"holds more than {_MAX_FILES:,} files. Name the folders of the logs."
+                )
+    return paths
+
+
+def _walk(place: Path) -> Iterator[Path]:
+    """Yield the files of a folder, one folder after the other; the file itself where `place` is one."""
+    if not place.is_dir():
+        yield place
+        return
+    if (place / INSTANCES_FILE).is_file():
+        yield place / INSTANCES_FILE
+        return
+    for path in sorted(place.iterdir()):
+        if not path.name.startswith("."):
+            yield from _walk(path)
+
+
+def read_log_folder(
+    places: Iterable[str | Path], open_file: Callable[[Path], Source], make: Callable[[Source], Log]
+) -> LogFolder:
+    """Read all logs of folders: one `RunLog` for each model and task, in which repeated runs are epochs.
+
+    Parameters
+    ----------
+    places : iterable of paths
+        Folders, and files.
+    open_file : callable
+        Opens a file.
+    make : callable
+        Makes the log of an opened file, or of a part of it.
+
+    Returns
+    -------
+    LogFolder
+        Files that are no logs, and logs that cannot be read, are listed with the reason; none of them is an error.
+    """
+    logs_by_name: dict[tuple[str, str], list[Log]] = {}  # by task and model
+    unread: dict[str, str] = {}
+    for path in find_log_files(places):
+        try:
+            for task, model, log in _read_file(path, open_file, make):
+                logs_by_name.setdefault((task, model), []).append(log)
+        except AbstainError as error:
+            unread[str(path)] = one_line(error)
+    runs = [
+        RunLog(task=task, model=model, run_count=len(logs), log=join_runs(logs))
+        for (task, model), logs in sorted(logs_by_name.items())
+    ]
+    return LogFolder(runs, unread)
+
+
+def _read_file(
+    path: Path, open_file: Callable[[Path], Source], make: Callable[[Source], Log]
+) -> list[tuple[str, str, Log]]:
+    """Return the logs of one file with their tasks and models: of each task and of each model that it holds.
+
+    A model without a name is called by the file; in a HELM run, whose files always have the same names, by the folder.
+    """
+    source = open_file(path)
+    model = source.facts.model
+    parts = {model: source}
+    if not model and source.log is not None and _MODEL_COLUMN in source.columns:
+        parts = split_by_column(source, _MODEL_COLUMN)
+    logs = []
+    file_name = path.absolute().parent.name if path.name == INSTANCES_FILE else model_name(path)
+    for part_model, part in parts.items():
+        log = make(part)
+        name = part_model or file_name
+        if log.task is None:
+            logs.append((source.facts.task, name, log))
+            continue
+        tasks = as_texts(log.task)
+        logs += [
+            (str(task), name, select_answers(log, tasks == task)) for task in dict.fromkeys(tasks.tolist())
+        ]
+    return logs
+
+
+def select_answers(log: Log, rows: np.ndarray) -> Log:
+    """Return a log with only the rows of a mask."""
+    columns: dict[str, Any] = {
+        name: values[rows] for name, values in vars(log).items() if isinstance(values, np.ndarray | Words)
+    }
+    signals = {name: signal[rows] for name, signal in log.signals.items()}
+    ids = None if log.ids is None else log.ids.rows(rows)
+    return replace(log, signals=signals, ids=ids, **columns)
+
+
+def join_runs(logs: Sequence[Log]) -> Log:
+    """Return the logs of repeated runs of one model and task as one, in which the run is the epoch.
+
+    Answers to one question are repeats of each other, whichever run they are of. Confidences that some run lacks are
+    NaN there. Without questions, the rows of each run are taken for the same questions in the same order. Columns that
+    serve neither scores nor confidences are left out. A single log is returned unchanged.
+    """
+    if len(logs) == 1:
+        return logs[0]
+    first = logs[0]
+    questions: list[str] = []
+    for log in logs:
+        numbers = [str(number) for number in range(1, log.n + 1)]
+        questions += numbers if log.question is None else as_texts(log.question).tolist()
+    names = dict.fromkeys(name for log in logs for name in log.signals)
+    signals = {
+        name: np.concatenate([log.signals.get(name, np.full(log.n, np.nan)) for log in logs])
+        for name in names
+    }
+    loss_names = {log.loss_name for log in logs}
+    return Log(
+        path=first.path,
+        tool=first.tool,
+        loss=np.concatenate([log.loss for log in logs]),
+        answered=np.concatenate([log.answered for log in logs]),
+        signals=signals,
+        question=Words.of(questions),
+        epoch=np.repeat(np.arange(1, len(logs) + 1), [log.n for log in logs]),
+        loss_name=first.loss_name if len(loss_names) == 1 else "partial_credit",
+        rules=first.rules,
+        used=first.used,
+        notes=first.notes,
+    )
+
+
+def mean_correctness(log: Log) -> dict[str, float]:
+    """Return question -> mean correctness of its scored answers, where no answer is wrong.
+
+    Questions without a name are numbered from 1.
+    """
+    numbers = [str(number) for number in range(1, log.n + 1)]
+    names = numbers if log.question is None else as_texts(log.question).tolist()
+    sums: dict[str, list[float]] = {}
+    scored = log.scored
+    for name, correctness in zip(
+        np.array(names, dtype=object)[scored].tolist(), (1 - log.losses(scored)).tolist()
+    ):
+        sums.setdefault(name, []).append(correctness)
+    return {name: sum(values) / len(values) for name, values in sums.items()}

@@ -1,0 +1,132 @@
+"""Folders of logs by model and task, repeated runs as epochs, and one long table of several models."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
+from written import (
+    RIGHT,
+    evaleval,
+    helm_run,
+    inspect_header,
+    inspect_sample,
+    lines,
+    option_record,
+)
+
+import abstain
+from abstain.cli import cli
+
+N = 200
+RNG = np.random.default_rng(1)
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def rows_of(*arguments: object) -> list[dict]:
+    shown = run("compare", *arguments, "--json")
+    assert shown.exit_code == 0, shown.output
+    return json.loads(shown.stdout)["rows"]
+
+
+def inspect_run(path: Path, model: str, flipped: int = 0) -> None:
+    """A log of Inspect with a scorer of 1 and 0, in which some right answers are wrong."""
+    content = inspect_header(6) | {"samples": [inspect_sample(k) for k in range(6)]}
+    content["eval"] = {"task": "adding", "model": model}
+    for k, sample in enumerate(content["samples"]):
+        sample["scores"] = {"ok": {"value": float(RIGHT[k] and k >= flipped)}}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def test_one_row_for_each_model_and_task(tmp_path):
+    inspect_run(tmp_path / "a" / "first.json", "m1")
+    inspect_run(tmp_path / "a" / "second.json", "m1", flipped=1)
+    inspect_run(tmp_path / "b.json", "m2", flipped=3)
+    (tmp_path / "samples_arc_2026-01-21T03-44-18.4.jsonl").write_bytes(
+        lines([option_record(k) for k in range(6)])
+    )
+    helm_run(tmp_path / "mmlu-subject=law,model=gpt2")
+    (tmp_path / "notes.md").write_text("# no log\n\nbut text\n")
+    rows = {(row["task"], row["model"]): row for row in rows_of(tmp_path)}
+    assert set(rows) == {
+        ("adding", "m1"), ("adding", "m2"), ("arc", tmp_path.name), ("mmlu-subject=law", "mmlu-subject=law,model=gpt2"),
+    }  # fmt: skip
+    m1 = rows["adding", "m1"]
+    assert (m1["runs"], m1["questions"], m1["answers"]) == (2, 6, 12)
+    assert m1["accuracy"]["estimate"] == pytest.approx((4 + 3) / 12)
+    assert rows["adding", "m2"]["accuracy"]["estimate"] == pytest.approx(2 / 6)
+    arc = rows["arc", tmp_path.name]
+    read = abstain.formats.read_predictions(tmp_path / "samples_arc_2026-01-21T03-44-18.4.jsonl")
+    assert (arc["signal"], arc["rank"]) == ("softmax", "")
+    assert arc["area"]["estimate"] == pytest.approx(abstain.aurc(read.loss, read.signals["softmax"]))
+    assert "1 file not read:" in run("compare", tmp_path).output
+
+
+def test_repeated_runs_are_clusters(tmp_path):
+    for k in range(8):
+        inspect_run(tmp_path / f"{k}.json", "m1")
+    inspect_run(tmp_path / "one" / "0.json", "m1")
+    many, single = rows_of(tmp_path / "one"), rows_of(tmp_path)
+    assert single[0]["answers"] == 9 * many[0]["answers"]
+    widths = [row["accuracy"]["high"] - row["accuracy"]["low"] for row in (many[0], single[0])]
+    assert widths[1] > 0.8 * widths[0]  # the same answers again tell nothing new
+
+
+def test_models_of_one_task_are_ranked_and_told_apart(tmp_path):
+    for model, share in {"good": 0.9, "bad": 0.4}.items():
+        records = [evaleval()[0] | {"sample_id": f"q{k}", "model_id": model} for k in range(N)]
+        for record, right in zip(records, RNG.random(N) < share):
+            record["evaluation"] = {"is_correct": bool(right), "score": float(right)}
+        (tmp_path / f"{model}_samples.jsonl").write_bytes(lines(records))
+    assert {row["model"]: row["rank"] for row in rows_of(tmp_path)} == {"good": "1", "bad": "2"}
+
+
+def test_a_file_of_several_models_and_several_tasks(tmp_path):
+    records = []
+    for model in ("x", "y"):
+        for task in ("t1", "t2"):
+            records += [record | {"model_id": model, "evaluation_name": task} for record in evaleval()]
+    (tmp_path / "all_samples.jsonl").write_bytes(lines(records))
+    rows = rows_of(tmp_path)
+    assert [(row["task"], row["model"], row["questions"]) for row in rows] == [
+        ("t1", "x", 6), ("t1", "y", 6), ("t2", "x", 6), ("t2", "y", 6),
+    ]  # fmt: skip
+
+
+def test_a_folder_without_logs_and_options_that_do_not_fit(tmp_path):
+    (tmp_path / "notes.md").write_text("# no log\n\nbut text\n")
+    shown = run("compare", tmp_path)
+    assert shown.exit_code == 2
+    assert "was read as a log" in shown.output
+    assert "takes no --names" in run("compare", tmp_path, "--unpaired").output
+
+
+def test_one_long_table_of_several_models(tmp_path):
+    sure = RNG.random(N)
+    rows = ["model,q,ok,sure"]
+    parts = {}
+    for model, slope in {"sharp": 1.0, "dull": 0.1}.items():
+        right = (RNG.random(N) < 0.5 + slope * (sure - 0.5)).astype(int)
+        parts[model] = right
+        rows += [f"{model},q{k},{right[k]},{float(sure[k])!r}" for k in range(N)]
+    path = tmp_path / "all.csv"
+    path.write_text("\n".join(rows))
+    flags = ["-c", "correct=ok", "-c", "confidence=sure", "-c", "question=q"]
+    shown = run("compare", path, "--by", "model", *flags, "--json")
+    assert shown.exit_code == 0, shown.output
+    want = abstain.compare({name: (1 - right, sure) for name, right in parts.items()})
+    estimates = {entry["name"]: entry["estimate"] for entry in json.loads(shown.stdout)["contestants"]}
+    assert estimates == {
+        contestant.name: pytest.approx(contestant.estimate) for contestant in want.contestants
+    }
+    assert "has no column `vendor` to divide it by" in run("compare", path, "--by", "vendor", *flags).output
