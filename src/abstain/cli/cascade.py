@@ -124,7 +124,7 @@ def cascade(
     Examples:
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1 --save rule.json
-      abstain cascade small.eval large.eval --cost 0.15*tokens,2.5*tokens --person-cost 1e6 --person-error 0 --risk 0.2
+      abstain cascade a.eval b.eval --cost 0.15*tokens,2.5*tokens ...
           what each answer cost is a column of the logs
       abstain cascade small.npz large.npz --apply rule.json -o who.csv --csv
           who answers each sample; no labels are needed

@@ -69,7 +69,9 @@ def compare_folders(
         )
     if not folder.runs:
         reasons = " ".join(list(folder.unread.values())[:1])
-        raise click.UsageError(f"no file of {', '.join(places)} was read as a log. {reasons}".strip())
+        raise click.UsageError(
+            f"no file in {', '.join(places)} was read as a log (--engine files reads a folder as one table). {reasons}".strip()
+        )
     with screen.show_working("comparing"):
         rows, notes = make_rows(folder, metric=metric, level=level)
     label = by_name(metric).label
