@@ -68,9 +68,10 @@ def compare_folders(
             make=partial(read_options.make_log, purpose="compared"),
         )
     if not folder.runs:
-        reasons = " ".join(list(folder.unread.values())[:1])
+        reason = next(iter(folder.unread.values()), "It is empty.")
         raise click.UsageError(
-            f"no file in {', '.join(places)} was read as a log (--engine files reads a folder as one table). {reasons}".strip()
+            f"no file in {', '.join(places)} was read as a log. {reason} A folder with the parts of one table is read "
+            f"by --engine files."
         )
     with screen.show_working("comparing"):
         rows, notes = make_rows(folder, metric=metric, level=level)
