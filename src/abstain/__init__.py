@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
     from abstain import sklearn as sklearn
     from abstain import torch as torch
     from abstain.cascades import Cascade, cascade
-    from abstain.confidence import learn_confidence
+    from abstain.confidence import combine_signals, learn_confidence
     from abstain.display import RiskCoverageDisplay
     from abstain.evaluation import Comparison, Evaluation, compare, evaluate
     from abstain.inference import Interval, interval, paired_difference
@@ -98,6 +98,7 @@ _MODULE_OF_NAME = {
     "auroc": "metrics",
     "cascade": "cascades",
     "clinical_table": "thresholds",
+    "combine_signals": "confidence",
     "compare": "evaluation",
     "coverage_at_risk": "metrics",
     "decision_record": "thresholds",
@@ -130,6 +131,7 @@ __all__ = [
     "cascade",
     "cascades",
     "clinical_table",
+    "combine_signals",
     "compare",
     "coverage_at_risk",
     "decision_record",

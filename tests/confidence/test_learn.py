@@ -14,7 +14,7 @@ def two_signals(n=800, seed=0, noise=1.0):
     """Rows whose chance of being right rises with both signals, and whether each is right."""
     rng = np.random.default_rng(seed)
     token, stated = rng.normal(size=(2, n))
-    right = token + stated + noise * rng.logistic(size=n) > 0
+    right = 2 * token + stated + noise * rng.logistic(size=n) > 0
     return right, {"token": token, "stated": stated}
 
 
@@ -31,7 +31,7 @@ def test_two_signals_are_better_than_one_and_that_is_proven():
 def test_candidates_are_judged_out_of_fold_against_the_best_single_signal():
     right, signals = two_signals()
     learned = learn_confidence(right, signals=signals)
-    baseline, fitted = learned.candidates
+    baseline, _, fitted = learned.candidates
     assert baseline.aurc == pytest.approx(min(abstain.aurc(~right, signal) for signal in signals.values()))
     assert fitted.difference == pytest.approx(fitted.aurc - baseline.aurc)
     assert fitted.difference_low < fitted.difference < fitted.difference_high
@@ -107,7 +107,7 @@ def test_it_comes_back_from_json_and_prints_itself(tmp_path):
     np.testing.assert_array_equal(restored(signals=signals), learned(signals=signals))
     assert "proven" in repr(learned)
     assert "minus baseline" in learned._repr_html_()
-    assert learned.frame("dict")["kept"] == [False, True]
+    assert learned.frame("dict")["kept"] == [False, False, True]
 
 
 RIGHT, SIGNALS = two_signals(200)

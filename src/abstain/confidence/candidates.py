@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain.confidence.combinations import SHIPPED_WEIGHTS, Combination, mean_of_ranks, with_shipped_weights
 from abstain.confidence.input_profile import InputProfile
 from abstain.confidence.input_table import InputTable
 from abstain.confidence.models import ConfidenceModel, SingleScore, fit_linear
-from abstain.confidence.rank_model import RankModel
 from abstain.core.area_estimators import area_of_samples
 
 BASELINE = "baseline"
 TEMPERATURE = "temperature"
 P_NORM = "p-norm"
+COMBINED = "combined"
 LOGITS = "logits"
 CLASS_OFFSETS = "class offsets"
 SIGNALS = "signals"
@@ -79,14 +80,14 @@ class Candidate:
         In tables, and in the argument `candidates`.
     fit : callable
         Makes a `ConfidenceModel` from `LearningData` and the profile of its inputs.
-    is_log_odds : bool
-        Are its values log-odds, which fits on different rows share? Otherwise values of different fits are compared by
-        their ranks.
+    has_common_scale : bool
+        Do fits on different rows give values on one scale, as log-odds are? Otherwise values of different fits are
+        compared by their ranks.
     """
 
     name: str
     fit: Callable[[LearningData, InputProfile], ConfidenceModel]
-    is_log_odds: bool
+    has_common_scale: bool
 
 
 def single_scores(table: InputTable) -> list[SingleScore]:
@@ -104,53 +105,74 @@ def single_scores(table: InputTable) -> list[SingleScore]:
     return found
 
 
-def list_candidates(table: InputTable, transfer: RankModel | None = None) -> list[Candidate]:
+def list_candidates(table: InputTable, combination: Combination | None = None) -> list[Candidate]:
     """List the candidates that these inputs allow, simplest first; the first is the baseline.
 
     Temperature and p-norm re-rank three or more classes only: with two, every temperature gives the same ranking, and
-    the normalised max logit is constant. `transfer` is a combination of signals learned elsewhere, or None.
+    the normalised max logit is constant. `combination` is what `choose_combination` found for these rows. If it is the
+    shipped weights, the model of all signals shrinks towards them.
     """
-    candidates = [Candidate(BASELINE, _fit_baseline, is_log_odds=False)]
+    candidates = [Candidate(BASELINE, _fit_baseline, has_common_scale=False)]
     class_count = table.class_count or 0
     if class_count > 2:
-        candidates.append(Candidate(TEMPERATURE, _fit_temperature, is_log_odds=False))
+        candidates.append(Candidate(TEMPERATURE, _fit_temperature, has_common_scale=False))
         if table.kind == "logits":
-            candidates.append(Candidate(P_NORM, _fit_p_norm, is_log_odds=False))
+            candidates.append(Candidate(P_NORM, _fit_p_norm, has_common_scale=False))
     has_numbers = bool(table.numbers)
     has_categories = bool(table.categories)
+    uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
+    if combination is not None and len(table.signals) > 1:
+        candidates.append(_combined_candidate(uses_shipped))
     if class_count:
-        candidates.append(_linear_candidate(LOGITS, with_logits=True))
-        candidates.append(_linear_candidate(CLASS_OFFSETS, with_logits=True, with_classes=True))
+        candidates.append(_linear_candidate(LOGITS, uses_shipped=False, with_logits=True))
+        candidates.append(
+            _linear_candidate(CLASS_OFFSETS, uses_shipped=False, with_logits=True, with_classes=True)
+        )
     if has_numbers or has_categories:
         candidates.append(
             _linear_candidate(
                 SIGNALS,
+                uses_shipped=uses_shipped,
                 with_numbers=has_numbers,
                 with_categories=has_categories,
                 with_logits=class_count > 0,
                 with_classes=class_count > 0,
-                transfer=transfer,
             )
         )
     return candidates
 
 
-def _linear_candidate(name: str, **parts: Any) -> Candidate:
-    """A logistic model with these parts of `make_columns`, all others left out."""
+def _combined_candidate(uses_shipped: bool) -> Candidate:
+    """The combination of signals that needs no labels: the shipped weights, or the mean of ranks."""
+
+    def fit(data: LearningData, profile: InputProfile) -> ConfidenceModel:
+        combination = mean_of_ranks(profile, reason="")
+        if uses_shipped:
+            combination = with_shipped_weights(profile)
+        return ConfidenceModel(profile=profile, combination=combination.model)
+
+    return Candidate(COMBINED, fit, has_common_scale=True)
+
+
+def _linear_candidate(name: str, uses_shipped: bool, **parts: Any) -> Candidate:
+    """A logistic model with these parts of `make_columns`, all others left out.
+
+    With `uses_shipped` the combination by shipped weights is one more column, towards which the model shrinks.
+    """
     all_parts = {
         "with_numbers": False,
         "with_categories": False,
         "with_logits": False,
         "with_classes": False,
-        "transfer": None,
         **parts,
     }
 
     def fit(data: LearningData, profile: InputProfile) -> ConfidenceModel:
-        model = fit_linear(data.table, profile, data.target, data.weight, **all_parts)
+        transfer = with_shipped_weights(profile).model if uses_shipped else None
+        model = fit_linear(data.table, profile, data.target, data.weight, transfer=transfer, **all_parts)
         return ConfidenceModel(profile=profile, linear=model)
 
-    return Candidate(name, fit, is_log_odds=True)
+    return Candidate(name, fit, has_common_scale=True)
 
 
 def _choose(data: LearningData, profile: InputProfile, choices: list[SingleScore]) -> ConfidenceModel:

@@ -63,9 +63,8 @@ def score_out_of_fold(
 ) -> np.ndarray:
     """Return the confidence of each row by the candidate fitted on the other folds.
 
-    `fold` is the fold of each row, and `profiles` holds for each fold the profile of the rows outside it. Scores that
-    are not log-odds are replaced by their ranks among the rows they were fitted on, since fits of different folds may
-    have different units.
+    `fold` is the fold of each row, and `profiles` holds for each fold the profile of the rows outside it. Scores
+    without a common scale are replaced by their ranks among the rows they were fitted on.
     """
     confidence = np.empty(len(fold))
     for number, profile in enumerate(profiles):
@@ -74,7 +73,7 @@ def score_out_of_fold(
         held_out = data.table.take(np.flatnonzero(~is_outside))
         model = candidate.fit(fitted, profile)
         values = model.apply(held_out)
-        if not candidate.is_log_odds:
+        if not candidate.has_common_scale:
             values = _interpolated_ranks(values, reference=model.apply(fitted.table))
         confidence[~is_outside] = values
     return confidence

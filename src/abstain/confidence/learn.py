@@ -18,6 +18,7 @@ from abstain.confidence.candidates import (
     list_candidates,
     single_scores,
 )
+from abstain.confidence.combinations import SHIPPED_WEIGHTS, choose_combination
 from abstain.confidence.crossfit import assign_folds, find_repeated_rows, score_out_of_fold
 from abstain.confidence.fitted_rows import FittedRows
 from abstain.confidence.input_profile import InputProfile
@@ -60,7 +61,9 @@ def learn_confidence(
     has seen it: the baseline (the single signal, or max softmax, with the lowest AURC on these labels), max softmax at
     another temperature, the normalised max logit, and ridge logistic regressions of "right" on features of the class
     scores ("logits"), these with an offset for each predicted class ("class offsets"), and all inputs together
-    ("signals": smooth functions of the ranks of signals and features, their products, and categories). Differences
+    ("signals": smooth functions of the ranks of signals and features, their products, and categories), and the
+    combination of signals that `combine_signals` makes without labels ("combined"). Where its shipped weights apply,
+    "signals" starts from them: with few labels it stays close to them. Differences
     from the baseline are tested in pairs and corrected for the number of candidates. What is kept is then fitted on
     all rows.
 
@@ -120,7 +123,7 @@ def learn_confidence(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> token, stated = rng.normal(size=(2, 1000))
-    >>> right = token + stated + rng.logistic(size=1000) > 0
+    >>> right = 3 * token + stated + rng.logistic(size=1000) > 0
     >>> learned = learn_confidence(right, signals={"token": token, "stated": stated})
     >>> print(learned.verdict.partition(":")[0])
     'signals' was kept
@@ -144,14 +147,15 @@ def learn_confidence(
     losses = read_losses(_NAME, table, correct=correct, loss=loss, labels=labels, predicted=predicted)
     table, notes = drop_useless_inputs(table)
     data = make_learning_data(_NAME, table, losses, sample_weight, clusters)
-    tried = _choose_candidates(list_candidates(table), candidates)
+    profile = InputProfile.of(data.table, data.weight)
+    combination = choose_combination(data.table, profile) if data.table.signals else None
+    tried = _choose_candidates(list_candidates(data.table, combination), candidates)
     fold, repeated_note = _make_folds(data, fold_count, rng)
     notes += repeated_note
     profiles = [
         InputProfile.of(data.table.take(rows), data.weight[rows])
         for rows in (np.flatnonzero(fold != number) for number in range(fold_count))
     ]
-    profile = InputProfile.of(data.table, data.weight)
     # the baseline is chosen on all rows: its small advantage makes the comparison stricter
     baseline = tried[0].fit(data, profile)
     scores = [baseline.apply(data.table)]
@@ -164,6 +168,8 @@ def learn_confidence(
         parts = _measure_contributions(tried[place], data, fold, profiles, scores[place], level)
     if baseline.single is not None:
         notes.append(f"The baseline is {baseline.single.label!r}, the best single one on these labels.")
+    if model.linear is not None and model.linear.transfer is not None and combination is not None:
+        notes.append(f"It starts from the {SHIPPED_WEIGHTS}: {combination.reason}.")
     return LearnedConfidence(
         model=model,
         kept=results[place].name,
@@ -171,7 +177,7 @@ def learn_confidence(
         candidates=results,
         contributions=parts,
         level=level,
-        n=table.row_count,
+        n=data.table.row_count,
         clusters=None if clusters is None or data.cluster is None else int(data.cluster.max()) + 1,
         folds=fold_count,
         fitted=FittedRows.of(model.apply(data.table)),

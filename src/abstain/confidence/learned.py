@@ -61,7 +61,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> a, b = rng.normal(size=(2, 2000))
-    >>> right = a + b + rng.logistic(size=2000) > 0
+    >>> right = 3 * a + b + rng.logistic(size=2000) > 0
     >>> learned = abstain.learn_confidence(right, signals={"a": a, "b": b})
     >>> learned.kept, learned.proven
     ('signals', True)

@@ -1,0 +1,71 @@
+"""Which combination of signals needs no labels: the shipped weights where they apply, otherwise the mean of ranks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from abstain.confidence.input_profile import InputProfile
+from abstain.confidence.input_table import InputTable
+from abstain.confidence.rank_model import RankModel
+from abstain.confidence.shipped_weights import load_shipped_weights
+from abstain.confidence.signal_ranks import MIDDLE_RANK
+
+MEAN_OF_RANKS = "mean of ranks"
+SHIPPED_WEIGHTS = "shipped weights"
+_MIN_ROWS = 50  # fewer rows do not tell whether signals behave as in learning
+
+
+class Combination(NamedTuple):
+    """A combination of signals, what it is called, and why this one was taken."""
+
+    model: RankModel
+    name: str
+    reason: str
+
+
+def mean_of_ranks(profile: InputProfile, reason: str) -> Combination:
+    """The mean of the ranks of all signals of a profile; a missing signal counts as the lowest rank.
+
+    `reason` says why this combination was taken.
+    """
+    names = profile.signal_names
+    share = np.full(len(names), 1 / len(names))
+    model = RankModel(
+        references={name: profile.numbers[name] for name in names},
+        linear=share,
+        square=np.zeros(len(names)),
+        missing=-MIDDLE_RANK * share,  # a missing signal has the middle rank, which this takes away
+    )
+    return Combination(model, MEAN_OF_RANKS, reason)
+
+
+def choose_combination(table: InputTable, profile: InputProfile) -> Combination:
+    """The shipped weights if these rows resemble those they were learned on, otherwise the mean of ranks.
+
+    `profile` is that of the table.
+    """
+    shipped = load_shipped_weights()
+    names = shipped.find_columns(tuple(table.numbers))
+    if isinstance(names, str):
+        return mean_of_ranks(profile, f"no weights were learned for these signals: {names}")
+    if table.row_count < _MIN_ROWS:
+        too_few = f"{table.row_count} rows do not tell whether the signals behave as in learning"
+        return mean_of_ranks(profile, f"{too_few}, it takes {_MIN_ROWS}")
+    columns = {role: table.numbers[name] for role, name in names.items()}
+    references = {role: profile.numbers[name] for role, name in names.items()}
+    refusal = shipped.refusal(columns, references)
+    if refusal:
+        return mean_of_ranks(profile, f"the shipped weights are not for such rows: {refusal}")
+    return with_shipped_weights(profile)
+
+
+def with_shipped_weights(profile: InputProfile) -> Combination:
+    """The combination by shipped weights; the profile must have all of its inputs."""
+    shipped = load_shipped_weights()
+    names = shipped.find_columns(tuple(profile.numbers))
+    assert not isinstance(names, str)
+    references = {role: profile.numbers[name] for role, name in names.items()}
+    reason = f"version {shipped.version}, learned on {shipped.learned_on}"
+    return Combination(shipped.make_model(names, references), SHIPPED_WEIGHTS, reason)
