@@ -363,6 +363,48 @@ INTERVALS = {
         "few.beta_limits(share, size, level, pseudo=0.0)",
         "tests/inference/test_point_limits.py",
     ),
+    "intersections of two kinds of clusters count twice": (
+        "inference/clusters.py",
+        "first + second - intersections",
+        "first + second + intersections",
+        "tests/inference/test_clusters.py",
+    ),
+    "the kind with more clusters decides": (
+        "inference/clusters.py",
+        "np.minimum(first_freedom, second_freedom)",
+        "np.maximum(first_freedom, second_freedom)",
+        "tests/inference/test_clusters.py",
+    ),
+    "an interval for every look as narrow as at the planned size": (
+        "inference/anytime.py",
+        "return np.asarray(n) * (log_term",
+        "return self.planned * (log_term",
+        "tests/inference/test_anytime.py",
+    ),
+    "p-value of one look": (
+        "inference/differences.py",
+        "p_value = anytime_test.p_value(p_value)",
+        "pass",
+        "tests/inference/test_anytime.py",
+    ),
+    "a decision that is taken back": (
+        "evaluation/growing.py",
+        "for number, look in enumerate(self.looks, 1):",
+        "for number, look in list(enumerate(self.looks, 1))[-1:]:",
+        "tests/evaluation/test_growing.py",
+    ),
+    "a gate that reads the estimate": (
+        "evaluation/release_gate.py",
+        "if high < largest_allowed:",
+        "if (low + high) / 2 < largest_allowed:",
+        "tests/evaluation/test_release_gate.py",
+    ),
+    "a gate for two sides": (
+        "evaluation/release_gate.py",
+        "level=2 * level - 1,",
+        "level=level,",
+        "tests/evaluation/test_release_gate.py",
+    ),
     "few errors show all of their variance": (
         "metrics/few_draws.py",
         "return fade(draws) * max(2 * largest / draws - variance, 0.0) / (draws + 1)",

@@ -187,6 +187,10 @@ def test_command_line(models, tmp_path, monkeypatch):
 
     assert run().exit_code == 2
     assert run("--margin", "0.1", "--column", "confidence=nowhere").exit_code == 3
+    assert run("--margin", "0.1", "--planned", "100").exit_code == 2
+    at_any_time = json.loads(run("--margin", "0.2", "--anytime", "--planned", "1500", "--json").stdout)
+    assert at_any_time["planned"] == 1500
+    assert at_any_time["high"] > gate(models, margin=0.2).high
     assert run("--margin", "0.2", "--equivalent", "-o", "verdict.json").exit_code == 0
     summary = run("--margin", "0.023", "--markdown").stdout
     assert summary.startswith("### undecided: new against old, AURC must not rise by 0.023 or more\n")

@@ -33,8 +33,6 @@ _MAX_SENTENCES = 8  # about neighbours in the ranking
 _MAX_SUMMARIES = 4  # with more files, it is not printed how each one was read
 _SCORES_HELP = "Confidences computed from class scores. Several, or all, are compared with each other."
 _ENGINE_HELP = "Compute backend. files: two tables of losses and confidences of any size."
-_ANYTIME_HELP = "Intervals and tests hold at every look, for files that grow. About 1.5 times as wide."
-_PLANNED_HELP = "Samples at which you hope to stop, with --anytime; by default 1,000. Keep it for all looks."
 _STATE_HELP = (
     "With --anytime: the looks so far. Read if it is there, and written with this look; says what is decided."
 )
@@ -50,8 +48,7 @@ _BOARD_HELP = "Also write the ranking as an interactive page, for up to hundreds
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE_HELP)
 @click.option("--unpaired", is_flag=True, help="The files hold different test sets.")
 @click.option("--by", metavar="COLUMN", help=_BY_HELP)
-@click.option("--anytime", is_flag=True, help=_ANYTIME_HELP)
-@click.option("--planned", type=click.IntRange(1), metavar="N", help=_PLANNED_HELP)
+@opt.shared_options("anytime", "planned")
 @opt.output_option("--state", kind="json", verdict_first=True, help=_STATE_HELP)
 @opt.output_option("--html", "board", kind="page", help=_BOARD_HELP)
 @click.option("--title", default="Leaderboard", help="Title of that page.")

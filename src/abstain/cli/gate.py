@@ -36,6 +36,7 @@ _LEVEL_HELP = "A model that is exactly at the margin passes with probability 1 -
 @click.option(
     "--level", type=click.FloatRange(0.5, 1, min_open=True, max_open=True), default=0.95, help=_LEVEL_HELP
 )
+@opt.shared_options("anytime", "planned")
 @click.option("--markdown", is_flag=True, help=_MARKDOWN_HELP)
 @opt.with_read_options
 @opt.with_output_options
@@ -52,6 +53,8 @@ def gate(
     margin: float,
     question: Question | None,
     level: float,
+    anytime: bool,
+    planned: int | None,
     markdown: bool,
 ) -> None:
     """May the new model replace the old one? For a release pipeline: the exit code is the verdict.
@@ -71,6 +74,8 @@ def gate(
         raise click.UsageError(
             "--margin must be above 0: say by how much the metric may get worse, or change."
         )
+    if planned and not anytime:
+        raise click.UsageError("--planned goes with --anytime.")
     files = name_files((old, new), names)
     comparison, _, notes = compare_in_memory(
         files,
@@ -81,6 +86,8 @@ def gate(
         level=2 * level - 1,  # of a two-sided interval, whose limits hold at `level` each
         repetitions=repetitions,
         unpaired=False,
+        anytime=anytime,
+        planned=planned,
     )
     if len(comparison.names) != 2:
         raise InputError(

@@ -714,6 +714,8 @@ class Output(NamedTuple):
         return self._replace(form=next(matching_forms, None))
 
 
+_ANYTIME_HELP = "Intervals and tests hold at every look, for files that grow. About 1.5 times as wide."
+_PLANNED_HELP = "Samples at which you hope to stop, with --anytime; by default 1,000. Keep it for all looks."
 _REPETITIONS_HELP = (
     "Sample weights are numbers of repetitions (aurc:loo and aurc:log need that), not relative."
 )
@@ -726,6 +728,8 @@ _SHARED: dict[str, Callable[[Any], Any]] = {
     ),
     "names": click.option("--names", metavar="A,B,...", callback=split_commas, help=_NAMES_HELP),
     "level": fraction_option("--level", "Confidence level of intervals, bands and tests.", 0.95),
+    "anytime": click.option("--anytime", is_flag=True, help=_ANYTIME_HELP),
+    "planned": click.option("--planned", type=click.IntRange(1), metavar="N", help=_PLANNED_HELP),
     "rng": click.option("--rng", "--seed", "rng", type=int, default=0, help="Random seed of the bands."),
     "repetitions": click.option("--repetitions", is_flag=True, help=_REPETITIONS_HELP),
     "open": click.option("--open", "open_it", is_flag=True, help="Open the page in the browser."),
