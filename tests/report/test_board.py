@@ -8,7 +8,9 @@ import pytest
 import abstain
 from abstain.display import thinned
 from abstain.errors import InputError
+from abstain.formats import Predictions
 from abstain.report import board, save_board
+from abstain.report.board import board_content
 from tests.report.test_browser import (  # noqa: F401
     LOOKS,
     Watched,
@@ -112,12 +114,46 @@ def test_a_model_picked_out(opened, made):
     rows = [row.locator("td").all_inner_texts() for row in opened.page.locator("#by-group tbody tr").all()]
     own = {group: values[name] for group, values in groups.items()}
     assert [row[0] for row in rows] == sorted(own, key=own.get, reverse=True)
-    for group, value, _, rank in rows:
+    for group, value, limits, _, rank in rows:
         assert float(value) == pytest.approx(own[group], abs=5.1e-5)
+        assert limits == "–"  # plain numbers have none
         assert rank == f"{1 + sum(v < own[group] for v in groups[group].values())} of {MODELS}"
     opened.page.locator("#rows button.name").first.click()
     assert opened.page.locator("#told").inner_text().startswith(found.names[0])
     opened.check_quiet()
+
+
+def test_groups_with_intervals_are_ordered_by_the_lower_limit(browser, tmp_path):  # noqa: F811
+    """A small group with a few unlucky samples has the largest value; one that is certainly bad comes first."""
+    rng = np.random.default_rng(5)
+    group = np.repeat(["certainly bad", "fine", "unlucky"], [400, 400, 6])
+    chance = np.repeat([0.4, 0.05, 0.0], [400, 400, 6])
+    loss = (rng.random(806) < chance).astype(float)
+    loss[-5:] = 1.0
+    sure = rng.random(806)
+    models = {
+        name: (Predictions(name, "t.csv", "csv", 806, loss=loss, confidence=g, groups=group), "confidence")
+        for name, g in (("a", sure), ("b", 1 - sure))
+    }
+    found = abstain.compare({name: (p.loss, p.confidence) for name, (p, _) in models.items()})
+    content = board_content(found, models)
+    by_group = {name: values["a"] for name, values in content["groups"].items()}
+    in_group = group == "fine"
+    alone = abstain.interval("aurc", loss[in_group], sure[in_group])
+    assert (by_group["fine"].low, by_group["fine"].high) == (alone.low, alone.high)
+    assert by_group["unlucky"].estimate > by_group["certainly bad"].estimate
+    assert by_group["unlucky"].low < by_group["certainly bad"].low
+    path = tmp_path / "board.html"
+    save_board(found, path, **content)
+    watched = Board(browser, path)
+    watched.page.select_option("#picked", label="a")
+    rows = [row.locator("td").all_inner_texts() for row in watched.page.locator("#by-group tbody tr").all()]
+    assert [row[0] for row in rows] == sorted(by_group, key=lambda name: -by_group[name].low)
+    assert rows[0][0] == "certainly bad"
+    bad = by_group["certainly bad"]
+    assert rows[0][2] == f"{bad.low:.4f} to {bad.high:.4f}"
+    watched.check_quiet()
+    watched.context.close()
 
 
 def test_names_stay_text(opened):

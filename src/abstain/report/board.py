@@ -18,6 +18,8 @@ from abstain.errors import AbstainError, InputError
 from abstain.evaluation import Comparison
 from abstain.evaluation.chance import chance_warnings
 from abstain.formats import Predictions, Rules, replacing
+from abstain.inference import interval
+from abstain.inference.records import Interval
 from abstain.metrics import risk_coverage_curve
 from abstain.metrics.definitions import by_name
 from abstain.metrics.metric import Metric
@@ -33,7 +35,7 @@ def board(
     *,
     curves: Mapping[str, CurveLine] | None = None,
     columns: Mapping[str, Mapping[str, float | None]] | None = None,
-    groups: Mapping[str, Mapping[str, float | None]] | None = None,
+    groups: Mapping[str, Mapping[str, float | Interval | None]] | None = None,
     notes: Sequence[str] = (),
     title: str = "Leaderboard",
     command: str = "",
@@ -51,7 +53,8 @@ def board(
         More numbers by column and contestant: {"accuracy": {"a": 0.8, ...}, ...}; None for missing ones. A column
         whose name ends in "%" holds shares and is shown in percent.
     groups : dict of dict, optional
-        The metric by group and contestant: {"law": {"a": 0.2, ...}, ...}.
+        The metric by group and contestant: {"law": {"a": 0.2, ...}, ...}; an `Interval` in place of a number shows its
+        limits too. Groups are listed worst first by the limit that is closer to good.
     notes : sequence of str
         Sentences above the table.
     title, command, made : str
@@ -82,8 +85,8 @@ def board(
     _check_contestants("curves", curves, comparison)
     for values in columns.values():
         _check_contestants("columns", values, comparison)
-    for values in groups.values():
-        _check_contestants("groups", values, comparison)
+    for group_values in groups.values():
+        _check_contestants("groups", group_values, comparison)
     short = short_names(comparison.names)
     tiny = short_names(comparison.names, longest=20)  # for the figure on a phone
     models = []
@@ -101,7 +104,7 @@ def board(
                 "rank": [contestant.rank_low, contestant.rank_high],
                 "curve": _curve_data(curves.get(name)),
                 "more": [values.get(name) for values in columns.values()],
-                "groups": [values.get(name) for values in groups.values()],
+                "groups": [_with_limits(values.get(name)) for values in groups.values()],
             }
         )
     level = f"{comparison.level:.0%}"
@@ -131,6 +134,15 @@ def board(
         data=data,
         fields=fields,
     )
+
+
+def _with_limits(value: float | Interval | None) -> list[float | None] | None:
+    """The estimate and its two limits for the page's script; the limits of a plain number are None."""
+    if value is None:
+        return None
+    if isinstance(value, Interval):
+        return [value.estimate, value.low, value.high]
+    return [float(value), None, None]
 
 
 def _check_contestants(argument: str, values: Mapping[str, Any], comparison: Comparison) -> None:
@@ -175,7 +187,7 @@ def board_content(
     metric = by_name(comparison.metric)
     curves: dict[str, CurveLine] = {}
     columns: dict[str, dict[str, float | None]] = {}
-    groups: dict[str, dict[str, float | None]] = {}
+    groups: dict[str, dict[str, float | Interval | None]] = {}
     for name, (predictions, score) in models.items():
         losses, confidence = predictions.samples(score, loss)
         weight = predictions.sample_weight
@@ -191,12 +203,14 @@ def board_content(
         labels = predictions.group_labels()
         for group in () if labels is None else np.unique(labels):
             in_group = labels == group
-            groups.setdefault(str(group), {})[name] = _metric_value(
-                metric,
-                losses[in_group],
-                confidence[in_group],
-                sample_weight=None if weight is None else weight[in_group],
-                abstained=None if abstained is None else abstained[in_group],
+            part: dict[str, Any] = {
+                "sample_weight": weight,
+                "abstained": abstained,
+                "clusters": predictions.clusters,
+            }
+            part = {key: None if values is None else values[in_group] for key, values in part.items()}
+            groups.setdefault(str(group), {})[name] = _metric_interval(
+                metric, losses[in_group], confidence[in_group], level=comparison.level, **part
             )
     return {"curves": curves, "columns": columns, "groups": groups}
 
@@ -237,6 +251,20 @@ def _metric_value(
         return float(metric(losses, confidence, sample_weight=sample_weight, abstained=abstained))
     except AbstainError:
         return None
+
+
+def _metric_interval(
+    metric: Metric, losses: np.ndarray, confidence: np.ndarray, **options: Any
+) -> float | Interval | None:
+    """The interval of a metric; its value alone if there is no interval, None if it is undefined.
+
+    `options` are those of `abstain.interval`: level, sample_weight, abstained and clusters, one entry per sample.
+    """
+    try:
+        return interval(metric, losses, confidence, **options)
+    except AbstainError:  # a single sample or cluster, for example
+        weight = options["sample_weight"]
+        return _metric_value(metric, losses, confidence, sample_weight=weight, abstained=options["abstained"])
 
 
 def save_board(comparison: Comparison, path: str | Path, **options: Any) -> None:

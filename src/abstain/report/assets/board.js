@@ -112,17 +112,19 @@ function showGroups() {
   const place = byId("by-group"), table = place.querySelector("table"), body = table.tBodies[0];
   place.hidden = !DATA.groups.length;
   const values = DATA.groups.map((name, j) => {
-    const all = DATA.models.map((m) => m.groups[j]).filter((v) => v !== null && v !== undefined).sort((a, b) => a - b);
-    const own = DATA.models[STATE.picked].groups[j];
+    const all = DATA.models.map((m) => m.groups[j]).filter((v) => v !== null).map((v) => v[0]).sort((a, b) => a - b);
+    const [own, low, high] = DATA.models[STATE.picked].groups[j] ?? [null, null, null]; // estimate and limits
     const better = all.filter((v) => own !== null && (DATA.lower ? v < own : v > own)).length;
-    return { name, own, middle: all[Math.floor(all.length / 2)], rank: own === null || own === undefined ? "–" : `${better + 1} of ${all.length}` };
+    const limits = low === null ? "–" : `${aligned(4)(low)} to ${aligned(4)(high)}`;
+    const badness = own === null ? -Infinity : DATA.lower ? (low ?? own) : -(high ?? own); // the limit that is closer to good
+    return { name, own, limits, badness, middle: all[Math.floor(all.length / 2)], rank: own === null ? "–" : `${better + 1} of ${all.length}` };
   });
-  values.sort((a, b) => (DATA.lower ? 1 : -1) * ((b.own ?? 0) - (a.own ?? 0)));
-  table.caption.firstElementChild.textContent = `${DATA.label} of ${DATA.models[STATE.picked].name} by group, the ${DATA.lower ? "largest" : "smallest"} first`;
+  values.sort((a, b) => a.badness === b.badness ? 0 : b.badness - a.badness);
+  table.caption.firstElementChild.textContent = `${DATA.label} of ${DATA.models[STATE.picked].name} by group, the worst first by the ${DATA.lower ? "lower" : "upper"} limit`;
   body.replaceChildren();
   values.forEach((v) => {
     const row = body.insertRow();
-    [v.name, aligned(4)(v.own), aligned(4)(v.middle), v.rank].forEach((t, j) => Object.assign(row.insertCell(), { textContent: t, className: j ? "num" : "" }));
+    [v.name, aligned(4)(v.own), v.limits, aligned(4)(v.middle), v.rank].forEach((t, j) => Object.assign(row.insertCell(), { textContent: t, className: j ? "num" : "" }));
   });
 }
 
