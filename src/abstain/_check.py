@@ -124,7 +124,8 @@ def as_real(function: str, argument: str, backend: Backend, x: Array, like: Arra
 
     `backend.is_host` is True if numpy computes. The result is then boolean, integer, float32 or float64, in the byte
     order of this machine: half precision is widened, and longer floats are cut. Raises DtypeError for complex numbers,
-    text and objects.
+    text and objects. `function` is the public function that messages name. `argument` is the name of the argument, for
+    messages.
     """
     array = backend.asarray(x, like)
     if backend.is_host:
@@ -148,7 +149,8 @@ def check_finite(function: str, argument: str, backend: Backend, x: Array, remed
     """Raise InputError if `x` holds NaN or infinity. On the host the message gives the first index.
 
     `x` is an array of real numbers as `as_real` returns it, not empty. Values that cannot be read, those of a jax
-    tracer, are not checked. `remedy` ends the message.
+    tracer, are not checked. `remedy` ends the message. `function` is the public function that messages name. `argument`
+    is the name of the argument, for messages. `backend` is the array library that computes; on the host that is numpy.
     """
     xp = backend.xp
     if not backend.is_host:
@@ -185,8 +187,9 @@ def check_pair(function: str, backend: Backend, loss: Array, confidence: Array) 
 
     On a device both are moved to that of the argument that is there. Values of jax tracers are not checked.
 
-    Raises ShapeError for data frames and different shapes, DtypeError for anything but real numbers, and InputError
-    for empty arrays, NaN and infinity, and for whole confidences too large for float64.
+    Raises ShapeError for data frames and different shapes, DtypeError for anything but real numbers, and InputError for
+    empty arrays, NaN and infinity, and for whole confidences too large for float64. `function` is the public function
+    that messages name. `backend` is the array library that computes; on the host that is numpy.
     """
     if hasattr(loss, "columns") or hasattr(confidence, "columns"):
         raise ShapeError(
@@ -232,7 +235,8 @@ def check_weight(
     jax tracers are not checked.
 
     Raises ShapeError for another shape, DtypeError for anything but real numbers, and InputError for negative weights,
-    NaN and infinity, only zeros, fractions with `repetitions`, or fractions with a counting option.
+    NaN and infinity, only zeros, fractions with `repetitions`, or fractions with a counting option. `function` is the
+    public function that messages name. `backend` is the array library that computes; on the host that is numpy.
     """
     weight = as_real(function, "sample_weight", backend, weight, loss)
     _check_shape_of_loss(function, "sample_weight", weight, loss)
@@ -297,7 +301,8 @@ def _divide_by_unit(backend: Backend, weight: Array) -> Array:
     """Divide relative weights by their unit, each vector along the last axis by its own.
 
     On the host the unit is that of `weight_unit`, and float64 is returned, `weight` itself if the unit is 1. Elsewhere
-    it is the largest weight, so that nothing has to be read from a device.
+    it is the largest weight, so that nothing has to be read from a device. `backend` is the array library that
+    computes; on the host that is numpy.
     """
     xp = backend.xp
     if backend.is_host:
@@ -322,7 +327,9 @@ def _check_shape_of_loss(function: str, argument: str, x: Array, loss: Array) ->
 def check_mask(function: str, argument: str, backend: Backend, mask: Array, loss: Array) -> Array:
     """Return one boolean per sample, of the shape of `loss`; on the host whole numbers 0 and 1 are accepted too.
 
-    Raises ShapeError for another shape, and on the host DtypeError for another dtype.
+    Raises ShapeError for another shape, and on the host DtypeError for another dtype. `function` is the public function
+    that messages name. `argument` is the name of the argument, for messages. `backend` is the array library that
+    computes; on the host that is numpy.
     """
     mask = backend.asarray(mask, loss)
     _check_shape_of_loss(function, argument, mask, loss)
@@ -490,6 +497,7 @@ def _binary_columns(backend: Backend, values: Array, kind: str) -> Array:
     """Make two columns from one number per sample: 1 - p and p, or the logits -d/2 and d/2 of log-odds d.
 
     Half of the log-odds on either side treats both classes alike, so that the largest logit is a confidence too.
+    `backend` is the array library that computes; on the host that is numpy.
     """
     xp = backend.xp
     if values.ndim > 1:
@@ -508,7 +516,8 @@ def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_b
 
     Raises InputError for values that are not finite, log-odds that look like probabilities, and probabilities outside
     [0, 1]; ShapeError for a vector of probabilities that sums to one if it may be the classes of one sample
-    (`may_be_one_sample`: nothing says which of both it is).
+    (`may_be_one_sample`: nothing says which of both it is). `function` is the public function that messages name.
+    `backend` is the array library that computes; on the host that is numpy.
     """
     xp = backend.xp
     if kind == "logits":
@@ -574,7 +583,8 @@ def _first_true(xp: Any, mask: Array) -> tuple[int, ...]:
 def _check_logits(function: str, backend: Backend, x: Array, masked: bool) -> tuple[float, float]:
     """Return the smallest and the largest logit; raise InputError for NaN and +inf, and for -inf unless `masked`.
 
-    A row in which all classes are -inf is refused as well.
+    A row in which all classes are -inf is refused as well. `function` is the public function that messages name.
+    `backend` is the array library that computes; on the host that is numpy.
     """
     xp = backend.xp
     if xp.isdtype(x.dtype, "bool"):
@@ -604,7 +614,8 @@ def _check_logits(function: str, backend: Backend, x: Array, masked: bool) -> tu
 def _check_probs(function: str, backend: Backend, probs: Array, outputs: Array) -> None:
     """Raise InputError unless rows of probabilities are not negative and sum to one.
 
-    `outputs` is what the user passed; its dtype says how precisely a row must sum to one.
+    `outputs` is what the user passed; its dtype says how precisely a row must sum to one. `function` is the public
+    function that messages name. `backend` is the array library that computes; on the host that is numpy.
     """
     xp = backend.xp
     hint = "If these are logits, pass them as the first argument instead of `probs=`."
@@ -630,7 +641,8 @@ def check_labels(function: str, classes: Classes, labels: Array | None) -> Array
     """Return labels as class indices 0 ... K-1, one per row of `classes`; one-hot rows become the index of their 1.
 
     Raises InputError if there are none, or one is not among the classes; DtypeError for words; ShapeError if they are
-    neither one per row nor one-hot rows. Values of jax tracers are not checked.
+    neither one per row nor one-hot rows. Values of jax tracers are not checked. `function` is the public function that
+    messages name.
     """
     backend = classes.backend
     values = classes.values
@@ -731,7 +743,7 @@ def _list_first(names: Sequence[Any]) -> str:
 def _from_one_hot(function: str, xp: Any, labels: Array) -> Array:
     """Return the index of the 1 in each row; raise InputError for rows that are not one-hot.
 
-    Values of jax tracers are not checked.
+    Values of jax tracers are not checked. `function` is the public function that messages name.
     """
     if is_concrete(labels):
         numbers = xp.astype(labels, float_dtype(xp))
@@ -746,7 +758,10 @@ def _from_one_hot(function: str, xp: Any, labels: Array) -> Array:
 
 
 def _check_label_range(function: str, xp: Any, labels: Array, class_count: int) -> None:
-    """Raise InputError unless all labels are whole numbers from 0 to `class_count` - 1."""
+    """Raise InputError unless all labels are whole numbers from 0 to `class_count` - 1.
+
+    `function` is the public function that messages name.
+    """
     if xp.isdtype(labels.dtype, "bool"):
         return
     is_valid = (labels >= 0) & (labels < class_count)

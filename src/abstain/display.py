@@ -128,7 +128,11 @@ class RiskCoverageDisplay:
         sample_weight: ArrayLike | None = None,
         abstained: ArrayLike | None = None,
     ) -> RiskCoverageDisplay:
-        """Make the curve of one vector of losses and confidences; `name` is shown in the legend."""
+        """Make the curve of one vector of losses and confidences; `name` is shown in the legend.
+
+        `sample_weight` is the mass of each sample (None: 1 for all). `abstained` marks the samples without an answer
+        (None: none).
+        """
         curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
         return cls.from_curves({name: curve})
 

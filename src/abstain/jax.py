@@ -189,7 +189,7 @@ def _check_arrays(logits: Array, labels: Array, ignore_index: int) -> None:
     """Check shapes and dtypes of logits (..., C) and labels (...), and their values where they can be read.
 
     Values cannot be read under jit. Raises DtypeError, ShapeError, or InputError for an empty batch, a label out of
-    range or a logit that is not finite.
+    range or a logit that is not finite. Samples whose target is `ignore_index` are left out.
     """
     if not jnp.issubdtype(logits.dtype, jnp.floating):
         raise DtypeError(f"{batch.NAME}: `logits` must be floating point, got {logits.dtype}.")
@@ -245,7 +245,8 @@ def _rank_weights(
     Samples are ranked by the confidence that `score`, a name or a function of the logits, gives them. With rank="hard"
     no gradient flows through the weights, and equal confidences get equal weights; with rank="soft" samples are
     compared by a sigmoid of the difference over `temperature`. Raises InputError for an unknown score, and ShapeError
-    if a user's score does not return one number per sample.
+    if a user's score does not return one number per sample. `estimator` is a name in `area_estimators.ESTIMATORS`, such
+    as "harmonic".
     """
     mass = valid.astype(float_dtype(jnp))
     total = jnp.maximum(jnp.sum(mass, keepdims=True), 1)

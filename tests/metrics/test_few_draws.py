@@ -69,7 +69,15 @@ def test_from_sixteen_on_nothing_is_added():
     logits = [math.log(x / (1 - x)) for x in (found.low, found.estimate, found.high)]
     assert logits[2] - logits[1] == pytest.approx(logits[1] - logits[0], rel=1e-9)
     assert found.note == ""
-    assert few.fade(16) == 0 < few.fade(15) < few.fade(9) < few.fade(8) == few.fade(1) == 1
+    assert (
+        few.share_for_few(16)
+        == 0
+        < few.share_for_few(15)
+        < few.share_for_few(9)
+        < few.share_for_few(8)
+        == few.share_for_few(1)
+        == 1
+    )
 
 
 @pytest.mark.parametrize("metric", TWO_KINDS)

@@ -20,7 +20,7 @@ from abstain.calibration.probability_bins import (
 )
 from abstain.inference.limits import student_quantile
 from abstain.inference.records import Interval
-from abstain.metrics.summaries import Limits, unseen
+from abstain.metrics.summaries import Limits, largest_unseen_share
 
 # From this noncentrality on, the noncentral chi-squared law is inverted as a normal one: exact to three digits there,
 # and scipy's own inverse loses accuracy far beyond it.
@@ -160,17 +160,17 @@ def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     r"""Limits of the squared calibration error, from the law of the plain one.
 
     With w the shares of the bins and V the covariance of the gaps d, the plain value :math:`\sum w d^2` is a weighted
-    sum of squares of normal variables. It is matched by :math:`\tau\,\chi^2_\nu(\lambda)` with
-    :math:`\tau = d^T W V W d / \sum w d^2`, which fits the part of its variance that true gaps cause, and with
-    :math:`\nu = \sum w V / \tau`, which fits the mean if there are none. The noncentrality
-    :math:`\lambda = \theta / \tau` then follows from the value that was seen.
+    sum of squares of normal variables. It is matched by :math:`\tau\,\chi^2_\nu(\lambda)` with :math:`\tau = d^T W V W
+    d / \sum w d^2`, which fits the part of its variance that true gaps cause, and with :math:`\nu = \sum w V / \tau`,
+    which fits the mean if there are none. The noncentrality :math:`\lambda = \theta / \tau` then follows from the value
+    that was seen. `level` is the two-sided confidence level, such as 0.95.
     """
     trace = float(bins.share @ np.diag(bins.gap_covariance))
     weighted_gap = bins.share * bins.gap
     if (
         trace <= 0 or plain <= 0
     ):  # every answer of a bin has the same gap, or there is no gap: no spread is seen
-        largest_unseen = float(unseen(float(bins.unit_count.sum()), level))
+        largest_unseen = float(largest_unseen_share(float(bins.unit_count.sum()), level))
         return 0.0, max(plain, largest_unseen**2)
     unit = float(weighted_gap @ bins.gap_covariance @ weighted_gap) / plain
     freedom = trace / unit

@@ -733,7 +733,8 @@ def _guarantee(
 
     `risk` is on the user's scale, and `error_rate` says whether to call it an error rate or a mean loss. `group_count`
     is None without groups, `largest`, the size of the largest cluster, None without clusters. Stored cascades are
-    checked by writing the sentence again, so changing a word makes them unreadable.
+    checked by writing the sentence again, so changing a word makes them unreadable. `delta` is the probability with
+    which the promise may fail.
     """
     whose = "what the stages answer"
     if promise == "system":
@@ -759,7 +760,8 @@ def _advise(
 
     `certify` returns the policies that pass at a risk on the scale [0, 1]; none pass at `scaled_risk`. Risk and
     coverage are None if not even the largest risk can be certified. The number of samples is None if no policy keeps
-    the risk by these data; it takes the estimated risks for the true ones, so it is a guide.
+    the risk by these data; it takes the estimated risks for the true ones, so it is a guide. `delta` is the probability
+    with which the promise may fail.
     """
     feasible_risk = None
     coverage = None

@@ -306,7 +306,7 @@ def choose_cuts(data: CascadeData, max_cuts: int) -> list[np.ndarray]:
     """Choose the thresholds to try at each stage: minus infinity, then evenly spaced quantiles of its confidences.
 
     They rise strictly. There are at most `max_cuts`, and no more than one for every ten samples. A stage without any
-    answer has minus infinity only.
+    answer has minus infinity only. `data` holds losses, confidences and costs of every stage, by sample.
     """
     max_cuts = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))
     cuts = []
@@ -435,7 +435,8 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
     """Compute p-values of "the risk of this policy is above `risk`" by a bet on each cluster as a whole.
 
     One for each policy with a flat index in `path`, up to the first above `level`; those after it are 1. The bet on a
-    cluster grows with the number of its samples that the promise counts; a cluster without any is left out.
+    cluster grows with the number of its samples that the promise counts; a cluster without any is left out. `grid`
+    holds the policies: one threshold per stage, all combinations.
     """
     data = grid.data
     cluster_of_sample = np.unique(np.asarray(data.clusters), return_inverse=True)[1]
@@ -556,8 +557,8 @@ def _count_independent_units(data: CascadeData) -> int:
 def estimate_least_costs(data: CascadeData, risk: float, max_cuts: int) -> tuple[float, float]:
     """Estimate the least cost per sample of any policy that keeps `risk`, and of those that ask a single stage.
 
-    `risk` is scaled to [0, 1]. Risks are estimated by expected losses; nothing is certified here. A cost is infinite
-    if no policy keeps the risk.
+    `risk` is scaled to [0, 1]. Risks are estimated by expected losses; nothing is certified here. A cost is infinite if
+    no policy keeps the risk. `data` holds losses, confidences and costs of every stage, by sample.
     """
     cuts = choose_cuts(data, max_cuts)
     grid = PolicyGrid(data, cuts)

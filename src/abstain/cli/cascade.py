@@ -194,7 +194,7 @@ def _read_models(
     `files` are paths by the names of their models. `cost_columns` holds for each file the column with the costs of its
     answers, "" for none; it is empty if no file has one. Notes about columns that are chosen or ignored are printed.
     Raises a usage error unless there is one for each file, and DataError if a file cannot be read, or if the files hold
-    different samples.
+    different samples. `read_options` are the options that say how files are read.
     """
     column_of_file = cost_columns or ("",) * len(files)
     if len(column_of_file) != len(files):
@@ -238,7 +238,8 @@ def _check_rule(
     """Check a saved rule on later data and print the verdict; an alarm ends the program with exit code 5.
 
     `losses` (one per sample) and `abstained` (booleans; only models that abstain) are by model. `look` says which files
-    the data are from, and in which file the series of checks is saved.
+    the data are from, and in which file the series of checks is saved. `output` says in which form the result is
+    written, and to which file.
     """
     entries = {name: (losses[name], rule_columns(model, rule_score=None)) for name, model in models.items()}
     clusters = _shared_clusters(models)
@@ -324,6 +325,7 @@ def _apply_rule(
     """Print or write which model answers each sample, "person" if none does.
 
     `abstained` holds booleans, one per sample, of the models that abstain; such a sample goes on to the next model.
+    `output` says in which form the result is written, and to which file.
     """
     columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
     for name, model in models.items():

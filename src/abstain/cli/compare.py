@@ -156,7 +156,8 @@ def show_growing(result: Comparison, state: str, output: opt.Output, notes: list
 
     The file is locked meanwhile, begun if it does not exist, and written whole or not at all. A look at as many samples
     as the last one is not added. Raises AbstainError if the file cannot be read or locked, or holds a series of other
-    models, another metric, level or planned size, or a look at more samples.
+    models, another metric, level or planned size, or a look at more samples. `result` is the comparison to show.
+    `output` says in which form the result is written, and to which file.
     """
     with locked(state):
         if os.path.lexists(state):
@@ -337,7 +338,8 @@ def compare_files(
     """Compare two tables of the same samples by AURC with the engine for files, which does not hold them in memory.
 
     `files` are two paths by the names of their models; the other arguments are options of the command. Weights are
-    those of the first table. Raises a usage error for other metrics, numbers of files, or class scores.
+    those of the first table. Raises a usage error for other metrics, numbers of files, or class scores. `read_options`
+    are the options that say how files are read. `repetitions` says that weights are numbers of repetitions.
     """
     chosen_metric = metrics.by_name(metric)
     if len(files) != 2 or chosen_metric.name != AURC.name or unpaired:
@@ -374,7 +376,10 @@ def _caption(result: Comparison) -> str:
 
 
 def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] = ()) -> None:
-    """Print the ranking, at most `_MAX_SENTENCES` sentences about neighbours in it, and notes."""
+    """Print the ranking, at most `_MAX_SENTENCES` sentences about neighbours in it, and notes.
+
+    `console` is where the text goes. `result` is the comparison to show.
+    """
     direction = "lower" if result.lower_is_better else "higher"
     data = "different test sets"
     if result.paired:

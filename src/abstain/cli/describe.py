@@ -90,7 +90,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     "rows" is the number of rows in the file, "read" how many of them were read; "taken" maps roles to columns, with
     "read as" for the kind of predictions if there is a confidence. Numbers of a log are None for other files, and a
     file that cannot be read as predictions has the reason among its notes. Raises DataError only if the file cannot be
-    opened at all.
+    opened at all. `read_options` are the options that say how files are read.
     """
     source = open_source(file, format=read_options.format, limits=read_options.limits)
     log: Log | None = None
@@ -136,7 +136,8 @@ def _describe_columns(source: Source) -> dict[str, list[str]]:
     """Make a table with a row for each column of a file: its name, kind, share present, distinct values, examples.
 
     The kind is "score" (it may say whether an answer is right), "signal" (it may be a confidence) or empty. At most
-    `_MAX_COLUMNS` columns are listed. Returns cells of text by title.
+    `_MAX_COLUMNS` columns are listed. Returns cells of text by title. `source` is the opened file: its columns by name,
+    with their types.
     """
     rows = []
     for name, column in list(source.columns.items())[:_MAX_COLUMNS]:
@@ -190,6 +191,7 @@ def _suggest_commands(
 
     `source` is the opened file with its columns and what is known about them. `log` is the log of answers that was
     read, None if the file is not one or could not be read; `has_confidence` is True if it was read as predictions.
+    `read_options` are the options that say how files are read.
     """
     attempts = [read_options]
     if source.log is not None:
@@ -236,7 +238,8 @@ def _guess_columns(source: Source) -> list[dict[str, str]]:
     """Return choices of columns, by role, that the names of a table's columns make likely; at most `_MAX_ATTEMPTS`.
 
     Each has a confidence or an uncertainty, and either a column of right and wrong, or right and given answers. They
-    are only to be tried: nothing is read by such a guess. Empty for a large file.
+    are only to be tried: nothing is read by such a guess. Empty for a large file. `source` is the opened file: its
+    columns by name, with their types.
     """
     if not source.path.is_file() or source.path.stat().st_size > _MAX_GUESSED_SIZE:
         return []
@@ -278,7 +281,10 @@ def _varies(values: Any) -> bool:
 
 
 def draw_description(console: Console, description: dict[str, Any]) -> None:
-    """Print a description on the screen: what `describe_file` returned, by the names of the JSON output."""
+    """Print a description on the screen: what `describe_file` returned, by the names of the JSON output.
+
+    `console` is where the text goes.
+    """
     title = f"{display_name(description['file'])}: {description['written by']}, "
     title += _tables.count_noun(description["rows"], "row")
     if description["read"] not in (None, description["rows"]):

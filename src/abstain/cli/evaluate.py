@@ -118,7 +118,8 @@ def evaluate_predictions(
 
     `price` is what a wrong answer costs if a right one gains 1; None if the user did not state it (1 for logs, and no
     note for other files). The other options are those of `abstain.evaluate`. Raises a usage error if there is a price
-    and the file has losses or weights.
+    and the file has losses or weights. `predictions` holds what a file says of one model: class scores or confidences,
+    labels or losses, weights and groups.
     """
     table = abstain.evaluate(**predictions.arguments(), level=level, **options, progress=False)
     log = predictions.log
@@ -136,7 +137,8 @@ def price_note(predictions: Predictions, price: float, level: float) -> str:
 
     `price` is what a wrong answer costs if a right one gains 1, `level` the confidence level of the intervals.
 
-    Raises a usage error if the file has losses instead of right and wrong answers, or weights.
+    Raises a usage error if the file has losses instead of right and wrong answers, or weights. `predictions` holds what
+    a file says of one model: class scores or confidences, labels or losses, weights and groups.
     """
     if predictions.kind == "confidence" and predictions.loss_name == "loss":
         raise click.UsageError("--price is for right and wrong answers, and this file has losses.")
@@ -195,7 +197,10 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
 
 
 def draw_evaluation(console: Console, table: Evaluation, predictions: Predictions | None) -> None:
-    """Print the table, with as many scores at a time as fit on the screen; `predictions` is for the model's name."""
+    """Print the table, with as many scores at a time as fit on the screen; `predictions` is for the model's name.
+
+    `console` is where the text goes.
+    """
     title = count_noun(table.n, "sample")
     if predictions is not None:
         title = f"{display_name(predictions.name)}: {title}"
@@ -215,7 +220,10 @@ def draw_evaluation(console: Console, table: Evaluation, predictions: Prediction
 
 
 def _split_scores(console: Console, table: Evaluation, loss: str) -> list[tuple[str, ...]]:
-    """Split the scores of a table into runs of about equal length whose columns fit on the width of the screen."""
+    """Split the scores of a table into runs of about equal length whose columns fit on the width of the screen.
+
+    `console` is where the text goes.
+    """
     limits = [
         screen.format_limits(console, entry)
         for entry in table.entries
@@ -231,7 +239,8 @@ def _split_scores(console: Console, table: Evaluation, loss: str) -> list[tuple[
 def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[str, ...]) -> Table:
     """Make a table of all metrics of one loss, with one column for each of `scores`.
 
-    A star marks the best of all scores of the evaluation in a row, also of those that are not in this table.
+    A star marks the best of all scores of the evaluation in a row, also of those that are not in this table. `console`
+    is where the text goes.
     """
     columns: dict[str, list[Any]] = {loss if loss == "loss" else f"{loss} loss": []}
     for score in scores:
@@ -252,7 +261,10 @@ def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[
 
 
 def _groups_table(console: Console, table: Evaluation) -> Table:
-    """Make a table of the first metric and score within each group, worst group first, at most `GROUPS_SHOWN`."""
+    """Make a table of the first metric and score within each group, worst group first, at most `GROUPS_SHOWN`.
+
+    `console` is where the text goes.
+    """
     entries = table.by_group()[:GROUPS_SHOWN]
     title = f"{entries[0].label} by {display_name(entries[0].score)}"
     return screen.plain_table(

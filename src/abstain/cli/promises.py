@@ -56,7 +56,7 @@ class PromiseColumns(NamedTuple):
 def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) -> PromiseColumns:
     """Read a file for promises with these names: all are classes that the file predicts, or columns of losses.
 
-    Raises DataError if the file has neither.
+    Raises DataError if the file has neither. `read_options` are the options that say how files are read.
     """
     try:
         predictions = read_options.read(file)

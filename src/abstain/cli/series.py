@@ -155,7 +155,8 @@ def run_look(
 def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]) -> None:
     """Print or write the verdict of a check, with one row per group ("all" without groups) as CSV.
 
-    `notes` are sentences printed after it on the screen.
+    `notes` are sentences printed after it on the screen. `output` says in which form the result is written, and to
+    which file.
     """
     check_by_group: dict[Any, Check] = {"all": result} if isinstance(result, Check) else {}
     if isinstance(result, GroupChecks):

@@ -197,6 +197,8 @@ def _choose_threshold(
 
     `score` and `loss` name what is computed from class scores. `groups` is the group of each sample, None for one
     threshold. `target` are options of the command: one of risk, coverage and cost, and delta, method, bounded.
+    `predictions` holds what a file says of one model: class scores or confidences, labels or losses, weights and
+    groups.
     """
     weights: dict[str, Any] = {"sample_weight": predictions.sample_weight, "clusters": predictions.clusters}
     if predictions.kind == "confidence":
@@ -260,7 +262,10 @@ def threshold_latex(columns: dict[str, list[Any]]) -> str:
 
 
 def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
-    """Print a threshold (or one per group, or a cascade) and its guarantee, then the notes."""
+    """Print a threshold (or one per group, or a cascade) and its guarantee, then the notes.
+
+    `console` is where the text goes.
+    """
     shown = {"": result} if isinstance(result, JointThreshold) else rules_by_group(result, single_name="")
     for group, rule in shown.items():
         kind = type(rule).__name__
@@ -296,7 +301,8 @@ def rule_columns(predictions: Predictions, rule_score: str | None) -> dict[str, 
     """Return the columns of a file by argument of a rule's `accepts` and `check`: class scores, or confidences.
 
     `rule_score` is the score that the rule was made with, None if it was made from a column of confidences. For a rule
-    with a score, a column of confidences holds plain values of that score, and `units` says so.
+    with a score, a column of confidences holds plain values of that score, and `units` says so. `predictions` holds
+    what a file says of one model: class scores or confidences, labels or losses, weights and groups.
     """
     if predictions.kind != "confidence":
         return {predictions.kind: predictions.class_scores()}

@@ -158,7 +158,7 @@ def _loo(rows: Rows) -> Array:
     """Terms (m S - L) / (N - 1): a threshold at each sample, with the selective risk of the *other* samples.
 
     A row has mass m and loss L, and accepts mass N and loss S. The term is 0 where no other sample is accepted. Weights
-    are whole numbers of repetitions.
+    are whole numbers of repetitions. `rows` has one row per distinct confidence, most confident first.
     """
     loss_of_others = rows.mass * rows.accepted_loss - rows.loss
     mass_of_others = rows.accepted_mass - 1
@@ -171,7 +171,8 @@ def _log(rows: Rows) -> Array:
     """Loss of each row times the mean of -ln(1 - rank / (W + 1)) over the ranks of its samples.
 
     The rank counts from the least confident sample, so 1 - rank / (W + 1) is position / (W + 1) from the top. A row of
-    mass m has the positions N - m + 1 ... N, whose logarithms add up to ln(N!) - ln((N - m)!).
+    mass m has the positions N - m + 1 ... N, whose logarithms add up to ln(N!) - ln((N - m)!). `rows` has one row per
+    distinct confidence, most confident first.
     """
     xp = rows.xp
     N = rows.accepted_mass
@@ -184,7 +185,8 @@ def _harmonic_expected(rows: Rows) -> Array:
 
     A row has mass m and loss L, and accepts mass N and loss S. Its loss is accepted evenly while the accepted mass
     grows from N - m to N. With g = H_N - H_(N - m) the term is (S - L) g + L (m - (N - m) g) / m; for a single sample
-    (m = 1) it is (S - L) g + L g, which avoids cancellation. Masses are whole numbers.
+    (m = 1) it is (S - L) g + L g, which avoids cancellation. Masses are whole numbers. `rows` has one row per distinct
+    confidence, most confident first.
     """
     if has_only_single_samples(rows):
         return _harmonic(rows)
@@ -269,7 +271,7 @@ def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarra
     """Weight of the sample of each rank (1 for the least confident of n) without ties.
 
     harmonic H_n - H_(n-r), loo H_(n-1) - H_(n-r), log -ln(1 - r/(n+1)), sele r/n, 2sele 2r/n. `rank` and `n` are whole
-    numbers held as floats, and broadcast.
+    numbers held as floats, and broadcast. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     above = n - rank  # samples strictly more confident
     if estimator == "harmonic":
@@ -321,8 +323,9 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
     """For a sample in each row: the sum of m / N over its row and all rows below it, to the end of the table.
 
-    m is the mass of a row and N the mass accepted there. For "loo" the sample itself is left out: the sum of
-    m / (N - 1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0 count as 0.
+    m is the mass of a row and N the mass accepted there. For "loo" the sample itself is left out: the sum of m / (N -
+    1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0 count as 0. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     xp = rows.xp
     if estimator == "loo":
@@ -343,7 +346,8 @@ def sample_weights(
     """Compute the estimator's weight of each sample along the last axis, in the order of `confidence`.
 
     AURC is the mean of the losses with these weights, times the samples' own `weight` (None: all 1). Samples of equal
-    confidence get the same weight. Works with every array library, on the device of the arrays.
+    confidence get the same weight. Works with every array library, on the device of the arrays. `ties` is "threshold"
+    or "expected": equal confidences are accepted together, or one by one in random order.
     """
     wide = float_dtype(xp)
     n = confidence.shape[-1]
@@ -391,7 +395,8 @@ def _batch_area(
     """AURC of every line of samples (the last axis), an array of the shape of the leading axes.
 
     Losses that can be packed with their confidences are sorted line by line and multiplied by the weights of their
-    ranks; ties are corrected afterwards. Other losses, and all with weights, go through rows.
+    ranks; ties are corrected afterwards. Other losses, and all with weights, go through rows. `weight` None means 1 for
+    all. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
@@ -428,7 +433,8 @@ def _tie_correction(
 
     `sorted_loss` has one line of n losses per data set, most confident first: bytes for a 0/1 loss, or floats.
     `equals_next` marks the samples that have the same confidence as the next sample of their line; at least one does,
-    and never the last of a line. Returns one number per line.
+    and never the last of a line. Returns one number per line. `estimator` is a name in `area_estimators.ESTIMATORS`,
+    such as "harmonic".
     """
     line_count, n = sorted_loss.shape
     is_tied = equals_next.copy()

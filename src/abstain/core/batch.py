@@ -26,7 +26,9 @@ def check_options(
     """Raise InputError unless the options of the loss are valid; reads no array.
 
     `criterion` is the user's own loss per sample, or None for the cross-entropy. `mix` is only checked if it is a plain
-    number: reading a tensor would make the host wait for the GPU.
+    number: reading a tensor would make the host wait for the GPU. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic". `label_smoothing` is the share of the target spread evenly over
+    all classes.
     """
     check_choice(NAME, "estimator", estimator, ESTIMATORS)
     check_choice(NAME, "reduction", reduction, ("mean", "sum", "none"))

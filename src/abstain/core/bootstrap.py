@@ -64,6 +64,11 @@ class Resampler:
         clusters: np.ndarray | None = None,
         strata: np.ndarray | None = None,
     ) -> None:
+        """Sort the answered samples, most confident first; see the class for the arguments.
+
+        Draws pairs of confidence and loss instead of samples where few distinct pairs occur. `weight` None means 1 for
+        all.
+        """
         order = sorting.argsort_descending(confidence)
         self.loss = loss[order].astype(np.float64)
         self.confidence = confidence[order]
@@ -141,7 +146,7 @@ class Resampler:
         """Draw how often each sample (or pair) occurs in each of `size` replicates, shape (size, width).
 
         Answered samples come first, most confident first, abstained ones last. All samples of a cluster get the count
-        of their cluster.
+        of their cluster. `rng` is the source of all randomness.
         """
         if self.pair_counts is not None:
             return rng.multinomial(self.sample_count, self.pair_counts / self.sample_count, size=size)
@@ -203,7 +208,8 @@ def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarr
 def _draw_counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray | None = None) -> np.ndarray:
     """How often each of n units is drawn with replacement in n draws, for `size` replicates, shape (size, n).
 
-    With `strata`, the stratum number (from 0) of each unit, as many units are drawn from each stratum as it has.
+    With `strata`, the stratum number (from 0) of each unit, as many units are drawn from each stratum as it has. `rng`
+    is the source of all randomness.
     """
     if strata is not None:
         counts = np.zeros((size, n), dtype=np.int64)
@@ -234,9 +240,11 @@ def leave_one_out_areas(
     """AURC without sample i, for each i in the order of the input; unit weights, at least two samples.
 
     Rows, one per distinct confidence and most confident first, have mass m, loss L, and accepted mass N and loss S when
-    the threshold is put at them. Without a sample of loss l, the rows above its row keep their terms, its own row has
-    m - 1, L - l, N - 1, S - l, and the rows below have N - 1 and S - l. A term is linear in (L, S), so the last ones
-    need two sums over the rows below: with (L, S) as they are, and with (0, 1), which is subtracted l times.
+    the threshold is put at them. Without a sample of loss l, the rows above its row keep their terms, its own row has m
+    - 1, L - l, N - 1, S - l, and the rows below have N - 1 and S - l. A term is linear in (L, S), so the last ones need
+    two sums over the rows below: with (L, S) as they are, and with (0, 1), which is subtracted l times. `estimator` is
+    a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected": equal confidences
+    are accepted together, or one by one in random order.
     """
     ranked = RankedLoss(rank_confidences(confidence), loss)
     m, L, N, S = ranked.rows[:4]

@@ -131,7 +131,8 @@ def count_found(rows: Rows, error_mass: Array | float, of_errors: bool) -> tuple
     """For a search of errors (from the bottom up) or of right samples (from the top down), by row.
 
     Returns the mass of the hits in each row, of all hits found up to it, and of all samples searched up to it.
-    `error_mass` is the mass of all errors of the data set.
+    `error_mass` is the mass of all errors of the data set. `rows` has one row per distinct confidence, most confident
+    first.
     """
     if of_errors:
         found_errors = error_mass - rows.accepted_loss + rows.loss
@@ -152,7 +153,8 @@ def fpr_at_tpr(rows: Rows, tpr: float) -> Array:
 def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
     """Integral, over coverages from `from_coverage` to 1, of the loss accepted per sample.
 
-    Samples of a row are accepted evenly, one after the other.
+    Samples of a row are accepted evenly, one after the other. `rows` has one row per distinct confidence, most
+    confident first.
     """
     xp = rows.xp
     squared_total = (rows.total_mass * rows.total_mass)[..., 0]

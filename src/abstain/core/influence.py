@@ -102,10 +102,11 @@ class Area:
     is_additive: ClassVar[bool] = True  # can parts of a ranking be handled apart and added up?
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """Value and derivatives of rows that may be a part of a longer table.
+        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
 
-        `rows` hold the accepted sums and the total mass of the whole data set, and `error_mass` is the mass of all
-        its errors (read by areas of 0/1 losses only).
+        `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
+        and total mass are those of the whole data set. `error_mass` is the mass of all
+        errors of the data set, which areas of 0/1 losses read; nan where losses are not 0/1.
         """
         raise NotImplementedError
 
@@ -153,7 +154,14 @@ class AreaUnderCurve(Area):
     weighs_by_rank: ClassVar[bool] = True
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """See `Area.derivative`."""
+        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
+
+        `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
+        and total mass are those of the whole data set. `error_mass` is not read.
+
+        A sample of loss l adds l times the rank weight of its row (the slope). By its mass it also changes the terms of
+        its own row and of all rows at or below it (the constant).
+        """
         estimator = self.estimator
         ties = self.ties
         if estimator == "harmonic" and ties == "threshold" and not rows.has_empty_rows:
@@ -179,20 +187,23 @@ class AreaUnderCurve(Area):
         )
 
     def of_best_order(self, has_whole_weights: bool) -> Area:
-        """See `Area.of_best_order`; whole weights are repetitions, each of which is a threshold of its own."""
+        """The area of the order by loss, in which equal losses are no ties; weights may be whole numbers or not.
+
+        Whole weights are repetitions, each of which is a threshold of its own.
+        """
         return AreaUnderCurve(self.estimator, "expected" if has_whole_weights else "threshold")
 
     def rank_weights(self, rows: Rows) -> Array:
-        """See `Area.rank_weights`."""
+        """The weight of a loss in each row; only for areas that weigh by rank."""
         return row_weights(rows, self.estimator, self.ties)
 
     @property
     def has_leave_one_out(self) -> bool:
-        """See `Area.has_leave_one_out`."""
+        """Is there a less biased version of this area by leave-one-out weights?"""
         return self.estimator not in ("sele", "2sele")
 
     def leave_one_out(self, rows: Rows) -> float:
-        """See `Area.leave_one_out`."""
+        """What rows add to (total mass) * (the leave-one-out version of this area); nan where there is none."""
         if not self.has_leave_one_out:
             return math.nan
         return float(np.sum(area_terms(rows, "loo", self.ties)))
@@ -226,7 +237,16 @@ class PartialArea(Area):
     weighs_by_rank: ClassVar[bool] = True
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """See `Area.derivative`."""
+        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
+
+        `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
+        and total mass are those of the whole data set. `error_mass` is not read.
+
+        With m the mass of a row that lies between the two coverages, N and R its accepted mass and selective risk: the
+        slope is the sum of m / N over the row and all rows below it, and the constant is R (where m > 0) less the sum
+        of R m / N over the same rows. A sample above an end also moves mass across that end, which changes the constant
+        by the risk of the row there. All is divided by the width of the interval.
+        """
         width = self.high - self.low
         mass_inside = self._mass_inside(rows)
         risk = rows.risk
@@ -249,7 +269,7 @@ class PartialArea(Area):
         )
 
     def rank_weights(self, rows: Rows) -> Array:
-        """See `Area.rank_weights`."""
+        """The weight of a loss in each row; only for areas that weigh by rank."""
         share = self._mass_inside(rows) / rows.accepted_mass
         return np.cumsum(share[::-1])[::-1] / (self.high - self.low)
 
@@ -291,11 +311,18 @@ class AcceptedLossArea(Area):
 
     @property
     def needs_both_kinds(self) -> bool:
-        """See `Area.needs_both_kinds`."""
+        """Is it defined only for 0/1 losses with both right and wrong samples?"""
         return True
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """See `Area.derivative`."""
+        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
+
+        `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
+        and total mass are those of the whole data set. `error_mass` is not read.
+
+        A sample of loss l adds l times the share of the coverage after it, half of its own row included (the slope),
+        and the loss accepted before it, half of its own row included, per total mass (the constant).
+        """
         if self.from_coverage > 0:
             return self._truncated_derivative(rows)
         slope = (rows.total_mass - rows.accepted_mass + rows.mass / 2) / rows.total_mass
@@ -303,7 +330,11 @@ class AcceptedLossArea(Area):
         return AreaDerivative(mass_times_area=dot(rows.loss, slope), constant=constant, slope=slope)
 
     def _truncated_derivative(self, rows: Rows) -> AreaDerivative:
-        """Of a row, only the part beyond the first coverage counts; rows above it add their loss everywhere."""
+        """The derivative (see `derivative`) where the area starts at a coverage above 0.
+
+        Of a row, only the part beyond the first coverage counts; rows wholly before it add their loss to every later
+        coverage. The row that holds the first coverage reports the loss accepted there to all rows above it.
+        """
         total_mass = float(rows.total_mass[0])
         first_mass = self.from_coverage * total_mass
         row_start = rows.accepted_mass - rows.mass
@@ -341,16 +372,28 @@ class PrecisionArea(Area):
 
     @property
     def needs_both_kinds(self) -> bool:
-        """See `Area.needs_both_kinds`."""
+        """Is it defined only for 0/1 losses with both right and wrong samples?"""
         return True
 
     @property
     def reads_rows_above(self) -> bool:
-        """See `Area.reads_rows_above`: a search from the least confident up meets the rows above later."""
+        """Does a row's derivative depend on rows above it?
+
+        A search from the least confident up meets the rows above later.
+        """
         return self.of_errors
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """See `Area.derivative`."""
+        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
+
+        `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
+        and total mass are those of the whole data set. `error_mass` is the mass of all
+        errors of the data set.
+
+        With p the hits in a row, P the hits found and N the mass searched up to it: a hit adds P / N of its row and the
+        sum of p / N over the rows at or after it in the search; any sample there costs the sum of p P / N^2. Losses are
+        0/1: hits are losses of 1 for errors, of 0 for right samples.
+        """
         hits, found_hits, searched_mass = count_found(rows, error_mass, self.of_errors)
         precision = found_hits / _positive(searched_mass)
         gain = hits / _positive(searched_mass)
@@ -386,8 +429,10 @@ def running_sums(first: np.ndarray, second: np.ndarray, from_below: bool) -> tup
 def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Array]:
     """Derivative of (total mass) * (area) in the weight of a member of each row, apart from its own loss.
 
-    Returns two arrays by row: what such a member changes in each row at or below its own (None for nothing), and
-    what it changes in its own row.
+    Returns two arrays by row: what such a member changes in each row at or below its own (None for nothing), and what
+    it changes in its own row. `rows` has one row per distinct confidence, most confident first. `estimator` is a name
+    in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected": equal confidences are
+    accepted together, or one by one in random order.
     """
     if estimator == "2sele":
         return None, 2 * _mass_terms(rows, "sele", ties)[1]
@@ -421,7 +466,10 @@ def _log_terms(rows: Rows) -> tuple[Array, Array]:
 
 
 def _expected_terms(rows: Rows) -> tuple[Array, Array]:
-    """`_mass_terms` of (S - L) g + L (1 - a g / m), a = N - m, g = H_N - H_a extended by the digamma function."""
+    """`_mass_terms` of (S - L) g + L (1 - a g / m), a = N - m, g = H_N - H_a extended by the digamma function.
+
+    `rows` has one row per distinct confidence, most confident first.
+    """
     from scipy.special import polygamma
 
     trigamma_at_bottom = polygamma(1, rows.accepted_mass[..., -1:] + 1)
@@ -517,7 +565,8 @@ def zero_one_oracle(
 
     Fractional weights are no counts. Their best area must be passed as `known_area`; its influence is that of the
     population value R + (1-R) ln(1-R), whose derivative -ln(1-R) does not depend on the scale of the weights.
-    `oracle="asymptotic"` takes the population value itself.
+    `oracle="asymptotic"` takes the population value itself. `estimator` is a name in `area_estimators.ESTIMATORS`, such
+    as "harmonic".
     """
     risk = error_mass / total_mass
     if oracle == "asymptotic" or known_area is not None:
@@ -606,6 +655,11 @@ class RankedLoss:
     def __init__(
         self, ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None = None, in_order: bool = False
     ) -> None:
+        """Sort the losses along a ranking and add them up by row.
+
+        `loss` and `weight` (None: all 1) have one entry per sample, in input order; with `in_order` that is the order
+        of the ranking already, and nothing is moved.
+        """
         self.ranking = ranking
         self.in_order = in_order
         order, stops = ranking
@@ -662,9 +716,11 @@ class RankedLoss:
         return self._computed[area]
 
     def _compute(self, area: Area) -> AreaOfSamples:
-        """Go through the rows from the least confident up, a cacheful at a time.
+        """An area of all samples, with the influence of each: constant + slope * loss, less the mean influence.
 
-        The sums `constant_below` and `slope_below` carry what the rows below add to the derivatives.
+        The rows are read from the least confident up, some thousand at a time; `constant_below` and `slope_below` add
+        up what the rows below a piece add to its constants and slopes. An area that cannot be handled in parts, or
+        whose derivative depends on rows above, is computed in one piece. The influences are in the order of the input.
         """
         rows = self.rows
         stops = self.ranking.row_stops
@@ -680,9 +736,9 @@ class RankedLoss:
         for stop_row in range(len(rows.mass), 0, -rows_at_once):
             start_row = max(0, stop_row - rows_at_once)
             piece = rows.slice(start_row, stop_row)
-            line = area.derivative(piece, error_mass)
-            constant = line.constant + constant_below
-            slope = line.slope + slope_below
+            derivative = area.derivative(piece, error_mass)
+            constant = derivative.constant + constant_below
+            slope = derivative.slope + slope_below
             influence_sums.append(float(piece.mass @ constant + piece.loss @ slope))
             members = slice(int(stops[start_row - 1]) if start_row else 0, int(stops[stop_row - 1]))
             if self.row_of_sample is not None:
@@ -693,11 +749,12 @@ class RankedLoss:
             influence[members] = constant + weighted_loss
             if self.weight is not None:
                 weighted_loss = weighted_loss * self.weight[members]
-            areas.append(line.mass_times_area)
+            areas.append(derivative.mass_times_area)
             weighted_losses.append(float(weighted_loss.sum()))
             weighted_squares.append(float(weighted_loss @ weighted_loss))
-            constant_below += line.for_rows_above[0]
-            slope_below += line.for_rows_above[1]
+            added_constant, added_slope = derivative.for_rows_above
+            constant_below += added_constant
+            slope_below += added_slope
         total_mass = float(rows.total_mass[0])
         influence -= math.fsum(influence_sums) / total_mass  # mass given to one sample is taken from all
         return AreaOfSamples(
@@ -707,6 +764,7 @@ class RankedLoss:
         )
 
     def _rank_weights(self, area: Area) -> np.ndarray:
+        """The weight of each sample's loss by its rank, in input order; a single 1 where ranks play no part."""
         if not area.weighs_by_rank:
             return np.ones(1)
         by_row = area.rank_weights(self.rows)
@@ -737,7 +795,10 @@ class ReorderedLoss(RankedLoss):
 
     @cached_property
     def weighted_loss_sums(self) -> tuple[float, float]:
-        """See `RankedLoss.weighted_loss_sums`; sums do not depend on the order."""
+        """Of weight times loss: the sum, and the sum of squares.
+
+        Sums do not depend on the order.
+        """
         return self._ranked.weighted_loss_sums
 
     def _compute(self, area: Area) -> AreaOfSamples:

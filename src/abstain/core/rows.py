@@ -371,7 +371,8 @@ def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndar
     """Sort samples, given in any order, and return a reader that reads them most confident first.
 
     Unweighted 0/1 or float32 losses are packed into the sorted keys if they fit; otherwise indices are sorted. Sums of
-    what is read do not depend on the order of the input, except for rounding of weighted or float64 losses.
+    what is read do not depend on the order of the input, except for rounding of weighted or float64 losses. `weight`
+    None means 1 for all.
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
@@ -396,7 +397,7 @@ def _read_by_index(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray 
     """Sort the indices of samples, and return a reader that reads them most confident first.
 
     Without weights, float32 losses of equal confidence are read by ascending bits, so that their sum does not depend on
-    the order of the input.
+    the order of the input. `weight` None means 1 for all.
     """
     ranking = rank_confidences(confidence)
     reader = read_along_ranking(ranking, loss, weight)
@@ -613,7 +614,8 @@ def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray
 def _batch_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Rows:
     """Make rows of a batch of samples, in any order along the last axis, in arrays of the samples' shape.
 
-    A run of equal confidences becomes one row at the place of its last sample; the other places have no mass.
+    A run of equal confidences becomes one row at the place of its last sample; the other places have no mass. `weight`
+    None means 1 for all.
     """
     import array_api_compat.numpy as xp
 

@@ -91,7 +91,8 @@ def _check_group_count(function: str, group_count: int) -> None:
 def _limit_histograms(survey: Survey) -> Survey:
     """Coarsen the histograms of many groups, in place, so that all together stay about as large as that of one.
 
-    Bins are shared out by number of samples. A group too small to be cut into ranges loses its histogram.
+    Bins are shared out by number of samples. A group too small to be cut into ranges loses its histogram. `survey`
+    holds what the first pass found of each group: number of samples, histogram of confidences, weights.
     """
     if len(survey.sample_counts) > 1:
         for group, histogram in list(survey.histograms.items()):
@@ -169,8 +170,9 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
     """Cut every group into ranges of confidence, number them and fill bundles with them.
 
     A range holds at most about `1 / task_count` of all samples, and a bundle, the ranges that one task finishes, about
-    as many. A group without a histogram is not cut. A range with one confidence counts as empty, because
-    its sums are enough and its samples are not sent.
+    as many. A group without a histogram is not cut. A range with one confidence counts as empty, because its sums are
+    enough and its samples are not sent. `survey` holds what the first pass found of each group: number of samples,
+    histogram of confidences, weights.
     """
     all_rows = survey.sample_count
     cuts: dict[Any, np.ndarray] = {}
@@ -217,7 +219,8 @@ def split_into_bundles(
 
     Returns a list of all bundles, each a list of (number of the range, its samples), and the sums of every range.
     Ranges without samples are left out of the bundles; their sums are 0. Ranges that can hold only one confidence are
-    left out too, because their sums are enough, unless `keep_ties`.
+    left out too, because their sums are enough, unless `keep_ties`. `numbers` is the numbering of the ranges of all
+    groups.
     """
     bundles: list[Bundle] = [[] for _ in range(numbers.bundle_count)]
     all_sums = empty_sums(numbers.range_count)
@@ -256,6 +259,8 @@ def plan(
 
     `min_tasks` is how many tasks keep all workers busy; small data gets fewer. InputError, naming `function`, for data
     without samples, for more points of curves than the driver takes, and for weights that do not suit the estimator.
+    `fields` names the columns to read. `survey` holds what the first pass found of each group: number of samples,
+    histogram of confidences, weights. `request` says what to compute.
     """
     rows = survey.sample_count
     group_count = len(survey.sample_counts)
@@ -287,7 +292,7 @@ def finish_bundle(
 ) -> dict[int, RangeResult]:
     """The results of a bundle's ranges, by number of the range; `pieces` holds the bundle from every partition.
 
-    Ranges without a position (those already finished from their sums) are skipped.
+    Ranges without a position (those already finished from their sums) are skipped. `request` says what to compute.
     """
     results = {}
     for number, columns in by_range(pieces):
@@ -306,7 +311,8 @@ def pass_bundle_to_second_model(
 
     `pieces` holds the bundle from every partition, `influences` what each of its ranges needs from outside to compute
     the influence of its samples on the first area, by number of the range. `numbers` is the numbering of the second
-    model's ranges. Returns the second model's bundles and the sums of its ranges over these samples.
+    model's ranges. Returns the second model's bundles and the sums of its ranges over these samples. `request` says
+    what to compute.
     """
     moved = [
         paired.pass_to_second_model(columns, influences[number], request)
@@ -325,7 +331,8 @@ def joint_sums_of_bundle(
     """Sums over a bundle of the second model of (a - b)^2, e^2 and e^4, which the test of the difference needs.
 
     a and b are what a sample does to the first and the second area, e = rates[0] a - rates[1] b. `pieces` are samples
-    that carry their first influence; `influences` are those of the second model, by number of the range.
+    that carry their first influence; `influences` are those of the second model, by number of the range. `request` says
+    what to compute.
     """
     sums = np.zeros(3)
     for number, columns in by_range(pieces):
@@ -404,7 +411,8 @@ class ClusterRun(ABC):
 
         The survey reads the first model only. Ranges with one confidence are finished here from their sums, all others
         by tasks, a bundle each. `stage` is a prefix for the titles of progress bars. InputError for data without
-        samples, too many groups or points, and weights that do not suit the request.
+        samples, too many groups or points, and weights that do not suit the request. `load` reads files or frames as
+        checked columns by group.
         """
         survey_task = partial(survey_groups, function=load.function)
         merge_task = partial(merge_surveys, function=load.function)
@@ -456,7 +464,11 @@ def make_engine(
     def answer(
         function: str, data: Any, fields: Fields, request: EngineRequest, **options: Any
     ) -> dict[Any, Answer]:
-        """The answer for each group (None: all samples); where needed by a second execution for the oracle."""
+        """The answer for each group (None: all samples); where needed by a second execution for the oracle.
+
+        `function` is the public function that messages name. `fields` names the columns to read. `request` says what to
+        compute.
+        """
         with connect(function, data, fields, **options) as run:
             load = Loader(function, fields)
             result = run.execute(load, request)

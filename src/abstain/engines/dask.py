@@ -83,7 +83,7 @@ def partitions(function: str, data: Any, client: Any, fields: Fields) -> list[An
     """The partitions of the data, each a task's input: parts of files, or futures of frames.
 
     `data` is a Dask DataFrame (only the columns of `fields` are computed), a list of futures of frames, or whatever
-    names files.
+    names files. `function` is the public function that messages name.
     """
     import distributed
 
@@ -135,7 +135,7 @@ class DaskRun(cluster.ClusterRun):
 
         `stored` are futures of samples by bundle of the first model; `influences` holds for each of its bundles what
         the influences of its ranges need from outside, and `numbers` the second model's ranges. Returns futures of
-        samples by bundle of the second model, one for each bundle of the first.
+        samples by bundle of the second model, one for each bundle of the first. `request` says what to compute.
         """
         shared_numbers = self.submit(_identity, numbers)
         return [
@@ -152,7 +152,8 @@ class DaskRun(cluster.ClusterRun):
     def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> Iterable[Any]:
         """`task(pieces, argument)` for each bundle in `arguments`, as Dask tasks; the results come to this process.
 
-        `stored` are futures of samples by bundle; `pieces` is what they hold of the bundle.
+        `stored` are futures of samples by bundle; `pieces` is what they hold of the bundle. `stage` is the title of the
+        progress bar.
         """
         futures = [
             self.submit(_call_and_pickle, task, self._pieces_of_bundle(stored, bundle), argument)

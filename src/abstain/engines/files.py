@@ -39,13 +39,14 @@ from abstain.formats.table_files import find_files
 __all__ = [*FUNCTIONS]
 
 # All numbers of samples.
-_HANDY_RANGE = 1 << 24  # in larger ranges fresh memory costs more than another range
+_LARGEST_FAST_RANGE = 1 << 24  # larger ranges are slower: fresh memory pages cost more than another range
 _COUNT_FROM = 1 << 22  # a table of counters does not pay for fewer
 _PROGRESS_FROM = 20_000_000  # from here on a progress bar is worth showing
 _ASSUMED_ROWS = 50_000_000  # where the files do not tell
 _SAMPLE_FROM = 1 << 24  # from here on a survey of parts of the files is enough
 _PAIRED_BATCH = 1 << 18  # of two models, read at a time
 
+_SHARE_FOR_COUNTERS = 0.45  # of the free memory; ranges that must be sorted get the larger part
 _SURVEYED_PARTS = 16  # parts of `read.BATCH` samples in such a survey
 _PROGRESS_FILE = "progress.json"
 
@@ -122,7 +123,7 @@ class Run:
         return first, second
 
     def _survey(self, two_models: bool) -> list[Survey]:
-        """First pass over the files: survey the samples, check the weights, and set `self.units` from them.
+        """First pass over the files: survey the samples, check the weights, and set `self.weight_units` from them.
 
         Returns the survey of the first model, and with `two_models` also that of the second, whose losses and
         confidences are attached to the same samples. InputError if there is no sample, or if the weights do not suit
@@ -131,8 +132,8 @@ class Run:
         self.weight_units = {}  # weights must be read as they are
         surveys = [Survey(), Survey()] if two_models else [Survey()]
         rng = np.random.default_rng(0)
-        rows = _ASSUMED_ROWS if self.sample_count is None else self.sample_count
-        stride = max(1, rows // ranges.SURVEY_SAMPLES)
+        sample_count = _ASSUMED_ROWS if self.sample_count is None else self.sample_count
+        stride = max(1, sample_count // ranges.SURVEY_SAMPLES)  # every so many samples enter the histogram
         for file in self.files:
             for groups in self.batches("survey", file):
                 surveys[0].add(groups, stride, rng)
@@ -154,43 +155,50 @@ class Run:
 
         Where many samples share few float32 values, counting them takes less than sorting them: such a window
         of values becomes a range of its own that is counted, unless `may_count` is False. The other ranges share the
-        memory that its counters leave.
+        memory that its counters leave. There are at most `ranges.MAX_COMPARED_CUTS` ranges more than the memory needs,
+        since up to so many thresholds are found by comparing a confidence with all of them.
+
+        Returns for each group where its ranges start (confidences, ascending) and which range is counted, if any.
+        `survey` holds what the first pass found of each group: number of samples, histogram of confidences, weights.
         """
         windows = self._choose_windows(survey) if may_count else {}
         counter_bytes = sum(bytes_between(*window) for window in windows.values())
         rows_per_range = self.rows_per_range(survey, counter_bytes)
         cuts_of_group: dict[Any, Cuts] = {}
-        for group, rows in survey.sample_counts.items():
+        for group, sample_count in survey.sample_counts.items():
             histogram = survey.histograms.get(group, empty_histogram())
             window = windows.get(group)
             if window is None:
-                min_ranges = min(ranges.MAX_COMPARED_CUTS, rows // _HANDY_RANGE)
-                starts = choose_cuts_that_fit(histogram, rows, rows_per_range, min_ranges)
+                min_ranges = min(ranges.MAX_COMPARED_CUTS, sample_count // _LARGEST_FAST_RANGE)
+                starts = choose_cuts_that_fit(histogram, sample_count, rows_per_range, min_ranges)
                 cuts_of_group[group] = Cuts(starts, None)
                 continue
             not_counted = ranges.outside_window(histogram, window)
-            rows = int(rows * not_counted.mass.sum() / histogram.mass.sum())
-            min_ranges = min(ranges.MAX_COMPARED_CUTS, rows // _HANDY_RANGE)
-            starts = choose_cuts_that_fit(not_counted, rows, rows_per_range, min_ranges)
-            starts, number = ranges.cut_at_window(starts, window)
-            cuts_of_group[group] = Cuts(starts, CountedRange(number, window))
+            # the histogram counts some of the samples, each with mass 1
+            sorted_samples = int(sample_count * not_counted.mass.sum() / histogram.mass.sum())
+            min_ranges = min(ranges.MAX_COMPARED_CUTS, sorted_samples // _LARGEST_FAST_RANGE)
+            starts = choose_cuts_that_fit(not_counted, sorted_samples, rows_per_range, min_ranges)
+            starts, counted_number = ranges.cut_at_window(starts, window)
+            cuts_of_group[group] = Cuts(starts, CountedRange(counted_number, window))
         return cuts_of_group
 
     def _choose_windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
         """For each group where counting pays, the first and last float32 value of the window to count.
 
-        Only 0/1 losses at float32 confidences without weights can be counted. Groups share the memory for counters
-        by their number of samples.
+        Only 0/1 losses at float32 confidences without weights can be counted. Groups share the memory for counters by
+        their number of samples. `survey` holds what the first pass found of each group: number of samples, histogram of
+        confidences, weights.
         """
         if not survey.zero_one or survey.is_double or survey.has_weights or self.request.is_oracle_pass:
             return {}
-        counter_bytes = int(0.45 * free_bytes(self.memory))  # ranges that must be sorted get the larger part
+        counter_bytes = int(_SHARE_FOR_COUNTERS * free_bytes(self.memory))
         windows = {}
         for group, histogram in survey.histograms.items():
-            rows = survey.sample_counts[group]
-            if rows < _COUNT_FROM:
+            group_samples = survey.sample_counts[group]
+            if group_samples < _COUNT_FROM:
                 continue
-            window = ranges.choose_window(histogram, rows, counter_bytes * rows // survey.sample_count)
+            group_bytes = counter_bytes * group_samples // survey.sample_count
+            window = ranges.choose_window(histogram, group_samples, group_bytes)
             if window is not None:
                 windows[group] = window
         return windows
@@ -200,7 +208,8 @@ class Run:
 
         With a `key`, a hash of the files and the request, progress is saved after each file, and an interrupted pass
         with the same key goes on where it stopped, with its own cuts instead of `cuts`. Saved arrays have the order of
-        the groups in `cuts`. With a key no range may be counted: counters are not saved.
+        the groups in `cuts`. With a key no range may be counted: counters are not saved. `spill` is the folder of
+        intermediate data.
         """
         progress = None if key is None else _load_progress(spill, key)
         files_of_group = {}
@@ -237,7 +246,8 @@ class Run:
 
         Intermediate data goes to a temporary folder in `spill_folder` (None: the system's), or to `resume_folder`,
         which is kept if the work is interrupted; `key` then identifies the work. Returns for each group its totals and
-        the results of its ranges, most confident first.
+        the results of its ranges, most confident first. `survey` holds what the first pass found of each group: number
+        of samples, histogram of confidences, weights.
         """
         results = {}
         with Spill(spill_folder, resume_folder) as spill:
@@ -256,7 +266,8 @@ class Run:
         There are two passes over the files (survey, samples by range of the first model) and two over the ranges of
         each model. The first finishes the areas. The second computes the influence of each sample: of the first model
         it moves every sample, with its influence on the first area, to its range of the second; of the second model it
-        adds up the sums over both influences that the test of the difference needs.
+        adds up the sums over both influences that the test of the difference needs. Intermediate data goes to `spill`.
+        `pair` names the columns and the metric of both models.
         """
         first_survey, second_survey = self.survey_two_models()
         rows_per_range = self.rows_per_range(first_survey)
@@ -275,10 +286,10 @@ class Run:
         stored, results = second_files.finish(rows_per_range, self.request, partial(self.advance, "second"))
         second_answer = Answer(stored[0].position.totals, self.request, results)
         comparison = PairComparison(pair, first_answer, second_answer)
-        sums = np.zeros(3)
+        difference_sums = np.zeros(3)  # over all samples; `paired.joint_sums` says of what
         for columns, outside in self._samples_and_influences(second_files, stored, results, "joint"):
-            sums += paired.joint_sums(columns, outside, self.request, comparison.rates)
-        return comparison.compare(sums)
+            difference_sums += paired.joint_sums(columns, outside, self.request, comparison.rates)
+        return comparison.compare(difference_sums)
 
     def _samples_and_influences(
         self, files: RangeFiles, stored_ranges: list[StoredRange], results: list[RangeResult], stage: str
@@ -286,8 +297,8 @@ class Run:
         """The samples of all ranges, with what their influences need from outside their range.
 
         `stored_ranges` and `results` belong together, most confident first. Samples come range by range: those of a
-        range with one confidence in pieces (with the mass and loss of the whole range in `tie`), others in one piece.
-        The file of a range is removed once it is read. `stage` is the title of the progress bar.
+        range with one confidence in pieces (with the mass and loss of the whole range in `tie_sums`), others in one
+        piece. The file of a range is removed once it is read. `stage` is the title of the progress bar.
         """
         positions = [stored.position for stored in stored_ranges]
         influences = paired.range_influences(results, positions, self.request)
@@ -301,7 +312,16 @@ class Run:
 
 
 class _Progress(NamedTuple):
-    """How far an interrupted second pass came: files done, and cuts, sums, low and high of each group."""
+    """How far an interrupted second pass came.
+
+    Attributes
+    ----------
+    done_files : int
+        How many of the files, from the first, have been read whole.
+    arrays : list
+        For each group, in the order of its cuts: where its ranges start, and the fields of its `RangeSums`
+        (`sums`, `low`, `high`).
+    """
 
     done_files: int
     arrays: list[list[np.ndarray]]
@@ -310,8 +330,10 @@ class _Progress(NamedTuple):
 def _save_progress(spill: Spill, key: str, done_files: int, files_of_group: dict[Any, RangeFiles]) -> None:
     """Write how far the second pass has come, so that `_load_progress` can read it after an interruption.
 
-    Buffered samples are written to disk first, and the sizes of all range files are saved, so that whatever is written
-    later can be cut off. The progress file is replaced in one step: an interruption leaves the old one or the new one.
+    `key` identifies the work, `done_files` is the number of files read so far, and `files_of_group` holds the ranges of
+    each group. Buffered samples are written to disk first, and the sizes of all range files are saved, so that whatever
+    is written later can be cut off. The progress file is replaced in one step: an interruption leaves the old one or
+    the new one. `spill` is the folder of intermediate data.
     """
     arrays = [
         [files.cuts.tolist(), files.sums.sums.tolist(), files.sums.low.tolist(), files.sums.high.tolist()]
@@ -327,7 +349,8 @@ def _save_progress(spill: Spill, key: str, done_files: int, files_of_group: dict
 def _load_progress(spill: Spill, key: str) -> _Progress | None:
     """How far an earlier, interrupted run with the same key came; None if there is none.
 
-    The range files in the folder are cut back to the sizes saved with it, or emptied if there is no such run.
+    The range files in the folder are cut back to the sizes saved with it, or emptied if there is no such run. `spill`
+    is the folder of intermediate data.
     """
     path = spill.folder / _PROGRESS_FILE
     state: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"key": ""}
@@ -431,7 +454,8 @@ def _compare(
 
     Both sides must then hold the same samples in the same order. If both have a column of ids, named by `ids` or found
     by its name, it must agree row by row (`check_same_ids` raises otherwise); without ids the result has a note.
-    `memory` is the budget of this process, `spill` a folder for intermediate data.
+    `pair` says what to compare, `path` is a file, a folder, a glob or a list of files. `memory` is the budget of this
+    process, `spill` a folder for intermediate data, `progress` whether to show bars (None: if it takes long).
     """
     function = pair.function
     load = Loader(function, pair.first, second_fields=pair.second)
@@ -477,8 +501,11 @@ def _total_rows(contents: Sequence[Contents]) -> int | None:
 def _column_types(contents: Sequence[Contents], fields: Fields) -> ColumnTypes:
     """What the types of the columns tell about the samples, before any value is read.
 
-    A claim is made only if the type of the column is known in all files: losses are certainly 0/1 if all
-    are booleans, confidences fit a float32 if all are of single or half precision. `contents` has an item per file.
+    A claim is made only if the type of the column is known in all files (Arrow's names of types: "bool", "float"):
+    losses are certainly 0/1 if all are booleans, confidences fit a float32 if all are of single or half precision.
+    `contents` has an item per file, at least one. Where logits are read, or with weights, no claim is made: losses and
+    confidences are then computed, and weighted samples are never counted, which is what the claims are for. `fields`
+    names the columns to read.
     """
     if fields.logits or fields.weight:
         return ColumnTypes(zero_one=False, is_double=True, has_weights=fields.weight is not None)
@@ -494,8 +521,9 @@ def _column_types(contents: Sequence[Contents], fields: Fields) -> ColumnTypes:
 def _survey_some_parts(load: Loader, files: list[str], rows: int, types: ColumnTypes) -> Survey:
     """A survey of about sixteen parts of the files, for many samples without groups or weights.
 
-    `rows`, the number of samples in all files, and `types` come from the heads of the files and replace what the
-    parts alone would tell. Ranges that turn out too large are cut again later.
+    `rows`, the number of samples in all files, and `types` come from the heads of the files and replace what the parts
+    alone would tell. Ranges that turn out too large are cut again later. `load` reads files or frames as checked
+    columns by group.
     """
     all_parts = read.file_parts(files, read.BATCH)
     parts = all_parts[:: max(1, len(all_parts) // _SURVEYED_PARTS)]
@@ -515,9 +543,9 @@ def _fits_in_memory(rows: int, memory: int, request: EngineRequest, types: Colum
 
 
 def _answer_in_memory(run: Run) -> Answer:
-    """The answer for data without groups that fits in memory: all samples are one range.
+    """The answer for the files of a run, without groups, that fit in memory: all samples are one range.
 
-    InputError if there is no sample, or if the weights do not suit the request.
+    Raises InputError if there is no sample, or if the weights do not suit the request.
     """
     request = run.request
     batches = (groups[None] for file in run.files for groups in run.read(file))
@@ -531,9 +559,9 @@ def _answer_in_memory(run: Run) -> Answer:
         columns = columns.in_units(survey.weight_units(run.fields.repetitions)[None])
     loss, _, weight = columns.samples
     if request.area_only and not request.needs_oracle and weight is None:
-        # an area without error bar reads only n, W and S, so the passes for the other totals are skipped; and
-        # `zero_one` has no effect there
-        total = Totals(
+        # an area without error bar reads only the count, the mass and the loss, so the passes for the other totals are
+        # skipped; and `zero_one` has no effect there
+        totals = Totals(
             sample_count=columns.sample_count,
             total_mass=float(columns.sample_count),
             loss_sum=float(loss.sum(dtype=np.float64)),
@@ -542,15 +570,15 @@ def _answer_in_memory(run: Run) -> Answer:
             zero_one=True,
         )
     else:
-        total = totals_from_samples(loss, weight, loss.dtype == bool)
-    position = RangePosition(mass_above=0.0, loss_above=0.0, totals=total)
+        totals = totals_from_samples(loss, weight, loss.dtype == bool)
+    position = RangePosition(mass_above=0.0, loss_above=0.0, totals=totals)
     oracle_results: tuple[RangeResult, ...] = ()
-    oracle_request = request.for_oracle(total.zero_one, total.has_whole_weights)
+    oracle_request = request.for_oracle(totals.zero_one, totals.has_whole_weights)
     if oracle_request is not None:
-        zero_one = total.zero_one or total.in_error_units().zero_one
+        zero_one = totals.zero_one or totals.in_error_units().zero_one
         by_loss = columns.ordered_by_loss(zero_one)
         oracle_results = (finish.finish_range(by_loss, position, oracle_request),)
-    return Answer(total, request, [finish.finish_range(columns, position, request)], oracle_results)
+    return Answer(totals, request, [finish.finish_range(columns, position, request)], oracle_results)
 
 
 def _resume_key(files: list[str], fields: Fields, request: EngineRequest, memory: int) -> str:

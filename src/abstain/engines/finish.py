@@ -48,6 +48,14 @@ _MAX_PIECES = 16  # pieces that the sums of one range are made of
 _PIECE_SAMPLES = 1 << 16  # at least this many samples in a piece: their columns stay in cache
 _MAX_EXACT_TERMS = 1 << 16  # up to here a sum is added up term by term; its closed form would lose digits
 NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
+# Peak memory per sample in bytes, as measured with distinct confidences, besides the stored columns
+_BYTES_FOR_TWO_MODELS = 400  # the stored columns included
+_BYTES_FOR_DOUBLE_KEYS = 20
+_BYTES_FOR_SINGLE_KEYS = 11
+_BYTES_FOR_BLOCKS = 320
+_BYTES_FOR_THRESHOLDS = 240
+_BYTES_FOR_ORACLE = 130
+_BYTES_FOR_SUMS = 72
 PointKey = tuple[str, float]  # name of a point metric and its cut, such as ("risk_at_coverage", 0.9)
 
 
@@ -77,23 +85,26 @@ class EngineRequest:
         return not (has_error_bars or self.curve_points or self.is_oracle_pass or self.needs_blocks)
 
     def bytes_per_sample(self, zero_one: bool, is_double: bool, has_weights: bool) -> int:
-        """Peak memory in bytes for each sample of a range, as measured with distinct confidences.
+        """Peak memory in bytes for each sample of a range.
 
-        It is the size of the stored columns, and what the work of this request adds. `zero_one`: all losses are 0/1,
-        stored as booleans; `is_double`: confidences are stored as float64, otherwise float32.
+        It is the size of the stored columns, and what the work of this request adds; the latter numbers were measured
+        with distinct confidences, which need most. `zero_one`: all losses are 0/1, stored as booleans; `is_double`:
+        confidences are stored as float64, otherwise float32; `has_weights`: there is a column of float64 weights.
         """
         if self.two_models:
-            return 400
-        stored = 8 if is_double else 4
-        stored += 1 if zero_one else 8
-        stored += 8 if has_weights else 0
+            return _BYTES_FOR_TWO_MODELS
+        confidence_bytes = 8 if is_double else 4
+        loss_bytes = 1 if zero_one else 8
+        weight_bytes = 8 if has_weights else 0
+        stored_bytes = confidence_bytes + loss_bytes + weight_bytes
         if self.area_only and zero_one and not has_weights:
-            return stored + (20 if is_double else 11)  # the keys, and a copy while threads sort them
+            # packed keys, and a copy of them while threads sort
+            return stored_bytes + (_BYTES_FOR_DOUBLE_KEYS if is_double else _BYTES_FOR_SINGLE_KEYS)
         if self.needs_blocks:
-            return stored + 320
+            return stored_bytes + _BYTES_FOR_BLOCKS
         if self.with_thresholds:
-            return stored + 240
-        return stored + (130 if self.is_oracle_pass else 72)
+            return stored_bytes + _BYTES_FOR_THRESHOLDS
+        return stored_bytes + (_BYTES_FOR_ORACLE if self.is_oracle_pass else _BYTES_FOR_SUMS)
 
     def for_oracle(self, zero_one: bool, weights_are_counts: bool) -> EngineRequest | None:
         """The request of a further pass over the samples in the order of their losses, or None if none is needed.
@@ -162,7 +173,9 @@ def check_weights(function: str, fields: Fields, survey: Survey, request: Engine
     """Raise InputError if the weights do not suit the options.
 
     Weights that are declared as repetitions must be whole numbers; and an estimator or rule for ties that counts
-    samples needs repetitions, or weights that are all equal within each group. `function` is what errors name.
+    samples needs repetitions, or weights that are all equal within each group. `function` is what errors name. `fields`
+    names the columns to read. `survey` holds what the first pass found of each group: number of samples, histogram of
+    confidences, weights. `request` says what to compute.
     """
     if fields.repetitions:
         check_repetitions(function, str(fields.weight), survey.fractional_weight)
@@ -229,7 +242,8 @@ def finish_range(columns: Columns, position: RangePosition, request: EngineReque
     """The result of a range from its samples, which may be in any order.
 
     `position` holds the sums of what lies above the range. Where a metric needs the whole table of distinct
-    confidences, the result includes the range's part of it (`blocks`).
+    confidences, the result includes the range's part of it (`blocks`). `columns` holds the samples as vectors of one
+    length. `request` says what to compute.
     """
     result = _add_up_samples(columns, position, request)
     if request.needs_blocks:
@@ -240,11 +254,15 @@ def finish_range(columns: Columns, position: RangePosition, request: EngineReque
 def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRequest) -> RangeResult:
     """The sums of a range from its samples (in any order), in the fastest way for what is requested.
 
+    A range is the samples whose confidences lie between two thresholds; `position` holds the sums above it.
+
     - the pass for the oracle: rows are equal losses, ordered by loss;
     - an area without error bar: rows are sorted and added up, without squares and fourth powers;
     - a curve with thresholds: one piece, so that its labels (confidence and count of each row) fit its rows;
     - 0/1 losses without weights: sorted as packed integers;
     - otherwise: an argsort of the confidences, then pieces that stay in cache.
+
+    `columns` holds the samples as vectors of one length. `request` says what to compute.
     """
     loss, confidence, weight = columns.samples
     zero_one = loss.dtype == bool
@@ -282,7 +300,8 @@ def finish_tie(
 
     `sums` is a vector in the order of `ranges.SUMS`: at the places below COUNT the sums of w^p l^j (mass, loss, then
     the powers), at COUNT the number of samples. In the oracle's pass with relative weights, where a tie means equal
-    losses, the area is replaced by that of samples accepted one by one.
+    losses, the area is replaced by that of samples accepted one by one. `position` holds the mass and loss above the
+    range, and the totals of the whole set. `request` says what to compute.
     """
     mass, loss, *powers = (sums[place : place + 1] for place in range(COUNT))
     table = table_from_sums(Rows.accumulate(mass, loss), powers, position.totals.zero_one)
@@ -306,6 +325,7 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
 
     `tally` holds, for each float32 value, the number of samples and of errors, in sections that are ordered from the
     most confident down. One result for each section with samples, in that order; sections are finished in threads.
+    `position` holds the sums above the range, `request` what to compute.
     """
     mass, error_count = tally.totals().T
     mass_above = position.mass_above + np.cumsum(mass) - mass
@@ -404,15 +424,16 @@ def _add_up_tables(
     """The result of a range from tables of its rows (one per distinct confidence), most confident first.
 
     The rows count mass and loss from the top of the range; `position` holds the sums above it. `labels` belong to the
-    rows of all tables together; curves with thresholds need them, and then there must be only one table.
+    rows of all tables together; curves with thresholds need them, and then there must be only one table. `request`
+    says what to compute.
 
-    Losses that are 0 or one number c are summed in units of c (`error_size`), the `area_sums` are in the user's
-    units. If this range is the whole set, intervals of points are computed at once.
+    Losses that are 0 or one number c are summed in units of c (`error_size`); `mass_times_areas` of the result are in
+    the user's units. If this range is the whole set, intervals of points are computed at once.
     """
     if request.is_oracle_pass or request.area_only:
         return _add_up_areas(tables, position, request)
     parts: tuple[list[PartSummary], ...] = tuple([] for _ in request.evidence_requests)
-    half_areas = []
+    accepted_loss_areas = []
     curves = []
     accepted_mass = 0.0
     for table in tables:
@@ -421,16 +442,16 @@ def _add_up_tables(
         for evidence_request, request_parts in zip(request.evidence_requests, parts):
             request_parts.append(evidence.summarise_part(shifted_table, position.totals, evidence_request))
         if request.needs_oracle:
-            half_areas.append(float(curve_points.accepted_loss_area(rows)))
+            accepted_loss_areas.append(float(curve_points.accepted_loss_area(rows)))
         if request.curve_points:
             curves.append(_select_curve_points(rows, request, labels))
         accepted_mass = float(rows.accepted_mass[-1])
     error_size = position.totals.in_error_units().error_size
-    area_sums = []
+    mass_times_areas = []
     for evidence_request, request_parts in zip(request.evidence_requests, parts):
         area = curve_area_of(evidence_request)
         terms = [part.area_sums[area].mass_times_area for part in request_parts if area in part.area_sums]
-        area_sums.append(error_size * math.fsum(terms))
+        mass_times_areas.append(error_size * math.fsum(terms))
     point_intervals: dict[PointKey, Interval] = {}
     is_whole_set = position.mass_above == 0 and accepted_mass >= position.totals.total_mass * (
         1 - SUM_ROUNDING
@@ -443,9 +464,9 @@ def _add_up_tables(
             point_intervals |= _measure_points(whole, request.level)
             request_parts[:] = [part._replace(sums_at_positions=()) for part in request_parts]
     return RangeResult(
-        mass_times_areas=tuple(area_sums),
+        mass_times_areas=tuple(mass_times_areas),
         parts=parts,
-        accepted_loss_area=math.fsum(half_areas),
+        accepted_loss_area=math.fsum(accepted_loss_areas),
         curve=np.concatenate(curves, axis=1) if curves else None,
         sample_count=0 if labels is None else int(labels.sample_count.sum()),
         point_intervals=point_intervals,
@@ -458,30 +479,31 @@ def _add_up_areas(
     """Only the areas of a range: for one number without error bar, and for the oracle's pass.
 
     `tables` hold the rows of the range, most confident first, summed from the top of the range. In the oracle's pass
-    (`request.by_loss`) rows are equal losses, smallest loss first. Their samples are accepted one by one
-    (ties="expected") if the weights are counts, otherwise together. `half_area`, the area behind the rejection ratio,
-    is only added up in that pass.
+    (`request.is_oracle_pass`) rows are equal losses, smallest loss first. Their samples are accepted one by one
+    (ties="expected") if the weights are counts, otherwise together. `accepted_loss_area`, the area behind the rejection
+    ratio, is only added up in that pass. `position` holds the mass and loss above the range, and the totals of the
+    whole set.
     """
     oracle_ties = "expected" if position.totals.has_whole_weights else "threshold"
     terms: list[list[float]] = [[] for _ in request.evidence_requests]
-    half_areas = []
+    accepted_loss_areas = []
     for table in tables:
         rows = position.shift(table.rows)
         for evidence_request, request_terms in zip(request.evidence_requests, terms):
             ties = oracle_ties if request.is_oracle_pass else evidence_request.ties
             request_terms.append(float(np.sum(area_terms(rows, evidence_request.estimator, ties))))
         if request.needs_oracle and request.is_oracle_pass:
-            half_areas.append(float(curve_points.accepted_loss_area(rows)))
+            accepted_loss_areas.append(float(curve_points.accepted_loss_area(rows)))
     return RangeResult(
-        mass_times_areas=tuple(map(math.fsum, terms)), accepted_loss_area=math.fsum(half_areas)
+        mass_times_areas=tuple(map(math.fsum, terms)), accepted_loss_area=math.fsum(accepted_loss_areas)
     )
 
 
 def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
     """Intervals of all requested points of the curve (such as the risk at coverage 0.9), from the evidence of all data.
 
-    The result is keyed by the metric's name and its cut. Metrics that need both right and wrong samples are left out
-    if there is only one kind, or if losses are not 0/1.
+    The result is keyed by the metric's name and its cut. Metrics that need both right and wrong samples are left out if
+    there is only one kind, or if losses are not 0/1. `level` is the two-sided confidence level, such as 0.95.
     """
     totals = whole.totals
     has_both_kinds = totals.zero_one and 0 < totals.loss_sum < totals.total_mass
@@ -523,8 +545,17 @@ def _select_curve_points(rows: Rows, request: EngineRequest, labels: RowLabels |
 class Answer:
     """The results of all ranges of one set of samples (all, or a group), put together.
 
-    `results` are ordered from the most confident range down. `oracle_results`, of ranges of the losses from the
-    smallest up, are there only if the oracle is no function of the risk. Ranges without samples are left out.
+    Attributes
+    ----------
+    totals : Totals
+        Sums over all samples of the set.
+    request : EngineRequest
+        What was computed.
+    results : sequence of RangeResult
+        One per range with samples, from the most confident range down.
+    oracle_results : sequence of RangeResult
+        The same for ranges of the losses, from the smallest losses up; only where the AURC of the best order is no
+        function of the risk.
     """
 
     totals: Totals
@@ -572,11 +603,11 @@ class Answer:
         curve and the area of the best order. InputError for such a metric of another area, which would need the
         samples themselves.
         """
-        total = self.totals
-        if total.sample_count < 2 and isinstance(metric, PointMetric):
+        totals = self.totals
+        if totals.sample_count < 2 and isinstance(metric, PointMetric):
             # one sample has no interval to read the estimate from: at any coverage all of it is accepted, and at a
             # risk the coverage is 1 or 0
-            return total.risk if metric.cut_at == "coverage" else float(total.risk <= metric.cut)
+            return totals.risk if metric.cut_at == "coverage" else float(totals.risk <= metric.cut)
         index = self.request.index_for(metric)
         is_of_curve = metric.area == curve_area_of(self.request.evidence_requests[index])
         if not (is_of_curve or metric.needs.order_by_loss):
@@ -593,7 +624,7 @@ class Answer:
                 raise InputError(
                     f"{metric.key}: needs the samples themselves for losses other than 0/1. Evaluate it in memory."
                 )
-        return metric.derivative(area, total.risk, best).estimate
+        return metric.derivative(area, totals.risk, best).estimate
 
     def _best_area(self, metric: Metric, area: float, index: int) -> BestArea | None:
         """The area of the best order of the losses, which a metric such as E-AURC is compared with.

@@ -120,9 +120,10 @@ def _join_runs(table: Histogram, starts: np.ndarray) -> Histogram:
 def _coarsen(table: Histogram, excess: int) -> Histogram:
     """Join some pairs of neighbouring bins, at most `excess` of them and at least one.
 
-    A pair may be joined if it meets lower in the binary tree of floating-point numbers than either bin meets its
-    other neighbour (`height`, of the pair of a bin and the next one). Of these pairs the cheapest are joined, those
-    that widen the bounds of AURC least, and at most half: the others may find cheaper partners in the next round.
+    A pair may be joined if it meets lower in the binary tree of floating-point numbers than either bin meets its other
+    neighbour (`height`, of the pair of a bin and the next one). Of these pairs the cheapest are joined, those that
+    widen the bounds of AURC least, and at most half: the others may find cheaper partners in the next round. `table`
+    holds bins of the confidence axis, least confident first, with the mass and loss of each.
     """
     high = np.maximum(table.high[1:], table.high[:-1])
     height = tree_height(bits_of(table.low[:-1]), bits_of(high)).astype(np.int64)
@@ -141,8 +142,9 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
 def _joining_cost(table: Histogram) -> np.ndarray:
     """About what joining each bin with the next adds to the gap between the bounds of AURC; one per pair.
 
-    A bin of mass m and loss l below the accepted mass N and loss S leaves `m/N (l + m S/2N)` open. A tenth of the
-    risk is added for errors that may still come: otherwise joining bins without errors would cost nothing.
+    A bin of mass m and loss l below the accepted mass N and loss S leaves `m/N (l + m S/2N)` open. A tenth of the risk
+    is added for errors that may still come: otherwise joining bins without errors would cost nothing. `table` holds
+    bins of the confidence axis, least confident first, with the mass and loss of each.
     """
     mass = table.mass
     loss = np.abs(table.loss)
@@ -166,9 +168,10 @@ class Shares(NamedTuple):
 def divide(table: Histogram, first_accepted: np.ndarray, rejected_count: np.ndarray) -> Shares:
     """Divide the total mass and loss into accepted, rejected and undecided, for each of several thresholds.
 
-    With one entry per threshold: bins with an index of at least `first_accepted`, in the order of `low`, lie
-    above the threshold and are accepted; the first `rejected_count`, in the order of `high`, lie below it and are
-    rejected; all others contain it and are undecided.
+    With one entry per threshold: bins with an index of at least `first_accepted`, in the order of `low`, lie above the
+    threshold and are accepted; the first `rejected_count`, in the order of `high`, lie below it and are rejected; all
+    others contain it and are undecided. `table` holds bins of the confidence axis, least confident first, with the mass
+    and loss of each.
     """
     by_high = np.argsort(table.high, kind="stable")
 
@@ -201,6 +204,7 @@ def find_overlaps(table: Histogram) -> Overlaps:
     """For each bin, mass and loss of the bins entirely above it, and of others that overlap it.
 
     Bins of merged histograms may overlap; without overlaps the overlapping sums are exactly 0, free of rounding.
+    `table` holds bins of the confidence axis, least confident first, with the mass and loss of each.
     """
     first_above = np.searchsorted(table.low, table.high, "right")
     count_below = np.searchsorted(np.sort(table.high), table.low, "left")
@@ -219,9 +223,10 @@ def find_overlaps(table: Histogram) -> Overlaps:
 def as_bins(table: Histogram, largest_loss: float | None, whole: bool) -> confidence_bins.Bins:
     """Bins as bins, each with the mass and loss that lie above it at best and at worst.
 
-    A bin that overlaps the bin may lie above it with any of its samples. At best those are all samples without
-    loss, at worst as many samples of the largest loss as make up the overlapping loss. `largest_loss` bounds all
-    losses (None: 1 is taken); `whole` says that masses are counts of samples.
+    A bin that overlaps the bin may lie above it with any of its samples. At best those are all samples without loss, at
+    worst as many samples of the largest loss as make up the overlapping loss. `largest_loss` bounds all losses (None: 1
+    is taken); `whole` says that masses are counts of samples. `table` holds bins of the confidence axis, least
+    confident first, with the mass and loss of each.
     """
     mass_above, loss_above, overlapping_mass, overlapping_loss = find_overlaps(table)
     largest = largest_loss or 1.0

@@ -82,6 +82,7 @@ def influence_on_area(columns: Columns, outside: RangeInfluence, request: Engine
 
     `outside` holds what the other ranges add. For a range with one confidence, `columns` may hold only some of its
     samples: mass and loss of the row then come from `outside.tie`. Otherwise `columns` must be the whole range.
+    `request` says what to compute.
     """
     loss = columns.loss.astype(np.float64)
     if outside.tie_sums is None:
@@ -132,7 +133,10 @@ class PairComparison:
     """
 
     def __init__(self, pair: PairRequest, first: Answer, second: Answer) -> None:
-        """Find the scale of the test, and its derivatives (`rates`) at the areas of the two answers."""
+        """Find the scale of the test, and its derivatives (`rates`) at the areas of the two answers.
+
+        `pair` names the columns and the metric of both models.
+        """
         self.pair = pair
         self.answers = (first, second)
         self.sides = (_side(first, pair.metric), _side(second, pair.metric))

@@ -286,8 +286,9 @@ def split(columns: Columns, cuts: np.ndarray, *, keep_ties: bool = False) -> tup
     """Sort samples into the ranges between `cuts`: the samples of each range, and the sums of each range.
 
     `cuts` are ascending thresholds; range i + 1 starts at `cuts[i]`, and range 0, the least confident, has no lower
-    end. Samples keep their order within a range. The samples of a range that can hold only one confidence are
-    replaced by none, since their sums are enough, unless `keep_ties`; their sums always count.
+    end. Samples keep their order within a range. The samples of a range that can hold only one confidence are replaced
+    by none, since their sums are enough, unless `keep_ties`; their sums always count. `columns` holds the samples as
+    vectors of one length.
     """
     range_count = len(cuts) + 1
     if not columns.sample_count:
@@ -379,7 +380,7 @@ class Survey:
 
         All samples count for `rows`, the weights and the types; of the confidences of each group every `stride`-th,
         from a random start, enters the histogram. Losses of type bool are 0/1. The histogram holds no losses: it is
-        only used to choose ranges.
+        only used to choose ranges. `rng` is the source of all randomness.
         """
         for group, columns in groups.items():
             batch = Survey(

@@ -193,6 +193,7 @@ def parse_one_pair(function: str, options: Mapping[str, Any]) -> Fields:
     """The columns of one confidence and one loss, from the keyword arguments of `ColumnOptions`.
 
     For functions that return one number, such as `files.aurc`. InputError if the arguments name several pairs.
+    `function` is the public function that messages name.
     """
     pairs = parse_columns(function, options)
     if len(pairs) > 1:
@@ -373,7 +374,7 @@ def read_columns(source: Source, table: Any, fields: Fields) -> tuple[Columns, G
     Confidence and loss are columns, or are computed from columns of logits and labels. Samples of weight zero are
     dropped from both results. DataError, naming file and row, for text, a missing or infinite value, a negative weight,
     a value other than 0 and 1 in a column of right predictions, and whole confidences beyond 2^53, which a float64
-    cannot hold.
+    cannot hold. `source` names the file and its first row, for messages. `fields` names the columns to read.
     """
     table = _as_arrow(source.function, table, fields.names)
 
@@ -418,7 +419,7 @@ def _score_logits(
     """Confidence and loss computed from logits and labels; empty vectors where there are no samples.
 
     `fields.confidence` and `fields.loss` are names of `abstain.scores` and `abstain.losses`, `fields.logits` columns of
-    the Arrow table.
+    the Arrow table. `source` names the file and its first row, for messages.
     """
     if not len(labels):
         return np.empty(0), np.empty(0, dtype=bool)
@@ -431,8 +432,8 @@ def _score_logits(
 def _as_arrow(function: str, table: Any, names: Sequence[str]) -> Any:
     """A pandas frame as an Arrow table of the columns `names`; an Arrow table is returned as it is.
 
-    Plain numbers are not copied, and NaN stays NaN in them; in other columns it becomes null. DataError for a column
-    of mixed types.
+    Plain numbers are not copied, and NaN stays NaN in them; in other columns it becomes null. DataError for a column of
+    mixed types. `function` is the public function that messages name.
     """
     import pyarrow as pa
 
@@ -490,6 +491,7 @@ def _read_lists(source: Source, field: str, column: Any) -> np.ndarray:
     """An Arrow column of lists as a matrix with a row for each list.
 
     DataError, naming the first bad row, if lists differ in length, or one is missing, empty or has a missing value.
+    `source` names the file and its first row, for messages.
     """
     import pyarrow.compute as pc
 
@@ -510,6 +512,7 @@ def as_numpy(source: Source, field: str, column: Any) -> np.ndarray:
     """One Arrow array (not chunked) as a numpy vector of numbers or booleans, without a copy where possible.
 
     DataError for a missing value, with its row, and for text and other types. `field` is the name of the column.
+    `source` names the file and its first row, for messages.
     """
     if column.null_count:
         row = source.start + int(np.flatnonzero(np.asarray(column.is_null()))[0])

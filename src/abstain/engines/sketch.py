@@ -90,9 +90,10 @@ def _without_rounding(estimate: float, low: float, high: float) -> Certified:
 def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Certified:
     """Selective risk when samples are accepted from the top until their mass is `position`.
 
-    The estimate takes bins in the order of their middles, and spreads the loss evenly within a bin; a bin
-    of one confidence is accepted whole. The bounds hold for any order of the samples in bins that overlap.
-    `largest_loss` bounds all losses, which are then at least 0; without it (None) there are no bounds.
+    The estimate takes bins in the order of their middles, and spreads the loss evenly within a bin; a bin of one
+    confidence is accepted whole. The bounds hold for any order of the samples in bins that overlap. `largest_loss`
+    bounds all losses, which are then at least 0; without it (None) there are no bounds. `table` holds bins of the
+    confidence axis, least confident first, with the mass and loss of each.
     """
     order = np.argsort(table.low + table.high, kind="stable")[::-1]  # most confident first, by the middle
     mass = table.mass[order]
@@ -125,9 +126,10 @@ def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Ce
 def curve(table: Histogram, largest_loss: float | None) -> CertifiedCurve:
     """Coverage and risk at thresholds at the lower end of each bin, most confident first, with bounds.
 
-    Bins may overlap. Of those that contain a threshold, it is undecided how many samples lie above: the estimates
-    count half of them, the bounds any number. `largest_loss` bounds all losses, which are then at least 0; without it
-    (None) the risk has no bounds.
+    Bins may overlap. Of those that contain a threshold, it is undecided how many samples lie above: the estimates count
+    half of them, the bounds any number. `largest_loss` bounds all losses, which are then at least 0; without it (None)
+    the risk has no bounds. `table` holds bins of the confidence axis, least confident first, with the mass and loss of
+    each.
     """
     threshold = np.unique(table.low)[::-1]
     first_accepted = np.searchsorted(table.low, threshold, "left")
@@ -476,7 +478,8 @@ class Sketch:
         """A sketch from its stored metadata (see `_metadata`), histogram and checksum.
 
         ValueError if the checksum is not that of the restored sketch, or bounds are out of order; KeyError or TypeError
-        for incomplete metadata. The callers report all of these as damage.
+        for incomplete metadata. The callers report all of these as damage. `table` holds bins of the confidence axis,
+        least confident first, with the mass and loss of each.
         """
         sketch = cls(metadata["size"], repetitions=bool(metadata["repetitions"]))
         sketch.n = metadata["n"]

@@ -91,6 +91,7 @@ def translate_error(function: str, frame: Any, fields: Fields, error: Exception)
 
     Spark passes on the text of an error in a task only, so it is searched for the name and the message of an abstain
     error. For a missing or infinite value the frame is searched once more, so that the message names file and row.
+    `function` is the public function that messages name. `fields` names the columns to read.
     """
     text = str(error)
     if "No module named 'abstain'" in text:
@@ -113,8 +114,9 @@ def translate_error(function: str, frame: Any, fields: Fields, error: Exception)
 def _find_bad_value(function: str, frame: Any, fields: Fields) -> Exception | None:
     """A DataError (returned, not raised) about the first missing or infinite value; None if there is none.
 
-    Columns are searched one after another, each by a Spark job; the column of groups may have missing values. The
-    error names file and row where Spark knows them.
+    Columns are searched one after another, each by a Spark job; the column of groups may have missing values. The error
+    names file and row where Spark knows them. `function` is the public function that messages name. `fields` names the
+    columns to read.
     """
     from pyspark.sql import functions as F
 
@@ -149,7 +151,10 @@ _MERGED_SAMPLES = 1 << 20  # Spark's batches are small; so many samples are wort
 
 
 def merge_batches(batches: Iterable[Any], load: Loader) -> Iterator[Groups]:
-    """Load Spark's small Arrow batches, and yield their samples by group, about a million samples at a time."""
+    """Load Spark's small Arrow batches, and yield their samples by group, about a million samples at a time.
+
+    `load` reads files or frames as checked columns by group.
+    """
     waiting: list[Groups] = []
     rows = 0
     for batch in batches:
@@ -224,6 +229,7 @@ def _list_files(function: str, session: Any, data: Any) -> list[str]:
     """The files of `data`, in sorted order: those that every engine would read.
 
     Where only Hadoop knows the path (hdfs://, s3a://), its file system lists them. DataError if there are none.
+    `function` is the public function that messages name.
     """
     try:
         return find_files(function, data)
@@ -268,7 +274,8 @@ class SparkRun(cluster.ClusterRun):
     def reduce_partitions(self, task: Task, load: Loader, merge: Task, stage: str) -> Any:
         """`task(groups)` of the samples, merged by `merge(results)`: first in each Spark task, then in a single one.
 
-        `load` turns Arrow batches into samples by group. None if the frame has no rows.
+        `load` turns Arrow batches into samples by group. None if the frame has no rows. `stage` is the title of the
+        progress bar.
         """
 
         def run_partition(batches: Iterator[Any]) -> Iterator[Any]:
@@ -285,8 +292,9 @@ class SparkRun(cluster.ClusterRun):
     def split(self, load: Loader, numbers: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
         """Samples by bundle as a lazy frame (bundle, pickled samples), and the sums of every range.
 
-        The sums take a scan of the data of their own; the frame is computed when it is used. Samples of ranges with
-        one confidence are kept only for a comparison of two models.
+        The sums take a scan of the data of their own; the frame is computed when it is used. Samples of ranges with one
+        confidence are kept only for a comparison of two models. `load` reads files or frames as checked columns by
+        group. `numbers` is the numbering of the ranges of all groups. `stage` is the title of the progress bar.
         """
         keep_ties = load.second_fields is not None
 
@@ -314,7 +322,7 @@ class SparkRun(cluster.ClusterRun):
 
         `stored` is the frame of samples by bundle of the first model; `influences` holds for each of its bundles what
         the influences of its ranges need from outside, and `numbers` the second model's ranges. Returns a lazy frame of
-        samples by bundle of the second model.
+        samples by bundle of the second model. `request` says what to compute.
         """
 
         def move(key: Any, table: Any) -> Any:
@@ -329,7 +337,8 @@ class SparkRun(cluster.ClusterRun):
     def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> list[Any]:
         """`task(pieces, argument)` for each bundle that holds samples, as a Spark group; results come to the driver.
 
-        `stored` is a frame of samples by bundle. A bundle that is not in `arguments` gets an empty dict.
+        `stored` is a frame of samples by bundle. A bundle that is not in `arguments` gets an empty dict. `stage` is the
+        title of the progress bar.
         """
 
         def run_bundle(key: Any, table: Any) -> Any:
@@ -364,7 +373,8 @@ def _start_run(
 ) -> Iterator[SparkRun]:
     """Yield the run over the columns of a DataFrame; errors in its tasks are raised as abstain's own.
 
-    DataError if a column is missing.
+    DataError if a column is missing. `function` is the public function that messages name. `fields` names the columns
+    to read.
     """
     frame = open_frame(function, data, session)
     for field in fields.names:

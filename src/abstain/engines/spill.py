@@ -293,7 +293,8 @@ class RangeFiles:
         """Finish all ranges that hold samples: the ranges and their results, both most confident first.
 
         A counted range has several results, every other range one. `advance` is called with the number of samples of
-        each finished range, for the progress bar. `rows_per_range` is how many samples fit in memory at once.
+        each finished range, for the progress bar. `rows_per_range` is how many samples fit in memory at once. `request`
+        says what to compute.
         """
         stored_ranges = []
         results = []

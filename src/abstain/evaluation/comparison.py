@@ -544,7 +544,10 @@ def _scale_of_units(metric: Metric, contestants: Sequence[Units]) -> Scale:
 
 
 def _ties_matter(units: Units, standard_error: float) -> bool:
-    """Is the area with equal confidences in random order more than a standard error away?"""
+    """Is the area with equal confidences in random order more than a standard error away?
+
+    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    """
     if (
         not units.has_whole_weights
         or units.ranked_by_confidence is None
@@ -558,8 +561,8 @@ def _ties_matter(units: Units, standard_error: float) -> bool:
 def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float) -> str:
     """Name the pairs whose verdict would change if equal confidences came in random order.
 
-    `pairs` are judged with equal confidences accepted together; `random_order_tests` has one test per pair, in the
-    same order, of the areas in random order.
+    `pairs` are judged with equal confidences accepted together; `random_order_tests` has one test per pair, in the same
+    order, of the areas in random order. `level` is the two-sided confidence level, such as 0.95.
     """
     different = random_order_tests.p_adjusted < 1 - level
     changed = []
@@ -597,7 +600,8 @@ def pair_of(
     `tests` holds one value per pair in each array, and `place` is the index of this pair. `sample_count` is the larger
     number of samples of the two. `samples_needed`, how many would show the difference, is scaled up from it; None if
     the pair differs already, has no difference or spread, or has a note that there is no verdict. With `looks`, the
-    rule by which tests hold at every look, it is about how many such a test needs.
+    rule by which tests hold at every look, it is about how many such a test needs. `level` is the two-sided confidence
+    level, such as 0.95.
     """
     is_open = tests.p_adjusted >= 1 - level  # pairs that the tests cannot distinguish
     difference = float(tests.difference[place])

@@ -120,7 +120,8 @@ def answer_entries(
 ) -> list[Entry]:
     """The numbers of graded answers as entries of a table: with an interval, or the reason why there is none.
 
-    `group` is the group that the answers are of, None for all; `score` and `loss` name the place in the table.
+    `group` is the group that the answers are of, None for all; `score` and `loss` name the place in the table. `level`
+    is the two-sided confidence level, such as 0.95.
     """
     entries = []
     for metric in metrics:

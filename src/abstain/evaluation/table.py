@@ -171,7 +171,8 @@ def _make_evaluation(
     """Make the `Evaluation`, with entries in the order of the printed table: by group, then loss, metric and score.
 
     The entries of one key (score, loss, group) must be in the order of the metrics, the same for all scores. Groups,
-    losses and scores keep the order in which the keys name them. Notes on few errors are added to `notes`.
+    losses and scores keep the order in which the keys name them. Notes on few errors are added to `notes`. `level` is
+    the two-sided confidence level, such as 0.95.
     """
     scores = dict.fromkeys(score for score, _, _ in entries_by_key)
     losses = dict.fromkeys(loss for _, loss, _ in entries_by_key)
@@ -514,10 +515,10 @@ def _check_samples(
     """Check the samples of these rows once for every loss and once for every score.
 
     `columns` are sample_weight, abstained and clusters, each None or with one value per sample of the whole data (two
-    for two kinds of clusters).
-    `rows` selects the samples: all of them, or those of a group. For a group, `all_samples` is the result for all
-    samples: it tells the size of an error (the value of a loss that is 0 or one number), because the group may have no
-    error. Losses are checked with any of the scores, and scores with any of the losses. Invalid values raise.
+    for two kinds of clusters). `rows` selects the samples: all of them, or those of a group. For a group, `all_samples`
+    is the result for all samples: it tells the size of an error (the value of a loss that is 0 or one number), because
+    the group may have no error. Losses are checked with any of the scores, and scores with any of the losses. Invalid
+    values raise. `repetitions` says that weights are numbers of repetitions.
     """
     part: dict[str, Any] = {
         name: None if column is None else column[rows] for name, column in columns.items()
@@ -809,7 +810,8 @@ def _gather_evidence(
 
     The ranking is read once in parts, and each part is summarised for every request that can be summed over parts.
     Requests that cannot (metrics with functions of their own) then get the whole table at once. With relative weights
-    the best area of 0/1 losses has no closed form, so it is computed here.
+    the best area of 0/1 losses has no closed form, so it is computed here. `units` holds the checked samples of the
+    call, with losses in units of `units.error_size`.
     """
     parts: list[list[PartSummary]] = [[] for _ in requests]
     accepted_mass = []

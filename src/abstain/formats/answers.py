@@ -33,7 +33,7 @@ def keep_stated_verdict(
     named one of them, the others are dropped; otherwise all stay.
 
     `roles` maps each role to its columns, `stated` holds the roles whose columns the user named. DataError where the
-    user named several of the three.
+    user named several of the three. `source` is the opened file: its columns by name, with their types.
     """
     stated_verdicts = [role for role in _VERDICT_ROLES if role in stated]
     if len(stated_verdicts) > 1:
@@ -51,7 +51,8 @@ def is_log(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> bo
 
     So it is where an evaluation harness wrote it, where it has a column that only answers have (`ANSWER_ROLES`), where
     the user changed any of the rules, or where the user named several confidences or one that is no column of the file
-    ("agreement", which is computed from the answers). `roles` maps each role to its columns.
+    ("agreement", which is computed from the answers). `roles` maps each role to its columns. `source` is the opened
+    file: its columns by name, with their types.
     """
     if source.log is not None or rules != Rules():
         return True
@@ -161,6 +162,7 @@ def load_unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules
     lowest float. A row without a confidence counts as abstained unless `rules.missing` is "last".
 
     DataError for `rules.grades`, which need the truth, for several confidences, and for columns of different lengths.
+    `source` is the opened file: its columns by name, with their types.
     """
     if rules.grades:
         raise file_error(
@@ -197,7 +199,7 @@ def select_rows(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[s
 
     Returns a boolean mask of the rows (None for all), and for each column that selected rows its value in words, with
     the names of the other filters. UncertainError where a stated column does not exist, DataError where no row has the
-    stated value.
+    stated value. `source` is the opened file: its columns by name, with their types.
     """
     value_of_column = dict(rules.only)
     descriptions = {}
@@ -576,6 +578,7 @@ def _explain_missing_score(source: Source) -> str:
     """Return the message for a harness's log of which no column was chosen to say which answers are right.
 
     It lists the scores that could say so, or the words of a column that grades by words, and the option to state.
+    `source` is the opened file: its columns by name, with their types.
     """
     facts = source.facts
     if facts.scorers:

@@ -424,7 +424,8 @@ def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
 
     Several columns may match for logits and probs (one per class, put in the order of the classes) and for the
     confidence, which may also be "agreement" without being a column. Two names of clusters with a comma are two kinds.
-    UncertainError where nothing matches, or where several columns match for another role.
+    UncertainError where nothing matches, or where several columns match for another role. `source` is the opened file:
+    its columns by name, with their types.
     """
     pattern = _name_in_table(source, pattern)
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):

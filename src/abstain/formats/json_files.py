@@ -75,7 +75,10 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
 
 
 def _explain_no_table(content: Any) -> str:
-    """Return the sentence for a parsed JSON file without a table."""
+    """Return the sentence for a parsed JSON file without a table.
+
+    `content` is a parsed JSON value.
+    """
     if content == []:
         return "holds no records."
     if isinstance(content, list):

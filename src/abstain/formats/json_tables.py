@@ -44,7 +44,10 @@ def find_tables(path: Path, content: Any) -> list[JsonTable]:
 
 
 def _find_tables_below(path: Path, content: Any, *, place: str, depth: int) -> list[JsonTable]:
-    """Return the tables of a part of a file that lies under the dotted path `place`, `depth` objects deep."""
+    """Return the tables of a part of a file that lies under the dotted path `place`, `depth` objects deep.
+
+    `content` is a parsed JSON value.
+    """
     columns = _read_table(path, content)
     if columns is not None:
         return [JsonTable(place, columns)]
@@ -67,7 +70,7 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
     """Return the columns of a part of a file that is a table as a whole; None where it is none.
 
     It is a list of records, rows under a list of column names, an object of records (or of short lists of records) by
-    id, or an object of columns whose values are named by row numbers.
+    id, or an object of columns whose values are named by row numbers. `content` is a parsed JSON value.
     """
     if isinstance(content, list):
         return _columns_from_records(path, content) if _are_records(content) else None
@@ -102,6 +105,7 @@ def _read_named_rows(content: Mapping[str, Any]) -> dict[str, list[Any]] | None:
     """Return the columns of {"columns": names, "data": rows}, which pandas (`split`) and Weights & Biases write.
 
     The index of pandas becomes a column `index` unless there is one. None where the object is not of this form.
+    `content` is a parsed JSON object.
     """
     names = content.get("columns")
     rows = content.get("data")
@@ -121,7 +125,8 @@ def _is_by_row_number(content: Mapping[str, Any]) -> bool:
 
     That is how pandas writes a table by default. An object of records by id looks alike, but its records have names of
     fields. So the inner keys must be the same in all columns, and whole numbers where the outer ones are not, or the
-    outer keys must be names that state a role (`correct`, `confidence`) where no inner key is.
+    outer keys must be names that state a role (`correct`, `confidence`) where no inner key is. `content` is a parsed
+    JSON object.
     """
     first, *other_columns = content.values()
     if any(column.keys() != first.keys() for column in other_columns):
@@ -173,7 +178,7 @@ def _read_object_of_columns(path: Path, content: Mapping[str, Any]) -> dict[str,
     """Return the values of an object that are lists, by name; lists in objects have dotted names.
 
     Lists in objects count only where one of the object's own lists is as long, or where it has none. A list of records
-    counts as its columns, with dotted names, where another list is as long.
+    counts as its columns, with dotted names, where another list is as long. `content` is a parsed JSON object.
     """
     lists = {name: values for name, values in _flatten(content) if isinstance(values, list) and values}
     plain_lists = {name: values for name, values in lists.items() if not _are_records(values)}
@@ -253,6 +258,7 @@ def describe_tree(content: Any, depth: int = 0) -> list[str]:
     """Return the keys of a parsed JSON file as indented lines, with what lies under each.
 
     At most `_MAX_TREE_KEYS` keys of an object and `_MAX_TREE_DEPTH` levels are shown; of a list, its first entry.
+    `content` is a parsed JSON value.
     """
     if isinstance(content, list):
         return describe_tree(content[0], depth) if content and depth < _MAX_TREE_DEPTH else []

@@ -40,7 +40,8 @@ def read_lighteval(source: Source, limits: Limits) -> LogContent:
     """Read the details of one task: one row per sample, with a column for each metric.
 
     Samples of a multiple-choice task, which say the number of the right option (`gold_index`), have confidences from
-    the log-likelihoods of their options. DataError where the file needs more memory than `limits` allow.
+    the log-likelihoods of their options. DataError where the file needs more memory than `limits` allow. `source` is
+    the opened file: its columns by name, with their types.
     """
     names = [name for name in source.columns if name.startswith(_METRICS_PREFIXES)]
     metrics = {name.partition(".")[2]: _load_numbers(source, name) for name in names}
@@ -88,6 +89,8 @@ def _load_loglikelihoods(source: Source, limits: Limits) -> list[list[float] | N
     """Return the log-likelihoods of the options of each row; None where the task has no options.
 
     A task of multiple choice has a column with the number of the right option and an accuracy among its metrics.
+    `source` is the opened file: its columns by name, with their types. `limits` bounds the memory and the number of
+    columns that a file may take.
     """
     has_gold = any(name in source.columns for name in _GOLD_COLUMNS)
     has_accuracy = any("acc" in name for name in source.columns if name.startswith(_METRICS_PREFIXES))

@@ -57,7 +57,10 @@ def _samples_by_task(content: Any) -> dict[str, list[Any]]:
 
 
 def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> LogContent:
-    """Read the samples of every task of a results file; the column "task" says of which. DataError as for samples."""
+    """Read the samples of every task of a results file; the column "task" says of which. DataError as for samples.
+
+    `content` is a parsed JSON value.
+    """
     samples = _samples_by_task(content)
     records: list[Any] = []
     tasks: list[str] = []
@@ -79,7 +82,10 @@ def is_lm_eval_write_out(content: Any) -> bool:
 
 
 def _write_outs_by_task(content: Any) -> dict[str, list[Any]]:
-    """Return the records that versions before 0.4 wrote, by task ("" where the file is that of one task)."""
+    """Return the records that versions before 0.4 wrote, by task ("" where the file is that of one task).
+
+    `content` is a parsed JSON value.
+    """
     parts = get_nested(content, "write_out_info")
     if not isinstance(parts, dict):
         parts = {"": content}
@@ -97,7 +103,7 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
     Where `truth` is the number of an option, the log-likelihoods of all options are known and give confidences;
     otherwise `logit_0` is the reply, or the log-likelihood of the right answer, which is no confidence. DataError where
-    a record has no doc_id. `load_json` is not used.
+    a record has no doc_id. `load_json` is not used. `content` is a parsed JSON value.
     """
     parts = _write_outs_by_task(content)
     rows: list[Row] = []

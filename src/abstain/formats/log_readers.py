@@ -141,7 +141,8 @@ TABLE_LOG_READERS = (
 def read_table_log(source: Source, limits: Limits) -> Source:
     """Return the log that an opened table holds where a harness wrote it; otherwise the table unchanged.
 
-    DataError where the log is damaged or needs more memory than `limits` allow.
+    DataError where the log is damaged or needs more memory than `limits` allow. `source` is the opened file: its
+    columns by name, with their types.
     """
     if source.log is not None:
         return source

@@ -44,7 +44,7 @@ class LogContent(NamedTuple):
 def get_nested(content: Any, *keys: Any) -> Any:
     """Return what lies under these keys (of dicts) and indices (of lists), one after the other.
 
-    None where anything on the way is missing or is neither a dict nor a list.
+    None where anything on the way is missing or is neither a dict nor a list. `content` is a parsed JSON value.
     """
     for key in keys:
         if isinstance(content, dict):

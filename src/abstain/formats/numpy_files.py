@@ -101,7 +101,7 @@ def open_npy(path: Path, limits: Limits) -> Source:
     """Open one array without a name (it is called "array"), or the fields of a structured array by their names.
 
     Only the header is read here. DataError where the values would need more memory than is allowed, or where the file
-    is shorter than its header says.
+    is shorter than its header says. `limits` bounds the memory and the number of columns that a file may take.
     """
     with reporting_damage(path, "npy"), open_limited(path, limits) as stream:
         header = _read_header(path, "it", stream)
@@ -133,7 +133,8 @@ def open_npz(path: Path, limits: Limits) -> Source:
     """Open the arrays of a zip archive, each decompressed when it is loaded.
 
     Only the headers are read here. DataError where all arrays together would need more memory than is allowed, where
-    two have one name, or where one is longer than the archive states. Arrays keep their names, without ".npy".
+    two have one name, or where one is longer than the archive states. Arrays keep their names, without ".npy". `limits`
+    bounds the memory and the number of columns that a file may take.
     """
 
     def load(member: zipfile.ZipInfo, header: ArrayHeader) -> np.ndarray:

@@ -122,7 +122,8 @@ def is_simple_evals_results(content: Any) -> bool:
 def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read the examples of simple-evals: one row each, with the numbers that its metadata hold.
 
-    DataError where the evaluation kept no metadata of its examples, as most do. `load_json` is not used.
+    DataError where the evaluation kept no metadata of its examples, as most do. `load_json` is not used. `content` is a
+    parsed JSON value.
     """
     examples = get_nested(content, "metadata", "example_level_metadata")
     if not isinstance(examples, list) or not any(isinstance(example, dict) for example in examples):

@@ -50,7 +50,8 @@ def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iter
     """Yield the decompressed size in bytes of each page between two positions of the file.
 
     Each page begins with a header that states its sizes. Stops after the page that holds the last of the chunk's
-    `value_count` values, as pyarrow does. ValueError where a size is negative or there are too many pages.
+    `value_count` values, as pyarrow does. ValueError where a size is negative or there are too many pages. `data` is
+    the file, mapped into memory.
     """
     position = start
     values_left = value_count
@@ -75,7 +76,7 @@ def _parse_struct(data: mmap.mmap, position: int, depth: int = 0) -> tuple[dict[
 
     A field begins with a byte: the upper half is its number less that of the field before (0: the number follows), the
     lower half its type. A zero byte ends the struct. `depth` counts the structs around this one; ValueError where there
-    are too many, or where a field has an unknown type.
+    are too many, or where a field has an unknown type. `data` is the file, mapped into memory.
     """
     if depth > _MAX_DEPTH:
         raise ValueError("a page header is nested too deeply")
@@ -97,7 +98,7 @@ def _parse_value(data: mmap.mmap, position: int, type_code: int, depth: int) -> 
     """Return the value at `position` of a type of Thrift's compact protocol, and the position where it ends.
 
     None stands for values that are not needed (doubles, bytes). `depth` counts the structs around the value. ValueError
-    for a type that page headers do not have.
+    for a type that page headers do not have. `data` is the file, mapped into memory.
     """
     if type_code in (_TRUE, _FALSE):  # the type itself is the value
         return type_code == _TRUE, position
@@ -122,7 +123,10 @@ def _parse_integer(data: mmap.mmap, position: int) -> tuple[int, int]:
 
 
 def _parse_unsigned(data: mmap.mmap, position: int) -> tuple[int, int]:
-    """Return a number in groups of seven bits, the lowest first, and where it ends; the last byte is below 128."""
+    """Return a number in groups of seven bits, the lowest first, and where it ends; the last byte is below 128.
+
+    `data` is the file, mapped into memory.
+    """
     value = 0
     for shift in range(0, 70, 7):
         byte = data[position]

@@ -42,7 +42,7 @@ def _find_results(content: Any) -> list[Any] | None:
     """Return the list of results of an export, whichever way it is wrapped; None where it is none of promptfoo.
 
     The list lies under results.results or results, which may lie under data. Its first entry decides: it must have the
-    fields that promptfoo writes.
+    fields that promptfoo writes. `content` is a parsed JSON value.
     """
     inner = get_nested(content, "data") or content
     results = get_nested(inner, "results", "results") or get_nested(inner, "results")
@@ -76,7 +76,7 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read an export of promptfoo: one row per result, grouped by provider where there are several.
 
     Results whose model could not be called are left out, which a note says. DataError where a result does not say
-    whether it succeeded. `load_json` is not used, since an export is one file.
+    whether it succeeded. `load_json` is not used, since an export is one file. `content` is a parsed JSON value.
     """
     rows: list[Row] = []
     failed_count = 0
@@ -163,7 +163,7 @@ def read_promptfoo_table(source: Source, limits: Limits) -> LogContent:
 
     The question is the text of the other columns, promptfoo's variables. Columns of verdicts are titled by provider and
     prompt. Cells without a verdict are left out, and so are failed calls, which a note counts. `limits` are not used,
-    since the table is in memory already.
+    since the table is in memory already. `source` is the opened file: its columns by name, with their types.
     """
     verdict_columns = _find_verdict_columns(source)
     variables: dict[str, Column] = {

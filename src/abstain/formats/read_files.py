@@ -609,7 +609,8 @@ def _load_outputs(
     `output_role` is "logits", "probs" or "confidence" and a key of `roles`, which maps each role to its columns. A
     single column of class scores is that of class 1 of a binary model and becomes two columns, with a warning. Rounded
     probabilities are divided by their sums; `tolerance` says how far a sum may be from one, None what rounding
-    explains. "abstained" is None where the file does not say it. DataError where values are invalid.
+    explains. "abstained" is None where the file does not say it. DataError where values are invalid. `source` is the
+    opened file: its columns by name, with their types.
     """
     loaded_roles = {role: roles[role] for role in (output_role, "abstained") if role in roles}
     values = {role: source.load(role, role_columns) for role, role_columns in loaded_roles.items()}
@@ -626,7 +627,8 @@ def _load_outputs(
 def _load_labels(path: str | Path, limits: Limits) -> Values:
     """Load the labels of a second file: its column of labels, its array without a name, or its only column.
 
-    UncertainError where it has several columns and none is named as labels.
+    UncertainError where it has several columns and none is named as labels. `limits` bounds the memory and the number
+    of columns that a file may take.
     """
     source = open_source(path, limits=limits)
     label_columns = source.roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))

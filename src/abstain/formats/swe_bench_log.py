@@ -33,7 +33,7 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read a report: one row per submitted instance, "resolved" where its tests pass; without a patch, no answer.
 
     Instances that were not submitted are not in the report's lists; a note says how many. DataError where an instance
-    is resolved that was not submitted. `load_json` is not used.
+    is resolved that was not submitted. `load_json` is not used. `content` is a parsed JSON value.
     """
     resolved = set(_find_ids(content, _RESOLVED) or ())
     without_patch = set(_find_ids(content, _WITHOUT_PATCH) or ())

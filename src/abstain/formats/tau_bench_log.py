@@ -46,7 +46,8 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read the trials: one row each, with "reward" (1 where the task was solved), the task as question, and the trial.
 
     Trials without a reward, which broke off, are left out with a note. The agent's cost in dollars and the duration in
-    seconds are columns where the log has them. DataError where a trial has no task. `load_json` is not used.
+    seconds are columns where the log has them. DataError where a trial has no task. `load_json` is not used. `content`
+    is a parsed JSON value.
     """
     rows: list[Row] = []
     unscored_count = 0

@@ -45,7 +45,8 @@ def open_safetensors(path: Path, limits: Limits) -> Source:
     """Open the tensors of a safetensors file by name, each read when it is loaded.
 
     The file begins with the length of a JSON header (8 bytes); the header gives type, shape and offsets of each tensor.
-    DataError where the header is invalid, or where a tensor does not lie in the file or overlaps another one.
+    DataError where the header is invalid, or where a tensor does not lie in the file or overlaps another one. `limits`
+    bounds the memory and the number of columns that a file may take.
     """
     with reporting_damage(path, "safetensors"), path.open("rb") as stream:
         header_length = int.from_bytes(stream.read(_LENGTH_SIZE), "little")
@@ -164,7 +165,8 @@ def _check_pickles(path: Path, limits: Limits) -> None:
     """Raise DataError where a torch file decompresses to too much, or has too many pickle instructions.
 
     The instructions rebuild the tensors; they are counted here and not run. A file of torch 1.6 or later is a zip
-    archive with the instructions in members that end in .pkl; an older one begins with five pickles.
+    archive with the instructions in members that end in .pkl; an older one begins with five pickles. `limits` bounds
+    the memory and the number of columns that a file may take.
     """
     if zipfile.is_zipfile(path):
         limits.check(path, unpacked_archive_size(path))

@@ -107,7 +107,7 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
 def _find_number_lists(content: Any, prefix: str, length: int, depth: int = 0) -> dict[str, list[Any]]:
     """Return the lists of `length` numbers inside an object, at most four objects deep, by dotted name.
 
-    `prefix` is put before each name.
+    `prefix` is put before each name. `content` is a parsed JSON value.
     """
     lists: dict[str, list[Any]] = {}
     for name, value in content.items():

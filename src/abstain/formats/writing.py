@@ -165,7 +165,8 @@ def _find_predictions(predictions: Predictions) -> np.ndarray | None:
     """Return the column of the model's answers, if each is wrong exactly where it differs from its label.
 
     None where there are no answers, labels or losses, or where a judge decided otherwise in some row: the written
-    answers and labels would contradict the column `correct`. Rows that abstained do not count.
+    answers and labels would contradict the column `correct`. Rows that abstained do not count. `predictions` holds what
+    a file says of one model: class scores or confidences, labels or losses, weights and groups.
     """
     has_labels = predictions.labels is not None or predictions.label_words is not None
     if predictions.prediction is None or not has_labels or predictions.loss is None:

@@ -133,10 +133,21 @@ class PartSummary(NamedTuple):
 
 @lru_cache(maxsize=64)
 def positions_to_read(totals: Totals, request: EvidenceRequest) -> tuple[np.ndarray, np.ndarray]:
-    """Masses from the top at which to read, along all samples and along the right ones; shape (5, points) each."""
-    whole = weights_of_all(totals)
+    """Accepted masses at which the sums for points of the curve are read, along all samples and along the right ones.
+
+    Two arrays of shape (5, points), shared by all callers: not to be changed. Line 0 is the cut of each point, the
+    other four lines the positions around it that `point_limits.positions` lists. Along all samples (masses from the
+    most confident down) come first the requested coverages, as shares of all samples, and, if a coverage at a risk is
+    requested, `point_limits.CUTS` evenly spaced shares of the answered samples. Along the right samples (masses of
+    right samples alone) come the requested TPRs; none unless losses are 0/1. `totals` are sums over the whole data set.
+    `request` lists the areas and the points of the curve that are gathered.
+    """
+    everything = weights_of_all(totals)
     along_all = point_limits.positions(
-        np.asarray(request.coverages), whole.total_mass, whole.squared_weight_sum, whole.unit_count
+        np.asarray(request.coverages),
+        everything.total_mass,
+        everything.squared_weight_sum,
+        everything.unit_count,
     )
     if request.risks:
         cuts = point_limits.positions(
@@ -151,7 +162,10 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> tuple[np.ndar
 
 
 def weights_of_all(totals: Totals) -> point_limits.WeightTotals:
-    """Count, mass and sums of w^2 and w^4 of all samples, abstained ones included."""
+    """Number of samples and sums of their weights w, of w^2 and of w^4, over all samples, abstained ones included.
+
+    `totals` are sums over the whole data set.
+    """
     abstained = totals.abstained
     return point_limits.WeightTotals(
         total_mass=totals.total_mass + abstained.mass,
@@ -164,7 +178,10 @@ def weights_of_all(totals: Totals) -> point_limits.WeightTotals:
 
 
 def weights_of_answered(totals: Totals) -> point_limits.WeightTotals:
-    """The same of the samples that did not abstain."""
+    """Number of samples and sums of their weights w, of w^2 and of w^4, over the samples that did not abstain.
+
+    `totals` are sums over the whole data set.
+    """
     return point_limits.WeightTotals(
         total_mass=totals.total_mass,
         squared_weight_sum=totals.squared_weight_sum,
@@ -176,9 +193,11 @@ def weights_of_answered(totals: Totals) -> point_limits.WeightTotals:
 
 
 def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest) -> PartSummary:
-    """The summary of a part whose rows hold the accepted sums and the total mass of the whole set.
+    """What one part of the ranking adds to the evidence for a request.
 
-    A request that is not additive needs the whole ranking as its only part.
+    `table` holds the rows of the part, most confident first, whose accepted sums and total mass are those of the whole
+    data set; `totals` are the sums over the whole data set. Losses that are 0 or one number are counted in units of
+    that number. A request that is not additive needs the whole ranking as its only part.
     """
     in_error_units = totals.in_error_units()
     if in_error_units is not totals:
@@ -272,7 +291,11 @@ class Evidence:
 def merge_parts(
     parts: Sequence[PartSummary], totals: Totals, request: EvidenceRequest, best_area: float | None = None
 ) -> Evidence:
-    """Evidence from the summaries of all parts, most confident first."""
+    """Evidence from the summaries of all parts of a ranking, most confident first, for the request they were made for.
+
+    `totals` are the sums over the whole data set; losses that are 0 or one number are counted in units of that number.
+    `best_area` is the AURC of the best order in the user's units, where it is no function of the risk.
+    """
     in_error_units = totals.in_error_units()
     if in_error_units is not totals:
         totals = in_error_units
@@ -293,14 +316,21 @@ def merge_parts(
 def _merge_accepted_sums(
     parts: Sequence[PartSummary], totals: Totals, request: EvidenceRequest
 ) -> tuple[AcceptedSums, ...]:
-    """The accepted sums of the whole ranking: the sums above each part are added to those read in it."""
-    sums = np.asarray([part.column_totals for part in parts])
-    sums_above = np.cumsum(sums, axis=0) - sums
+    """Sums accepted at the positions of `positions_to_read`, along all samples and along the right ones.
+
+    `parts` are most confident first. What a part read within itself gets the sums over all parts above it added. A
+    position beyond the last row, which no part reaches, is read at the end of the ranking, as if the last part were one
+    row. `totals` are sums over the whole data set. `request` lists the areas and the points of the curve that are
+    gathered.
+    """
+    part_totals = np.asarray([part.column_totals for part in parts])  # shape (parts, 10)
+    sums_above = np.cumsum(part_totals, axis=0) - part_totals
     merged = []
     for kind, masses in enumerate(positions_to_read(totals, request)):
+        # mass of the row, then sums of w, w l, w^2 l^j (3) and w^4 l^j (5) down to it
         columns = np.empty((11, masses.size))
-        columns[0] = sums[-1, 0]
-        columns[1:] = (sums_above[-1] + sums[-1])[:, None]
+        columns[0] = part_totals[-1, 0]
+        columns[1:] = (sums_above[-1] + part_totals[-1])[:, None]
         for part, above in zip(
             reversed(parts), sums_above[::-1]
         ):  # the first part that reaches a position wins
@@ -332,7 +362,11 @@ def gather_evidence(
 
 
 def summarise_sample(totals: Totals) -> SampleSummary:
-    """What limits must know of independent samples."""
+    """What limits must know of independent samples, from the sums over the data set.
+
+    Losses are in the units of `totals`. Effective counts are (sum x)^2 / sum x^2 of the weights, or of the weighted
+    losses, x.
+    """
     sample_count = weights_of_all(totals).unit_count
     error_count = 0.0
     if totals.squared_weighted_loss_sum > 0:
@@ -409,7 +443,8 @@ def estimate_interval(
     """The interval of any metric that the evidence was gathered for.
 
     `design_effect` multiplies the variance of a point of the curve, and `answered_design_effect` that of the share of
-    answered samples: what clusters and strata change. The other arguments are those of `interval`.
+    answered samples: what clusters and strata change. The other arguments are those of `interval`. `level` is the
+    two-sided confidence level, such as 0.95.
     """
     if isinstance(metric, PointMetric):
         return _point_interval(metric, evidence, level, design_effect, answered_design_effect)
@@ -427,7 +462,13 @@ def estimate_interval(
 def _point_interval(
     metric: PointMetric, evidence: Evidence, level: float, design_effect: float, answered_design_effect: float
 ) -> Interval:
-    """The interval of a point of the curve; its limits depend on what the cut is placed by."""
+    """The interval, in the user's units, of a point of the curve; its limits depend on what its cut is placed by.
+
+    A cut is placed by a coverage, a risk or a TPR, which must be among those of `evidence.request`. `design_effect`
+    multiplies the variance of the point, `answered_design_effect` that of the share of answered samples. The standard
+    error is that of a normal interval of the same width. Limits include the estimate; shares stay within [0, 1].
+    `level` is the two-sided confidence level, such as 0.95.
+    """
     totals = evidence.totals
     note = ""
     if metric.cut_at == "tpr":
@@ -462,7 +503,10 @@ def _point_interval(
 def _limits_at_tpr(
     tpr: float, evidence: Evidence, level: float, design_effect: float
 ) -> tuple[float, Limits]:
-    """Share of errors accepted where a share `tpr` of the right samples is, and its limits."""
+    """Share of errors accepted where a share `tpr` of the right samples is accepted, and its limits at this level.
+
+    `tpr` is one of `evidence.request.tprs`. `design_effect` multiplies the variance, for clusters and strata.
+    """
     totals = evidence.totals
     accepted_sums = evidence.accepted_sums[1].select([evidence.request.tprs.index(tpr)])
     error_sums = (totals.loss_sum, totals.squared_error_weight_sum, totals.fourth_power_moments[1])
@@ -474,7 +518,11 @@ def _limits_at_tpr(
 def _limits_at_coverage(
     coverage: float, evidence: Evidence, level: float, design_effect: float
 ) -> tuple[float, Limits]:
-    """Selective risk at a coverage, and its limits; InfeasibleError where too many samples abstained."""
+    """Selective risk at a coverage, in units of an error, and its limits at this level.
+
+    `coverage`, a share of all samples, is one of `evidence.request.coverages`. `design_effect` multiplies the variance,
+    for clusters and strata. Raises InfeasibleError where too many samples abstained to reach the coverage.
+    """
     totals = evidence.totals
     whole = weights_of_all(totals)
     accepted_sums = evidence.accepted_sums[0].select([evidence.request.coverages.index(coverage)])
@@ -495,7 +543,12 @@ def _limits_at_coverage(
 def _limits_at_risk(
     risk: float, evidence: Evidence, level: float, design_effect: float, answered_design_effect: float
 ) -> tuple[float, Limits]:
-    """Largest coverage within a risk, as a share of all samples, and its limits."""
+    """Largest coverage, as a share of all samples, with a selective risk of at most `risk`; and its limits.
+
+    `risk`, in the user's units, is one of `evidence.request.risks`. The limits are those of the coverage among the
+    answered samples, whose variance `design_effect` multiplies, times the share of answered samples, whose variance
+    `answered_design_effect` multiplies. `level` is the two-sided confidence level, such as 0.95.
+    """
     totals = evidence.totals
     whole = weights_of_all(totals)
     accepted_sums = evidence.accepted_sums[0].select(slice(len(evidence.request.coverages), None))

@@ -240,7 +240,8 @@ def _interval_at_any_time(
     """The interval of checked samples that holds at every look, at the level of `looks`.
 
     Raises InputError for the bootstrap, whose replicates do not reach far enough into the tails, and for two kinds of
-    clusters, since it is not known how their variance falls as samples come in.
+    clusters, since it is not known how their variance falls as samples come in. `units` holds the checked samples of
+    the call, with losses in units of `units.error_size`.
     """
     if method in ("bootstrap", "bca"):
         raise InputError(
@@ -255,7 +256,10 @@ def _interval_at_any_time(
 
 
 def _check_method(units: Units, method: str | None) -> None:
-    """Raise InputError for a method that has no meaning for the metric and the losses."""
+    """Raise InputError for a method that has no meaning for the metric and the losses.
+
+    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    """
     if method is None:
         return
     check_choice("interval", "method", method, get_args(Method))
@@ -278,7 +282,8 @@ def _check_method(units: Units, method: str | None) -> None:
 def interval_of_units(units: Units, level: float, method: str | None, loss_bound: float | None) -> Interval:
     """The interval of checked samples: of a point of the curve, by the jackknife, or from influences.
 
-    A metric without an influence function is jackknifed.
+    A metric without an influence function is jackknifed. `units` holds the checked samples of the call, with losses in
+    units of `units.error_size`. `level` is the two-sided confidence level, such as 0.95.
     """
     metric = units.metric
     if isinstance(metric, PointMetric):
@@ -292,7 +297,11 @@ def interval_of_units(units: Units, level: float, method: str | None, loss_bound
 
 
 def _point_interval(units: Units, level: float) -> Interval:
-    """The interval of a point of the curve; clusters and strata multiply its variance as they do at the cut itself."""
+    """The interval of a point of the curve; clusters and strata multiply its variance as they do at the cut itself.
+
+    `units` holds the checked samples of the call, with losses in units of `units.error_size`. `level` is the two-sided
+    confidence level, such as 0.95.
+    """
     metric = units.metric
     evidence = evidence_of_units(units)
     interval = estimate_interval(metric, evidence, level=level)
@@ -312,7 +321,10 @@ def _point_interval(units: Units, level: float) -> Interval:
 
 
 def _design_effect(units: Units, influences: np.ndarray) -> float:
-    """Variance of a mean of these influences by clusters and strata, over that of independent samples."""
+    """Variance of a mean of these influences by clusters and strata, over that of independent samples.
+
+    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    """
     independent_effects = unit_effects(influences, units._replace(clusters=None, strata=None))
     largest_effect = units.total_mass * np.abs(independent_effects).max()
     if largest_effect <= SUM_ROUNDING * np.abs(units.loss).max():  # rounding alone
@@ -336,9 +348,10 @@ def _influence_at_cut(units: Units, value: float) -> np.ndarray:
 
     .. math:: \left(a_i - \frac AB b_i - \frac{A' - (A/B) B'}{C'} (1(i) - \text{share})\, c_i\right) / B
 
-    A counts the errors accepted, B the samples accepted (of FPR, all errors), C all samples (of FPR, the right
-    ones), and the slopes at the cut are read in one window around it; see `point_limits`. `value` is the estimate,
-    which is the cut where the metric is a coverage.
+    A counts the errors accepted, B the samples accepted (of FPR, all errors), C all samples (of FPR, the right ones),
+    and the slopes at the cut are read in one window around it; see `point_limits`. `value` is the estimate, which is
+    the cut where the metric is a coverage. `units` holds the checked samples of the call, with losses in units of
+    `units.error_size`.
     """
     metric = units.metric
     assert isinstance(metric, PointMetric)

@@ -226,7 +226,8 @@ def _note(metric: Metric, spread: EstimateSpread, sample: SampleSummary) -> str:
 def clip_to_range(metric: Metric, sample: SampleSummary, limits: Limits, estimate: float) -> Limits:
     """The part of an interval that the metric can reach; the plain scale, or rounding, may have led beyond.
 
-    Some estimators ("2sele") can leave the range themselves; their limits are returned unchanged.
+    Some estimators ("2sele") can leave the range themselves; their limits are returned unchanged. `sample` counts the
+    errors, the right samples and the independent draws behind the estimate.
     """
     smallest, largest = metric.range_for(sample.is_zero_one, sample.has_negative_loss)
     if not smallest - WHOLE_NUMBER_ROUNDING <= estimate <= largest + WHOLE_NUMBER_ROUNDING:
@@ -241,12 +242,12 @@ def limits_without_spread(
     r"""Limits when no influence varies, from counts; None when none are known. Losses lie in [0, loss_bound].
 
     With none of n units wrong, the risk is at most :math:`p = 1 - (1-level)^{1/n}`. The metric's rule turns that into
-    limits of the metric.
+    limits of the metric. `sample` counts the errors, the right samples and the independent draws behind the estimate.
     """
     rule = metric.rule
     if not sample.is_zero_one and (loss_bound is None or sample.risk != 0):
         return None
-    largest_unseen = sample.unseen(level)
+    largest_unseen = sample.largest_unseen_share(level)
     if sample.risk == 0:
         limits = rule.without_errors(largest_unseen)
         if limits is None or not metric.scales_with_loss or loss_bound is None:

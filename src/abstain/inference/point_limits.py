@@ -26,10 +26,11 @@ import numpy as np
 from abstain.core.rounding import SUM_ROUNDING
 from abstain.inference.limits import degrees_of_freedom, student_quantile
 from abstain.metrics import few_draws as few
-from abstain.metrics.summaries import Scale, unseen
+from abstain.metrics.summaries import Scale, largest_unseen_share
 
 CUTS = 512  # coverages at which the limits of a coverage at a risk are computed
 _Z = 1.959963984540054  # normal quantile of a 95% interval
+TIE_SAMPLES = 1.5  # a row of more than so many mean samples is a tie: more than one sample, less than two
 FEW_BEYOND = 2.5  # with up to so many right samples beyond its cut, an FPR has limits from order statistics
 
 
@@ -158,7 +159,7 @@ def risk_limits(
     whole : WeightTotals
         Sums over the whole data set.
     level : float
-        Of the limits at each single cut.
+        Two-sided level of the limits at each single cut, such as 0.95.
     design_effect : float
         Multiplies the variance, for clusters.
     join_rows : bool
@@ -172,7 +173,7 @@ def risk_limits(
         share * (1 - share) * whole.squared_weight_sum
     )  # standard error of the mass above the cut
     # more mass in one row than the cut can move, and more than a single sample
-    is_tied = cut.row_mass > np.maximum(cut_error, 1.5 * whole.total_mass / whole.unit_count)
+    is_tied = cut.row_mass > np.maximum(cut_error, TIE_SAMPLES * whole.total_mass / whole.unit_count)
     if is_tied.any():
         rows = (cut, first, last) if join_rows else (cut,)
         limits = [_limits_at_cut(row, (row.risk,), whole, level, design_effect) for row in rows]
@@ -193,8 +194,8 @@ def _influence_power(p: int, cut: AcceptedSums, local_risk: np.ndarray, whole: W
     """Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the risk R at the cut.
 
     With local risk m (the mean loss of samples next to the cut), accepted mass N and total mass W, a sample of weight w
-    and loss l has v = w (1(accepted) (l - m) / N + (m - R) / W). The sum is expanded in the sums of w^p l^j that
-    `cut` holds.
+    and loss l has v = w (1(accepted) (l - m) / N + (m - R) / W). The sum is expanded in the sums of w^p l^j that `cut`
+    holds. `whole` holds the number of samples and the sums of their weights, of the squares and of the fourth powers.
     """
     sums = cut.squared_weight_moments if p == 2 else cut.fourth_power_moments
     total = whole.squared_weight_sum if p == 2 else whole.fourth_power_weight_sum
@@ -216,17 +217,21 @@ def _limits_at_cut(
 
     The local risk is the mean loss of samples next to the cut. `local_risks` holds one or more estimates of it (from
     above and from below); variances are averaged over them. `design_effect` multiplies the variance, for clusters. A
-    0/1 loss has the limits of a proportion; other losses Student's, on the log scale if no loss is negative.
+    0/1 loss has the limits of a proportion; other losses Student's, on the log scale if no loss is negative. `level` is
+    two-sided, such as 0.95. `whole` holds the sums over all samples.
     """
     risk = cut.risk
-    second = design_effect * np.mean([_influence_power(2, cut, m, whole) for m in local_risks], axis=0)
-    fourth = design_effect**2 * np.mean([_influence_power(4, cut, m, whole) for m in local_risks], axis=0)
+    variance = design_effect * np.mean([_influence_power(2, cut, m, whole) for m in local_risks], axis=0)
+    fourth_powers = np.mean([_influence_power(4, cut, m, whole) for m in local_risks], axis=0)
+    fourth_powers = design_effect**2 * fourth_powers  # scale as squares of variances
     if whole.zero_one:
-        size = _equivalent_draws(risk, second, fourth, whole, level)
+        size = _equivalent_draws(risk, variance, fourth_powers, whole, level)
         accepted_draws = cut.accepted_mass**2 / cut.squared_weight_moments[0]
         return proportion(risk, size, accepted_draws, level)
     scale = Scale("normal") if whole.has_negative_loss else Scale("log")
-    half_width = student_quantile(_degrees_of_freedom(second, fourth, whole), level) * np.sqrt(second)
+    half_width = student_quantile(_degrees_of_freedom(variance, fourth_powers, whole), level) * np.sqrt(
+        variance
+    )
     on_scale = scale.contains(risk)  # a risk of 0 has no logarithm
     half_width_on_scale = half_width * scale.derivative(
         np.where(on_scale, risk, 1.0)
@@ -245,13 +250,14 @@ def proportion(
 
     `share` is the proportion observed; within rounding of 0 or 1 it counts as such. `size` is the number of draws with
     the same variance, for Jeffreys limits; `draws` the number of draws for the exact ones. They differ where weights
-    make the variance uncertain, and need not be whole numbers. The limits contain `share` and lie in [0, 1].
+    make the variance uncertain, and need not be whole numbers. The limits contain `share` and lie in [0, 1]. `level` is
+    the two-sided confidence level, such as 0.95.
     """
     tail = (1 - level) / 2
     is_extreme = np.abs(share - 0.5) > 0.5 - SUM_ROUNDING
     share = np.where(is_extreme, np.round(share), share)
     beta_low, beta_high = few.beta_limits(share, size, level, pseudo=0.5)
-    largest_unseen = unseen(draws, 1 - tail)  # a share this large may still be seen in no draw
+    largest_unseen = largest_unseen_share(draws, 1 - tail)  # a share this large may still be seen in no draw
     is_zero = share < SUM_ROUNDING
     is_one = share > 1 - SUM_ROUNDING
     low = np.where(is_zero, 0.0, np.where(is_one, 1 - largest_unseen, beta_low))
@@ -293,7 +299,8 @@ def coverage_limits(
     is within `risk`, the upper limit the largest one whose lower limit of the risk is.
 
     `accepted_sums` are taken at the `positions` of the shares that `coverages` returns. `whole` describes the answered
-    samples alone. `design_effect` multiplies the variance, for clusters.
+    samples alone. `design_effect` multiplies the variance, for clusters. `level` is the two-sided confidence level,
+    such as 0.95.
     """
     risk_low, risk_high, is_tied = risk_limits(
         accepted_sums, coverages(), whole, level, design_effect, join_rows=False
@@ -325,11 +332,11 @@ def _largest_coverage(
     `risk_limit`, `coverage` and `is_tied` have one entry per cut, by ascending coverage: a limit of the risk there, the
     coverage reached, and whether many samples tie there. `upper` says which limit of the coverage is computed. At a
     large tie the coverage is a proportion of `size` draws, so the lower or upper limit of that proportion is returned.
-    If no cut is within `risk`, the lower limit is 0.
+    If no cut is within `risk`, the lower limit is 0. `level` is the two-sided confidence level, such as 0.95.
     """
     within = np.flatnonzero(risk_limit <= risk)
     if not len(within):  # confidences above the largest one seen may still be within the risk
-        return float(unseen(size, (1 + level) / 2)) if upper else 0.0
+        return float(largest_unseen_share(size, (1 + level) / 2)) if upper else 0.0
     last = int(within[-1])
     last_coverage = float(coverage[last])
     if is_tied[last] and last_coverage < 1:
@@ -348,7 +355,8 @@ def scaled_by_answered_share(
 
     `value` and `limits` are the coverage among the answered samples and its two limits; `answered` is the answered
     share of all samples, a proportion of `draws` draws. How many answer and how the answered are ranked vary
-    independently, so the distances to the two pairs of limits add up as squares. Limits may lie outside [0, 1].
+    independently, so the distances to the two pairs of limits add up as squares. Limits may lie outside [0, 1]. `level`
+    is the two-sided confidence level, such as 0.95.
     """
     share_limits = proportion(np.asarray(answered), np.asarray(draws), np.asarray(draws), level)
     distances = [
@@ -376,7 +384,8 @@ def fpr_limits(
 ) -> tuple[float, float]:
     """Limits of the share of errors that are accepted where a share `tpr` of the right samples is accepted.
 
-    Losses are 0/1, and both kinds occur. `accepted_sums` are taken at `positions_along_right`, for one cut;
+    Losses are 0/1, and both kinds occur. `whole` holds the sums over the answered samples, and `level` is two-sided,
+    such as 0.95. `accepted_sums` are taken at `positions_along_right`, for one cut;
     `error_sums` are the sums of w, w^2 and w^4 over the errors. `design_effect` multiplies the variance, for clusters.
     Where few right samples lie beyond the cut, the limits pass over to those at the first and last place where the cut
     may be.
@@ -389,16 +398,18 @@ def fpr_limits(
         fourth_power_weight_sum=whole.fourth_power_weight_sum - errors.fourth_power_weight_sum,
     )
     cut_error = math.sqrt(tpr * (1 - tpr) * right.squared_weight_sum)
-    is_tied = cut.row_mass[0] > max(cut_error, 1.5 * whole.total_mass / whole.unit_count)
+    is_tied = cut.row_mass[0] > max(cut_error, TIE_SAMPLES * whole.total_mass / whole.unit_count)
     # a threshold at a large tie does not move with the right samples, so these have no influence
-    rates = [] if is_tied else [_errors_per_right(cut, window, errors, right) for window in (above, below)]
+    errors_per_right = (
+        [] if is_tied else [_errors_per_right(cut, window, errors, right) for window in (above, below)]
+    )
     error_draws = np.asarray(errors.mass**2 / errors.squared_weight_sum / design_effect)
     limits = []
     for row in (cut, first, last) if is_tied else (cut,):
-        second = design_effect * _fpr_influence_power(2, row, rates, errors, right)
-        fourth = design_effect**2 * _fpr_influence_power(4, row, rates, errors, right)
+        variance = design_effect * _fpr_influence_power(2, row, errors_per_right, errors, right)
+        fourth_powers = design_effect**2 * _fpr_influence_power(4, row, errors_per_right, errors, right)
         fpr = row.accepted_loss / errors.mass
-        size = _equivalent_draws(fpr, second, fourth, whole, level)
+        size = _equivalent_draws(fpr, variance, fourth_powers, whole, level)
         limits.append(proportion(fpr, size, error_draws, level))
     low = float(min(row_low[0] for row_low, _ in limits))
     high = float(max(row_high[0] for _, row_high in limits))
@@ -409,8 +420,8 @@ def fpr_limits(
         # the cut lies between two right samples, at each of which the errors above are a plain proportion
         few_low, _ = proportion(first.accepted_loss / errors.mass, error_draws, error_draws, level)
         _, few_high = proportion(last.accepted_loss / errors.mass, error_draws, error_draws, level)
-        low = few.mixed(min(float(few_low[0]), low), low, few_share)
-        high = few.mixed(max(float(few_high[0]), high), high, few_share)
+        low = few.mix_limit(min(float(few_low[0]), low), low, few_share)
+        high = few.mix_limit(max(float(few_high[0]), high), high, few_share)
     return low, high
 
 
@@ -455,22 +466,27 @@ def _fpr_influence_power(
 
 
 def _equivalent_draws(
-    share: np.ndarray, second: np.ndarray, fourth: np.ndarray, whole: WeightTotals, level: float
+    share: np.ndarray, variance: np.ndarray, fourth_powers: np.ndarray, whole: WeightTotals, level: float
 ) -> np.ndarray:
     """How many draws would give the proportion `share` this variance; 0 where `share` is 0 or 1.
 
-    `second` is the variance: the sum of the squares of weighted influences; `fourth` the sum of their fourth powers.
-    With unequal weights the variance itself is uncertain, so the number is smaller, by the square of the ratio of the
-    normal quantile to Student's. `level` is that of the limits.
+    `variance` is the sum of the squares of weighted influences, `fourth_powers` the sum of their fourth powers. With
+    unequal weights the variance itself is uncertain, so the number is smaller, by the square of the ratio of the normal
+    quantile to Student's. `level` is that of the limits. `whole` holds the number of samples and the sums of their
+    weights, of the squares and of the fourth powers.
     """
-    size = share * (1 - share) / np.where(second > 0, second, 1.0)
+    size = share * (1 - share) / np.where(variance > 0, variance, 1.0)
     is_unweighted = whole.squared_weight_sum == whole.total_mass
     if is_unweighted:
         return size
     normal_quantile = student_quantile(math.inf, level)
-    return size * (normal_quantile / student_quantile(_degrees_of_freedom(second, fourth, whole), level)) ** 2
+    return (
+        size
+        * (normal_quantile / student_quantile(_degrees_of_freedom(variance, fourth_powers, whole), level))
+        ** 2
+    )
 
 
-def _degrees_of_freedom(second: np.ndarray, fourth: np.ndarray, whole: WeightTotals) -> Any:
-    """Degrees of freedom of a variance that is the sum `second` of squares, with fourth powers `fourth`."""
-    return degrees_of_freedom(second, fourth - second**2 / whole.unit_count, whole.unit_count)
+def _degrees_of_freedom(variance: np.ndarray, fourth_powers: np.ndarray, whole: WeightTotals) -> Any:
+    """Degrees of freedom of a variance that is a sum of squares over units, with the sum of their fourth powers."""
+    return degrees_of_freedom(variance, fourth_powers - variance**2 / whole.unit_count, whole.unit_count)

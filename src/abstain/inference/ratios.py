@@ -31,8 +31,8 @@ from abstain.inference.point_limits import proportion
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import effective_count
 from abstain.metrics.answer_metrics import ANSWER_METRICS, AnswerMetric, GradedAnswers, kinds_of_question
-from abstain.metrics.few_draws import rests_on
-from abstain.metrics.summaries import Limits, Scale, unseen
+from abstain.metrics.few_draws import note_on_draws
+from abstain.metrics.summaries import Limits, Scale, largest_unseen_share
 
 # Codes of the units of each question: (None,) where every question is one, (codes,) with clusters, and with two crossed
 # kinds of clusters the codes by the first kind, by the second and by their intersections.
@@ -73,7 +73,10 @@ class _Share(NamedTuple):
     has_clusters: bool
 
     def limits(self, level: float) -> Limits:
-        """Lower and upper limit of the share."""
+        """Lower and upper limit of the share.
+
+        `level` is the two-sided confidence level, such as 0.95.
+        """
         variance, variance_excess, unit_count = _moments_of_effects(self.effects)
         size = self.draws
         if math.sqrt(variance) > SUM_ROUNDING:
@@ -87,7 +90,7 @@ class _Share(NamedTuple):
         low, high = proportion(
             np.asarray(self.share), size=np.asarray(size), draws=np.asarray(self.draws), level=level
         )
-        largest_unseen = float(unseen(self.draws, (1 + level) / 2))
+        largest_unseen = float(largest_unseen_share(self.draws, (1 + level) / 2))
         if self.share <= SUM_ROUNDING:
             high = np.asarray(_share_of_unseen(largest_unseen, self.weight_if_counted))
         elif self.share >= 1 - SUM_ROUNDING:
@@ -203,7 +206,10 @@ class AnswerSpread(NamedTuple):
         return math.sqrt(_moments_of_effects(self.effects)[0])
 
     def limits(self, level: float) -> Limits:
-        """Lower and upper limit of the metric."""
+        """Lower and upper limit of the metric.
+
+        `level` is the two-sided confidence level, such as 0.95.
+        """
         below_gain, above_gain = _distances(self.gains, level)
         below_loss, above_loss = _distances(self.losses, level)
         correlation = self._correlation()
@@ -230,7 +236,10 @@ class AnswerSpread(NamedTuple):
         return -1.0 if abs(self.gains.share + self.losses.share - 1) <= SUM_ROUNDING else 0.0
 
     def interval(self, level: float) -> Interval:
-        """The estimate with its interval."""
+        """The estimate with its interval.
+
+        `level` is the two-sided confidence level, such as 0.95.
+        """
         low, high = self.limits(level)
         has_spread = self.standard_error > SUM_ROUNDING * max(1.0, abs(self.estimate))
         return Interval(
@@ -272,7 +281,7 @@ class AnswerSpread(NamedTuple):
             draws = min(share.counted_units, share.other_units)
         else:
             draws = self.gains.counted_units + self.losses.counted_units
-        return draws, rests_on(draws, draws, "questions that decide it")
+        return draws, note_on_draws(draws, draws, "questions that decide it")
 
 
 def _distances(share: _Share | None, level: float) -> tuple[float, float]:
@@ -325,7 +334,8 @@ def interval_of_mean(
 ) -> Interval:
     """The interval of the mean of values from 0 to 1, one per question; `name` is what the interval is called.
 
-    `clusters` and errors are those of `spread_of_answers`; `function` begins the message of an error.
+    `clusters` and errors are those of `spread_of_answers`; `function` begins the message of an error. `level` is the
+    two-sided confidence level, such as 0.95.
     """
     as_answers = GradedAnswers(right=values, attempted=np.ones(len(values), dtype=bool))
     spread = spread_of_answers(function, ANSWER_METRICS["accuracy"], as_answers, clusters)

@@ -32,6 +32,7 @@ def delete_each_sample(units: Units) -> tuple[float, np.ndarray] | None:
     """Compute the metric, and its value without each sample in input order, exactly and in O(n).
 
     None where there is no formula: for most metrics, with weights, if a sample abstained, or with fewer than 3 samples.
+    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
     """
     deletion = units.metric.deletion
     if (
@@ -55,7 +56,8 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
     """Compute the metric, and its value without each independent unit (sample or cluster), one by one.
 
     The values are ordered by unit number. Units whose samples all abstained come last: the value without them is the
-    estimate. Raises InputError for two kinds of clusters, and where all this would take very long.
+    estimate. Raises InputError for two kinds of clusters, and where all this would take very long. `units` holds the
+    checked samples of the call, with losses in units of `units.error_size`.
     """
     check_one_kind("interval", units.clusters, "the jackknife of a metric without an influence function")
     ranked = units.ranked_by_confidence
@@ -117,7 +119,8 @@ def jackknife(units: Units) -> EstimateSpread:
 
     Exact deletion for AURC, AUGRC and risk of unweighted independent samples, and for metrics without an influence
     function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias: `centre` is then
-    the estimate. Raises InputError where deletion would take very long.
+    the estimate. Raises InputError where deletion would take very long. `units` holds the checked samples of the call,
+    with losses in units of `units.error_size`.
     """
     deletions = delete_each_sample(units) if units.has_independent_samples else None
     if deletions is None and not units.metric.is_smooth:
@@ -150,7 +153,8 @@ def interval(
     whether to show a bar; None: if it takes long.
 
     Raises InputError for fewer than 100 replicates, for two kinds of clusters, and if the metric is undefined in more
-    than half of the replicates.
+    than half of the replicates. `level` is the two-sided confidence level, such as 0.95. `rng` is the source of all
+    randomness.
     """
     _check_replicates("interval", replicates)
     check_one_kind("interval", units.clusters, "the bootstrap")
@@ -215,7 +219,8 @@ def _bca_tails(values: np.ndarray, estimate: float, units: Units, tails: np.ndar
 def make_resampler(units: Units) -> Resampler:
     """Make a resampler of all samples: the answered ones first, then those that abstained.
 
-    Raises InputError if a cluster lies in more than one stratum.
+    Raises InputError if a cluster lies in more than one stratum. `units` holds the checked samples of the call, with
+    losses in units of `units.error_size`.
     """
     abstained_weight = None
     clusters = units.clusters
@@ -263,7 +268,9 @@ def compute_replicates(
 ) -> np.ndarray:
     """Draw `replicates` replicates and return `compute` of each of them, along the first axis.
 
-    Values are not finite where the statistic is undefined, as in a replicate without errors; callers drop them.
+    Values are not finite where the statistic is undefined, as in a replicate without errors; callers drop them. `units`
+    holds the checked samples of the call, with losses in units of `units.error_size`. `rng` is the source of all
+    randomness.
     """
     resampler = make_resampler(units)
     values = []

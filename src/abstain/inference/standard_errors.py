@@ -359,7 +359,10 @@ def standard_error(
 
 
 def measure(function: str, units: Units) -> tuple[EstimateSpread, SampleSummary]:
-    """Estimate with its spread, and what limits must know of the sample."""
+    """Estimate with its spread, and what limits must know of the sample, both in units of `units.error_size`.
+
+    Raises InputError, in the name of the user's `function`, for a metric without an influence function.
+    """
     check_has_influence(function, units.metric)
     needs_second_ranking = units.metric.needs.order_by_loss and not units.zero_one
     if units.has_independent_samples and units.is_answered is None and not needs_second_ranking:
@@ -369,7 +372,11 @@ def measure(function: str, units: Units) -> tuple[EstimateSpread, SampleSummary]
 
 
 def spread_by_sample(function: str, units: Units) -> EstimateSpread:
-    """`measure` from the influence of each sample: clusters, strata, abstentions, oracles of losses other than 0/1."""
+    """`measure` from the influence of each sample: clusters, strata, abstentions, oracles of losses other than 0/1.
+
+    `function` is the public function that messages name. `units` holds the checked samples of the call, with losses in
+    units of `units.error_size`.
+    """
     if units.ranked_by_confidence is None:
         ranking = rank_confidences(units.confidence)
         units = units._replace(ranked_by_confidence=RankedLoss(ranking, units.loss, units.weight))
@@ -404,7 +411,8 @@ def _combine_kinds(spreads: Sequence[EstimateSpread], unit_counts: Sequence[int]
 def _spread_of_influences(units: Units, influences: SampleInfluences, centre: float | None) -> EstimateSpread:
     """The spread of an estimate from the influence of each sample; clusters, if any, are of one kind.
 
-    `centre` is the less biased estimate that intervals are built around, or None.
+    `centre` is the less biased estimate that intervals are built around, or None. `units` holds the checked samples of
+    the call, with losses in units of `units.error_size`.
     """
     if units.has_independent_samples:
         unit_count = units.unit_count
@@ -456,7 +464,7 @@ def power_sums(
 
 
 def evidence_of_units(units: Units) -> Evidence:
-    """The evidence of independent samples in memory, for their metric."""
+    """The evidence of independent samples in memory, for their metric; losses are in units of `units.error_size`."""
     request = request_for([units.metric])
     best_area = None
     if units.zero_one and not units.has_whole_weights and units.metric.reads_best_curve_area:
@@ -473,7 +481,10 @@ def evidence_of_units(units: Units) -> Evidence:
 
 
 def totals_of_units(units: Units) -> Totals:
-    """The totals of samples in memory, with the sums over those that abstained."""
+    """Sums over samples in memory: those that were answered, and in `abstained` those that abstained.
+
+    Losses are in units of `units.error_size`; abstained samples without weight are not counted.
+    """
     totals = totals_from_samples(units.loss, units.weight, units.zero_one)
     totals = totals._replace(error_size=units.error_size)
     if units.is_answered is None:
@@ -541,7 +552,10 @@ def effective_count(masses: np.ndarray) -> float:
 
 
 def leave_one_out(units: Units) -> float | None:
-    """The leave-one-out estimate that the interval is built around; None where there is none, as with weights."""
+    """The leave-one-out estimate that the interval is built around; None where there is none, as with weights.
+
+    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    """
     metric = units.metric
     has_unit_weights = units.weight is None or bool((units.weight == 1).all())
     if not metric.is_centred_on_leave_one_out or not has_unit_weights or not metric.area.has_leave_one_out:
@@ -567,7 +581,12 @@ def check_has_influence(function: str, metric: Metric) -> None:
 
 
 def influences_of_units(function: str, units: Units) -> SampleInfluences:
-    """Estimate, influences and rank weights of all n samples, those that abstained included."""
+    """Estimate, influences and rank weights of all samples in input order, those that abstained included.
+
+    Losses are in units of `units.error_size`. A sample that abstained has no influence, except on a metric per sample
+    of the whole set (AUGRC). Raises InputError, in the name of the user's `function`, for a metric without an influence
+    function.
+    """
     check_has_influence(function, units.metric)
     answered = sample_influences(
         units.metric,
@@ -610,7 +629,7 @@ def unit_effects(values: np.ndarray, units: Units, centred: bool = True) -> np.n
     """The sum of w times the values over W within each independent unit (sample or cluster).
 
     `values` are those of all n samples; clusters, if any, are of one kind. With `centred`, the mean over a unit's
-    stratum is subtracted.
+    stratum is subtracted. `units` holds the checked samples of the call, with losses in units of `units.error_size`.
     """
     effects = (values if units.all_weights is None else values * units.all_weights) / units.total_mass
     strata = units.strata

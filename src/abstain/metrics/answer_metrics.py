@@ -141,7 +141,10 @@ def grade_answers(
 
 
 def _check_truth_values(function: str, argument: str, values: ArrayLike, n: int) -> np.ndarray:
-    """Return n truth values, or raise InputError: the word "no" would count as true."""
+    """Return n truth values, or raise InputError: the word "no" would count as true.
+
+    `function` is the public function that messages name.
+    """
     array = np.asarray(to_host(values)).reshape(-1)
     if len(array) != n:
         raise InputError(f"{function}: `{argument}` must have {n} values as `correct`, got {len(array)}.")

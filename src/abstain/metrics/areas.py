@@ -111,7 +111,12 @@ def _partial_aurc(
     repetitions: bool,
     abstained: Array | None,
 ) -> Array:
-    """Mean selective risk between two coverages; InputError for other estimators and rules for ties."""
+    """Mean selective risk between two coverages; InputError for other estimators and rules for ties.
+
+    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `sample_weight` is the mass of each
+    sample (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the samples
+    without an answer (None: none).
+    """
     _checked("aurc", estimator, ties)
     if (estimator, ties) != (ESTIMATOR.default, TIE_RULE.default):
         raise InputError(
@@ -251,7 +256,11 @@ def aurc_given_cdf(
 
 
 def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
-    """AURC, oracle AURC and risk of one sample."""
+    """AURC, oracle AURC and risk of one sample.
+
+    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected":
+    equal confidences are accepted together, or one by one in random order.
+    """
     check_choice(sample.name, "oracle", oracle, get_args(Oracle))
     if estimator == "harmonic" and sample.backend.is_host and sample.name != "oracle_aurc":
         sample = sample._replace(loss=core.subtract_large_offset(sample.loss))

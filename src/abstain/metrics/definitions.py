@@ -58,7 +58,10 @@ from abstain.metrics.metric import (
 
 
 def _check_coverage_range(function: str, option: str, value: Any) -> tuple[float, float]:
-    """A pair of coverages, the lower one first."""
+    """A pair of coverages, the lower one first.
+
+    `function` is the public function that messages name.
+    """
     try:
         low, high = (float(end) for end in value)
     except (TypeError, ValueError):
@@ -735,7 +738,10 @@ def _option_after_at(metric: Metric) -> Option | None:
 
 
 def _option_of_word(metric: Metric, word: str, text: str, function: str) -> Option:
-    """The option that a word after a colon belongs to; `text` is the whole name, for the error message."""
+    """The option that a word after a colon belongs to; `text` is the whole name, for the error message.
+
+    `function` is the public function that messages name.
+    """
     with_words = [option for option in metric.options if option.choices]
     if not with_words:
         raise InputError(f"{function}: {metric.name} takes no estimator, got {text!r}.")

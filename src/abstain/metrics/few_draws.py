@@ -7,7 +7,7 @@ with the two kinds exchanged. So below `FEW` draws of a kind
 - the variance gets what too few draws hide (`hidden_variance`): each kind's own variance is shrunk towards the largest
   one that its range allows, as if two more draws had shown that one;
 - limits are quantiles of a Beta law (shares) or of a Gamma law (means of rank weights), not of a normal one;
-- the number is marked with how few it rests on (`rests_on`).
+- the number is marked with how few it rests on (`note_on_draws`).
 
 All of this fades out until there are twice `FEW` draws, so that no limit jumps with one more error.
 """
@@ -21,8 +21,11 @@ FEW = 8.0  # draws of a kind up to which limits allow in full for what so few ca
 ENOUGH = 11.0
 
 
-def fade(draws: float) -> float:
-    """How much of the allowance for few draws applies: all of it up to FEW, nothing from twice as many."""
+def share_for_few(draws: float) -> float:
+    """Share, from 0 to 1, of the allowance for few draws that applies: 1 up to FEW draws, 0 from twice as many.
+
+    Also 0 without any draw, where other rules apply.
+    """
     if draws <= 0:
         return 0.0
     return min(1.0, max(0.0, 2 * FEW / draws - 1))
@@ -36,14 +39,15 @@ def hidden_variance(largest: float, variance: float, draws: float) -> float:
     """
     if draws <= 0:
         return 0.0
-    return fade(draws) * max(2 * largest / draws - variance, 0.0) / (draws + 1)
+    return share_for_few(draws) * max(2 * largest / draws - variance, 0.0) / (draws + 1)
 
 
 def beta_limits(share: Any, draws: Any, level: float, pseudo: float = 1.0) -> tuple[Any, Any]:
     """Limits of a share seen in so many draws, of which need not be a whole number.
 
     `pseudo` counts are added on the side that a limit moves towards: 1 gives the exact limits (Clopper and Pearson);
-    0.5 on both sides gives those of Jeffreys, which are narrower and hold on average.
+    0.5 on both sides gives those of Jeffreys, which are narrower and hold on average. `level` is the two-sided
+    confidence level, such as 0.95.
     """
     from scipy.special import betaincinv
 
@@ -64,12 +68,15 @@ def gamma_limits(mean: float, draws: float, level: float, added: float = 0.0) ->
     return mean * least, (mean + added) / max(least, 1e-300)
 
 
-def mixed(few: float, many: float, share: float) -> float:
-    """A limit between the one for few draws and the one for many."""
-    return many if share == 0 else share * few + (1 - share) * many
+def mix_limit(few_limit: float, usual_limit: float, share: float) -> float:
+    """A limit between the one for few draws and the usual one; `share`, from 0 to 1, is how much the first counts.
+
+    With a share of 0 the limit for few draws may be NaN.
+    """
+    return usual_limit if share == 0 else share * few_limit + (1 - share) * usual_limit
 
 
-def rests_on(draws: float, count: float, kind: str = "errors") -> str:
+def note_on_draws(draws: float, count: float, kind: str = "errors") -> str:
     """A note on how few errors (or right samples) a number rests on; empty where they are enough for a verdict."""
     if draws >= ENOUGH:
         return ""

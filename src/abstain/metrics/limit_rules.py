@@ -18,7 +18,7 @@ from abstain.metrics.summaries import (
     SampleSummary,
     best_area,
     best_partial_area,
-    unseen,
+    largest_unseen_share,
     worst_area,
     worst_partial_area,
 )
@@ -38,7 +38,7 @@ class LimitRule:
     zero_is_ideal: ClassVar[bool] = False
 
     def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
-        """Variance that few errors, or few right samples, do not show; see `few_draws.hidden_variance`."""
+        """Variance that few errors, or few right samples, do not show; on top of `spread.variance`."""
         return 0.0
 
     def missed_above(
@@ -75,7 +75,8 @@ class LimitRule:
         """Limits where all right samples are above all errors, or all below, or all tied; None when none are known.
 
         The sample then holds `sample.pair_count` disjoint pairs of a right sample and an error that are all ordered in
-        one way. Such pairs are independent, so at least a share `1 - unseen(pair_count, level)` of all pairs is.
+        one way. Such pairs are independent, so with probability `level`
+        at least a share `1 - largest_unseen_share(pair_count, level)` of all pairs is ordered in that way.
         """
         return None
 
@@ -87,7 +88,12 @@ class RiskRule(LimitRule):
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
     ) -> Limits:
-        """With few errors or few right samples, Jeffreys limits of a proportion with this variance."""
+        """With few errors or few right samples, move the limits towards Jeffreys limits of a proportion.
+
+        `limits` are those of the risk, `spread.estimate`, at this `level`; the proportion is of as many draws as give
+        it this `variance`. Without few draws of either kind, and for losses other than 0/1, `limits` are returned.
+        `sample` counts the errors, the right samples and the independent draws behind the estimate.
+        """
         share = _few_of_either_kind(sample)
         if share == 0:
             return limits
@@ -96,11 +102,11 @@ class RiskRule(LimitRule):
         return _mix_limits((float(low), float(high)), limits, share)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
-        """See `LimitRule.without_errors`."""
+        """Limits where no sample is wrong, so that the risk is at most `largest_risk`; None when none are known."""
         return 0.0, largest_risk
 
     def all_wrong(self, smallest_risk: float) -> Limits | None:
-        """See `LimitRule.all_wrong`."""
+        """Limits where all are wrong, so that the risk is at least `smallest_risk`; None when none are known."""
         return smallest_risk, 1.0
 
 
@@ -109,11 +115,11 @@ class OracleRule(LimitRule):
     """AURC of the best possible order, a function of the risk alone."""
 
     def without_errors(self, largest_risk: float) -> Limits | None:
-        """See `LimitRule.without_errors`."""
+        """Limits where no sample is wrong, so that the risk is at most `largest_risk`; None when none are known."""
         return 0.0, best_area(largest_risk)
 
     def all_wrong(self, smallest_risk: float) -> Limits | None:
-        """See `LimitRule.all_wrong`."""
+        """Limits where all are wrong, so that the risk is at least `smallest_risk`; None when none are known."""
         return best_area(smallest_risk), 1.0
 
 
@@ -139,20 +145,26 @@ class AreaRule(LimitRule):
     def missed_above(
         self, spread: EstimateSpread, sample: SampleSummary, level: float, loss_bound: float | None
     ) -> float:
-        """See `LimitRule.missed_above`; with losses other than 0/1 the few are the large ones."""
-        share = few.fade(spread.effective_errors)
+        """By how much errors that a small sample can have missed may raise the value.
+
+        Losses other than 0/1 are at most `loss_bound`, or about as large as the largest ones seen.
+
+        The allowance is full up to eight effective errors and fades out until there are sixteen. `spread` holds the
+        estimate and its variance. `level` is the probability with which the allowance is enough.
+        """
+        share = few.share_for_few(spread.effective_errors)
         if share == 0 or sample.has_negative_loss:
             return 0.0
         size = _size_of_missed_errors(sample, loss_bound)
-        room = max(size - spread.estimate, 0.0)
-        return share * min(size * self.largest(sample.unseen(level)), room)
+        largest_possible = max(size - spread.estimate, 0.0)  # no area exceeds the largest loss
+        return share * min(size * self.largest(sample.largest_unseen_share(level)), largest_possible)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
         """Errors that were not seen could all be on top: p (1 - ln p) is the largest AURC of risk p."""
         return 0.0, self.largest(largest_risk)
 
     def all_wrong(self, smallest_risk: float) -> Limits | None:
-        """See `LimitRule.all_wrong`."""
+        """Limits where all are wrong, so that the risk is at least `smallest_risk`; None when none are known."""
         return self.smallest(smallest_risk), 1.0
 
 
@@ -177,18 +189,18 @@ class PartialAreaRule(AreaRule):
     high: float
 
     def largest(self, risk: float) -> float:
-        """See `AreaRule.largest`."""
+        """The area with all errors on top, of 0/1 losses with this risk."""
         return worst_partial_area(risk, self.low, self.high)
 
     def smallest(self, risk: float) -> float:
-        """See `AreaRule.smallest`."""
+        """The area with all errors at the bottom, of 0/1 losses with this risk."""
         return best_partial_area(risk, self.low, self.high)
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
         """Where no error is accepted up to the upper coverage, those that were not drawn could be on top."""
         if estimate > 0:
             return None
-        return 0.0, self.largest(sample.unseen(level))
+        return 0.0, self.largest(sample.largest_unseen_share(level))
 
 
 @dataclass(frozen=True)
@@ -198,7 +210,7 @@ class ExcessRule(AreaRule):
     zero_is_ideal: ClassVar[bool] = True
 
     def all_wrong(self, smallest_risk: float) -> Limits | None:
-        """See `LimitRule.all_wrong`."""
+        """Limits where all are wrong, so that the risk is at least `smallest_risk`; None when none are known."""
         return 0.0, worst_area(smallest_risk) - best_area(smallest_risk)
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
@@ -216,7 +228,11 @@ class PlacementRule(LimitRule):
     reads_both_kinds: ClassVar[bool] = True
 
     def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
-        """See `LimitRule.hidden_variance`; the variance of one placement is largest when all are at the two ends."""
+        """Variance that few errors, or few right samples, do not show; on top of `spread.variance`.
+
+        The variance of one placement is largest when all are at the two ends. `sample` counts the errors, the right
+        samples and the independent draws behind the estimate.
+        """
         if not sample.is_zero_one or math.isnan(spread.error_variance):
             return 0.0
         largest = (spread.estimate - self.low) * (self.high - spread.estimate)
@@ -227,7 +243,12 @@ class PlacementRule(LimitRule):
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
     ) -> Limits:
-        """With few draws of either kind, quantiles of a Beta law with this mean and variance."""
+        """With few draws of either kind, move the limits towards quantiles of a Beta law with this mean and variance.
+
+        `limits` are those of the metric, `spread.estimate`, at this `level`; `variance` includes hidden variance.
+        Without few draws, and for losses other than 0/1, `limits` are returned. `sample` counts the errors, the right
+        samples and the independent draws behind the estimate.
+        """
         share = _few_of_either_kind(sample)
         if share == 0:
             return limits
@@ -246,8 +267,15 @@ class PlacementRule(LimitRule):
         return self.low, self.high
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
-        """See `LimitRule.perfect_or_constant`: other pairs may lie anywhere."""
-        pairs_like_these = 1 - float(unseen(sample.pair_count, level))
+        """Limits where all right samples are above all errors, or all below, or all tied; None when none are known.
+
+        The sample then holds `sample.pair_count` disjoint pairs of a right sample and an error that are all ordered in
+        one way. Such pairs are independent, so with probability `level`
+        at least a share `1 - largest_unseen_share(pair_count, level)` of all pairs is ordered in that way.
+
+        Other pairs may lie anywhere.
+        """
+        pairs_like_these = 1 - float(largest_unseen_share(sample.pair_count, level))
         low = pairs_like_these * (estimate - self.low) + self.low
         return low, 1 - pairs_like_these * (1 - estimate)
 
@@ -261,20 +289,29 @@ class PrecisionRule(LimitRule):
     reads_both_kinds: ClassVar[bool] = True
 
     def missed_below(self, sample: SampleSummary, level: float) -> float:
-        """See `LimitRule.missed_below`: samples of the other kind could come first in the search."""
+        """By how much samples that a small sample can have missed may lower the value.
+
+        Samples of the other kind could come first in the search.
+        """
         if sample.has_negative_loss:
             return 0.0
         other_draws = sample.right_draws if self.hits_are_errors else sample.error_draws
-        return worst_area(sample.unseen(level)) * few.fade(other_draws)
+        return worst_area(sample.largest_unseen_share(level)) * few.share_for_few(other_draws)
 
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
     ) -> Limits:
-        """Average precision of few hits is too high on average: its lower limit is that of a mean of placements."""
+        """With few hits, lower the lower limit: average precision of few hits is too high on average.
+
+        The lower limit moves towards that of a mean of placements in [0, 1] that varies as much, a Beta quantile at
+        this `level`. `limits` are those of the metric, `spread.estimate`; `variance` is not read, since only the
+        variance that the hits hide is added here. Losses other than 0/1 leave the limits as they are. `sample` counts
+        the errors, the right samples and the independent draws behind the estimate.
+        """
         if not sample.is_zero_one:
             return limits
         hit_draws = sample.error_draws if self.hits_are_errors else sample.right_draws
-        share = few.fade(hit_draws)
+        share = few.share_for_few(hit_draws)
         if share == 0:
             return limits
         if self.hits_are_errors:
@@ -284,10 +321,14 @@ class PrecisionRule(LimitRule):
         largest = spread.estimate * (1 - spread.estimate)
         total_variance = spread.variance + few.hidden_variance(largest, hit_variance, hit_draws)
         smallest = float(few.beta_limits(spread.estimate, largest / total_variance, level)[0])
-        return min(limits[0], few.mixed(smallest, limits[0], share)), limits[1]
+        return min(limits[0], few.mix_limit(smallest, limits[0], share)), limits[1]
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
-        """Average precision with a share of the other kind ahead of all hits."""
+        """Average precision with a share of the other kind ahead of all hits.
+
+        `sample` counts the errors, the right samples and the independent draws behind the estimate. `level` is the
+        probability with which the allowance is enough.
+        """
         share_ahead = _share_of_other_pairs(sample, level)
         if self.hits_are_errors:
             false_finds_per_hit = share_ahead * (1 - sample.risk) / sample.risk
@@ -307,41 +348,59 @@ class NormalisedAreaRule(LimitRule):
     zero_is_ideal: ClassVar[bool] = True
 
     def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
-        """See `LimitRule.hidden_variance`; rank weights of either kind vary about as much as their mean."""
-        room = _room(sample.risk)
-        if not sample.is_zero_one or math.isnan(spread.error_variance) or room <= 0:
+        """Variance that few errors, or few right samples, do not show; on top of `spread.variance`.
+
+        Rank weights of either kind vary about as much as their mean. `sample` counts the errors, the right samples and
+        the independent draws behind the estimate.
+        """
+        best_gain = _gain_of_best_order(sample.risk)
+        if not sample.is_zero_one or math.isnan(spread.error_variance) or best_gain <= 0:
             return 0.0
         right_share = 1 - sample.risk
         right_variance = max(spread.variance - spread.error_variance, 0.0)
-        largest_of_right = (_mean_weight_of_right(spread.estimate, sample.risk) * right_share / room) ** 2
+        largest_of_right = (
+            _mean_weight_of_right(spread.estimate, sample.risk) * right_share / best_gain
+        ) ** 2
         hidden_by_errors = few.hidden_variance(spread.estimate**2, spread.error_variance, sample.error_draws)
         return hidden_by_errors + few.hidden_variance(largest_of_right, right_variance, sample.right_draws)
 
     def missed_above(
         self, spread: EstimateSpread, sample: SampleSummary, level: float, loss_bound: float | None
     ) -> float:
-        """See `LimitRule.missed_above`; the area that errors on top add, over the room that NAURC divides by."""
-        share = few.fade(spread.effective_errors)
+        """By how much errors that a small sample can have missed may raise the value.
+
+        Losses other than 0/1 are at most `loss_bound`, or about as large as the largest ones seen.
+
+        That is the area that errors on top add, over the gain of the best order, which NAURC divides by. `spread` holds
+        the estimate and its variance. `level` is the probability with which the allowance is enough.
+        """
+        share = few.share_for_few(spread.effective_errors)
         if share == 0 or sample.has_negative_loss:
             return 0.0
         size = _size_of_missed_errors(sample, loss_bound)
-        room = _room(min(sample.risk / size, 1.0) if size > 0 else 0.0)
-        return share * (worst_area(sample.unseen(level)) / room if room > 0 else 0.0)
+        best_gain = _gain_of_best_order(min(sample.risk / size, 1.0) if size > 0 else 0.0)
+        return share * (worst_area(sample.largest_unseen_share(level)) / best_gain if best_gain > 0 else 0.0)
 
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
     ) -> Limits:
-        """NAURC is a mean of rank weights, of the errors or of the right samples: quantiles of Gamma laws."""
+        """With few draws of either kind, move the limits towards quantiles of Gamma laws.
+
+        NAURC is a mean of rank weights of the errors, and depends linearly on the mean rank weight of the right
+        samples. `limits` are those of NAURC, `spread.estimate`, at this `level`; `variance` is that of the estimate,
+        hidden variance included. With few errors the lower limit moves, with few right samples both do. `sample` counts
+        the errors, the right samples and the independent draws behind the estimate.
+        """
         low, high = limits
         # squares of huge losses overflow, which leaves no effective errors
         if spread.effective_errors > 0 and not sample.has_negative_loss:
             smallest = few.gamma_limits(spread.estimate, spread.effective_errors, level)[0]
-            low = min(low, few.mixed(smallest, low, few.fade(spread.effective_errors)))
+            low = min(low, few.mix_limit(smallest, low, few.share_for_few(spread.effective_errors)))
         if not sample.is_zero_one or _few_of_either_kind(sample) == 0:
             return low, high
         high = min(high, _largest_naurc(sample, level))
-        share = few.fade(sample.right_draws)
-        if share == 0 or _room(sample.risk) <= 0:
+        share = few.share_for_few(sample.right_draws)
+        if share == 0 or _gain_of_best_order(sample.risk) <= 0:
             return low, high
         return _mix_limits(_naurc_of_few_right(spread.estimate, variance, sample, level), (low, high), share)
 
@@ -354,12 +413,19 @@ class NormalisedAreaRule(LimitRule):
         return 0.0, math.inf
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
-        """See `LimitRule.perfect_or_constant`; with a constant confidence a few samples may come first or last."""
-        room = sample.risk - best_area(sample.risk)
-        if estimate > 0.5:  # a constant confidence
-            share_apart = float(unseen(sample.effective_draws, level))
-            return max(0.0, 1 - 2 * share_apart / room), 1 + worst_area(share_apart) / room
-        return 0.0, worst_area(_share_of_other_pairs(sample, level) * sample.risk) / room
+        """Limits where all right samples are above all errors, or all below, or all tied; None when none are known.
+
+        The sample then holds `sample.pair_count` disjoint pairs of a right sample and an error that are all ordered in
+        one way. Such pairs are independent, so with probability `level`
+        at least a share `1 - largest_unseen_share(pair_count, level)` of all pairs is ordered in that way.
+
+        With a constant confidence a few samples may come first or last.
+        """
+        best_gain = _gain_of_best_order(sample.risk)
+        if estimate > 0.5:  # a constant confidence has NAURC 1, a perfect order 0
+            share_apart = float(largest_unseen_share(sample.effective_draws, level))
+            return max(0.0, 1 - 2 * share_apart / best_gain), 1 + worst_area(share_apart) / best_gain
+        return 0.0, worst_area(_share_of_other_pairs(sample, level) * sample.risk) / best_gain
 
 
 @dataclass(frozen=True)
@@ -376,22 +442,25 @@ def note_on_few_draws(rule: LimitRule, effective_errors: float, sample: SampleSu
     The draws are effective errors, or right samples where the metric reads both kinds and there are fewer of those.
     """
     if rule.reads_both_kinds and sample.is_zero_one and sample.right_draws < effective_errors:
-        note = few.rests_on(sample.right_draws, sample.right_count, "right samples")
+        note = few.note_on_draws(sample.right_draws, sample.right_count, "right samples")
         return sample.right_draws, note
-    return effective_errors, few.rests_on(effective_errors, sample.error_count)
+    return effective_errors, few.note_on_draws(effective_errors, sample.error_count)
 
 
 def _few_of_either_kind(sample: SampleSummary) -> float:
-    """How much of the allowance for few draws applies, by the kind with fewer draws; 0 for losses other than 0/1."""
+    """Share, from 0 to 1, of the allowance for few draws that applies, by the kind (errors, right samples) with fewer.
+
+    0 for losses other than 0/1.
+    """
     if not sample.is_zero_one:
         return 0.0
-    return few.fade(min(sample.error_draws, sample.right_draws))
+    return few.share_for_few(min(sample.error_draws, sample.right_draws))
 
 
 def _mix_limits(few_limits: Limits, limits: Limits, share: float) -> Limits:
     """Limits between those for few draws and those for many; `share` is how much the former count."""
-    low = few.mixed(few_limits[0], limits[0], share)
-    high = few.mixed(few_limits[1], limits[1], share)
+    low = few.mix_limit(few_limits[0], limits[0], share)
+    high = few.mix_limit(few_limits[1], limits[1], share)
     return low, high
 
 
@@ -402,29 +471,31 @@ def _size_of_missed_errors(sample: SampleSummary, loss_bound: float | None) -> f
 
 def _share_of_other_pairs(sample: SampleSummary, level: float) -> float:
     """Largest share of (right, wrong) pairs that may be ordered otherwise than those of the sample, all alike."""
-    return float(unseen(sample.pair_count, level))
+    return float(largest_unseen_share(sample.pair_count, level))
 
 
-def _room(risk: float) -> float:
+def _gain_of_best_order(risk: float) -> float:
     """By how much the best order of 0/1 losses lowers AURC below that of a random order."""
     return risk - best_area(risk)
 
 
 def _mean_weight_of_right(naurc: float, risk: float) -> float:
     """Mean rank weight of the right samples: 1 in random order, more where they are on top."""
-    return max(1 + (1 - naurc) * _room(risk) / (1 - risk), 1e-9)
+    return max(1 + (1 - naurc) * _gain_of_best_order(risk) / (1 - risk), 1e-9)
 
 
 def _largest_naurc(sample: SampleSummary, level: float) -> float:
     """NAURC with all errors on top, at the lower limit of the risk (it grows as the risk falls)."""
     draws = sample.error_draws / sample.risk
     smallest_risk = float(few.beta_limits(sample.risk, draws, level)[0])
-    return (worst_area(smallest_risk) - best_area(smallest_risk)) / max(_room(smallest_risk), 1e-300)
+    return (worst_area(smallest_risk) - best_area(smallest_risk)) / max(
+        _gain_of_best_order(smallest_risk), 1e-300
+    )
 
 
 def _naurc_of_few_right(naurc: float, variance: float, sample: SampleSummary, level: float) -> Limits:
     """Limits from those of the mean rank weight of the right samples, on which NAURC depends linearly."""
-    naurc_per_weight = (1 - sample.risk) / _room(sample.risk)
+    naurc_per_weight = (1 - sample.risk) / _gain_of_best_order(sample.risk)
     weight = _mean_weight_of_right(naurc, sample.risk)
     draws = (weight * naurc_per_weight) ** 2 / variance
     # one right sample of mean weight is added: a single one at the bottom does not say that all are there

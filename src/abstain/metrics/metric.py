@@ -271,7 +271,11 @@ class Metric:
         abstained: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Any:
-        """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`."""
+        """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`.
+
+        `sample_weight` is the mass of each sample (None: 1 for all). `repetitions` says that weights are numbers of
+        repetitions. `abstained` marks the samples without an answer (None: none).
+        """
         if groups is not None:
             arguments = {"sample_weight": sample_weight, "repetitions": repetitions, "abstained": abstained}
             values, counts = measure_groups(self, (loss, confidence), groups, arguments)
@@ -410,15 +414,19 @@ class OwnArea(Area):
 
     @property
     def needs_both_kinds(self) -> bool:
-        """See `Area.needs_both_kinds`."""
+        """Is it defined only for 0/1 losses with both right and wrong samples?"""
         return self.metric.needs.both_kinds
 
     def with_loss_unit(self, loss_unit: float) -> Area:
-        """See `Area.with_loss_unit`."""
+        """The area of losses that are stored in units of `loss_unit`; for areas that scale with the loss the same."""
         return self if self.metric.scales_with_loss else replace(self, loss_unit=loss_unit)
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """See `Area.derivative`; `rows` must be the whole table."""
+        """The value of the metric as an area, and its derivative by row, from the metric's own functions.
+
+        `rows` must be the whole ranking: one row per distinct confidence, most confident first. `error_mass` is not
+        read.
+        """
         metric = self.metric
         assert metric.value is not None
         assert metric.influence is not None
@@ -494,29 +502,32 @@ class AreaMetric(Metric):
     range_for_all_losses: bool = False
 
     def __call__(self, loss: ArrayLike, confidence: ArrayLike, /, **arguments: Any) -> Any:
-        """See `Metric.__call__`."""
+        """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`."""
         return _call_public_function(self, loss, confidence, arguments)
 
     def compute(self, table: CurveTable) -> Any:
-        """See `Metric.compute`."""
+        """The value for one table, or (metrics of this package) for a batch of tables along the leading axes."""
         return self.value_of_table(table, self.option_values)
 
     @property
     def is_smooth(self) -> bool:
-        """See `Metric.is_smooth`."""
+        """Is there an influence function, so that an interval needs no resampling?"""
         return True
 
     @property
     def area(self) -> Area:
-        """See `Metric.area`."""
+        """The sum over the rows of the ranking that this metric is made of."""
         return self.make_area(self.option_values)
 
     def derivative(self, area: float, risk: float, best: BestArea | None) -> MetricDerivative:
-        """See `Metric.derivative`."""
+        """The metric and its derivatives, from its area, the risk and the best possible area."""
         return self.from_area(area, risk, best, self.option_values)
 
     def with_checked_options(self, function: str, values: Options, requires_all: bool = False) -> Metric:
-        """See `Metric.with_checked_options`."""
+        """`with_options`, with errors in the name of the user's `function`.
+
+        With `requires_all`, options that a function call must state have to be among `values` or set already.
+        """
         for name, variant in self.variants:
             if values.get(name) is not None:
                 return variant.with_checked_options(function, values, requires_all)
@@ -524,20 +535,23 @@ class AreaMetric(Metric):
 
     @property
     def rule(self) -> LimitRule:
-        """See `Metric.rule`."""
+        """What its limits allow for where few errors, or none, were seen; it may depend on the options."""
         if self.make_limit_rule is None:
             return self.limit_rule
         return self.make_limit_rule(self.option_values)
 
     @property
     def reads_best_curve_area(self) -> bool:
-        """See `Metric.reads_best_curve_area`."""
+        """Does it read the AURC of the best order? (Of 0/1 losses with relative weights that is a second sort.)"""
         return self.needs.order_by_loss and isinstance(self.area, AreaUnderCurve)
 
     def best_of_zero_one(
         self, total_mass: float, error_mass: float, known_area: float | None = None
     ) -> BestArea | None:
-        """See `Metric.best_of_zero_one`."""
+        """The best area of 0/1 losses; None where it is not read, or where `derivative` knows the formula itself.
+
+        `known_area` is the best AURC of samples with relative weights, None for whole weights.
+        """
         area = self.area
         if not self.needs.order_by_loss or not isinstance(area, AreaUnderCurve):
             return None
@@ -545,14 +559,14 @@ class AreaMetric(Metric):
         return zero_one_oracle(total_mass, error_mass, area.estimator, oracle, known_area)
 
     def range_for(self, is_zero_one: bool, has_negative_loss: bool) -> tuple[float, float]:
-        """See `Metric.range_for`."""
+        """The values that it can take, for a kind of loss."""
         if is_zero_one or self.range_for_all_losses:
             return self.full_range if self.zero_one_range is None else self.zero_one_range
         return super().range_for(is_zero_one, has_negative_loss)
 
     @property
     def needs_repetitions(self) -> str:
-        """See `Metric.needs_repetitions`."""
+        """The option that makes a weight mean a repetition, as the user wrote it; empty when any weight will do."""
         options = self.option_values
         return needs_whole_weights(options.get("estimator", ""), options.get("ties", ""))
 
@@ -576,11 +590,11 @@ class PointMetric(Metric):
     cut_at: Literal["coverage", "risk", "tpr"]
 
     def __call__(self, loss: ArrayLike, confidence: ArrayLike, /, **arguments: Any) -> Any:
-        """See `Metric.__call__`."""
+        """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`."""
         return _call_public_function(self, loss, confidence, arguments)
 
     def compute(self, table: CurveTable) -> Any:
-        """See `Metric.compute`."""
+        """The value for one table, or (metrics of this package) for a batch of tables along the leading axes."""
         return self.value_of_table(table, self.option_values)
 
     @property

@@ -143,7 +143,10 @@ def risk_coverage_curve(
 
 
 def _on_host(sample: Sample) -> tuple[Array, Array, Array, Array]:
-    """At each block: mass and loss accepted, its confidence, and how many samples are accepted."""
+    """At each block: mass and loss accepted, its confidence, and how many samples are accepted.
+
+    `sample` holds the checked losses, confidences and weights of one call.
+    """
     ranked = rank_samples(sample.loss, sample.confidence, sample.weight)
     count = ranked.row_stops()
     return (
@@ -155,7 +158,10 @@ def _on_host(sample: Sample) -> tuple[Array, Array, Array, Array]:
 
 
 def _on_device(sample: Sample) -> tuple[Array, Array, Array, Array]:
-    """`_on_host` for arrays of other libraries; nothing leaves the device."""
+    """`_on_host` for arrays of other libraries; nothing leaves the device.
+
+    `sample` holds the checked losses, confidences and weights of one call.
+    """
     xp = sample.backend.xp
     loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
     ends = mark_run_ends(ranked, xp)

@@ -97,9 +97,9 @@ class SampleSummary(NamedTuple):
     error_draws: float = 0.0
     right_draws: float = 0.0
 
-    def unseen(self, level: float) -> float:
+    def largest_unseen_share(self, level: float) -> float:
         """Largest share of the population that no unit of the sample shows, with probability `level`."""
-        return min(1.0, self.largest_cluster_ratio * float(unseen(self.effective_draws, level)))
+        return min(1.0, self.largest_cluster_ratio * float(largest_unseen_share(self.effective_draws, level)))
 
 
 class EstimateSpread(NamedTuple):
@@ -135,7 +135,7 @@ class EstimateSpread(NamedTuple):
     hidden_variance: float | None = None
 
     def scaled(self, factor: float) -> EstimateSpread:
-        """The same in other units of the loss."""
+        """The same for losses multiplied by `factor`; fields scale with its first, second or fourth power."""
         if factor == 1:
             return self
         return self._replace(
@@ -161,7 +161,7 @@ class EstimateSpread(NamedTuple):
         return (self.ranked_loss_sum / math.sqrt(self.ranked_loss_square_sum)) ** 2
 
 
-def unseen(draws: Any, level: float) -> Any:
+def largest_unseen_share(draws: Any, level: float) -> Any:
     """Largest probability of an event that none of so many draws showed, with probability `level`."""
     return -np.expm1(math.log1p(-level) / draws)
 

@@ -219,7 +219,8 @@ def _answered_only(predictions: Predictions, metric: Metric) -> float | None:
     """Return the metric of a log of answers over these answers only.
 
     Unanswered questions are abstentions, and answers without a confidence are left out. None if the file is not a log,
-    if it has no confidence, if nothing was answered, or if the metric is undefined.
+    if it has no confidence, if nothing was answered, or if the metric is undefined. `predictions` holds what a file
+    says of one model: class scores or confidences, labels or losses, weights and groups.
     """
     if predictions.log is None or not predictions.log.signals:
         return None

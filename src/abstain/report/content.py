@@ -418,7 +418,9 @@ def _two_class_table(predictions: Predictions, score: str, level: float) -> Clin
     """Tabulate sensitivity and so on, with the second of two classes as the positive one.
 
     None if there are not exactly two classes, if labels are one-hot rows, if the file does not hold both true and
-    predicted classes, if nothing was answered, and for weighted samples.
+    predicted classes, if nothing was answered, and for weighted samples. `predictions` holds what a file says of one
+    model: class scores or confidences, labels or losses, weights and groups. `level` is the two-sided confidence level,
+    such as 0.95.
     """
     try:
         labels, _ = predictions.answered().answers()
@@ -438,7 +440,8 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
 
     `score` names the confidence that is computed from class scores, `positive` is a class as in the labels. Thresholds
     in the table are plain values of the score, not its rank keys. Raises DataError if the file does not hold both true
-    and predicted classes.
+    and predicted classes. `predictions` holds what a file says of one model: class scores or confidences, labels or
+    losses, weights and groups. `level` is the two-sided confidence level, such as 0.95.
     """
     labels, _ = predictions.answers()
     if labels.dtype.kind == "f":
@@ -474,7 +477,9 @@ def _find_best_scores(
 
     A pair is missing if no score is better than all others, or if the metric is undefined for the loss. The result is
     empty if there is one score, or if the tests would take too long. `evaluation` says which scores, losses and metrics
-    there are; `repetitions` is True if sample weights are numbers of repetitions.
+    there are; `repetitions` is True if sample weights are numbers of repetitions. `predictions` holds what a file says
+    of one model: class scores or confidences, labels or losses, weights and groups. `level` is the two-sided confidence
+    level, such as 0.95.
     """
     # the paired tests of other metrics resample, which takes too long for a page
     metrics = [name for name in evaluation.metrics if by_name(name).is_smooth]
@@ -510,7 +515,8 @@ def _compare_models(
     """Compare several models by AURC, or the scores of a single model; None if there is nothing to compare.
 
     `contents` are in the order of `models`. `score` and `loss` are names of the confidence and the loss for files with
-    class scores. `paired`: row k is the same sample in all models.
+    class scores. `paired`: row k is the same sample in all models. `level` is the two-sided confidence level, such as
+    0.95. `repetitions` says that weights are numbers of repetitions.
     """
     contestants = [(model, score) for model in models]
     if len(models) == 1:
@@ -561,7 +567,9 @@ def _make_slider(
 
     `samples` are losses and confidences of all samples, in the order of the file; samples on which the model abstained
     are never accepted. `curve` is their risk-coverage curve, from high to low confidence. `score` names the confidence,
-    by which thresholds of class scores are written as plain values.
+    by which thresholds of class scores are written as plain values. `predictions` holds what a file says of one model:
+    class scores or confidences, labels or losses, weights and groups. `level` is the two-sided confidence level, such
+    as 0.95.
     """
     loss, confidence = samples
     points = _spread_points(curve, low=curve.coverage[-1] / max_steps, points=max_steps)
@@ -621,6 +629,8 @@ def _risk_limits(
     Clopper-Pearson limits for 0/1 losses, otherwise the interval of a mean if that is quick and at least 10 samples are
     accepted. Weighted samples have none. `sorted_samples` are losses and confidences of the answered samples, most
     confident first; at step k the first `accepted_count[k]` of them are accepted, with total loss `accepted_loss[k]`.
+    `predictions` holds what a file says of one model: class scores or confidences, labels or losses, weights and
+    groups. `level` is the two-sided confidence level, such as 0.95.
     """
     loss, confidence = sorted_samples
     if predictions.sample_weight is None and is_zero_one(loss):
@@ -781,7 +791,8 @@ def _group_risks(
 def _partitions(predictions: Predictions) -> list[Partition]:
     """Return the partitions of the samples: by group if there are groups, by true class if it is known.
 
-    Classes are called by the file's class names if these cover all labels, otherwise by their labels.
+    Classes are called by the file's class names if these cover all labels, otherwise by their labels. `predictions`
+    holds what a file says of one model: class scores or confidences, labels or losses, weights and groups.
     """
     labels = predictions.labels
     if labels is not None and labels.ndim > 1:
@@ -898,7 +909,8 @@ def _model_data(model: ModelContent, short_name: str) -> dict[str, Any]:
 def _band_data(model: ModelContent, view: str) -> dict[str, Any] | None:
     """Return the band of a curve, None if there is none; `view` is "risk" or "generalised".
 
-    Generalised risk is risk times coverage, and so are its limits.
+    Generalised risk is risk times coverage, and so are its limits. `model` holds everything that the page shows of one
+    model.
     """
     band = model.band
     if band is None:
@@ -926,7 +938,7 @@ def _forest_data(content: Content) -> list[dict[str, Any]]:
     """Return AURC with its interval, for each model by each of its scores, in the order of the models.
 
     "first" marks the score of the model's curve, "colour" is the model's index. Undefined values are left out; limits
-    may be None.
+    may be None. `content` holds everything that the page shows.
     """
     rows = []
     for index, model in enumerate(content.models):

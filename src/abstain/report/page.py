@@ -105,7 +105,8 @@ def _describe_interval(interval: Any, level: float) -> str:
 def verdicts(content: Content) -> str:
     """Make a table, as HTML, of the first model of the ranking against each other one.
 
-    Its columns are the difference, its interval, p, and what they mean in words. Empty for a single model.
+    Its columns are the difference, its interval, p, and what they mean in words. Empty for a single model. `content`
+    holds everything that the page shows.
     """
     comparison = content.comparison
     if comparison is None or len(content.models) < 2:
@@ -185,7 +186,10 @@ def name_cells(names: Iterable[str]) -> dict[str, Cell]:
 
 
 def _describe_gain(model: ModelContent) -> str:
-    """Make a sentence with the risk of all answers and that of about the most confident 80% of them."""
+    """Make a sentence with the risk of all answers and that of about the most confident 80% of them.
+
+    `model` holds everything that the page shows of one model.
+    """
     curve = model.curve
     target = 0.8 * curve.coverage[-1]
     index = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - target)))
@@ -327,7 +331,8 @@ def _estimate_decimals(entries: Sequence[Any]) -> int:
 def scores_table(model: ModelContent, loss: str) -> str:
     """Make a table, as HTML, with a row for each metric and a column for each score, of the loss of this name.
 
-    The score that paired tests find better than all others is bold.
+    The score that paired tests find better than all others is bold. `model` holds everything that the page shows of one
+    model.
     """
     evaluation = model.evaluation
     rows: list[list[str | Cell]] = []
@@ -369,7 +374,8 @@ def glossary(content: Content) -> str:
 def curves_table(content: Content) -> str:
     """Make a table, as HTML, of the selective risk at every tenth of coverage: the text alternative of the curves.
 
-    A dash means that no threshold has this coverage, because of abstentions.
+    A dash means that no threshold has this coverage, because of abstentions. `content` holds everything that the page
+    shows.
     """
     name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
@@ -393,7 +399,7 @@ def curves_table(content: Content) -> str:
 def parts(content: Content) -> str:
     """Make a section with tables of accepted samples by group and class, which the script fills as the slider moves.
 
-    Empty if no model has groups or classes.
+    Empty if no model has groups or classes. `content` holds everything that the page shows.
     """
     table_count = max(len(model.slider.parts) for model in content.models)
     if not table_count:
@@ -411,7 +417,7 @@ group: look at the first rows.</p>
 def clinical(content: Content) -> str:
     """Make a section with sensitivity, specificity and predictive values of models of two classes.
 
-    Empty if there is no such model.
+    Empty if there is no such model. `content` holds everything that the page shows.
     """
     cards = ""
     for model in content.models:
@@ -434,7 +440,8 @@ def clinical(content: Content) -> str:
 def estimators_table(content: Content) -> str:
     """Make a table of AURC with a column for each estimator and a row for each model, and what the estimators are.
 
-    An estimator that no model has is left out; one that some models do not have gets a dash there.
+    An estimator that no model has is left out; one that some models do not have gets a dash there. `content` holds
+    everything that the page shows.
     """
     names = [name for name in ESTIMATORS if any(name in dict(model.estimators) for model in content.models)]
     intervals = [interval for model in content.models for _, interval in model.estimators]
@@ -466,7 +473,10 @@ def ranking_table(comparison: Comparison) -> str:
 
 
 def files_table(content: Content) -> str:
-    """Make a table of the files, as HTML: format, samples, and which column was read as what."""
+    """Make a table of the files, as HTML: format, samples, and which column was read as what.
+
+    `content` holds everything that the page shows.
+    """
     name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
     for model in content.models:
@@ -485,7 +495,7 @@ def files_table(content: Content) -> str:
 def ranking(content: Content) -> str:
     """Make a section with the ranking of the models, or of the scores of one model.
 
-    Empty if there is nothing to compare.
+    Empty if there is nothing to compare. `content` holds everything that the page shows.
     """
     comparison = content.comparison
     if comparison is None:
@@ -593,7 +603,10 @@ def page(
 
 
 def _model_menu(content: Content, label: str, element_id: str) -> str:
-    """A menu of the models; empty for a single model."""
+    """A menu of the models; empty for a single model.
+
+    `content` holds everything that the page shows.
+    """
     if len(content.models) == 1:
         return ""
     short = short_names(model.predictions.name for model in content.models)

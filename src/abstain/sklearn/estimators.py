@@ -281,7 +281,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         `groups` and `clusters` hold one label per sample, or are None; `params` are the other keyword arguments of
         `fit`. Raises InputError unless exactly one of `risk` and `coverage` is set. Warns if no threshold could be
-        certified.
+        certified. `X` holds the inputs, one row per sample. `y` holds the true classes or values, one per sample.
         """
         name = type(self).__name__
         if (self.risk is None) == (self.coverage is None):
@@ -351,7 +351,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def accepts(self, X: ArrayLike, groups: ArrayLike | None = None) -> np.ndarray:
         """Return a boolean array, True where the prediction is accepted.
 
-        `groups`, one per sample, are required if `fit` was called with groups, and refused otherwise.
+        `groups`, one per sample, are required if `fit` was called with groups, and refused otherwise. `X` holds the
+        inputs, one row per sample.
         """
         check_is_fitted(self, "threshold_")
         columns = self._threshold_arguments(X)
@@ -372,7 +373,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         `groups` holds one label per sample if `fit` was called with groups. If `label` is None, the label of the
         constructor is used; if that is None too, every prediction is returned. Raises InfeasibleError in that case if
-        no threshold could be certified.
+        no threshold could be certified. `X` holds the inputs, one row per sample.
         """
         check_is_fitted(self, "threshold_")
         if label is None:
@@ -618,7 +619,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
 
         `groups`: one label per sample, for a threshold and a guarantee in each group; `predict` then needs them too.
         `clusters`: one label per sample, for a guarantee over whole clusters; no cluster is split between training and
-        calibration. Other keyword arguments are passed to the classifier's own `fit`.
+        calibration. Other keyword arguments are passed to the classifier's own `fit`. `X` holds the inputs, one row per
+        sample. `y` holds the true classes or values, one per sample.
         """
         if y is not None:
             check_classification_targets(y)
@@ -672,7 +674,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         """Compute the accuracy of accepted predictions, 0 if nothing is accepted; higher is better.
 
         `groups`, one label per sample, are required if `fit` was called with groups. A threshold that accepts few
-        samples makes it high: compare models by `aurc_scorer` instead.
+        samples makes it high: compare models by `aurc_scorer` instead. `X` holds the inputs, one row per sample. `y`
+        holds the true classes or values, one per sample. `sample_weight` is the mass of each sample (None: 1 for all).
         """
         prediction, accepted = self.predict_selective(X, groups)
         is_right = prediction == np.asarray(y)
@@ -703,7 +706,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         """Train the classifier on all data; return losses and confidences of out-of-fold predictions.
 
         Each sample is predicted by a classifier that was trained on the other folds. The confidences come as keyword
-        arguments of `Threshold.accepts`: probabilities or decision values, one column per class.
+        arguments of `Threshold.accepts`: probabilities or decision values, one column per class. `X` holds the inputs,
+        one row per sample. `y` holds the true classes or values, one per sample.
         """
         self._train(X, y, arguments)
         score = self._score_parameter
@@ -803,7 +807,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         `groups`: one label per sample, for a threshold and a guarantee in each group; `predict` then needs them too.
         `clusters`: one label per sample, for a guarantee over whole clusters; no cluster is split between training and
         calibration. Other keyword arguments are passed to the regressor's own `fit`. Raises InputError if `risk` has no
-        `tolerance`, or `uncertainty` is neither None, "std" nor a regressor.
+        `tolerance`, or `uncertainty` is neither None, "std" nor a regressor. `X` holds the inputs, one row per sample.
+        `y` holds the true classes or values, one per sample.
         """
         if self.risk is not None and self.tolerance is None:
             raise InputError(
@@ -847,7 +852,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         """Fit the estimator, and the error model on the absolute values of its out-of-fold residuals.
 
         Sets `estimator_`, `error_model_` and, if there is an error model, `residuals_`. There is no error model with
-        uncertainty="std", nor if there are fewer than two samples (or clusters).
+        uncertainty="std", nor if there are fewer than two samples (or clusters). `X` holds the inputs, one row per
+        sample. `y` holds the true classes or values, one per sample.
         """
         super()._train(X, y, arguments)
         independent_count = len(y if arguments.clusters is None else np.unique(arguments.clusters))
@@ -882,8 +888,9 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         """Train on all data; return losses and confidences of out-of-fold predictions.
 
         The confidences come as keyword arguments of `Threshold.accepts`. With an error model the losses come from the
-        residuals it was trained on, and the confidences from error models trained without the sample. Without one,
-        the confidences are those of the estimator trained on all data.
+        residuals it was trained on, and the confidences from error models trained without the sample. Without one, the
+        confidences are those of the estimator trained on all data. `X` holds the inputs, one row per sample. `y` holds
+        the true classes or values, one per sample.
         """
         self._train(X, y, arguments)
         if self.error_model_ is None:
@@ -993,7 +1000,8 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         `groups`: one label per sample; the guarantee then holds in every group. `clusters`: one label per sample, for a
         guarantee over whole clusters; no cluster is split between training and calibration. Warns if every sample is
-        left to the person. Raises InputError for estimators, costs, `cv` or an abstain label that cannot be used.
+        left to the person. Raises InputError for estimators, costs, `cv` or an abstain label that cannot be used. `X`
+        holds the inputs, one row per sample. `y` holds the true classes or values, one per sample.
         """
         X, y = _check_X_y("CascadeClassifier", X, y)
         check_classification_targets(y)
@@ -1058,7 +1066,8 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Set `estimators_` to fitted classifiers, and return the indices of the calibration samples.
 
         `stages` holds names and classifiers; `clusters` one label per sample, or None. With cv="prefit" nothing is
-        trained and all samples are for calibration. Raises InputError for any other `cv` than a share in (0, 1).
+        trained and all samples are for calibration. Raises InputError for any other `cv` than a share in (0, 1). `y`
+        holds the true classes or values, one per sample.
         """
         if self.cv == "prefit":
             self.estimators_ = [model for _, model in stages]
@@ -1117,7 +1126,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns, for each sample, the prediction of the last classifier asked, and the position of the classifier that
         answers (the number of classifiers: the person answers). If no stage is in use, the predictions are those of the
-        last classifier.
+        last classifier. `X` holds the inputs, one row per sample.
         """
         check_is_fitted(self, "cascade_")
         X = _make_indexable(X)

@@ -24,7 +24,8 @@ def predict_with_confidence(estimator: Any, X: ArrayLike, score: Score) -> tuple
     """Return a prediction for every sample, without abstaining, and its confidence.
 
     A selective estimator, alone or at the end of a pipeline, has its own confidence, and `score` is not used. For other
-    classifiers it is computed by `score`: a name in `abstain.scores`, or a function of the class scores.
+    classifiers it is computed by `score`: a name in `abstain.scores`, or a function of the class scores. `X` holds the
+    inputs, one row per sample.
     """
     if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "confidence"):
         X = estimator[:-1].transform(X) if len(estimator) > 1 else X
@@ -45,7 +46,7 @@ class SelectiveScorer(_BaseScorer):  # type: ignore[misc]
         """Compute the metric of the 0/1 loss, negated if lower is better.
 
         scikit-learn calls it with a `method_caller`, which is not used. `kwargs` (such as `sample_weight`) are passed
-        to the metric, but for "score", which names the confidence.
+        to the metric, but for "score", which names the confidence. `X` holds the inputs, one row per sample.
         """
         options = {**self._kwargs, **kwargs}
         prediction, confidence = predict_with_confidence(estimator, X, options.pop("score"))

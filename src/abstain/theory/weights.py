@@ -222,7 +222,7 @@ def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimato
     :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1, q), :math:`c(z) = \ln z - \psi(z)`.
 
     `q` is 1 - beta > 0, passed separately because it may be too small to compute from beta. `n` holds sample sizes.
-    Arguments broadcast and are not checked.
+    Arguments broadcast and are not checked. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     if estimator in ("sele", "2sele"):
         mean_weight = beta + q / n

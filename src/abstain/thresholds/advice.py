@@ -51,6 +51,8 @@ def advise(calibration: Calibration, risk: float, delta: float, method: str) -> 
     For a target that could not be certified. `risk` is that target, scaled to [0, 1]; `method` is "sgr" or "ltt".
     Larger risks are doubled until one can be certified, then bisected to 1%. Passing is not strictly monotone in the
     risk, but the risk that is returned has passed. Risk and coverage are None if no risk up to 0.999 can be certified.
+    `calibration` holds the samples, most confident first, with losses scaled to [0, 1]. `delta` is the probability with
+    which the promise may fail.
     """
     unit: Literal["samples", "clusters"]
     if calibration.clusters is None:

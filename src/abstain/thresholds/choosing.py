@@ -224,6 +224,7 @@ def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
 
     Three things differ from the published algorithm: errors are counted, not rounded from a mean; only a threshold
     whose own bound holds is returned; and what is bounded is what is deployed (whole blocks of equal confidences).
+    `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
     """
     test_count = max(1, math.ceil(math.log2(calibration.n)))
     test_level = delta / test_count
@@ -250,9 +251,10 @@ def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
 def _choose_on_curve(calibration: Calibration, is_allowed: np.ndarray, block_stops: np.ndarray) -> Selection:
     """Choose the allowed threshold that accepts the most samples, and make a table of some hundred thresholds.
 
-    There is one candidate for each distinct confidence, most confident first: `block_stops` holds how many samples
-    have at least that confidence, `is_allowed` whether it may be chosen. The threshold is the smallest confidence
-    accepted: no test has examined the gap below it.
+    There is one candidate for each distinct confidence, most confident first: `block_stops` holds how many samples have
+    at least that confidence, `is_allowed` whether it may be chosen. The threshold is the smallest confidence accepted:
+    no test has examined the gap below it. `calibration` holds the samples, most confident first, with losses scaled to
+    [0, 1].
     """
     rows = np.linspace(0, len(block_stops) - 1, TABLE_ROWS).astype(np.int64)
     rows = np.union1d(rows, np.flatnonzero(is_allowed)[-1:])
@@ -337,7 +339,8 @@ def cheapest(calibration: Calibration, rejection_cost: float) -> Selection:
     """Choose the threshold with the least loss of accepted samples plus `rejection_cost` for each rejected one.
 
     The cost is scaled as the losses are. Among equals the largest coverage is chosen. If rejecting everything is
-    cheapest, there is no threshold.
+    cheapest, there is no threshold. `calibration` holds the samples, most confident first, with losses scaled to [0,
+    1].
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     count = np.append(0, block_stops)  # 0: everything is rejected

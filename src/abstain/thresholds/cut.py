@@ -448,7 +448,8 @@ class Cut:
         source, type and precision) are compared exactly, unless a block next to the threshold holds several samples.
         All others are accepted where they reach `value` up to rounding and rounding cannot have made them from the
         highest rejected block. A `value` of None accepts nothing, minus infinity everything but NaN. Raises InputError
-        if rounding hides on which side a sample lies. `name` is the calling function, for messages.
+        if rounding hides on which side a sample lies. `name` is the calling function, for messages. `confidences` are
+        those of the new samples, with their source and precision.
         """
         values = confidences.values
         if value is None or self.accepted is None:
@@ -477,6 +478,7 @@ class Cut:
 
         A sample is accepted if its exact confidence may reach `value` and cannot be that of the highest rejected block
         of calibration samples. It is ambiguous if it may be of that block and of the lowest accepted one as well.
+        `confidences` are those of the new samples, with their source and precision.
         """
         low, high = self._new_bounds(confidences, rounding)
         may_reach_value = high >= self._calibration_bounds(value, rounding)[0]
@@ -512,7 +514,8 @@ class Cut:
         It is the coarsest at which the lowest accepted and the highest rejected block of calibration samples can still
         be told apart, because numbers rarely show how they were rounded before. Raises InputError for numbers in
         another form than in calibration (source, type or precision) if not even their own precision keeps the blocks
-        apart, or the score has no known error bound. `name` is the calling function, for messages.
+        apart, or the score has no known error bound. `name` is the calling function, for messages. `confidences` are
+        those of the new samples, with their source and precision.
         """
         has_calibration_form = self._has_calibration_form(confidences)
         if has_calibration_form and not self.tied:
@@ -541,8 +544,9 @@ class Cut:
     def _usual_magnitude(self, class_count: int) -> float:
         """Return the absolute value of the largest logit to expect in a row near the threshold.
 
-        It is that of the calibration, or the one that the lowest accepted confidence suggests if the calibration had
-        no logits. It must not depend on the new samples: whether one is refused would then depend on the others.
+        It is that of the calibration, or the one that the lowest accepted confidence suggests if the calibration had no
+        logits. It must not depend on the new samples: whether one is refused would then depend on the others.
+        `class_count` is the number of classes.
         """
         if self.magnitude or self.accepted is None:
             return self.magnitude
@@ -552,8 +556,9 @@ class Cut:
     def _has_calibration_form(self, confidences: CheckedConfidences) -> bool:
         """Do new numbers come as those of the calibration did: same source, same type, rounded to the same precision?
 
-        A few whole numbers or short fractions are nothing unusual. A whole batch of them is, where the calibration
-        had longer numbers: they may have been rounded to bfloat16.
+        A few whole numbers or short fractions are nothing unusual. A whole batch of them is, where the calibration had
+        longer numbers: they may have been rounded to bfloat16. `confidences` are those of the new samples, with their
+        source and precision.
         """
         if (confidences.source, confidences.dtype) != (self.source, self.dtype):
             return False
@@ -582,7 +587,8 @@ class Cut:
     def _raise_refusal(self, name: str, confidences: CheckedConfidences, reason: str) -> None:
         """Raise the InputError for numbers in a form that this rule cannot compare, and say which form it can.
 
-        `reason` is the part of the message that says why; `name` is the calling function.
+        `reason` is the part of the message that says why; `name` is the calling function. `confidences` are those of
+        the new samples, with their source and precision.
         """
         expected = f"{_SOURCE_NAMES[self.source]} in {self.precision}"
         coarse_form = f"{_SOURCE_NAMES[confidences.source]} in {confidences.coarsest_precision}"
@@ -615,6 +621,7 @@ class Cut:
         """Return the least and the largest exact number behind each new confidence, on the common scale.
 
         `rounding` is the error to allow for; it is never taken smaller than that of the precision of the numbers.
+        `confidences` are those of the new samples, with their source and precision.
         """
         return self._bounds_before_rounding(
             self._to_common_scale(confidences.source, confidences.values),
@@ -710,6 +717,7 @@ def cut_between(
 
     `accepted` must not divide samples of equal confidence (a block). `confidences` are the same confidences as the user
     gave them; they say in which form the cut was calibrated. `score` is their score, None for the user's own numbers.
+    `ranked` holds the samples, most confident first.
     """
     sorted_keys = ranked.sorted_keys  # one per sample, most confident first; equal for equal confidences
     accepted_count = accepted or 0
@@ -768,9 +776,9 @@ def _coarsest_separating_rounding(
 ) -> Rounding | None:
     """Return the coarsest rounding at which new numbers still tell the two blocks of the cut apart; None if none does.
 
-    The blocks are those of the lowest accepted and the highest rejected calibration confidence; the cut must have
-    both. The other arguments describe the new numbers: their source, the precision that they may have been rounded to,
-    the number of classes, and the absolute value of a row's largest logit.
+    The blocks are those of the lowest accepted and the highest rejected calibration confidence; the cut must have both.
+    The other arguments describe the new numbers: their source, the precision that they may have been rounded to, the
+    number of classes, and the absolute value of a row's largest logit. `class_count` is the number of classes.
     """
     for candidate in _ROUNDING.values():  # from coarse to fine
         rounding = candidate.at_least(_finest_rounding(cut.source, source))

@@ -478,7 +478,7 @@ def _estimate_risk(
     """Return the mean loss of the counted samples on the user's scale, and its interval; None twice if there are none.
 
     `loss_sum` is the sum of their losses, scaled to [0, 1]. The interval is that of as many errors: no loss in [0, 1]
-    of the same mean varies more than a 0/1 loss.
+    of the same mean varies more than a 0/1 loss. `rule` is the threshold that is checked, with its promise.
     """
     if counted == 0:
         return None, None
@@ -563,7 +563,7 @@ def _test_drift(rule: Threshold, confidences: CheckedConfidences, before: Check)
     """Compare the confidences of this look with those of the calibration; return the fields of `Check` about it.
 
     Look j alarms if its p-value is at most delta / (2 j (j + 1)). An alarm of an earlier look (in `before`, the series
-    so far) stays.
+    so far) stays. `rule` is the threshold that is checked, with its promise.
     """
     surely, possibly = rule.cut.at_least("Threshold.check", confidences, rule.reference.value)
     drift_p = rule.reference.p_value(surely, possibly, len(confidences.values), rule.largest or 1.0)

@@ -412,7 +412,8 @@ def _make_requirement(
 
     `loss` holds one loss per sample on the user's scale, `mask` which samples the promise is about (None: all), `risk`
     its target, `bounds` the bounds of its loss, and `cluster_codes` the number of each sample's cluster. Raises
-    InputError for a promise `name` that is about no sample, and for a target out of bounds.
+    InputError for a promise `name` that is about no sample, and for a target out of bounds. `sample_weight` is the mass
+    of each sample (None: 1 for all).
     """
     if mask is None:
         whole = calibrate(_NAME, loss, data.confidence, sample_weight, bounds, cluster_codes)
@@ -586,7 +587,10 @@ def _describe(
 
 
 def _count_equal_draws(calibration: Calibration) -> float:
-    """How many equal independent draws would say as much: (sum w)^2 / sum w^2 over samples, or over clusters."""
+    """How many equal independent draws would say as much: (sum w)^2 / sum w^2 over samples, or over clusters.
+
+    `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+    """
     clusters = calibration.clusters
     weight = calibration.ranked.weight
     if clusters is not None:
@@ -600,7 +604,8 @@ def _count_equal_draws(calibration: Calibration) -> float:
 def _risk_upper(calibration: Calibration, accepted: int | None, delta: float) -> float | None:
     """Upper limit of the risk at a threshold that was fixed beforehand; None with weights or clusters.
 
-    `accepted` is the number of calibration samples above the threshold, None where there is no threshold.
+    `accepted` is the number of calibration samples above the threshold, None where there is no threshold. `delta` is
+    the probability with which the promise may fail.
     """
     if accepted is None or calibration.ranked.weight is not None or calibration.clusters is not None:
         return None

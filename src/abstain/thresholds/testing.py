@@ -65,10 +65,10 @@ def betting(ranked: RankedSamples, count: np.ndarray, risk: float, largest_weigh
 
     .. math:: p_N = 1 \Big/ \frac{1}{|\Lambda|}\sum_{\lambda\in\Lambda}\prod_{i \le N}(1 + \lambda w_i(r - \ell_i))
 
-    The samples are sorted most confident first; `count` holds the N, rising. `risk` is r, the losses are scaled to
-    [0, 1]. The product has mean at most 1 when the (weighted) mean loss is r or more, whatever the law of the losses.
-    The stakes are fixed by the counts alone. With importance weights this stays true as long as no weight of the
-    whole population is above `largest_weight`.
+    The samples are sorted most confident first; `count` holds the N, rising. `risk` is r, the losses are scaled to [0,
+    1]. The product has mean at most 1 when the (weighted) mean loss is r or more, whatever the law of the losses. The
+    stakes are fixed by the counts alone. With importance weights this stays true as long as no weight of the whole
+    population is above `largest_weight`. `ranked` holds the samples, most confident first.
     """
     if not len(count):
         return np.zeros(0)

@@ -110,8 +110,8 @@ def add_with_general_kernel(
     The kernel adds to the bins in global memory by atomic operations. It keeps the extremes of the confidences as
     integers of the same order, for which there are atomic minima and maxima.
 
-    `loss`, `confidence` (contiguous) and `binned_value`, the number that decides a sample's bin, have shape (n,) with
-    n > 0 and are on the GPU of `state`.
+    `loss`, `confidence` (contiguous) and `binned_value`, the number that decides a sample's bin, have shape (n,) with n
+    > 0 and are on the GPU of `state`. `binmap` gives the bin of a confidence.
     """
     low_bits = to_ordered_bits(state.low)
     high_bits = to_ordered_bits(state.high)
@@ -143,7 +143,8 @@ def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidenc
     Each program fills its own bins and adds them to the state once. The confidence itself decides a sample's bin.
 
     `loss` (bool or uint8, 0 or 1) and `confidence` (contiguous) have shape (n,) with n > 0 and are on the GPU of
-    `state`. The map has at most LEAN_BINS bins, fewer than 512 in each octave; nothing is checked here.
+    `state`. The map has at most LEAN_BINS bins, fewer than 512 in each octave; nothing is checked here. `binmap` gives
+    the bin of a confidence.
     """
     low_bits = to_ordered_bits(state.low)
     high_bits = to_ordered_bits(state.high)
@@ -179,6 +180,7 @@ def _lean_kernel_works(device: str, binmap: BinMap) -> bool:
     """Try the lean kernel once per device and map: return True if it compiles and agrees with plain torch.
 
     The numbers must be equal to the last bit, as they can be: counts and errors are whole, and extremes are copied.
+    `binmap` gives the bin of a confidence.
     """
     rng = np.random.default_rng(0)
     confidence = torch.tensor(rng.random(50_001, dtype=np.float32), device=device)

@@ -34,7 +34,9 @@ def can_compute(logits: Any, target: Any, estimator: str, reduction: str, label_
 
     The caller then skips its own checks of options, shapes and dtypes, so an argument that they would refuse must give
     False here. Values of tensors are not read, since that would wait for the GPU. Code that is being compiled is left
-    to the plain operations, which the compiler fuses. `logits` and `target` may be any objects.
+    to the plain operations, which the compiler fuses. `logits` and `target` may be any objects. `estimator` is a name
+    in `area_estimators.ESTIMATORS`, such as "harmonic". `label_smoothing` is the share of the target spread evenly over
+    all classes.
     """
     return (
         kernels.AVAILABLE
@@ -69,7 +71,9 @@ def compute_loss(
 ) -> Array:
     """Compute the AURC of the batch, as `abstain.torch.aurc_loss` does; float32 or wider, lower is better.
 
-    Call it only with arguments for which `can_compute` returns True: nothing is checked here.
+    Call it only with arguments for which `can_compute` returns True: nothing is checked here. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic". Samples whose target is `ignore_index` are left out.
+    `label_smoothing` is the share of the target spread evenly over all classes.
     """
     arguments = (logits, target, estimator, reduction, ignore_index, float(label_smoothing))
     if logits.get_device() == torch.cuda.current_device():
@@ -83,7 +87,7 @@ def _tiling(sample_count: int, class_count: int) -> tuple[int, int, tuple[int], 
     """Divide a batch among programs.
 
     Returns the rows and columns of the tile that one program reads (powers of two), the launch grid of the kernels that
-    read logits, and the launch grid of those that compute weights.
+    read logits, and the launch grid of those that compute weights. `class_count` is the number of classes.
     """
     tile_columns = max(2, 1 << (class_count - 1).bit_length())
     tile_rows = max(1, min(64, _LOGITS_PER_PROGRAM // tile_columns))
@@ -116,7 +120,9 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         The kernels pass their results on in `work`, float64: five columns of N numbers, then the partial sums of the
         programs, and a counter. The columns are the key that ranks a sample, the log-sum-exp of its logits, its
         cross-entropy, its rank weight, and its share: 1 / number of samples accepted at its confidence. Only the
-        estimators "harmonic" and "loo" use shares.
+        estimators "harmonic" and "loo" use shares. `estimator` is a name in `area_estimators.ESTIMATORS`, such as
+        "harmonic". Samples whose target is `ignore_index` are left out. `label_smoothing` is the share of the target
+        spread evenly over all classes.
         """
         sample_count, class_count = logits.shape
         work = torch.empty(
@@ -196,7 +202,8 @@ def _differentiable_gradient(
 
     `logits` is (N, C) and `target` (N,), `work` is the vector of the forward pass, whose fourth column of N numbers
     holds the weights, and `upstream` is the gradient with respect to the loss, a scalar or one number per sample. The
-    result has the shape and dtype of `logits`; the kernel `compute_gradients` computes the same numbers.
+    result has the shape and dtype of `logits`; the kernel `compute_gradients` computes the same numbers. Samples whose
+    target is `ignore_index` are left out. `label_smoothing` is the share of the target spread evenly over all classes.
     """
     sample_count, class_count = logits.shape
     valid = target != ignore_index

@@ -261,7 +261,11 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
         group: Any = None,
         check_finite: bool | None = None,
     ) -> None:
-        """Check the options; store class weights, and the progress of a schedule, as buffers of the module."""
+        """Check the options; store class weights, and the progress of a schedule, as buffers of the module.
+
+        Samples whose target is `ignore_index` are left out. `label_smoothing` is the share of the target spread evenly
+        over all classes.
+        """
         super().__init__()
         batch.check_options(
             estimator=estimator,
@@ -437,7 +441,7 @@ def _check_values(
     class numbers, or None if they are probabilities.
 
     Returns True if the logits were checked. Raises InputError for a label out of range, a negative class weight, or
-    logits that are NaN or +inf.
+    logits that are NaN or +inf. Samples whose target is `ignore_index` are left out.
     """
     if torch.compiler.is_compiling():  # reading values would break the graph
         return False
@@ -470,7 +474,8 @@ def _sample_losses(
 
     `logits` are (N, C, ...), `labels` class numbers (N, ...) or probabilities (N, C, ...). A user's criterion gets
     class 0 in place of ignored labels, and its loss there is dropped. Raises ShapeError if it does not return one loss
-    per sample.
+    per sample. Samples whose target is `ignore_index` are left out. `label_smoothing` is the share of the target spread
+    evenly over all classes.
     """
     labels_are_classes = labels.shape == valid.shape
     if criterion is None:
@@ -554,7 +559,8 @@ def hard_weights(confidence: Array, mass: Array | None, total: Array, estimator:
 
     `confidence` is a vector, higher = surer; samples with NaN are not ranked and get weight 0. `mass` is the mass of
     each sample (1 if None), `total` the sum over the ranked samples, shape (1,). Small batches compare all pairs of
-    samples, larger ones are sorted; equal confidences get equal weights either way.
+    samples, larger ones are sorted; equal confidences get equal weights either way. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     is_compiling = torch.compiler.is_compiling()
     max_pairwise = MAX_PAIRWISE if is_compiling or confidence.is_cuda else MAX_PAIRWISE_ON_CPU
@@ -575,7 +581,8 @@ def soft_weights(
     `confidence`, `valid` and `mass` are vectors with one entry per sample: the confidence (higher = surer; any value,
     even NaN, where `valid` is False), whether the sample is ranked, and its mass (None: 1 for valid samples, 0 for
     others). `total` is the sum of the masses, shape (1,); `temperature` is in the units of the confidence. Samples that
-    are not valid get weight 0. Raises InputError if there are more than MAX_SOFT samples.
+    are not valid get weight 0. Raises InputError if there are more than MAX_SOFT samples. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     if confidence.shape[0] > MAX_SOFT:
         raise InputError(
@@ -593,7 +600,7 @@ def _sorted_weights(confidence: Array, mass: Array | None, estimator: str) -> Ar
     """Compute the weight of each sample's rank by sorting; equal confidences are accepted together.
 
     `confidence` is a vector, higher = surer; samples with NaN are not ranked and get weight 0. `mass` is the mass of
-    each sample (1 if None).
+    each sample (1 if None). `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     valid = ~torch.isnan(confidence)
     sample_mass = valid.to(confidence.dtype) if mass is None else torch.where(valid, mass, 0)
@@ -622,7 +629,8 @@ def gathered_weights(
     weight 0. All replicas must call this together, because they exchange their vectors.
 
     Returns the weights of this replica's samples, the mass of the ranked samples of all replicas, shape (1,), and the
-    number of replicas. Raises InputError without an initialised process group.
+    number of replicas. Raises InputError without an initialised process group. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     if not (dist.is_available() and dist.is_initialized()):
         raise InputError(
@@ -643,7 +651,8 @@ def _gathered_weights_op(
     """Compute this replica's rank weights and the mass of all replicas, as an operator that can be compiled.
 
     `confidence` (NaN: not ranked) and `mass` (None: 1) are vectors over this replica's samples; `group_name` is a key
-    of `_process_groups`. Returns vectors of the length of `confidence` and of length 1.
+    of `_process_groups`. Returns vectors of the length of `confidence` and of length 1. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     group = _process_groups[group_name]
     all_confidences, start = _gather_vectors(confidence, group)

@@ -61,7 +61,10 @@ class BatchReader:
     def __init__(
         self, name: str, *, loss: Any, score: Any, input_kind: str, ignore_index: int | None
     ) -> None:
-        """Look up the loss and the score; raise InputError for an unknown name, or a score that needs other inputs."""
+        """Look up the loss and the score; raise InputError for an unknown name, or a score that needs other inputs.
+
+        Samples whose target is `ignore_index` are left out.
+        """
         check_choice(name, "input", input_kind, ("logits", "probs"))
         self.name = name
         self.input_kind = input_kind
@@ -226,7 +229,10 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         ignore_index: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Check the options, and register the state with torchmetrics: lists of samples, or bins."""
+        """Check the options, and register the state with torchmetrics: lists of samples, or bins.
+
+        Samples whose target is `ignore_index` are left out.
+        """
         super().__init__(**kwargs)
         name = type(self).__name__
         self.metric = by_name(metric, name)
