@@ -1,4 +1,4 @@
-"""Forty damaged logs: each is read or refused in one line that names it, within the memory that is allowed."""
+"""Sixty damaged logs: each is read or refused in one line that names it, within the memory that is allowed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,21 @@ from abstain.formats import Limits, read_log, read_predictions
 sys.path.insert(0, str(Path(__file__).parent))
 from written import (
     archive,
+    evaleval,
     inspect_header,
     inspect_json,
     inspect_members,
     lines,
+    openai_evals,
     option_record,
     promptfoo,
+    promptfoo_csv,
+    swe_bench,
+    tau2_bench,
+    tau_bench,
     text_records,
     uqlm,
+    write_out_record,
     zstd_archive,
 )
 
@@ -148,12 +155,25 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "promptfoo-all-failed.json": (json.dumps({"results": [promptfoo(1)["results"][-1]]}).encode(), "holds no answers"),
     "uqlm-lengths.json": (uqlm_changed(responses=["yes"]), "one length"),
     "uqlm-objects.json": (uqlm_changed(noncontradiction=[{}] * 6), "--labels FILE"),
+    "write-out-no-doc-id.json": (json.dumps([write_out_record(0), {"logit_0": 1.0}]).encode(), "record 2 has no doc_id"),
+    "write-out-logit-text.json": (json.dumps([write_out_record(0) | {"logit_1": "low"}]).encode(), ""),
+    "results-samples-list.json": (json.dumps({"results": {}, "n-shot": {}, "samples": [1]}).encode(), "without answers"),
+    "promptfoo-cells.csv": (promptfoo_csv().replace(b"[FAIL] (0.00) no", b"lost"), ""),
+    "tau-reward-text.json": (json.dumps(tau_bench()).replace('"reward": 1.0', '"reward": "yes"').encode(), ""),
+    "tau-huge-reward.json": (json.dumps(tau_bench()).replace('"reward": 1.0', '"reward": 5').encode(), "0 (wrong) and 1"),
+    "tau-simulations-object.json": (json.dumps(tau2_bench() | {"simulations": {"a": 1}}).encode(), ""),
+    "evaleval-no-id.jsonl": (lines([*evaleval(), {"evaluation": {}}]), "record 7"),
+    "evaleval-tokens-text.jsonl": (lines([e | {"token_usage": "many"} for e in evaleval()]), ""),
+    "oaieval-data-list.jsonl": (lines([e | {"data": [1]} for e in openai_evals()]), "without an event that scores"),
+    "swe-ids-numbers.json": (json.dumps(swe_bench() | {"resolved_ids": [1, 2]}).encode(), ""),
+    "simple-evals-examples.json": (json.dumps({"score": 1, "metrics": 1, "htmls": 1, "convos": 1, "metadata": {
+        "example_level_metadata": [None, 3, {"score": "x"}]}}).encode(), ""),
     "helm-stats-object.json": (json.dumps([{"instance_id": "a", "stats": {"x": 1}}]).encode(), "entry 1"),
 }  # fmt: skip
 
 
-def test_there_are_forty():
-    assert len(DAMAGED) >= 40
+def test_there_are_sixty():
+    assert len(DAMAGED) >= 60
 
 
 @pytest.mark.parametrize("name", DAMAGED)
