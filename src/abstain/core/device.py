@@ -20,7 +20,7 @@ from abstain.core.area_estimators import area_terms
 from abstain.core.rows import Rows
 
 # rows handled at a time: float64 columns of a billion distinct confidences would be large
-ROWS_AT_ONCE = 1 << 26
+ROWS_AT_ONCE = 1 << 27
 _FLOAT_TYPES = ("float64", "float32", "float16", "bfloat16")
 _TILE = 4096  # samples that one program of a kernel handles
 
@@ -91,8 +91,16 @@ def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> tu
     loss_sum = xp.zeros_like(mass)
     if has_errors:
         places = xp.searchsorted(distinct_keys, distinct_error_keys)
-        loss_sum[places] = xp.astype(error_counts, xp.float64)
+        loss_sum = _put(loss_sum, places, xp.astype(error_counts, xp.float64))
     return mass, loss_sum
+
+
+def _put(array: Array, places: Array, values: Array) -> Array:
+    """The array with `values` at `places`, which are distinct; changes it. torch's assignment takes longer."""
+    if is_torch(array):
+        return array.scatter_(0, places, values)
+    array[places] = values
+    return array
 
 
 # Integer keys, as wide as the confidences
