@@ -182,10 +182,18 @@ def _show_index(index: tuple[int, ...]) -> int | tuple[int, ...]:
     return index[0] if len(index) == 1 else index
 
 
-def check_pair(function: str, backend: Backend, loss: Array, confidence: Array) -> tuple[Array, Array]:
+def check_confidence(function: str, backend: Backend, confidence: Array) -> None:
+    """Raise InputError if confidences, real numbers of the backend's library, hold NaN or infinity."""
+    check_finite(function, "confidence", backend, confidence, _RANKING_HINT)
+
+
+def check_pair(
+    function: str, backend: Backend, loss: Array, confidence: Array, defers_confidence: bool = False
+) -> tuple[Array, Array]:
     """Return loss and confidence as finite real arrays of one shape, with samples along the last axis.
 
-    On a device both are moved to that of the argument that is there. Values of jax tracers are not checked.
+    On a device both are moved to that of the argument that is there. Values of jax tracers are not checked. With
+    `defers_confidence` the caller checks later that confidences are finite.
 
     Raises ShapeError for data frames and different shapes, DtypeError for anything but real numbers, and InputError for
     empty arrays, NaN and infinity, and for whole confidences too large for float64. `function` is the public function
@@ -207,7 +215,8 @@ def check_pair(function: str, backend: Backend, loss: Array, confidence: Array) 
         )
     if 0 in tuple(loss.shape):
         raise InputError(f"{function}: needs at least one sample, got shape {tuple(loss.shape)}.")
-    check_finite(function, "confidence", backend, confidence, _RANKING_HINT)
+    if not defers_confidence:
+        check_confidence(function, backend, confidence)
     check_finite(function, "loss", backend, loss, "Drop the sample or mark it with `abstained=`.")
     if backend.is_host and confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
         largest = max(int(confidence.max()), -int(confidence.min()))

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import abstain
+from abstain._arrays import backend_of
 from abstain.core import device
 from abstain.core.area_estimators import ESTIMATORS, TIES
+from abstain.errors import InputError
+from abstain.metrics._sample import Sample
+from abstain.metrics.areas import _area_of
 
 torch = pytest.importorskip("torch")
 
@@ -55,7 +59,8 @@ def test_counts_by_confidence(xp, dtype, kind):
     for value, wrong in zip(confidence.tolist(), is_error.tolist(), strict=True):  # -0.0 == 0.0 as a key
         samples[value] = samples.get(value, 0) + 1
         errors[value] = errors.get(value, 0) + wrong
-    mass, loss_sum = device.count_by_confidence(xp, is_error, confidence)
+    mass, loss_sum, is_finite = device.count_by_confidence(xp, is_error, confidence)
+    assert bool(is_finite)
     assert mass.tolist() == [samples[value] for value in sorted(samples, reverse=True)]
     assert loss_sum.tolist() == [errors[value] for value in sorted(errors, reverse=True)]
     assert mass.dtype == loss_sum.dtype == torch.float64
@@ -109,6 +114,29 @@ def test_the_host_side_of_the_kernels(xp, monkeypatch):
     sorted_keys = keys.sort().values
     last_places = {key: place for place, key in enumerate(sorted_keys.tolist())}
     assert device._find_run_ends(xp, sorted_keys, launch).tolist() == sorted(last_places.values())
+
+
+@pytest.mark.parametrize("value", [float("nan"), -float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_confidence_that_is_not_finite_is_found(xp, dtype, value):
+    confidence = torch.rand(9, dtype=torch.float64).to(getattr(torch, dtype))
+    confidence[0] = torch.finfo(confidence.dtype).max
+    confidence[1] = torch.finfo(confidence.dtype).min
+    is_error = torch.arange(9) > 4
+    assert 0 < float(device.area(xp, is_error, confidence, "harmonic", "threshold")) < 1
+    confidence[2] = value
+    assert np.isnan(float(device.area(xp, is_error, confidence, "harmonic", "threshold")))
+    sample = Sample(
+        name="aurc",
+        backend=backend_of(is_error, confidence)._replace(xp=xp, is_host=False),
+        loss=is_error,
+        confidence=confidence,
+        weight=None,
+        total_mass=9.0,
+        has_unchecked_confidence=True,
+    )
+    with pytest.raises(InputError, match="aurc: `confidence` must be finite, got NaN or infinity"):
+        _area_of(sample, "harmonic", "threshold")
 
 
 @pytest.mark.parametrize(("loss", "expected"), [(True, 1.0), (False, 0.0)], ids=["all wrong", "all right"])

@@ -43,9 +43,10 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
     """AURC of one vector of samples, for which `supports` is true, as a float64 scalar on the device.
 
     `estimator` and `ties` are names in `area_estimators.ESTIMATORS` and `TIES`. The order of the samples does not
-    matter. The host waits for the device, to learn how many distinct confidences and how many errors there are.
+    matter. The result is NaN if a confidence is NaN or infinite, and only then. The host waits for the device, to learn
+    how many distinct confidences and how many errors there are.
     """
-    mass, loss_sum = count_by_confidence(xp, xp.astype(loss, xp.bool, copy=False), confidence)
+    mass, loss_sum, is_finite = count_by_confidence(xp, xp.astype(loss, xp.bool, copy=False), confidence)
     n = loss.shape[0]
     total_mass = xp.full((1,), float(n), dtype=xp.float64, device=loss.device)
     mass_above = xp.zeros((1,), dtype=xp.float64, device=loss.device)
@@ -70,15 +71,15 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
         sum_of_terms = sum_of_terms + xp.sum(area_terms(rows, estimator, ties))
         mass_above = accepted_mass[-1:]
         loss_above = accepted_loss[-1:]
-    return sum_of_terms / n
+    return xp.where(is_finite, sum_of_terms / n, xp.nan)
 
 
-def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> tuple[Array, Array]:
+def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> tuple[Array, Array, Array]:
     """Count the samples and the errors of each distinct confidence; -0 and 0 are the same confidence.
 
-    `is_error` is a boolean vector, `confidence` a vector of finite floats of the same length, at least 1; both are
-    torch tensors or cupy arrays. Returns two float64 vectors on their device, with one entry per distinct confidence,
-    most confident first.
+    `is_error` is a boolean vector, `confidence` a vector of floats of the same length, at least 1; both are torch
+    tensors or cupy arrays. Returns arrays on their device: two float64 vectors with one entry per distinct confidence,
+    most confident first, and one truth value, whether all confidences are finite.
     """
     keys, error_keys = _descending_keys(xp, is_error, confidence)
     has_errors = error_keys.shape[0] > 0
@@ -92,7 +93,12 @@ def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> tu
     if has_errors:
         places = xp.searchsorted(distinct_keys, distinct_error_keys)
         loss_sum = _put(loss_sum, places, xp.astype(error_counts, xp.float64))
-    return mass, loss_sum
+    largest_float = xp.asarray(
+        [xp.finfo(confidence.dtype).max], dtype=confidence.dtype, device=confidence.device
+    )
+    largest_key = _integer_view(xp, largest_float)[0]
+    is_finite = (distinct_keys[0] >= ~largest_key) & (distinct_keys[-1] <= largest_key)
+    return mass, loss_sum, is_finite
 
 
 def _put(array: Array, places: Array, values: Array) -> Array:
@@ -107,13 +113,14 @@ def _put(array: Array, places: Array, values: Array) -> Array:
 #
 # Libraries sort integers faster than floats, and keys that ascend as the confidences descend give the rows most
 # confident first. The bits of a positive float ascend with it, so their complement descends. The bits of a negative one
-# without the sign ascend as it descends. All of the former are negative integers, none of the latter is.
+# without the sign ascend as it descends. All of the former are negative integers, none of the latter is. The keys of
+# NaN and of the infinities come before or after those of all finite floats.
 
 
 def _descending_keys(xp: Namespace, is_error: Array, confidence: Array) -> tuple[Array, Array]:
     """Integers that ascend as the confidences descend: one for each sample, and those of the errors in any order.
 
-    `is_error` is a boolean vector and `confidence` a vector of finite floats of the same length, of torch or cupy. The
+    `is_error` is a boolean vector and `confidence` a vector of floats of the same length, of torch or cupy. The
     integers are as wide as the floats; -0 and 0 have the same one, -1.
     """
     if is_torch(confidence) and confidence.is_cuda and _triton_kernels().AVAILABLE:

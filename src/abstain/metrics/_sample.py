@@ -67,6 +67,8 @@ class Sample(NamedTuple):
         Mass of all samples, abstained ones included: what coverage is a share of.
     all_weights : array or None
         Weights of all samples, those that abstained or have weight 0 included.
+    has_unchecked_confidence : bool
+        Is it not known yet whether the confidences are finite?
     """
 
     name: str
@@ -76,6 +78,7 @@ class Sample(NamedTuple):
     weight: Array | None
     total_mass: Array
     all_weights: Array | None = None
+    has_unchecked_confidence: bool = False
 
     @property
     def answered_mass(self) -> Array:
@@ -123,6 +126,7 @@ def prepare(
     whole: str = "",
     vector: bool = False,
     repetitions: bool = False,
+    defers_confidence: bool = False,
 ) -> Sample:
     """Check the inputs of a metric and bring them to one array library.
 
@@ -140,6 +144,9 @@ def prepare(
         Are batches refused?
     repetitions : bool
         Are the weights numbers of repetitions? Otherwise they are relative, and divided by their unit.
+    defers_confidence : bool
+        May NaN and infinite confidences on a device be found later? The check reads all of them; a caller that sorts
+        them can do it for nothing. `has_unchecked_confidence` of the result says whether it is left to the caller.
 
     Raises
     ------
@@ -148,7 +155,8 @@ def prepare(
     """
     backend = backend_of(loss, confidence, sample_weight, abstained)
     xp = backend.xp
-    loss, confidence = check_pair(name, backend, loss, confidence)
+    is_deferred = defers_confidence and not backend.is_host and abstained is None
+    loss, confidence = check_pair(name, backend, loss, confidence, defers_confidence=is_deferred)
     if vector and loss.ndim != 1:
         raise ShapeError(f"{name}: takes one vector, got shape {tuple(loss.shape)}. Loop over the batch.")
     if backend.is_host and loss.dtype.kind in "iu":
@@ -184,6 +192,7 @@ def prepare(
         weight=weight,
         total_mass=total,
         all_weights=every_weight,
+        has_unchecked_confidence=is_deferred,
     )
 
 

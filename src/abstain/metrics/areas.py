@@ -8,7 +8,7 @@ from typing import Literal, get_args, overload
 import numpy as np
 
 from abstain._arrays import Array, ArrayLike, backend_of, float_dtype, is_concrete
-from abstain._check import check_choice, check_count, check_pair, check_weight
+from abstain._check import check_choice, check_confidence, check_count, check_pair, check_weight
 from abstain.core import area_estimators as core
 from abstain.core import device
 from abstain.core.area_estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
@@ -29,11 +29,17 @@ def _checked(name: str, estimator: str, ties: str) -> str:
 
 
 def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
-    """AURC of a checked sample, where it lives."""
+    """AURC of a sample, where it lives; raises InputError if its confidences were not checked and are not finite."""
     if sample.backend.is_host:
         return core.area_of_samples(sample.loss, sample.confidence, sample.weight, estimator, ties)
+    xp = sample.backend.xp
     if device.supports(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
-        return device.area(sample.backend.xp, sample.loss, sample.confidence, estimator, ties)
+        value = device.area(xp, sample.loss, sample.confidence, estimator, ties)
+        if sample.has_unchecked_confidence and bool(xp.isnan(value)):
+            check_confidence(sample.name, sample.backend, sample.confidence)
+        return value
+    if sample.has_unchecked_confidence:
+        check_confidence(sample.name, sample.backend, sample.confidence)
     return core.area(sample.rows(), estimator, ties)
 
 
@@ -97,7 +103,16 @@ def aurc(
             loss, confidence, estimator, ties, coverage, sample_weight, repetitions, abstained
         )
     counting = _checked("aurc", estimator, ties)
-    sample = prepare("aurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
+    sample = prepare(
+        "aurc",
+        loss,
+        confidence,
+        sample_weight,
+        abstained,
+        counting,
+        repetitions=repetitions,
+        defers_confidence=True,
+    )
     return sample.to_input_library(_area_of(sample, estimator, ties))
 
 
