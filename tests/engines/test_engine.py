@@ -136,3 +136,16 @@ def test_what_engines_cannot_take_is_refused(sample):
         abstain.evaluate(path, clusters="kind", engine="files")
     with pytest.raises(InputError, match="give the data first"):
         abstain.evaluate(loss="loss", engine="files")
+
+
+def test_a_truncated_ratio_of_graded_losses_says_that_it_needs_memory(tmp_path):
+    """Engines know the best order of losses other than 0/1 by its whole areas alone."""
+    path = tmp_path / "predictions.csv"
+    path.write_text("confidence,loss\n0.9,0.25\n0.8,0.5\n0.7,1\n0.6,0.75\n")
+    table = abstain.engines.files.evaluate(path, metrics=["prediction_rejection_ratio@0.5"])
+    (entry,) = table.entries
+    assert entry.estimate is None
+    assert entry.reason == (
+        "prediction_rejection_ratio@0.5: needs the samples themselves for losses other than 0/1. "
+        "Evaluate it in memory."
+    )

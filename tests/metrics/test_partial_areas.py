@@ -9,7 +9,13 @@ import abstain
 from abstain.errors import InputError
 from abstain.inference import influence, interval, paired_difference
 from abstain.metrics import by_name
-from abstain.metrics.summaries import best_partial_area, worst_partial_area
+from abstain.metrics.summaries import (
+    best_accepted_area,
+    best_partial_area,
+    smallest_rejection_ratio,
+    worst_accepted_area,
+    worst_partial_area,
+)
 
 RANGES = [(0.7, 1.0), (0.0, 0.3), (0.25, 0.8), (0.5, 0.5001), (0.0, 1.0)]
 REJECTIONS = [0.3, 0.5, 0.9, 1.0]
@@ -166,6 +172,49 @@ def test_largest_and_smallest_areas(coverage, risk):
     tolerance = 2e-3 if coverage[1] - coverage[0] > 0.01 else 0.1
     assert worst_partial_area(risk, *coverage) == pytest.approx(worst, abs=tolerance)
     assert best_partial_area(risk, *coverage) == pytest.approx(best, abs=tolerance)
+
+
+@pytest.mark.parametrize("max_rejection", REJECTIONS)
+@pytest.mark.parametrize("risk", [0.02, 0.3, 0.75, 0.98])
+def test_largest_and_smallest_rejection_ratios(max_rejection, risk):
+    n = 20_000
+    loss = (np.arange(n) < risk * n).astype(float)
+    on_top = np.arange(n, 0.0, -1)
+    smallest = abstain.prediction_rejection_ratio(loss, on_top, max_rejection=max_rejection)
+    assert smallest_rejection_ratio(risk, max_rejection) == pytest.approx(smallest, abs=2e-3)
+    coverage = np.linspace(1 - max_rejection, 1, 20_001)
+    from_bottom = np.trapezoid(np.maximum(coverage - (1 - risk), 0), coverage)
+    assert best_accepted_area(risk, 1 - max_rejection) == pytest.approx(from_bottom, abs=1e-6)
+    from_top = np.trapezoid(np.minimum(coverage, risk), coverage)
+    assert worst_accepted_area(risk, 1 - max_rejection) == pytest.approx(from_top, abs=1e-6)
+
+
+@pytest.mark.parametrize("max_rejection", REJECTIONS)
+def test_no_losses_have_a_rejection_ratio_outside_the_range(max_rejection):
+    metric = by_name("prediction_rejection_ratio").with_options(max_rejection=max_rejection)
+    low, high = metric.range_for(is_zero_one=False, has_negative_loss=True)
+    rng = np.random.default_rng(0)
+    for shape in (0.02, 0.3, 3.0, 50.0):
+        loss = rng.gamma(shape, size=400) - 0.1
+        worst = metric(loss, loss)  # the largest losses on top
+        assert low - 1e-9 <= worst < 0
+        assert metric(loss, -loss) == pytest.approx(high)
+
+
+def test_intervals_of_the_truncated_ratio_with_few_errors_or_none():
+    confidence = np.arange(100.0)
+    name = "prediction_rejection_ratio@0.5"
+    one = interval(name, confidence == 3, confidence)
+    assert -1 / 3 < one.low < 0.5 < 0.9 < one.estimate < one.high <= 1
+    assert "1 in all" in one.note
+    perfect = interval(name, confidence < 20, confidence)
+    assert perfect.estimate == pytest.approx(1)
+    assert 0.5 < perfect.low < 0.99
+    constant = interval(name, confidence < 20, np.ones(100))
+    assert constant.low < 0 < constant.high
+    whole = interval("prediction_rejection_ratio", confidence % 7 == 0, confidence)
+    truncated = interval("prediction_rejection_ratio@1", confidence % 7 == 0, confidence)
+    assert (truncated.low, truncated.high) == pytest.approx((whole.low, whole.high))
 
 
 def test_no_errors_and_all_errors():

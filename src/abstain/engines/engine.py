@@ -501,11 +501,11 @@ def _explain_missing_interval(entry: Entry, metric: Metric, answers: Mapping[Key
     """Give an entry without an interval the right reason, if the metric is compared with the best order of the losses.
 
     For losses other than 0/1 engines compute the value of such a metric but no standard error. Other entries are
-    returned unchanged.
+    returned unchanged, also those without a value, which have their reason already.
     """
     total = answers[entry.score, entry.loss, entry.group].totals
     needs_samples = metric.needs.order_by_loss and not total.in_error_units().zero_one
-    if needs_samples and entry.low is None:
+    if needs_samples and entry.low is None and entry.estimate is not None:
         return replace(entry, reason=NO_SPREAD)
     return entry
 

@@ -44,6 +44,7 @@ from abstain.metrics.limit_rules import (
     PointRule,
     PrecisionRule,
     RiskRule,
+    TruncatedPlacementRule,
 )
 from abstain.metrics.metric import (
     AreaMetric,
@@ -53,6 +54,7 @@ from abstain.metrics.metric import (
     Options,
     PointMetric,
 )
+from abstain.metrics.summaries import best_accepted_area
 
 # Options -----------------------------------------------------------------------------------------------------
 
@@ -405,11 +407,19 @@ def _truncated_ratio_from_area(
 
 
 def _best_truncated_area(risk: float, first: float) -> BestArea:
-    """Accepted loss per sample from coverage `first` on, of 0/1 losses with all errors at the bottom."""
-    if 1 - risk >= first:  # errors come in after the first coverage
-        return BestArea(risk**2 / 2, -(risk**2), risk)
-    area = (1 - first**2) / 2 - (1 - risk) * (1 - first)
-    return BestArea(area, -(1 - first) * risk, 1 - first)
+    """`best_accepted_area` with its influence: its derivative with respect to the risk, times l - R."""
+    per_risk = min(risk, 1 - first)  # errors come in from coverage 1 - R on, or from the first coverage on
+    return BestArea(best_accepted_area(risk, first), -per_risk * risk, per_risk)
+
+
+def _truncated_range(options: Options) -> tuple[float, float]:
+    """The values that the ratio can take at any risk; those of 0/1 losses bound those of all losses."""
+    return 1 - 2 / options["max_rejection"], 1.0
+
+
+def _truncated_rule(options: Options) -> LimitRule:
+    low, high = _truncated_range(options)
+    return TruncatedPlacementRule(low, high, options["max_rejection"])
 
 
 TRUNCATED_REJECTION_RATIO = AreaMetric(
@@ -422,8 +432,9 @@ TRUNCATED_REJECTION_RATIO = AreaMetric(
     value_of_table=_rejection_ratio,
     make_area=_truncated_area,
     from_area=_truncated_ratio_from_area,
-    full_range=(-np.inf, 1.0),
+    make_range=_truncated_range,
     range_for_all_losses=True,
+    make_limit_rule=_truncated_rule,
 )
 
 REJECTION_RATIO = AreaMetric(

@@ -19,6 +19,7 @@ from abstain.metrics.summaries import (
     best_area,
     best_partial_area,
     largest_unseen_share,
+    smallest_rejection_ratio,
     worst_area,
     worst_partial_area,
 )
@@ -227,6 +228,10 @@ class PlacementRule(LimitRule):
     notes_few_draws: ClassVar[bool] = True
     reads_both_kinds: ClassVar[bool] = True
 
+    def smallest(self, risk: float) -> float:
+        """The value of 0/1 losses with this risk where all errors are on top; `low` whatever the risk."""
+        return self.low
+
     def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
         """Variance that few errors, or few right samples, do not show; on top of `spread.variance`.
 
@@ -235,7 +240,8 @@ class PlacementRule(LimitRule):
         """
         if not sample.is_zero_one or math.isnan(spread.error_variance):
             return 0.0
-        largest = (spread.estimate - self.low) * (self.high - spread.estimate)
+        room_below = max(spread.estimate - self.smallest(sample.risk), 0.0)
+        largest = room_below * (self.high - spread.estimate)
         right_variance = max(spread.variance - spread.error_variance, 0.0)
         hidden_by_errors = few.hidden_variance(largest, spread.error_variance, sample.error_draws)
         return hidden_by_errors + few.hidden_variance(largest, right_variance, sample.right_draws)
@@ -252,11 +258,12 @@ class PlacementRule(LimitRule):
         share = _few_of_either_kind(sample)
         if share == 0:
             return limits
-        width = self.high - self.low
-        placement = (spread.estimate - self.low) / width
-        draws = (spread.estimate - self.low) * (self.high - spread.estimate) / variance
+        smallest = self.smallest(sample.risk)
+        width = self.high - smallest
+        placement = min(max((spread.estimate - smallest) / width, 0.0), 1.0)
+        draws = width**2 * placement * (1 - placement) / variance
         low, high = few.beta_limits(placement, draws, level)
-        return _mix_limits((self.low + width * float(low), self.low + width * float(high)), limits, share)
+        return _mix_limits((smallest + width * float(low), smallest + width * float(high)), limits, share)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
         """Without errors there is no placement to see."""
@@ -276,8 +283,23 @@ class PlacementRule(LimitRule):
         Other pairs may lie anywhere.
         """
         pairs_like_these = 1 - float(largest_unseen_share(sample.pair_count, level))
-        low = pairs_like_these * (estimate - self.low) + self.low
+        smallest = self.smallest(sample.risk)
+        low = pairs_like_these * (estimate - smallest) + smallest
         return low, 1 - pairs_like_these * (1 - estimate)
+
+
+@dataclass(frozen=True)
+class TruncatedPlacementRule(PlacementRule):
+    """The rejection ratio where at most a share is rejected, `max_rejection`: errors above the rest are all as bad.
+
+    How small it can get depends on the risk; `low` is the smallest value at any risk.
+    """
+
+    max_rejection: float
+
+    def smallest(self, risk: float) -> float:
+        """The value of 0/1 losses with this risk where all errors are on top."""
+        return smallest_rejection_ratio(risk, self.max_rejection)
 
 
 @dataclass(frozen=True)

@@ -377,18 +377,25 @@ class Metric:
         """The metric and its derivatives, from its area, the risk and the best possible area."""
         return MetricDerivative(area)
 
+    @property
+    def logit_range(self) -> tuple[float, float] | None:
+        """The range on whose logit the interval of 0/1 losses is symmetric, if so; it may depend on the options."""
+        return self.zero_one_range
+
     def scale_for(self, is_zero_one: bool, has_negative_loss: bool) -> Scale:
         """The scale on which its interval is symmetric, for a kind of loss."""
-        if is_zero_one and self.zero_one_range is not None:
-            return Scale("logit", *self.zero_one_range)
+        logit_range = self.logit_range
+        if is_zero_one and logit_range is not None:
+            return Scale("logit", *logit_range)
         if self.is_nonnegative and not has_negative_loss:
             return Scale("log")
         return Scale("normal")
 
     def range_for(self, is_zero_one: bool, has_negative_loss: bool) -> tuple[float, float]:
         """The values that it can take, for a kind of loss."""
-        if is_zero_one and self.zero_one_range is not None:
-            return self.zero_one_range
+        logit_range = self.logit_range
+        if is_zero_one and logit_range is not None:
+            return logit_range
         if self.is_nonnegative and not has_negative_loss:
             return 0.0, math.inf
         return -math.inf, math.inf
@@ -469,6 +476,8 @@ class AreaMetric(Metric):
         `from_area(area, risk, best, options)` returns the `MetricDerivative`.
     make_limit_rule : callable, optional
         `make_limit_rule(options)` returns the `LimitRule`, where it depends on the options.
+    make_range : callable, optional
+        `make_range(options)` returns `zero_one_range`, where it depends on the options.
     variants : tuple of (str, Metric)
         Options that make it a metric with a definition of its own, and that definition.
     reads_area : bool
@@ -492,6 +501,7 @@ class AreaMetric(Metric):
     make_area: Callable[[Options], Area]
     from_area: Callable[[float, float, BestArea | None, Options], MetricDerivative]
     make_limit_rule: Callable[[Options], LimitRule] | None = None
+    make_range: Callable[[Options], tuple[float, float]] | None = None
     variants: tuple[tuple[str, Metric], ...] = field(default=(), repr=False, compare=False)
     reads_area: bool = True
     is_centred_on_leave_one_out: bool = False
@@ -541,6 +551,11 @@ class AreaMetric(Metric):
         return self.make_limit_rule(self.option_values)
 
     @property
+    def logit_range(self) -> tuple[float, float] | None:
+        """See `Metric.logit_range`."""
+        return self.zero_one_range if self.make_range is None else self.make_range(self.option_values)
+
+    @property
     def reads_best_curve_area(self) -> bool:
         """Does it read the AURC of the best order? (Of 0/1 losses with relative weights that is a second sort.)"""
         return self.needs.order_by_loss and isinstance(self.area, AreaUnderCurve)
@@ -561,7 +576,7 @@ class AreaMetric(Metric):
     def range_for(self, is_zero_one: bool, has_negative_loss: bool) -> tuple[float, float]:
         """The values that it can take, for a kind of loss."""
         if is_zero_one or self.range_for_all_losses:
-            return self.full_range if self.zero_one_range is None else self.zero_one_range
+            return self.logit_range or self.full_range
         return super().range_for(is_zero_one, has_negative_loss)
 
     @property

@@ -176,6 +176,38 @@ def best_area(risk: float) -> float:
     return risk + (1 - risk) * math.log1p(-risk) if risk < 1 else 1.0
 
 
+def best_accepted_area(risk: float, first: float) -> float:
+    """Area under the accepted loss per sample, from coverage `first` to 1, of 0/1 losses with all errors at the bottom.
+
+    The accepted loss at coverage c is max(0, c - (1 - risk)).
+    """
+    start = max(1 - risk, first)
+    return (1 - start) * ((1 + start) / 2 - (1 - risk))
+
+
+def worst_accepted_area(risk: float, first: float) -> float:
+    """Area under the accepted loss per sample, from coverage `first` to 1, of 0/1 losses with all errors on top.
+
+    The accepted loss at coverage c is min(c, risk).
+    """
+    all_accepted_from = max(risk, first)
+    return (all_accepted_from**2 - first**2) / 2 + risk * (1 - all_accepted_from)
+
+
+def smallest_rejection_ratio(risk: float, max_rejection: float) -> float:
+    """The prediction rejection ratio of 0/1 losses with all errors on top; -1 where everything may be rejected.
+
+    It falls as the risk grows, from 1 - 2 / (2 - max_rejection) where errors are rare to 1 - 2 / max_rejection, the
+    limit where nearly all are wrong.
+    """
+    first = 1 - max_rejection
+    random_area = risk * (1 - first**2) / 2
+    best_area_here = best_accepted_area(risk, first)
+    if not 0 < risk < 1 or random_area <= best_area_here:
+        return 1 - 2 / max_rejection
+    return 1 - (worst_accepted_area(risk, first) - best_area_here) / (random_area - best_area_here)
+
+
 def worst_partial_area(risk: float, low: float, high: float) -> float:
     """Largest mean selective risk between two coverages: with all errors on top it is min(1, risk / coverage)."""
     if risk <= 0:
