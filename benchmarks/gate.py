@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from coverage import Profile, pair, table
 
-from abstain.evaluation import compare, judge
+from abstain.evaluation import compare, judge, two_sided_level
 
 SIZES = (500, 2000, 8000)
 
@@ -59,7 +59,9 @@ def passes(population: str, n: int, runs: int, seed: int) -> dict[str, float]:
     counts = dict.fromkeys(questions, 0)
     for _ in range(runs):
         loss_old, g_old, loss_new, g_new = pair(profile(*old), profile(*new), n, rng)
-        comparison = compare({"old": (loss_old, g_old), "new": (loss_new, g_new)}, level=0.9)
+        comparison = compare(
+            {"old": (loss_old, g_old), "new": (loss_new, g_new)}, level=two_sided_level(0.95)
+        )
         for question, margin in questions.items():
             verdict = judge(comparison, "old", "new", margin=margin, question=question)
             counts[question] += verdict.verdict == "pass"

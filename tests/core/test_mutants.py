@@ -401,8 +401,8 @@ INTERVALS = {
     ),
     "a gate for two sides": (
         "evaluation/release_gate.py",
-        "level=2 * level - 1,",
-        "level=level,",
+        "return 1 - 2 * _SHARE_OF_ERROR * (1 - level)",
+        "return level",
         "tests/evaluation/test_release_gate.py",
     ),
     "few errors show all of their variance": (

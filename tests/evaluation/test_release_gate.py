@@ -34,8 +34,8 @@ def models():
 
 
 def with_limits(models, low, high, lower_is_better=True):
-    """A comparison of "new" minus "old" with these limits, at 90%."""
-    comparison = compare(models, level=0.9)
+    """A comparison of "new" minus "old" with these limits, at 91%."""
+    comparison = compare(models, level=0.91)
     pair = replace(comparison.pair("new", "old"), low=low, high=high, difference=(low + high) / 2, note="")
     return replace(comparison, pairs=(pair,), lower_is_better=lower_is_better)
 
@@ -66,9 +66,9 @@ def test_verdicts_from_limits(models, question, low, high, verdict):
     assert (lower.more_needed is None) == (verdict != "undecided")
 
 
-def test_gate_is_the_interval_at_twice_the_error(models):
+def test_gate_is_the_interval_that_leaves_four_and_a_half_percent_on_either_side(models):
     verdict = gate(models, margin=0.002)
-    difference = abstain.inference.paired_difference(*models["new"], *models["old"], level=0.9)
+    difference = abstain.inference.paired_difference(*models["new"], *models["old"], level=0.91)
     got = (verdict.difference, verdict.low, verdict.high)
     assert got == pytest.approx((difference.difference, difference.low, difference.high), rel=1e-12)
     assert verdict.n == 2000
@@ -115,7 +115,7 @@ def test_as_many_samples_as_are_needed_lead_to_a_verdict_four_times_of_five():
     truth = gates.true_area(0.0, 0.6, 1.9) - gates.true_area(0.0, 0.6, 2.0)
     margin = truth + 0.01
     rng = np.random.default_rng(6)
-    small = compare(dict(zip("ab", pairs_of(sim.pair(*profiles, 500, rng)))), level=0.9)
+    small = compare(dict(zip("ab", pairs_of(sim.pair(*profiles, 500, rng)))), level=0.91)
     # the verdict for 500 samples whose estimate is the true difference
     pair = small.pair("b", "a")
     shift = truth - pair.difference
@@ -153,6 +153,8 @@ def test_two_models_are_needed(models):
     three = {**models, "third": models["old"]}
     with pytest.raises(InputError, match="two models"):
         gate(three, margin=0.1)
+    with pytest.raises(InputError, match=r"must have level 0\.91 or above, got 0\.9"):
+        judge(compare(models, level=0.9), "old", "new", margin=0.1)
     with pytest.raises(InputError, match="takes two models, got 3"):
         judge(compare(three), "old", "new", margin=0.1)
 

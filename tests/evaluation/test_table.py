@@ -519,3 +519,20 @@ def test_equal_losses_show_no_spread_however_their_sums_round(weighted):
             loss=np.full(n, 0.3), confidence=rng.random(n), metrics=["aurc", "risk"], sample_weight=weight
         )
         assert {e.reason for e in table.entries} == {"no interval: the samples show no spread"}
+
+
+@pytest.mark.parametrize("clusters", ["group", "two kinds"])
+def test_a_group_that_is_one_cluster_has_numbers_without_intervals(clusters):
+    rng = np.random.default_rng(0)
+    n = 300
+    confidence = rng.random(n)
+    loss = rng.random(n) < 0.5 * (1 - confidence)
+    group = np.arange(n) % 3
+    kinds = group if clusters == "group" else [group, np.arange(n) % 7]
+    metrics = ["aurc", "risk_at_coverage@0.5"]
+    table = abstain.evaluate(loss=loss, confidence=confidence, groups=group, clusters=kinds, metrics=metrics)
+    independent = abstain.evaluate(loss=loss, confidence=confidence, groups=group, metrics=metrics)
+    for entry, same in zip(table.entries, independent.entries):
+        assert entry.estimate == pytest.approx(same.estimate, rel=1e-12)
+        assert (entry.low is None) == (entry.group is not None)
+        assert entry.group is None or "at least two samples (or clusters)" in entry.reason

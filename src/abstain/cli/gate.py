@@ -11,7 +11,7 @@ from abstain.cli.compare import compare_in_memory, name_files
 from abstain.cli.main import GATE_FAILED, GATE_UNDECIDED, OK
 from abstain.cli.screen import deliver, show_notes, write_text
 from abstain.errors import InputError
-from abstain.evaluation import judge
+from abstain.evaluation import judge, two_sided_level
 from abstain.evaluation.release_gate import Question
 
 _MARGIN_HELP = (
@@ -83,7 +83,7 @@ def gate(
         metric=metric,
         scores=[score],
         loss=loss,
-        level=2 * level - 1,  # of a two-sided interval, whose limits hold at `level` each
+        level=two_sided_level(level),
         repetitions=repetitions,
         unpaired=False,
         anytime=anytime,
@@ -94,7 +94,7 @@ def gate(
             f"gate: takes one confidence per file, got {len(comparison.names)} rankings. Name one."
         )
     old_name, new_name = files
-    verdict = judge(comparison, old_name, new_name, margin=margin, question=chosen_question)
+    verdict = judge(comparison, old_name, new_name, margin=margin, question=chosen_question, level=level)
 
     def draw(console: Console) -> None:
         console.print(Text(repr(verdict)))

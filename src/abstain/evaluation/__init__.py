@@ -6,7 +6,7 @@ from abstain.evaluation.ensembles import expected_aurc
 from abstain.evaluation.graded import TargetCurve, compare_answers, evaluate_answers, score_by_target
 from abstain.evaluation.growing import ComparisonLook, ComparisonSeries, GrowingComparison
 from abstain.evaluation.precision import precision_recall
-from abstain.evaluation.release_gate import GateVerdict, gate, judge
+from abstain.evaluation.release_gate import GateVerdict, gate, judge, two_sided_level
 from abstain.evaluation.repeats import evaluate_repeats
 from abstain.evaluation.results import Comparison, Contestant, Entry, Evaluation, ExpectedAURC, Pair, TopTies
 from abstain.evaluation.table import evaluate, evaluate_blocks
@@ -39,4 +39,5 @@ __all__ = [
     "register_engine",
     "score_by_target",
     "three_way",
+    "two_sided_level",
 ]

@@ -67,6 +67,7 @@ from abstain.metrics.metric import Metric, PointMetric
 MISSING = "(missing)"  # the group of samples without a label; the group None is all samples
 ONE_KIND = "needs both right and wrong samples, got only one kind"
 _PROGRESS_FROM = 5_000_000  # samples; from this number on a progress bar is shown by default
+_ONE_UNIT = "needs at least two samples (or clusters) to see any spread, got one."  # why there is no interval
 
 
 # metrics --------------------------------------------------------------------------------------------
@@ -263,8 +264,7 @@ def _entry(
         return replace(without_estimate, reason=str(problem).partition(": ")[2])
     without_interval = replace(without_estimate, estimate=interval.estimate)
     if n < 2:
-        reason = "needs at least two samples (or clusters) to see any spread, got one."
-        return replace(without_interval, reason=reason)
+        return replace(without_interval, reason=_ONE_UNIT)
     has_spread = interval.standard_error != 0 or interval.centre == "bound" or interval.method == "pointwise"
     if not has_spread or not np.isfinite([interval.low, interval.high]).all():
         return replace(without_interval, reason="no interval: the samples show no spread")
@@ -698,8 +698,12 @@ def _measure(
         Their order, most confident first.
 
     Independent 0/1 losses are summed over rows of equal confidence (evidence). Clusters, abstentions and other losses
-    need the influence of each sample, except for points of the curve of independent samples.
+    need the influence of each sample, except for points of the curve of independent samples. Samples that all belong to
+    one cluster, as those of a group may, get numbers without intervals.
     """
+    has_one_cluster = units.clusters is not None and units.unit_count < 2
+    if has_one_cluster:
+        units = units._replace(clusters=None)
     sums_suffice = units.zero_one and units.has_independent_samples and units.is_answered is None
     requests = requests_for([metric for metric in metrics if sums_suffice or isinstance(metric, PointMetric)])
     if not sums_suffice:
@@ -729,6 +733,8 @@ def _measure(
         return make_interval(metric, spread_by_sample("evaluate", metric_units), sample, level)
 
     entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
+    if has_one_cluster:
+        entries = [_without_interval(entry, _ONE_UNIT) for entry in entries]
     has_ties = len(accepted_mass) < len(units.loss)
     if units.has_whole_weights and has_ties:
         entries = [
@@ -738,6 +744,13 @@ def _measure(
     coverage = accepted_mass[drawn] / units.total_mass
     risk = units.error_size * accepted_loss[drawn] / accepted_mass[drawn]
     return entries, thinned(key[0], coverage, risk)
+
+
+def _without_interval(entry: Entry, reason: str) -> Entry:
+    """A number without its interval, and the reason why; an entry without a number is returned as it is."""
+    if entry.estimate is None:
+        return entry
+    return replace(entry, standard_error=None, low=None, high=None, method=None, note=None, reason=reason)
 
 
 def _with_random_ties(entry: Entry, accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> Entry:
