@@ -292,3 +292,18 @@ def test_a_lock_is_waited_for(tmp_path, monkeypatch):
         _outputs.locked(tmp_path / "x.json"),
     ):
         pass
+
+
+def test_a_state_of_an_earlier_version_is_refused_in_one_line(folder):
+    """The verdict of the look itself is still printed; the old file stays as it is."""
+    look("good0.csv")
+    path = folder / "series.json"
+    old = path.read_text().replace("abstain.Check/3", "abstain.Check/2")
+    path.write_text(old)
+    refused = look("good1.csv")
+    assert refused.exit_code == 3
+    assert "Check: no alarm" in refused.stdout
+    lines = [line for line in refused.stderr.splitlines() if "abstain.Check/2" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith("Begin a new series, in a new file; its false alarms are counted anew.")
+    assert path.read_text() == old

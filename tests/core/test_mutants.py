@@ -210,6 +210,18 @@ THRESHOLDS = {
         "starts = np.log(1e-300 * handed_out / odds_count)",
         "tests/thresholds/test_bets.py::test_a_change_after_a_good_time_is_found_soon",
     ),
+    "one kept promise is enough": (
+        "thresholds/choosing.py",
+        "testing.walk(np.max(p_values, axis=0), weights, np.max(",
+        "testing.walk(np.min(p_values, axis=0), weights, np.max(",
+        "tests/thresholds/test_joint.py::test_a_threshold_passes_where_the_largest_p_value_does",
+    ),
+    "a promise about a class counts all samples": (
+        "thresholds/choosing.py",
+        "counted = requirement.count_accepted(value)",
+        "counted = np.minimum(count, requirement.counted.n)",
+        "tests/thresholds/test_joint.py::test_a_promise_about_a_class_counts_its_samples_only",
+    ),
     "looks do not share delta": (
         "thresholds/monitoring.py",
         "delta / _TESTS / (look * (look + 1))",
