@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+sys.path.insert(0, str(Path(__file__).parent))
+from written import inspect_json
+
 import abstain
 from abstain.cli import cli
 from abstain.errors import DataError
-from abstain.formats import Rules, read_log, read_predictions
+from abstain.formats import Limits, Rules, read_files, read_log, read_predictions
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -152,3 +156,31 @@ def test_grades_may_be_numbers(tmp_path):
     grades = {"1": "right", "2": "wrong", "3": "unanswered"}
     log = read_log(path, columns={"correct": "grade"}, rules=Rules(grades=grades))
     assert (log.answered.tolist(), log.losses(log.answered).tolist()) == ([True, True, False, False], [0, 1])
+
+
+def test_a_rule_is_applied_to_new_data_with_the_same_refusals(tmp_path, answers):
+    new = read_files.read_unlabelled(
+        answers, columns=COLUMNS, kind=None, format=None, limits=Limits(), rules=Rules(refusals=["IDK"])
+    )[0]
+    assert new.abstained.tolist() == [False, True, False, False, True, True, False, False]
+    probs = np.array([[0.7, 0.1, 0.2], [0.1, 0.2, 0.7]])
+    np.savez(tmp_path / "p.npz", probs=probs, classes=["A", "B", "E"])
+    new = read_files.read_unlabelled(
+        tmp_path / "p.npz", columns={}, kind=None, format=None, limits=Limits(), rules=Rules(refusals=["E"])
+    )[0]
+    assert new.abstained.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("words", [("GOOD", "BAD", "SKIP"), ("C", "I", "N"), (5, 1, 3)])
+def test_scorers_of_inspect_grade_by_words_letters_or_numbers(tmp_path, words):
+    log = inspect_json()
+    for k, sample in enumerate(log["samples"]):
+        sample["scores"] = {"judge": {"value": words[k % 3], "answer": f"a{k}"}}
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(log))
+    grades = dict(zip(map(str, words), ("wrong", "right", "unanswered")))  # the other way round than C and I
+    read = read_log(path, columns={"correct": "judge"}, rules=Rules(grades=grades))
+    assert read.answered.tolist() == [True, True, False] * 2
+    assert read.losses(read.answered).tolist() == [1, 0, 1, 0]
+    refused = Rules(refusals=["a1"], grades=grades)
+    assert not read_log(path, columns={"correct": "judge"}, rules=refused).answered[1]

@@ -12,7 +12,7 @@ import numpy as np
 from abstain._tables import is_number
 from abstain.formats.columns import Source, UncertainError, Values, Words, as_texts, has_value
 from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedColumns
-from abstain.formats.log_rows import agreement
+from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
 from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, is_or_are
@@ -107,6 +107,8 @@ def make_log(
             roles.pop("correct", None)
     # The scorer is the column that says how right an answer is; signals are columns of confidences.
     scorer = roles["correct"].names[0] if "correct" in roles else ""
+    if rules.grades and f"{scorer}{LETTERS_SUFFIX}" in source.columns:  # the user says what its letters mean
+        roles["correct"] = RoleColumns((f"{scorer}{LETTERS_SUFFIX}",))
     if scorer in source.facts.answered_columns:
         roles.setdefault("answered", RoleColumns((source.facts.answered_columns[scorer],)))
     selected_rows, columns_used = select_rows(source, rules)
@@ -118,11 +120,7 @@ def make_log(
     }
     signal_names = _find_signal_names(source, loaded_roles, scorer)
     signals = {name: source.columns[name].load() for name in signal_names if name in source.columns}
-    # Only refusals in words are looked for in the answers of a log; whether there is one, the log says itself.
-    has_replies = bool(rules.refusals) and "prediction" not in roles and source.log is not None
-    replies = (
-        source.columns[_ANSWER_COLUMN].load() if has_replies and _ANSWER_COLUMN in source.columns else None
-    )
+    replies = _load_replies(source, roles, rules)
     if right_answers is not None:
         values["labels"] = _load_right_answers(right_answers, values)
         columns_used["labels"] = display_name(right_answers.path.name)
@@ -144,6 +142,17 @@ def make_log(
     # "agreement" may be no column of the file; None says that it is computed from the answers.
     log = answers.make_log({name: signals.get(name) for name in signal_names})
     return replace(log, used=log.used | columns_used, ids=ids)
+
+
+def _load_replies(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> Values | None:
+    """Return the answers of a log in which refusals in words are looked for; None where predictions are, or nothing is.
+
+    Whether there is an answer, the log says itself, so that its answers are not used for anything else.
+    """
+    if not rules.refusals or "prediction" in roles or source.log is None:
+        return None
+    column = source.columns.get(_ANSWER_COLUMN)
+    return None if column is None else column.load()
 
 
 def _find_signal_names(source: Source, roles: Mapping[str, RoleColumns], scorer: str) -> tuple[str, ...]:
@@ -177,7 +186,13 @@ def load_unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules
         if role in ("prediction", "answered", "abstained", "question")
     }
     values = {role: source.load(role, columns) for role, columns in answer_roles.items()}
-    answers = LoadedAnswers(source=source, roles=answer_roles, values=values, rules=rules)
+    answers = LoadedAnswers(
+        source=source,
+        roles=answer_roles,
+        values=values,
+        rules=rules,
+        replies=_load_replies(source, roles, rules),
+    )
     column = source.columns[name].load() if name in source.columns else None
     confidence = answers.convert_signal(name, column)
     answers.check_lengths(len(confidence), values)

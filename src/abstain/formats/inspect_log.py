@@ -13,6 +13,7 @@ from typing import Any
 from abstain.errors import import_optional
 from abstain.formats.columns import LogFacts, Source, text_of
 from abstain.formats.log_rows import (
+    LETTERS_SUFFIX,
     MEAN_TOKEN_LOGPROB,
     SECONDS,
     SEQUENCE_LOGPROB,
@@ -164,7 +165,9 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     ]
     not_scorers = {"question", "epoch", "answer", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, TOKENS, SECONDS}
     not_scorers |= {*stated_confidences, *word_scorers}
-    candidates = [name for name in names if not name.endswith(".answered") and "metadata." not in name]
+    candidates = [
+        name for name in names if not name.endswith((".answered", LETTERS_SUFFIX)) and "metadata." not in name
+    ]
     scorers = find_scorers(rows, [name for name in candidates if name not in not_scorers])
     answered_columns = {name: f"{name}.answered" for name in scorers if f"{name}.answered" in names}
     for row in rows:
@@ -238,7 +241,8 @@ def _grade_letters_in_place(rows: list[Row]) -> tuple[str, ...]:
 
     Where a column without numbers holds any other word, C may mean something else than correct (SimpleQA: not
     attempted), so all its words stay, and its name is returned. In a column that mixes numbers and texts, texts other
-    than the letters become None. For the letter N the row's column `NAME.answered` is set to False.
+    than the letters become None. For the letter N the row's column `NAME.answered` is set to False. The letters
+    themselves stay in the column `NAME.letters`.
     """
     word_scorers = []
     names = dict.fromkeys(name for row in rows for name in row if name not in ("question", "answer"))
@@ -252,6 +256,7 @@ def _grade_letters_in_place(rows: list[Row]) -> tuple[str, ...]:
         for row in rows:
             word = row.get(name)
             if isinstance(word, str):
+                row[f"{name}{LETTERS_SUFFIX}"] = word
                 row[name] = GRADES.get(word)
                 if word == _NO_ANSWER:
                     row[f"{name}.answered"] = False

@@ -26,6 +26,8 @@ SEQUENCE_LOGPROB = "sequence_logprob"
 MEAN_TOKEN_LOGPROB = "mean_token_logprob"
 OPTION_SIGNALS = ("softmax", "margin", "loglikelihood")
 """Confidences of a multiple-choice question, made by `option_signals`."""
+LETTERS_SUFFIX = ".letters"
+"""Ending of the column with the letters of a scorer whose own column holds the numbers that they stand for."""
 TOKENS = "tokens"
 DOLLARS = "dollars"
 SECONDS = "seconds"

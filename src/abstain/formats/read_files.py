@@ -584,6 +584,10 @@ def read_unlabelled(
     fields["classes"] = (
         classes or _list_class_names(classes_in_file) or source.classes or roles[output_role].suffixes
     )
+    if rules.refusals and scores_role:
+        is_refusal = _find_refusing_classes(options, fields)
+        is_abstained = False if fields["abstained"] is None else fields["abstained"]
+        fields["abstained"] = is_refusal | is_abstained
     id_columns = next((roles[role] for role in ("question", "ids") if role in roles), None)
     fields["ids"] = None if id_columns is None else source.columns[id_columns.names[0]]
     score_names: set[str] = set()
