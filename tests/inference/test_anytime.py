@@ -135,6 +135,16 @@ def test_what_is_refused_is_named(samples, options, words):
         interval("aurc", *samples[:2], **options)
 
 
+def test_the_first_looks_have_limits_within_the_range(samples):
+    loss, confidence, other_loss, other_confidence = samples
+    for n in (5, 20, 60):
+        early = paired_difference(
+            loss[:n], confidence[:n], other_loss[:n], other_confidence[:n], anytime=True, planned=3000
+        )
+        assert -1 <= early.low <= early.difference <= early.high <= 1
+        assert early.p_value == 1
+
+
 def test_different_test_sets_are_refused(samples):
     with pytest.raises(InputError, match="for the same samples only"):
         abstain.compare({"a": samples[:2], "b": samples[2:]}, paired=False, anytime=True)

@@ -438,8 +438,8 @@ def compare_sides(
     the same units. Pass `known_sums`, the joint sums and the number of units, if they were computed elsewhere; there
     must then be only one pair. With `anytime_test`, limits and p-values hold at every look.
 
-    A pair whose differences have no spread has the p-value 1 if it is equal, else 0. A pair without a verdict, because
-    it has too few errors, has the p-value 1 and the limits of two separate intervals.
+    A pair whose differences have no spread has the p-value 1 if it is equal, else 0. A pair with too few errors has the
+    limits of two separate intervals; unless its estimates are equal, it has no verdict, and the p-value 1.
     """
     estimate = np.asarray([side.estimate for side in sides])
     magnitude = _magnitudes(sides)
@@ -476,13 +476,16 @@ def compare_sides(
     # limits include the estimates, although the test is centred on less biased ones
     low = np.where(has_no_spread, difference, np.minimum(low, difference))
     high = np.where(has_no_spread, difference, np.maximum(high, difference))
-    for k in np.flatnonzero(has_no_verdict):
+    has_few_draws = np.asarray(
+        [bool(sides[i].few_draws_note or sides[j].few_draws_note) for i, j in zip(a, b)]
+    )
+    for k in np.flatnonzero(has_no_verdict | (has_few_draws & ~has_no_spread)):
         # as if the two models were independent
         level_of_side = float(_level_of_look(levels[k], anytime_test))
         low_a, high_a = sides[a[k]].limits_at_level(level_of_side)
         low_b, high_b = sides[b[k]].limits_at_level(level_of_side)
-        low[k] = min(low[k], low_a - high_b)
-        high[k] = max(high[k], high_a - low_b)
+        low[k] = min(difference[k], low_a - high_b)
+        high[k] = max(difference[k], high_a - low_b)
     tests = Tests(
         difference=difference,
         standard_error=standard_error,
