@@ -37,6 +37,12 @@ CLASSES = {1: "person", 3: "car", 7: "train", 17: "cat", 18: "dog", 25: "giraffe
 IMAGES = Path(__file__).parents[1] / "images"
 
 
+def read_columns(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a parquet file by name."""
+    table = pq.read_table(path)
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
 # forecasts of influenza admissions -------------------------------------------------------------------
 
 
@@ -79,8 +85,7 @@ class Forecasts(NamedTuple):
 
 def read_forecasts(folder: Path) -> Forecasts:
     """Read the forecasts that all eight models made."""
-    table = pq.read_table(folder / "beyond" / "flusight.parquet").to_pydict()
-    columns = {name: np.asarray(values) for name, values in table.items()}
+    columns = read_columns(folder / "beyond" / "flusight.parquet")
     places = list(zip(columns["reference_date"], columns["location"], columns["horizon"]))
     models = np.unique(columns["model"])
     row_of = {(model, place): row for row, (model, place) in enumerate(zip(columns["model"], places))}
@@ -232,12 +237,12 @@ def read_detections(folder: Path) -> dict[str, Detections]:
     """The detections of both networks by name."""
     detections = {}
     for name, file in DETECTORS.items():
-        table = pq.read_table(folder / "beyond" / f"coco_{file}_iou60.parquet").to_pydict()
+        columns = read_columns(folder / "beyond" / f"coco_{file}_iou60.parquet")
         detections[name] = Detections(
-            right=np.asarray(table["matched"]),
-            score=np.asarray(table["score"], dtype=np.float64),
-            image=np.asarray(table["image"]),
-            category=np.asarray([CLASSES.get(number, "") for number in table["cls"]]),
+            right=columns["matched"],
+            score=columns["score"].astype(np.float64),
+            image=columns["image"],
+            category=np.asarray([CLASSES.get(number, "") for number in columns["cls"].tolist()]),
         )
     return detections
 

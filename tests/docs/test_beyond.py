@@ -39,14 +39,6 @@ def test_the_tables_are_those_of_the_page(page, table_count, tables):
         assert table.strip() in text
 
 
-def test_the_forecasts_are_aligned(beyond, data_dir):
-    """One truth for all models: the rows of every model are the same week, location and horizon."""
-    forecasts = beyond.read_forecasts(data_dir)
-    assert len(forecasts.truth) == 10_317
-    assert len(forecasts.median) == 8
-    assert forecasts.loss("FluSight-ensemble").mean() < forecasts.loss("FluSight-baseline").mean()
-
-
 def test_the_promise_by_image_holds_on_other_images(beyond, data_dir):
     """Half of the images choose the threshold for people, the other half keeps the promise, in most of 20 splits."""
     boxes = beyond.read_detections(data_dir)["SSD"]

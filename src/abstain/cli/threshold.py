@@ -266,8 +266,10 @@ def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
 
     `console` is where the text goes.
     """
-    shown = {"": result} if isinstance(result, JointThreshold) else rules_by_group(result, single_name="")
-    for group, rule in shown.items():
+    rule_of_group = rules_by_group(result, single_name="")
+    if isinstance(result, JointThreshold):  # its facts name all promises
+        rule_of_group = {"": result}
+    for group, rule in rule_of_group.items():
         kind = type(rule).__name__
         title = kind if rule.feasible else f"No feasible {kind.lower()}"
         suffix = f" for group {display_name(group)}" if group != "" else ""

@@ -336,9 +336,9 @@ class GroupChecks(Stored, _tables.Notebook):
     def __repr__(self) -> str:
         labels = self.worst_first()
         alarm_count = sum(not check.holds for check in self.checks.values())
-        shown = labels[: max(alarm_count, _tables.GROUPS_SHOWN)]  # every alarm is shown
-        lines = [f"{label}: {self.checks[label]!r}" for label in shown]
-        hidden_count = len(labels) - len(shown)
+        listed_labels = labels[: max(alarm_count, _tables.GROUPS_SHOWN)]  # every alarm is shown
+        lines = [f"{label}: {self.checks[label]!r}" for label in listed_labels]
+        hidden_count = len(labels) - len(listed_labels)
         if hidden_count:
             lines.append(f"{hidden_count:,} more groups, none with an alarm, are in frame()")
         return "\n".join(lines) or "no group to check"
