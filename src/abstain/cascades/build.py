@@ -170,6 +170,9 @@ class Cascade(Promised):
         """Return what `abstain.thresholds.decision_record` says of this cascade, section by section.
 
         `saved_as` is the name of the file with the rule, for the commands on the page.
+
+        `shares` are the shares of samples that each stage and the person answer, `person` the person's cost and mean
+        loss, `largest` the number of samples in the largest cluster.
         """
         rule = [f"- Who answers: {self.rule}."]
         if self.feasible:
@@ -206,6 +209,9 @@ class Cascade(Promised):
         """Return Markdown list items on the data behind each stage, then on what all stages share.
 
         A stage without a stated origin is described by its score alone.
+
+        `bounded` are the bounds of the losses, `person` is the person's cost and mean loss, `unit` the unit of costs,
+        `largest` the number of samples in the largest cluster.
         """
         lines = []
         for name in self.names:
@@ -399,6 +405,8 @@ class Cascade(Promised):
         the number people know, "key" for what `abstain.scores` returns. A `score`, if named, must be that of the stage.
         A confidence of NaN or minus infinity, or True in `abstained`, is no answer. Raises InputError for an unknown
         stage and for numbers that cannot be those of its score, ShapeError for another length of `abstained`.
+
+        `cuts` holds, by stage, the two calibration confidences that its threshold lies between.
         """
         check_choice("Cascade", "stage", name, self.names)
         cut = self.cuts[name]
@@ -457,6 +465,10 @@ class Cascade(Promised):
         """Return each rule that a stored cascade must keep, as the message to show, and whether it keeps it.
 
         Later rules look up every stage by name, so they are left out if a stage is missing.
+
+        `shares` are the shares of samples that each stage and the person answer, `bounded` the bounds of the losses,
+        `largest` the number of samples in the largest cluster. A threshold of infinity belongs to a stage that is never
+        asked.
         """
         low, high = self.bounded
         feasible = self.feasible
@@ -526,7 +538,11 @@ class Cascade(Promised):
         return " ".join(sentences)
 
     def _facts(self) -> dict[str, str]:
-        """Return the texts that the repr shows, by heading; only the request if there is no cascade."""
+        """Return the texts that the repr shows, by heading; only the request if there is no cascade.
+
+        `shares` are the shares of samples that each stage and the person answer; `cost` is the mean cost per sample, in
+        `unit`.
+        """
         request = {"asked for": f"risk {self.target:g} of {PROMISES[self.promise]}"}
         if self.thresholds is None:
             return request

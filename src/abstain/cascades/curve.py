@@ -112,6 +112,9 @@ class CostRiskCurve(Notebook):
         """Draw cost against the risk asked for, with its band, the stages alone, and a coin tossed between stages.
 
         Draws on `ax`, or on new axes; returns them.
+
+        `target` are the risks asked for, rising; `cost` is per sample, with a band from `cost_low` to `cost_high`;
+        `everything` holds (risk, cost) of each stage that answers all it can.
         """
         drawn: Any = make_axes(ax)
         drawn.fill_between(self.target, self.cost_low, self.cost_high, color="C0", alpha=0.25, lw=0)
@@ -132,6 +135,9 @@ class CostRiskCurve(Notebook):
         """Return an HTML section with the picture and a table of seven risks.
 
         It can be added to a report by `more=` of `abstain.report.save_page`.
+
+        `target` are the risks asked for, rising; `cost` is per sample, with a band from `cost_low` to `cost_high`;
+        `alone` holds the cost of each stage by itself for the same risks.
         """
         drawn: Any = self.plot()
         svg_file = io.StringIO()

@@ -247,6 +247,9 @@ class PolicyGrid:
         """For every policy, sum the cost of all samples: of each stage that a sample reaches, and of the person.
 
         A stage that is never asked (the last index of its axis) costs nothing.
+
+        `shape` is the number of threshold indices at each stage, the shape of the result. `data.costs` holds the cost
+        of each sample, by stage and then the person's.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
@@ -266,6 +269,10 @@ class PolicyGrid:
         The expected loss of a stage's answer comes from a logistic regression of its loss on the confidence ranks of
         this stage and all before it, fitted to at most some 20,000 samples. The person's losses are as stated. Losses
         are scaled to [0, 1].
+
+        `bins` holds, for each stage, the bin of each sample (0 without an answer); `shape` is the number of threshold
+        indices at each stage, the shape of the result; `_counts[j]` counts the samples by the bins of the stages 0 ...
+        j.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1

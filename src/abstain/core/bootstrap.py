@@ -126,6 +126,9 @@ class Resampler:
 
         `counts` has shape (replicates, `width`): first the answered samples, most confident first, then the abstained
         ones (or, where pairs are drawn, their number).
+
+        `loss` and `weight` are those of the answered samples (or pairs), and `row_starts` the index of the first of
+        each row.
         """
         answered_counts = counts[:, : len(self.loss)]
         abstained_counts = counts[:, len(self.loss) :]
@@ -147,6 +150,9 @@ class Resampler:
 
         Answered samples come first, most confident first, abstained ones last. All samples of a cluster get the count
         of their cluster. `rng` is the source of all randomness.
+
+        `pair_counts` holds how often each distinct pair of confidence and loss occurs; it is None where samples, not
+        pairs, are drawn. `clusters` and `strata` hold numbers from 0.
         """
         if self.pair_counts is not None:
             return rng.multinomial(self.sample_count, self.pair_counts / self.sample_count, size=size)

@@ -721,6 +721,9 @@ class RankedLoss:
         The rows are read from the least confident up, some thousand at a time; `constant_below` and `slope_below` add
         up what the rows below a piece add to its constants and slopes. An area that cannot be handled in parts, or
         whose derivative depends on rows above, is computed in one piece. The influences are in the order of the input.
+
+        `ranking.row_stops` says where rows stop among the ranked samples, and `row_of_sample` is the row of each (None
+        without ties).
         """
         rows = self.rows
         stops = self.ranking.row_stops

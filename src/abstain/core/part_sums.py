@@ -584,6 +584,8 @@ class Totals(NamedTuple):
 
         Losses of at least 0 take one value besides 0 exactly where their sums of powers are proportional:
         sum w^4 l times sum w^4 l^3 is the square of sum w^4 l^2, and larger otherwise (Cauchy and Schwarz).
+
+        `squared_weight_moments` and `fourth_power_moments` are sums of w^2 l^j and of w^4 l^j, by rising j.
         """
         if self.zero_one or self.has_negative_loss or not self.fourth_power_moments:
             return self

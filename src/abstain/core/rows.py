@@ -286,6 +286,9 @@ class Blocks:
 
         The unit is the common weight if all weights are equal (except for rounding), so that they become exactly 1;
         otherwise the largest power of two that is not above the root of the largest `w2`. The table is not empty.
+
+        Of each confidence, `count` is the number of samples, `w2`, `w2l` and `w2ll` are sums of w^2 l^j (j = 0, 1, 2),
+        and `fourths` sums of w^4 l^j (j = 0 ... 4).
         """
         mean_weight = self.mass / self.count
         blocks_agree = np.allclose(mean_weight, mean_weight[0], rtol=SUM_ROUNDING, atol=0)

@@ -291,7 +291,8 @@ def _sort_by_ranges(keys: np.ndarray, threads: int) -> np.ndarray:
 def descending_bits(confidence: np.ndarray, largest_bits: int, has_negative: bool) -> np.ndarray:
     """Unsigned integers, in a new array, that decrease as the confidence increases, 0 at the largest confidence.
 
-    `largest_bits` are the `ascending_bits` of the largest confidence; `has_negative` as in `ascending_bits`.
+    `largest_bits` are the `ascending_bits` of the largest confidence; `has_negative` says that
+    some confidences are below 0.
     """
     return np.subtract(largest_bits, ascending_bits(confidence, has_negative))
 

@@ -62,6 +62,9 @@ class Tally:
 
         A counter is a 64-bit word: its low half counts samples, its high half errors. All calls together may add at
         most 2**32 - 1 samples. Samples out of the range, which are not counted, are for the caller to keep.
+
+        `_words` holds the `_size` counters, that of the largest float32 (`_largest_bits`) first, and one more for
+        samples out of the range.
         """
         outside_indices = []
         place_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.intp)

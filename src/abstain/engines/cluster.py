@@ -400,7 +400,7 @@ class ClusterRun(ABC):
         request: EngineRequest,
         numbers: RangeNumbers,
     ) -> Any:
-        """The stored samples by the bundles of a second model, see `pass_bundle_to_second_model`."""
+        """The stored samples, with their influences on the first model's area, by the bundles of a second model."""
 
     @abstractmethod
     def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> Iterable[Any]:

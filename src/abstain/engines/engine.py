@@ -209,13 +209,18 @@ class Engine:
         Parameters
         ----------
         data, **options
-            As in `evaluate`.
-        estimator, ties : str
-            As in `abstain.aurc`.
+            The data (a file, a folder, a glob or a list of files; Dask and Spark: also a frame), and the options that
+            name its columns and the resources to use; `evaluate` lists them all.
+        estimator : str
+            The rank weights of the losses. "harmonic" is the classical empirical AURC, "loo" the least biased; "log",
+            "sele" and "2sele" are others.
+        ties : str
+            "threshold": equal confidences are accepted together; "expected": one by one, the mean over their orders.
 
         Returns
         -------
         float or Grouped
+            With `groups`, the metric within each group, by label.
 
         Examples
         --------
@@ -233,13 +238,15 @@ class Engine:
         Parameters
         ----------
         data, **options
-            As in `evaluate`.
+            The data (a file, a folder, a glob or a list of files; Dask and Spark: also a frame), and the options that
+            name its columns and the resources to use; `evaluate` lists them all.
         ties : str
-            As in `abstain.augrc`.
+            "threshold": equal confidences are accepted together; "expected": one by one, the mean over their orders.
 
         Returns
         -------
         float or Grouped
+            With `groups`, the metric within each group, by label.
 
         Examples
         --------
@@ -257,13 +264,16 @@ class Engine:
         Parameters
         ----------
         data, **options
-            As in `evaluate`.
+            The data (a file, a folder, a glob or a list of files; Dask and Spark: also a frame), and the options that
+            name its columns and the resources to use; `evaluate` lists them all.
         estimator : str
-            As in `abstain.e_aurc`.
+            The rank weights of the losses. "harmonic" is the classical empirical AURC, "loo" the least biased; "log",
+            "sele" and "2sele" are others.
 
         Returns
         -------
         float or Grouped
+            With `groups`, the metric within each group, by label.
 
         Examples
         --------
@@ -281,13 +291,16 @@ class Engine:
         Parameters
         ----------
         data, **options
-            As in `evaluate`.
+            The data (a file, a folder, a glob or a list of files; Dask and Spark: also a frame), and the options that
+            name its columns and the resources to use; `evaluate` lists them all.
         estimator : str
-            As in `abstain.naurc`.
+            The rank weights of the losses. "harmonic" is the classical empirical AURC, "loo" the least biased; "log",
+            "sele" and "2sele" are others.
 
         Returns
         -------
         float or Grouped
+            With `groups`, the metric within each group, by label.
 
         Examples
         --------
@@ -303,11 +316,13 @@ class Engine:
         Parameters
         ----------
         data, **options
-            As in `evaluate`.
+            The data (a file, a folder, a glob or a list of files; Dask and Spark: also a frame), and the options that
+            name its columns and the resources to use; `evaluate` lists them all.
 
         Returns
         -------
         float or Grouped
+            With `groups`, the metric within each group, by label.
 
         Examples
         --------
@@ -325,13 +340,15 @@ class Engine:
         Parameters
         ----------
         data, **options
-            As in `evaluate`.
+            The data (a file, a folder, a glob or a list of files; Dask and Spark: also a frame), and the options that
+            name its columns and the resources to use; `evaluate` lists them all.
         coverage : float
             Between 0 (excluded) and 1.
 
         Returns
         -------
         float or Grouped
+            With `groups`, the metric within each group, by label.
 
         Examples
         --------
@@ -349,13 +366,15 @@ class Engine:
         Parameters
         ----------
         data, **options
-            As in `evaluate`.
+            The data (a file, a folder, a glob or a list of files; Dask and Spark: also a frame), and the options that
+            name its columns and the resources to use; `evaluate` lists them all.
         risk : float
             At least 0.
 
         Returns
         -------
         float or Grouped
+            With `groups`, the metric within each group, by label.
 
         Examples
         --------
@@ -373,7 +392,8 @@ class Engine:
         Parameters
         ----------
         data, **options
-            As in `evaluate`.
+            The data (a file, a folder, a glob or a list of files; Dask and Spark: also a frame), and the options that
+            name its columns and the resources to use; `evaluate` lists them all.
         points : int
             About how many; Dask and Spark take 200,000 over all groups.
 
@@ -421,8 +441,11 @@ class Engine:
             The columns (confidence, loss) of each model.
         names : (str, str)
             What the models are called in the result.
-        estimator, ties : str
-            As in `abstain.aurc`.
+        estimator : str
+            The rank weights of the losses. "harmonic" is the classical empirical AURC, "loo" the least biased; "log",
+            "sele" and "2sele" are others.
+        ties : str
+            "threshold": equal confidences are accepted together; "expected": one by one, the mean over their orders.
         level : float
             Confidence level of the intervals.
         sample_weight : str, optional

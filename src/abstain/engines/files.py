@@ -128,6 +128,9 @@ class Run:
         Returns the survey of the first model, and with `two_models` also that of the second, whose losses and
         confidences are attached to the same samples. InputError if there is no sample, or if the weights do not suit
         the request.
+
+        `fields` names the columns and `sample_count` is the number of samples in all files, None where they do not
+        tell.
         """
         self.weight_units = {}  # weights must be read as they are
         surveys = [Survey(), Survey()] if two_models else [Survey()]

@@ -207,6 +207,8 @@ class RangePosition(NamedTuple):
 
         Accepted mass and loss of each row then include everything above the range, and `total_mass` is that of the
         whole set. `has_empty_rows=False`: every row accepts some mass, so that risks need no guard against 0/0.
+
+        `mass_above` and `loss_above` are the sums over all samples above the range.
         """
         return rows._replace(
             accepted_mass=rows.accepted_mass + self.mass_above,
@@ -568,6 +570,9 @@ class Answer:
         """Sums over all samples that error bars are computed from, one item per evidence request.
 
         Empty if only an area was requested: ranges then return no parts.
+
+        `results` are those of all ranges, most confident first; `oracle_results` those of ranges of losses, smallest
+        losses first.
         """
         if not self.results[0].parts:
             return ()
@@ -602,6 +607,9 @@ class Answer:
         A metric that is compared with the oracle (`order_by_loss`, such as E-AURC) is computed from the area of the
         curve and the area of the best order. InputError for such a metric of another area, which would need the
         samples themselves.
+
+        `results` are those of all ranges, most confident first; `oracle_results` those of ranges of losses, smallest
+        losses first, empty where the best order has a closed form.
         """
         totals = self.totals
         if totals.sample_count < 2 and isinstance(metric, PointMetric):

@@ -413,6 +413,8 @@ class Survey:
 
         Rows add up, histograms merge, ranges of weights widen; of the flags `zero_one` must hold for all samples, the
         others for any.
+
+        `sample_counts`, `histograms` and `weight_ranges` (smallest and largest weight) are by group.
         """
         for survey in surveys:
             for group, rows in survey.sample_counts.items():

@@ -357,6 +357,9 @@ class Loader(NamedTuple):
         Depending on the loader, loss and confidence of a second model are attached, minus the loss replaces the
         confidence (the order of the oracle), and the weights of each group are divided by its unit. DataError for
         values that cannot be used; `source` says which file and row it names.
+
+        `fields` names the columns, `second_fields` those of a second model; `oracle_zero_one` is not None where minus
+        the loss replaces the confidence; `weight_units` holds what to divide the weights of each group by.
         """
         columns, labels = read_columns(source, table, self.fields)
         if self.second_fields is not None:

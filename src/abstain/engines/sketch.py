@@ -188,6 +188,10 @@ class Sketch:
     """
 
     def __init__(self, size: int = 1_000_000, *, repetitions: bool = False) -> None:
+        """Make an empty sketch of at most `size` bytes; `repetitions` says that weights are numbers of repetitions.
+
+        Raises InputError for a size below 4096, in which hardly any bins fit.
+        """
         if int(size) < 4096:
             raise InputError(f"Sketch: `size` must be at least 4096 bytes, got {size}.")
         self.size = int(size)

@@ -238,6 +238,9 @@ class RangeFiles:
         A range with more than `rows_per_range` samples is cut again, unless it is counted or holds one confidence.
         `top` is the position of the range that these ranges are parts of (mass and loss above it, totals of the whole
         ranking); None if they are the whole ranking.
+
+        `numbers` are the numbers of the ranges in `spill`, least confident first, as are the columns of `sums`;
+        `_tally` counts the samples of the range at `_counted_place`.
         """
         self.spill.flush()
         self.spill.close()

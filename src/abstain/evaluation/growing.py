@@ -354,6 +354,9 @@ class GrowingComparison(Stored):
         """The samples of this comparison, then those of `later`, without a new look; the looks are those of this one.
 
         InputError, in the name of `function`, if both have samples of other models, or columns that the other lacks.
+
+        `losses` and `confidences` hold one array per model with a value per sample, `clusters` and `sample_weight` one
+        array each or None.
         """
         if not later.n:
             return self
@@ -415,6 +418,7 @@ class GrowingComparison(Stored):
         return repr(self.series)
 
     def _rules(self) -> dict[str, Any]:
+        """Return each rule that a stored comparison must keep, as the message to show, and whether it keeps it."""
         columns: list[Sequence[Any] | np.ndarray | None] = [
             *self.losses.values(),
             *self.confidences.values(),

@@ -142,7 +142,12 @@ def _threshold_columns(
     thresholds: Sequence[float] | None,
     coverages: Sequence[float] | None,
 ) -> dict[str, float]:
-    """Map the name of each column of the table to its threshold; see `precision_recall` for the arguments."""
+    """Map the name of each column of the table to its threshold.
+
+    `confidence` holds the confidences of all samples, in any order. Give either `thresholds` or `coverages`: a coverage
+    stands for the threshold that accepts that share of the samples. Raises InputError, in the name of the public
+    `function`, for both, none, or an empty list.
+    """
     if (thresholds is None) == (coverages is None):
         raise InputError(f"{function}: give `thresholds` or `coverages`, one of them.")
     values_by_name: dict[str, float] = {}

@@ -721,6 +721,8 @@ class Comparison(Stored):
 
         "p" is the p-value corrected for the number of pairs. A dash stands for a missing interval, and for the
         difference of the best contestant from itself.
+
+        `contestants` are the models, best first; `level` is that of the intervals.
         """
         number = _tables.format_number
         contestants = self.contestants

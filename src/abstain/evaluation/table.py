@@ -293,7 +293,7 @@ def evaluate_blocks(
     tables : dict of Blocks
         By names of score and loss.
     metrics : names, optional
-        As in `evaluate`.
+        Names of metrics such as "aurc", "aurc:loo", "risk_at_coverage@0.9"; by default those that suit the losses.
     level : float
         Confidence level of the intervals.
     abstained : float

@@ -331,6 +331,9 @@ class LoadedAnswers(LoadedColumns):
         row has any of them. One that is equal in all rows is left out with a note, unless the user named it.
 
         DataError where grades, scales or values are invalid, or where columns differ in length.
+
+        `rules` say how answers are counted, `purpose` is a key of `logs.DEFAULTS`, `roles` holds the columns of each
+        role.
         """
         is_stated = "confidence" in self.roles  # the user named the confidences
         self.check_scales(signals)
@@ -532,6 +535,8 @@ class LoadedAnswers(LoadedColumns):
 
         `signals` are the names of the confidences. The column of correctness is followed by the other columns that
         could have been used.
+
+        `rules` say how answers are counted, `roles` holds the columns of each role.
         """
         facts = self.source.facts
         used = {}

@@ -213,6 +213,9 @@ class LoadedColumns:
         `is_wrong` says for each row whether the prediction differs from the label, and `is_known` (a mask, or True for
         all rows) where that is certain. Rows that abstained, or whose cell is empty, do not count. A column of another
         length is not checked here.
+
+        `values` holds the loaded columns by role, `roles` the names of their columns, `stated` the roles that the user
+        named.
         """
         if "abstained" in self.values:
             is_known = is_known & (self.require_truth_values("abstained") != 1)

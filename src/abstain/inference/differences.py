@@ -74,7 +74,7 @@ def paired_difference(
     loss_a, confidence_a, loss_b, confidence_b : array, shape (n,)
         Of each model; higher confidence = surer.
     metric : str, Metric, or the function of that name
-        One that has an influence function, see `influence`.
+        One that has an influence function: an area, the risk, AUROC or the rejection ratio.
     level : float
         Of the interval.
     clusters, strata : array, shape (n,), optional
@@ -146,7 +146,7 @@ def unpaired_difference(
     loss_a, confidence_a, loss_b, confidence_b : array, one length per model
         Of each model; higher confidence = surer.
     metric : str, Metric, or the function of that name
-        One that has an influence function, see `influence`.
+        One that has an influence function: an area, the risk, AUROC or the rejection ratio.
     level : float
         Of the interval.
     clusters_a, clusters_b : array, optional
@@ -334,8 +334,9 @@ def side_from_spread(
 ) -> Side:
     """Make the side of a model whose estimate, spread and sample summary are known already, in units of an error.
 
-    `effects` holds what each independent unit does to the estimate, in the user's units, as one array; see `Side`. It
-    may be empty if `compare_sides` is called with `known_sums`. Numbers of the side are in the user's units.
+    `effects` holds what each independent unit does to the estimate, in the user's units: one array, or three with
+    two kinds of clusters (by either kind and by their intersections). It may be empty if `compare_sides` is called with
+    `known_sums`. Numbers of the side are in the user's units.
     """
     draws, note = note_on_few_draws(metric.rule, spread.effective_errors, sample)
     size = sample.error_size if metric.scales_with_loss else 1.0

@@ -508,7 +508,8 @@ def _limits_at_tpr(
     `tpr` is one of `evidence.request.tprs`. `design_effect` multiplies the variance, for clusters and strata.
     """
     totals = evidence.totals
-    accepted_sums = evidence.accepted_sums[1].select([evidence.request.tprs.index(tpr)])
+    _along_all, along_right = evidence.accepted_sums
+    accepted_sums = along_right.select([evidence.request.tprs.index(tpr)])
     error_sums = (totals.loss_sum, totals.squared_error_weight_sum, totals.fourth_power_moments[1])
     answered = weights_of_answered(totals)._replace(zero_one=True, has_negative_loss=False)
     limits_of_share = point_limits.fpr_limits(accepted_sums, tpr, answered, error_sums, level, design_effect)
@@ -525,7 +526,8 @@ def _limits_at_coverage(
     """
     totals = evidence.totals
     whole = weights_of_all(totals)
-    accepted_sums = evidence.accepted_sums[0].select([evidence.request.coverages.index(coverage)])
+    along_all, _along_right = evidence.accepted_sums
+    accepted_sums = along_all.select([evidence.request.coverages.index(coverage)])
     if coverage * (1 - SHARE_ROUNDING) > totals.total_mass / whole.total_mass:
         raise InfeasibleError(
             f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
@@ -534,10 +536,8 @@ def _limits_at_coverage(
     low, high, _ = point_limits.risk_limits(
         accepted_sums, np.asarray([coverage]), whole, level, design_effect
     )
-    return float(accepted_sums.accepted_loss[0, 0] / accepted_sums.accepted_mass[0, 0]), (
-        float(low[0]),
-        float(high[0]),
-    )
+    risk = float(accepted_sums.risk[0, 0])  # at the cut itself, the first of its five positions
+    return risk, (float(low[0]), float(high[0]))
 
 
 def _limits_at_risk(
@@ -551,7 +551,9 @@ def _limits_at_risk(
     """
     totals = evidence.totals
     whole = weights_of_all(totals)
-    accepted_sums = evidence.accepted_sums[0].select(slice(len(evidence.request.coverages), None))
+    along_all, _along_right = evidence.accepted_sums
+    # the positions of the requested coverages come first
+    accepted_sums = along_all.select(slice(len(evidence.request.coverages), None))
     share_of_answered = evidence.mass_within_risk[risk] / totals.total_mass
     value = evidence.mass_within_risk[risk] / whole.total_mass
     low, high = point_limits.coverage_limits(

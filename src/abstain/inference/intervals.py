@@ -415,8 +415,8 @@ def _macro_interval(
     Otherwise (points, resampling, groups without spread) the distances to the limits of each group are added up: as
     squares, or plainly where groups may share units (`clusters`, codes from 0 of all samples, or None).
 
-    `sample_count` is the number of samples of the call, those of no group included; `level` and `method` are those of
-    `interval`.
+    `parts` are the groups with their intervals. `sample_count` is the number of samples of the call, those of no group
+    included. `level` is two-sided; `method` is the scale of the interval, or "bootstrap", "bca" or "jackknife".
     """
     group_count = len(parts)
     metric = parts[0].units.metric
@@ -550,7 +550,8 @@ def interval_from_blocks(
     blocks : Blocks
         The table.
     level, method, repetitions
-        As in `interval`.
+        Two-sided confidence level; the scale of the interval (None: that of the metric); whether weights are numbers of
+        repetitions.
     **options
         The metric's own: `estimator`, `ties`, `oracle`, `coverage`, `risk`, `tpr`.
 

@@ -326,11 +326,15 @@ def standard_error(
     Parameters
     ----------
     metric : str or the function of that name
-        One that has an influence function, see `influence`.
+        One that has an influence function: an area, the risk, AUROC or the rejection ratio.
     loss, confidence : array, shape (n,)
         Of each sample; higher confidence = surer.
-    sample_weight, repetitions, abstained, clusters : optional
-        As in `interval`.
+    sample_weight, repetitions : array, optional; bool
+        The mass of each sample, and whether it is a number of repetitions.
+    abstained : array of bool, optional
+        Samples that are never accepted.
+    clusters : array, optional
+        One label per sample; samples of a cluster are not independent.
     **options
         The metric's own: `estimator`, `ties`, `oracle`.
 

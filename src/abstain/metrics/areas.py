@@ -271,10 +271,14 @@ def aurc_given_cdf(
 
 
 def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
-    """AURC, oracle AURC and risk of one sample.
+    """AURC, the AURC of the best order of the same losses, and the risk; each an array of the shape of the batch.
 
-    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected":
-    equal confidences are accepted together, or one by one in random order.
+    `sample` holds the checked losses, confidences and weights of one call, and `sample.name` the function that messages
+    name. `estimator` is a name such as "harmonic"; `ties` says whether equal confidences are accepted together
+    ("threshold") or one by one in random order ("expected"). `oracle="empirical"` takes the best order of these losses,
+    "asymptotic" its limit for many samples. From harmonic areas a large common offset of the losses is subtracted,
+    which changes all three alike; except for "oracle_aurc", whose value is the area itself. Raises InputError for
+    another `oracle`, and for "asymptotic" with losses other than 0/1.
     """
     check_choice(sample.name, "oracle", oracle, get_args(Oracle))
     if estimator == "harmonic" and sample.backend.is_host and sample.name != "oracle_aurc":

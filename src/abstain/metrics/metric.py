@@ -271,10 +271,11 @@ class Metric:
         abstained: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Any:
-        """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`.
+        """The value for losses and confidences, with this metric's options.
 
-        `sample_weight` is the mass of each sample (None: 1 for all). `repetitions` says that weights are numbers of
-        repetitions. `abstained` marks the samples without an answer (None: none).
+        `loss` and `confidence` (higher = surer) have one entry per sample. `sample_weight` is the mass of each sample
+        (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the samples
+        without an answer (None: none).
         """
         if groups is not None:
             arguments = {"sample_weight": sample_weight, "repetitions": repetitions, "abstained": abstained}
@@ -331,22 +332,22 @@ class Metric:
 
     @property
     def is_centred_on_leave_one_out(self) -> bool:
-        """See `AreaMetric`."""
+        """Is its interval built around the leave-one-out version of the area, where that exists?"""
         return False
 
     @property
     def drops_loss_offset(self) -> bool:
-        """See `AreaMetric`."""
+        """Does a number added to all losses change nothing, with the harmonic estimator?"""
         return False
 
     @property
     def deletion(self) -> Literal["area", "mean"] | None:
-        """See `AreaMetric`."""
+        """How the value without one sample is computed for all samples at once: as a curve area, as the mean loss."""
         return None
 
     @property
     def is_per_sample_of_all(self) -> bool:
-        """See `AreaMetric`."""
+        """Is the value a share of all samples, so that samples that abstained make it smaller?"""
         return False
 
     @property
@@ -485,7 +486,7 @@ class AreaMetric(Metric):
     is_centred_on_leave_one_out : bool
         Is its interval built around the leave-one-out version of the area, where that exists?
     drops_loss_offset : bool
-        Does a number added to all losses change nothing? (With the harmonic estimator; see `without_offset`.)
+        Does a number added to all losses change nothing? (With the harmonic estimator.)
     deletion : {"area", "mean"}, optional
         How its value without one sample is computed exactly for all samples at once, for the jackknife: as a curve
         area, or as the mean loss.
@@ -512,7 +513,11 @@ class AreaMetric(Metric):
     range_for_all_losses: bool = False
 
     def __call__(self, loss: ArrayLike, confidence: ArrayLike, /, **arguments: Any) -> Any:
-        """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`."""
+        """The value for losses and confidences, with this metric's options.
+
+        `loss` and `confidence` (higher = surer) have one entry per sample, `arguments` are keywords such as
+        `sample_weight`, `abstained` and `groups`.
+        """
         return _call_public_function(self, loss, confidence, arguments)
 
     def compute(self, table: CurveTable) -> Any:
@@ -605,7 +610,11 @@ class PointMetric(Metric):
     cut_at: Literal["coverage", "risk", "tpr"]
 
     def __call__(self, loss: ArrayLike, confidence: ArrayLike, /, **arguments: Any) -> Any:
-        """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`."""
+        """The value for losses and confidences, with this metric's options.
+
+        `loss` and `confidence` (higher = surer) have one entry per sample, `arguments` are keywords such as
+        `sample_weight`, `abstained` and `groups`.
+        """
         return _call_public_function(self, loss, confidence, arguments)
 
     def compute(self, table: CurveTable) -> Any:

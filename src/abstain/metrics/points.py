@@ -143,9 +143,10 @@ def risk_coverage_curve(
 
 
 def _on_host(sample: Sample) -> tuple[Array, Array, Array, Array]:
-    """At each block: mass and loss accepted, its confidence, and how many samples are accepted.
+    """At each distinct confidence, most confident first: mass and loss accepted there, it, and how many are accepted.
 
-    `sample` holds the checked losses, confidences and weights of one call.
+    The four arrays have one entry per distinct confidence. `sample` holds the checked losses, confidences and weights
+    of one call.
     """
     ranked = rank_samples(sample.loss, sample.confidence, sample.weight)
     count = ranked.row_stops()
@@ -158,9 +159,10 @@ def _on_host(sample: Sample) -> tuple[Array, Array, Array, Array]:
 
 
 def _on_device(sample: Sample) -> tuple[Array, Array, Array, Array]:
-    """`_on_host` for arrays of other libraries; nothing leaves the device.
+    """At each distinct confidence, most confident first: mass and loss accepted there, it, and how many are accepted.
 
-    `sample` holds the checked losses, confidences and weights of one call.
+    For arrays of other libraries than numpy: nothing leaves the device. The four arrays have one entry per distinct
+    confidence. `sample` holds the checked losses, confidences and weights of one call.
     """
     xp = sample.backend.xp
     loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
@@ -451,6 +453,12 @@ def best_rejection(
 def _zero_one_rows(
     name: str, loss: Array, confidence: Array, weight: Array | None, abstained: Array | None
 ) -> tuple[Sample, Rows]:
+    """Check the inputs of a metric of 0/1 losses; return them with their rows, most confident first.
+
+    The arguments are those of the public function `name`. Raises InputError for losses other than 0 and 1, and
+    InfeasibleError unless both right and wrong samples occur in every line of a batch; values of jax tracers are not
+    checked.
+    """
     sample = prepare(name, loss, confidence, weight, abstained)
     rows = sample.rows()
     if is_concrete(sample.loss):

@@ -586,6 +586,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         abstain_label: Any = AUTO,
         random_state: Any = None,
     ) -> None:
+        """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them."""
         self.estimator = estimator
         self.score = score
         self.risk = risk
@@ -782,6 +783,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         abstain_label: float | None = np.nan,
         random_state: Any = None,
     ) -> None:
+        """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them."""
         self.estimator = estimator
         self.uncertainty = uncertainty
         self.tolerance = tolerance
@@ -891,6 +893,9 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         residuals it was trained on, and the confidences from error models trained without the sample. Without one, the
         confidences are those of the estimator trained on all data. `X` holds the inputs, one row per sample. `y` holds
         the true classes or values, one per sample.
+
+        `_train` sets `error_model_` (None without one) and `residuals_`, the absolute errors of out-of-fold
+        predictions.
         """
         self._train(X, y, arguments)
         if self.error_model_ is None:
@@ -982,6 +987,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         abstain_label: Any = AUTO,
         random_state: int | None = None,
     ) -> None:
+        """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them."""
         self.estimators = estimators
         self.costs = costs
         self.risk = risk
@@ -1127,6 +1133,9 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns, for each sample, the prediction of the last classifier asked, and the position of the classifier that
         answers (the number of classifiers: the person answers). If no stage is in use, the predictions are those of the
         last classifier. `X` holds the inputs, one row per sample.
+
+        `estimators_` are the fitted classifiers by stage, `cascade_` the calibrated rule, `scores` the confidence score
+        of each stage.
         """
         check_is_fitted(self, "cascade_")
         X = _make_indexable(X)

@@ -469,6 +469,7 @@ class ExpectedBias(_tables.Notebook):
         return _tables.make_frame(columns, library)
 
     def __repr__(self) -> str:
+        """List the bias of each estimator, in units of AURC and as a share of it, and the advice."""
         aurc_or_one = self.aurc or 1.0
         lines = [
             f"Bias of the AURC estimators at n = {self.n} ({self.source})",

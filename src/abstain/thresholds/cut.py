@@ -416,6 +416,9 @@ class Cut:
         That is so where the calibration lay within [0, 1], or at and below 0, and a new number does not. Warns where
         many numbers in [0, 1] meet a threshold above 1. NaN and numbers at or below `MISSING` stand for samples
         without a confidence and are not checked.
+
+        `lowest` and `highest` are the range of the calibration confidences, `accepted` the lowest one that was
+        accepted.
         """
         confidences = values[values > MISSING]
         if not confidences.size:
@@ -606,6 +609,9 @@ class Cut:
 
         `values` are in the unit of the calibration. `rounding` is the error to allow for; it is never taken smaller
         than that of the precision of the calibration.
+
+        `magnitude` is the absolute value of the largest logit of a row in calibration, and `classes` the number of
+        classes.
         """
         return self._bounds_before_rounding(
             self._to_common_scale(self.source, values),
@@ -622,6 +628,9 @@ class Cut:
 
         `rounding` is the error to allow for; it is never taken smaller than that of the precision of the numbers.
         `confidences` are those of the new samples, with their source and precision.
+
+        `magnitude` is the absolute value of a row's largest logit, here and in calibration; `classes` the number of
+        classes.
         """
         return self._bounds_before_rounding(
             self._to_common_scale(confidences.source, confidences.values),
@@ -656,6 +665,8 @@ class Cut:
         :math:`2u(2|z_{\max}| + |k| + \log K)` (the mean distance to the winner is at most k + log K; entropies count
         twice). Probabilities keep u of each entry, and lose entries below the smallest number of their type. A plain
         number moves by u of itself, a key likewise.
+
+        `lowest` and `highest` are the range of the calibration confidences.
         """
         unit, smallest = rounding  # unit roundoff u, and the absolute error next to zero
         arithmetic_error = 8 * min(unit, _FLOAT32_UNIT)  # of computing the score, relative
@@ -695,6 +706,9 @@ class Cut:
 
         The score must be known, the accepted and the rejected confidence within the range of the calibration, and the
         threshold above the rejected one and at most the accepted one. Without a threshold there is no accepted one.
+
+        `lowest` and `highest` are the range of the calibration confidences; `accepted` and `rejected` those next to the
+        threshold.
         """
         if self.score is not None and self.score not in STORABLE:
             return False

@@ -156,7 +156,10 @@ class JointThreshold(Stored, _tables.Notebook):
         return {name: self._risk_of(name) for name in self.promises}
 
     def _risk_of(self, name: Any) -> float | None:
-        """Mean loss of the accepted samples that this promise is about; None where it is not known."""
+        """Mean loss of the accepted samples that this promise is about; None where it is not known.
+
+        `promises` holds one threshold per promise, `counted` how many calibration samples each is about.
+        """
         threshold = self.promises[name]
         counted = self.counted[name]
         if threshold.risk is None or counted.accepted is None:
@@ -202,7 +205,7 @@ class JointThreshold(Stored, _tables.Notebook):
         return f"{name}: the mean loss of {whom} is at most {target:.4g}"
 
     def made_from(self, kind: Kind, **facts: Any) -> JointThreshold:
-        """The same rule, which now knows its score, its loss and its data; see `Threshold.made_from` for the fields."""
+        """The same rule, which now knows its score, its loss and its data: the fields of an `Origin` by name."""
         promises = {name: threshold.made_from(kind, **facts) for name, threshold in self.promises.items()}
         return replace(self, promises=promises)
 
@@ -341,7 +344,10 @@ class JointThreshold(Stored, _tables.Notebook):
         return {"rule": self.rule}
 
     def _rules(self) -> dict[str, Any]:
-        """Return each rule that a stored record must keep, as the message to show, and whether it keeps it."""
+        """Return each rule that a stored record must keep, as the message to show, and whether it keeps it.
+
+        `promises` holds one threshold per promise, `counted` how many calibration samples each is about.
+        """
         shared = {(rule.value, rule.delta, rule.n, rule.coverage) for rule in self.promises.values()}
         return {
             "there must be two promises.": len(self.promises) >= 2,

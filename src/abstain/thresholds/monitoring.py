@@ -220,6 +220,10 @@ class Check(Stored, _tables.Notebook):
         return not (self.risk_alarm or self.drift_alarm)
 
     def __repr__(self) -> str:
+        """Say whether there is an alarm, and how risk, coverage and confidences compare with the promise.
+
+        A look is a call that brought new samples; `counted` are the accepted samples that the promise is about.
+        """
         low, high = self.coverage_interval
         risk_alarm = ""
         if self.risk_alarm:

@@ -90,6 +90,8 @@ class CostCurve(_tables.Notebook):
         """Draw cost and its parts against coverage, with the least cost marked.
 
         Draws on `ax`, or on new axes; returns them.
+
+        At each threshold, `model_cost` is the cost of wrong answers and `reject_cost` that of rejections, per sample.
         """
         drawn: Any = make_axes(ax)
         best = self.best

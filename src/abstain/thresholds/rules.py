@@ -346,6 +346,10 @@ class Threshold(Promised):
 
         Keys are the messages to show, values whether the rule is kept. `reference` holds falling confidences of the
         calibration and how many samples lie at or above each; its n counts weights over the heaviest one.
+
+        `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
+        the losses, `evidence` is what the promise rests on, and `cut` the two calibration confidences around the
+        threshold.
         """
         low, high = self.bounded
         reference = self.reference
@@ -406,6 +410,9 @@ class Threshold(Promised):
 
         Keys are the messages to show, values whether the rule is kept. The p-value is computed again where that is
         possible: for a 0/1 loss without weights or clusters.
+
+        `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
+        the losses, `evidence` is what the promise rests on.
         """
         table = self.table
         evidence = self.evidence
@@ -449,6 +456,10 @@ class Threshold(Promised):
         """Return the rules on stored sentences: each must be the one that is written again from the stored numbers.
 
         Keys are the messages to show, values whether the rule is kept.
+
+        `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
+        the losses, `evidence` is what the promise rests on, and `cut` the two calibration confidences around the
+        threshold.
         """
         goal = Goal(form=self.form, target=self.target, delta=self.delta, method=self.method)
         promise = None
@@ -476,6 +487,9 @@ class Threshold(Promised):
         """Draw risk against coverage: a line through all candidates, a dot for each that passed, target and choice.
 
         Draws on `ax`, or on new axes; returns them.
+
+        `form` is what was asked for ("risk", "coverage" or "cost"), `value` the threshold, None if none could be
+        chosen.
         """
         drawn: Any = make_axes(ax)
         table = self.table
@@ -686,6 +700,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         return _tables.make_frame(columns, library)
 
     def __repr__(self) -> str:
+        """List the threshold, coverage and promise of each group."""
         labels = self.worst_first()
         lines = ["GroupThresholds, the worst group first by the upper limit of its coverage"]
         for label in labels[: _tables.GROUPS_SHOWN]:

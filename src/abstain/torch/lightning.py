@@ -59,6 +59,7 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         sigmas: float = 1.0,
         level: float = 0.95,
     ) -> None:
+        """Store the options that the class describes, and make the stopping rule."""
         self.metric = metric
         self.level = check_fraction("AURCMonitor", "level", level, open_high=True)
         self.rule = PairedPatience(patience, sigmas)

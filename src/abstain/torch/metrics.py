@@ -277,6 +277,10 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
 
         `preds` (N, C, ...) are logits or probabilities, as `input` says, or class numbers (N, ...) with `confidence=`;
         `target` is (N, ...). `confidence` (higher = surer), of the shape of `target`, is used instead of the score.
+
+        `reader` turns a batch into losses and rank keys, in one or more chunks. With `thresholds` (a number of bins)
+        samples are counted by the bin of their plain score, whose `domain` is "unit" for [0, 1] and "real" otherwise;
+        without it they are kept.
         """
         for loss, key in self.reader.read(preds, target, confidence):
             if self.thresholds is None:

@@ -218,6 +218,8 @@ class Averaging:
 
         `train` is the training data, an iterable of batches. Appends to `looks`, and replaces `best` if the AURC is
         lower than at all evaluations before.
+
+        `averaged` is the mean of the weights so far, `held_out` the batches to evaluate on.
         """
         # each batch is wrapped in a mapping, because `update_bn` would pass on only the first part of a pair
         wrapped_batches = ({"batch": batch} for batch in _move_to_device(train, self.network))
@@ -236,6 +238,9 @@ class Averaging:
         The mean is kept if its held-out AURC is significantly lower. The network is in evaluation mode afterwards.
         `train` is the training data, an iterable of batches; it is read if training stopped before the last planned
         evaluation, to evaluate the mean now. Raises InputError if no epoch was trained.
+
+        `original_weights` and `original_samples` (held-out losses and confidences) are those before training; `looks`
+        holds the epoch and the held-out AURC of each evaluation, `best` the evaluation with the lowest AURC.
         """
         if not self.epoch:
             raise InputError("tuning: no epoch was trained, so there is nothing to compare.")
