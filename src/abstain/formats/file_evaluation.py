@@ -208,8 +208,15 @@ class _Arguments(NamedTuple):
 
 
 def _split_arguments(arguments: dict[str, Any]) -> _Arguments:
-    """Tell arguments of `evaluate` that name columns (a role with a text) from all others."""
+    """Tell arguments of `evaluate` that name columns (a role with a text) from all others.
+
+    Two texts in a list name the columns of two kinds of clusters, as one text with a comma does.
+    """
     columns = {role: name for role, name in arguments.items() if role in ROLES and isinstance(name, str)}
+    clusters = arguments.get("clusters")
+    names_of_clusters = list(clusters) if isinstance(clusters, (list, tuple)) else []
+    if len(names_of_clusters) == 2 and all(isinstance(name, str) for name in names_of_clusters):
+        columns["clusters"] = ",".join(names_of_clusters)
     options = {name: value for name, value in arguments.items() if name not in columns}
     classes = tuple(str(name) for name in options.pop("classes", ()))
     return _Arguments(columns, classes, options)
