@@ -16,6 +16,7 @@ import abstain
 SOURCE = Path(abstain.__file__).parents[1]
 OPTIONAL = {"jax", "sklearn", "torch"}
 FURTHER_MODULES = {
+    "calibration",
     "compat",
     "confidence",
     "display",

@@ -163,6 +163,36 @@ def test_score_by_target(answers):
     assert curve.plot(name="m").get_xlabel() == "confidence target t"
 
 
+def test_evaluate_takes_these_metrics_by_name(answers):
+    rng = np.random.default_rng(6)
+    confidence = rng.random(300)
+    away = ~answers["answered"]
+    table = abstain.evaluate(
+        loss=1.0 - answers["correct"],
+        confidence=confidence,
+        abstained=away,
+        groups=answers["groups"],
+        metrics=["aurc", "simpleqa_f", "calibration_error"],
+    )
+    expected = evaluate_answers(answers["correct"], answered=answers["answered"], groups=answers["groups"])
+    for group in (None, "law"):
+        found = table.select(metric="simpleqa_f", group=group)[0]
+        same = expected.select(metric="simpleqa_f", group=group)[0]
+        assert (found.estimate, found.low) == pytest.approx((same.estimate, same.low))
+    kept = answers["answered"]
+    error = abstain.calibration.calibration_error(answers["correct"][kept], confidence[kept])
+    assert table["calibration_error"].estimate == pytest.approx(error.root.estimate)
+    scaled = abstain.evaluate(
+        loss=1.0 - answers["correct"], confidence=90 * confidence, metrics=["brier_score"]
+    )
+    assert "probability from 0 to 1" in scaled["brier_score"].reason
+
+
+def test_evaluate_without_a_confidence(answers):
+    table = abstain.evaluate(loss=1.0 - answers["correct"], abstained=~answers["answered"])
+    assert table.entries == evaluate_answers(answers["correct"], answered=answers["answered"]).entries
+
+
 def test_bad_arguments_are_refused(answers):
     with pytest.raises(InputError, match="probability from 0 to 1, got 90"):
         score_by_target([1, 0], confidence=[90, 50])

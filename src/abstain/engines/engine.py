@@ -13,8 +13,8 @@ from abstain.engines.finish import NO_SPREAD, Answer, EngineRequest, make_reques
 from abstain.engines.paired import PairRequest
 from abstain.engines.read import ColumnOptions, Fields, parse_columns, parse_one_pair
 from abstain.errors import InputError
-from abstain.evaluation.results import Comparison, Entry, Evaluation
-from abstain.evaluation.table import MISSING, Key, evaluation_of, metrics_for
+from abstain.evaluation.results import MISSING, Comparison, Entry, Evaluation
+from abstain.evaluation.table import Key, evaluation_of, metrics_for
 from abstain.evaluation.vectors import listed
 from abstain.metrics._sample import Grouped
 from abstain.metrics.definitions import AURC, METRICS, by_name

@@ -1,9 +1,9 @@
 """Whole results: the table of one model, a comparison of many, an ensemble and its members."""
 
 from abstain._engines import register_engine
-from abstain.evaluation.comparison import compare
+from abstain.evaluation.comparison import compare, compare_answers
 from abstain.evaluation.ensembles import expected_aurc
-from abstain.evaluation.graded import TargetCurve, compare_answers, evaluate_answers, score_by_target
+from abstain.evaluation.graded import TargetCurve, evaluate_answers, score_by_target
 from abstain.evaluation.growing import ComparisonLook, ComparisonSeries, GrowingComparison
 from abstain.evaluation.precision import precision_recall
 from abstain.evaluation.release_gate import GateVerdict, gate, judge, two_sided_level

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, ArrayLike
 from abstain._check import check_fraction
 from abstain.core.influence import RankedLoss
 from abstain.core.rows import rank_confidences
@@ -32,10 +32,11 @@ from abstain.inference.differences import (
     side_from_units,
 )
 from abstain.inference.limits import DifferenceSums, make_interval
+from abstain.inference.ratios import AnswerSpread, scale_of_answers, spread_of_answers
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import Units, gather, spread_by_sample, summarise_units
 from abstain.losses import by_name as loss_by_name
-from abstain.metrics.answer_metrics import AnswerMetric
+from abstain.metrics.answer_metrics import AnswerMetric, answer_metric, grade_answers
 from abstain.metrics.definitions import AURC, by_name
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
@@ -627,4 +628,89 @@ def pair_of(
         different=not is_open[place],
         samples_needed=samples_needed,
         note=note,
+    )
+
+
+# graded answers -------------------------------------------------------------------------------------------
+
+
+def compare_answers(
+    models: Mapping[str, Any],
+    *,
+    metric: str | AnswerMetric = "accuracy",
+    unanswerable: ArrayLike | None = None,
+    level: float = 0.95,
+    clusters: Any = None,
+    paired: bool = True,
+) -> Comparison:
+    """Rank models by accuracy or another metric of graded answers, and say which the data cannot tell apart.
+
+    Parameters
+    ----------
+    models : dict
+        By name: how right each answer is, from 0 to 1; or a pair (correct, answered), where `answered` says which
+        questions were attempted.
+    metric : str or AnswerMetric
+        Such as "accuracy", "simpleqa_f" or "score_at_target@0.75".
+    unanswerable : array of bool, shape (n,), optional
+        Which questions have no answer, for the metrics that need it; the same for all models.
+    level : float
+        Confidence level of intervals and tests.
+    clusters : array, shape (n,), optional
+        One label per answer: answers with the same label are not independent. With `paired=False` a dict by model.
+    paired : bool
+        Whether all models answered the same questions in the same order. That sees much smaller differences.
+
+    Returns
+    -------
+    Comparison
+        Best first. P-values are two-sided and corrected for the number of pairs; where two models cannot be told apart,
+        `samples_needed` estimates how many questions would.
+
+    Examples
+    --------
+    >>> good, bad = [1] * 70 + [0] * 30, [1] * 40 + [0] * 60
+    >>> comparison = compare_answers({"bad": bad, "good": good})
+    >>> comparison.names, comparison.pair("good", "bad").different
+    (('good', 'bad'), True)
+    """
+    name = "compare_answers"
+    level = check_fraction(name, "level", level, open_high=True)
+    compared_metric = answer_metric(metric, name)
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise InputError(f"{name}: needs a dict of at least two models.")
+    if not paired and clusters is not None and not isinstance(clusters, Mapping):
+        raise InputError(f"{name}: with paired=False `clusters` must be a dict by model.")
+    answers_by_name = {}
+    for model_name, model in models.items():
+        correct, answered = model if isinstance(model, tuple) else (model, None)
+        answers_by_name[str(model_name)] = grade_answers(name, correct, answered, unanswerable)
+    counts = {model_name: len(answers.right) for model_name, answers in answers_by_name.items()}
+    if paired and len(set(counts.values())) > 1:
+        listed = ", ".join(f"{model_name} {count}" for model_name, count in counts.items())
+        raise ShapeError(
+            f"{name}: the models must answer the same questions, got {listed}. Or use paired=False."
+        )
+    competitors = []
+    for model_name, answers in answers_by_name.items():
+        model_clusters = clusters.get(model_name) if isinstance(clusters, Mapping) else clusters
+        spread = spread_of_answers(name, compared_metric, answers, model_clusters)
+        competitors.append(competitor_of(model_name, spread, level))
+    return assemble_comparison(
+        competitors,
+        metric=compared_metric,
+        scale=scale_of_answers(compared_metric),
+        loss_name="graded answers",
+        level=level,
+        paired=paired,
+    )
+
+
+def competitor_of(name: str, spread: AnswerSpread, level: float) -> Competitor:
+    """One model of a comparison by a metric of graded answers."""
+    return Competitor(
+        name=name,
+        side=spread.side(),
+        interval=spread.interval(level),
+        sample_count=spread.question_count,
     )

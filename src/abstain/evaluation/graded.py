@@ -1,12 +1,12 @@
-"""Tables, comparisons and curves of graded answers, for models with or without a confidence.
+"""Tables and curves of graded answers, for models with or without a confidence.
 
-`evaluate_answers` and `compare_answers` return the same results as `evaluate` and `compare`, so that tables, JSON and
-pages are the same for both.
+`evaluate_answers` returns the same kind of result as `evaluate`, so that tables, JSON and pages are the same for both,
+and `evaluate` takes the same metrics by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,13 +17,13 @@ from abstain._arrays import ArrayLike, to_host
 from abstain._check import check_fraction
 from abstain._plots import make_axes
 from abstain._stored import Stored
-from abstain.errors import InfeasibleError, InputError, ShapeError
-from abstain.evaluation.comparison import Competitor, assemble_comparison
-from abstain.evaluation.results import Comparison, Entry, Evaluation
-from abstain.evaluation.table import MISSING
+from abstain.calibration.table_metrics import CALIBRATION_METRICS, CalibrationMetric
+from abstain.errors import InfeasibleError, InputError
+from abstain.evaluation.results import MISSING, Entry, Evaluation
 from abstain.inference.clusters import cluster_codes, cluster_columns
-from abstain.inference.ratios import AnswerSpread, scale_of_answers, spread_of_answers
+from abstain.inference.ratios import spread_of_answers
 from abstain.inference.records import Interval
+from abstain.inference.standard_errors import Units, fill_in
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.metrics.answer_metrics import (
     AnswerMetric,
@@ -31,6 +31,7 @@ from abstain.metrics.answer_metrics import (
     answer_metric,
     check_probabilities,
     grade_answers,
+    is_answer_metric,
     metrics_for_answers,
     score_at_target,
 )
@@ -125,118 +126,97 @@ def answer_entries(
     """
     entries = []
     for metric in metrics:
-        entry = Entry(
-            score=score,
-            loss=loss,
-            metric=metric.key,
-            label=metric.full_label,
-            lower_is_better=metric.lower_is_better,
-            estimate=None,
-            n=len(answers.right),
-            group=group,
-        )
+        entry = _empty_entry(metric, len(answers.right), score=score, loss=loss, group=group)
         try:
             spread = spread_of_answers("evaluate_answers", metric, answers, clusters)
         except (InputError, InfeasibleError) as problem:
             entries.append(replace(entry, reason=str(problem).partition(": ")[2]))
-            continue
-        interval = spread.interval(level)
-        entries.append(
-            replace(
-                entry,
-                estimate=interval.estimate,
-                standard_error=interval.standard_error,
-                low=interval.low,
-                high=interval.high,
-                method=interval.method,
-            )
-        )
+        else:
+            entries.append(_with_interval(entry, spread.interval(level)))
     return entries
 
 
-def compare_answers(
-    models: Mapping[str, Any],
-    *,
-    metric: str | AnswerMetric = "accuracy",
-    unanswerable: ArrayLike | None = None,
-    level: float = 0.95,
-    clusters: Any = None,
-    paired: bool = True,
-) -> Comparison:
-    """Rank models by accuracy or another metric of graded answers, and say which the data cannot tell apart.
+def _empty_entry(
+    metric: AnswerMetric | CalibrationMetric, n: int, *, score: str, loss: str, group: Any
+) -> Entry:
+    """An entry without a number; n is the number of answers, the other arguments are its place in the table."""
+    return Entry(
+        score=score,
+        loss=loss,
+        metric=metric.key,
+        label=metric.full_label,
+        lower_is_better=metric.lower_is_better,
+        estimate=None,
+        n=n,
+        group=group,
+    )
 
-    Parameters
-    ----------
-    models : dict
-        By name: how right each answer is, from 0 to 1; or a pair (correct, answered), where `answered` says which
-        questions were attempted.
-    metric : str or AnswerMetric
-        Such as "accuracy", "simpleqa_f" or "score_at_target@0.75".
-    unanswerable : array of bool, shape (n,), optional
-        Which questions have no answer, for the metrics that need it; the same for all models.
-    level : float
-        Confidence level of intervals and tests.
-    clusters : array, shape (n,), optional
-        One label per answer: answers with the same label are not independent. With `paired=False` a dict by model.
-    paired : bool
-        Whether all models answered the same questions in the same order. That sees much smaller differences.
 
-    Returns
-    -------
-    Comparison
-        Best first. P-values are two-sided and corrected for the number of pairs; where two models cannot be told apart,
-        `samples_needed` estimates how many questions would.
+def _with_interval(entry: Entry, interval: Interval) -> Entry:
+    """The entry with the numbers of an interval."""
+    return replace(
+        entry,
+        estimate=interval.estimate,
+        standard_error=interval.standard_error,
+        low=interval.low,
+        high=interval.high,
+        method=interval.method,
+    )
 
-    Examples
-    --------
-    >>> good, bad = [1] * 70 + [0] * 30, [1] * 40 + [0] * 60
-    >>> comparison = compare_answers({"bad": bad, "good": good})
-    >>> comparison.names, comparison.pair("good", "bad").different
-    (('good', 'bad'), True)
+
+# metrics beside those of the ranking --------------------------------------------------------------------
+
+FurtherMetric = AnswerMetric | CalibrationMetric  # what `evaluate` takes besides metrics of the ranking
+
+
+def find_further_metric(metric: Any) -> FurtherMetric | None:
+    """The metric of graded answers or of calibration with this name; None for metrics of the ranking and other names.
+
+    InputError for a number after the name that is missing or not allowed.
     """
-    name = "compare_answers"
-    level = check_fraction(name, "level", level, open_high=True)
-    compared_metric = answer_metric(metric, name)
-    if not isinstance(models, Mapping) or len(models) < 2:
-        raise InputError(f"{name}: needs a dict of at least two models.")
-    if not paired and clusters is not None and not isinstance(clusters, Mapping):
-        raise InputError(f"{name}: with paired=False `clusters` must be a dict by model.")
-    answers_by_name = {}
-    for model_name, model in models.items():
-        correct, answered = model if isinstance(model, tuple) else (model, None)
-        answers_by_name[str(model_name)] = grade_answers(name, correct, answered, unanswerable)
-    counts = {model_name: len(answers.right) for model_name, answers in answers_by_name.items()}
-    if paired and len(set(counts.values())) > 1:
-        listed = ", ".join(f"{model_name} {count}" for model_name, count in counts.items())
-        raise ShapeError(
-            f"{name}: the models must answer the same questions, got {listed}. Or use paired=False."
-        )
-    competitors = []
-    for model_name, answers in answers_by_name.items():
-        model_clusters = clusters.get(model_name) if isinstance(clusters, Mapping) else clusters
-        spread = spread_of_answers(name, compared_metric, answers, model_clusters)
-        competitors.append(competitor_of(model_name, spread, level))
-    return assemble_comparison(
-        competitors,
-        metric=compared_metric,
-        scale=scale_of_answers(compared_metric),
-        loss_name="graded answers",
-        level=level,
-        paired=paired,
-    )
+    if isinstance(metric, CalibrationMetric):
+        return metric
+    if isinstance(metric, str) and metric in CALIBRATION_METRICS:
+        return CALIBRATION_METRICS[metric]
+    return answer_metric(metric, "evaluate") if is_answer_metric(metric) else None
 
 
-def competitor_of(name: str, spread: AnswerSpread, level: float) -> Competitor:
-    """One model of a comparison by a metric of graded answers."""
-    return Competitor(
-        name=name,
-        side=spread.side(),
-        interval=spread.interval(level),
-        sample_count=spread.question_count,
-    )
+def further_entries(
+    metrics: Sequence[FurtherMetric], units: Units, *, level: float, score: str, loss: str, group: Any
+) -> list[Entry]:
+    """Entries of metrics that do not read the ranking, for checked samples with one confidence.
 
-
-# right, wrong, not attempted --------------------------------------------------------------------------
+    `units` are the samples of a group (None: of all): a loss of 0 is a right answer, 1 a wrong one, between them partly
+    right; samples that abstained are not attempted. Where the samples have weights, other losses, or for calibration
+    confidences that are no probabilities, an entry has the reason instead of a number.
+    """
+    attempted = np.ones(units.sample_count, dtype=bool) if units.is_answered is None else units.is_answered
+    losses = units.error_size * units.loss.astype(np.float64)
+    problem = ""
+    if units.weight is not None:
+        problem = "takes every sample once, and these have weights"
+    elif not ((losses >= 0) & (losses <= 1)).all():
+        problem = "needs losses from 0 (right) to 1 (wrong)"
+    answers = GradedAnswers(right=fill_in(units, 1 - losses), attempted=attempted)
+    entries = []
+    for metric in metrics:
+        if problem:
+            entry = _empty_entry(metric, units.sample_count, score=score, loss=loss, group=group)
+            entries.append(replace(entry, reason=problem))
+        elif isinstance(metric, AnswerMetric):
+            entries += answer_entries(
+                answers, [metric], level=level, clusters=units.clusters, score=score, loss=loss, group=group
+            )
+        else:
+            entry = _empty_entry(metric, units.sample_count, score=score, loss=loss, group=group)
+            clusters = None if units.clusters is None else units.clusters[attempted]
+            try:
+                interval = metric.measure(1 - losses, units.confidence, level, clusters)
+            except InputError as error:
+                entries.append(replace(entry, reason=str(error).partition(": ")[2]))
+            else:
+                entries.append(_with_interval(entry, interval))
+    return entries
 
 
 @dataclass(frozen=True, repr=False)

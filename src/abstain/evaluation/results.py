@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kind = Literal["curves", "intervals"]
+MISSING = "(missing)"  # the group of samples without a label; the group None is all samples
 
 
 @dataclass(frozen=True)

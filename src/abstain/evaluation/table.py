@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import ArrayLike
+from abstain._arrays import ArrayLike, to_host
 from abstain._check import check_fraction, check_risk, repetitions_error
 from abstain._engines import find_engine
 from abstain._plots import select_drawn_points
@@ -28,7 +28,13 @@ from abstain.core.sorting import CHUNK
 from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation.chance import warnings_of_entries, worse_than_chance
-from abstain.evaluation.results import Entry, Evaluation, TopTies
+from abstain.evaluation.graded import (
+    FurtherMetric,
+    evaluate_answers,
+    find_further_metric,
+    further_entries,
+)
+from abstain.evaluation.results import MISSING, Entry, Evaluation, TopTies
 from abstain.evaluation.vectors import (
     Vectors,
     check_column,
@@ -60,11 +66,11 @@ from abstain.inference.standard_errors import (
     totals_of_units,
 )
 from abstain.metrics._sample import group_codes, prepare, rows_of_groups
+from abstain.metrics.answer_metrics import AnswerMetric
 from abstain.metrics.definitions import AURC, AUROC, METRICS, by_name, metrics_shown_for
 from abstain.metrics.few_draws import ENOUGH
 from abstain.metrics.metric import Metric, PointMetric
 
-MISSING = "(missing)"  # the group of samples without a label; the group None is all samples
 ONE_KIND = "needs both right and wrong samples, got only one kind"
 _PROGRESS_FROM = 5_000_000  # samples; from this number on a progress bar is shown by default
 _ONE_UNIT = "needs at least two samples (or clusters) to see any spread, got one."  # why there is no interval
@@ -376,7 +382,8 @@ def evaluate(
     probs : array of shape (..., K), optional
         Probabilities instead of logits. A vector is the probabilities of class 1 of a binary model.
     loss, confidence : array or dict of arrays
-        Your own losses and confidences (higher = surer), alone or in addition to logits and labels.
+        Your own losses and confidences (higher = surer), alone or in addition to logits and labels. A loss of 0 (right)
+        to 1 (wrong) without any confidence gives the table of `abstain.evaluation.evaluate_answers`.
     scores : names or functions, "all", optional
         Confidences computed from the model; by default max_softmax, softmax_margin, negative_entropy and,
         from logits, max_logit.
@@ -384,7 +391,9 @@ def evaluate(
         By default zero_one and cross_entropy.
     metrics : names, "all", optional
         As in `abstain.metrics.by_name`: "aurc", "aurc:loo", "risk_at_coverage@0.9". By default areas, AUROC
-        and two operating points for 0/1 losses, areas and risk for others.
+        and two operating points for 0/1 losses, areas and risk for others. Metrics of graded answers ("accuracy",
+        "simpleqa_f", as in `abstain.metrics.answer_metric`) and of calibration ("brier_score", "calibration_error")
+        can be asked for, too.
     level : float
         Confidence level of the intervals; each is the one that `abstain.inference.interval` gives for that number.
     groups : array, optional
@@ -427,9 +436,10 @@ def evaluate(
     """
     level = check_fraction("evaluate", "level", level, open_high=True)
     requested_metrics = None
+    further_metrics: list[FurtherMetric] = []
     if metrics is not None:
         metric_names = listed(metrics, default=(), all_names=tuple(METRICS))
-        requested_metrics = [by_name(metric) for metric in metric_names]
+        requested_metrics, further_metrics = _split_metrics(metric_names)
     if is_classifier(logits):
         logits, labels, probs, classes = read_classifier(logits, labels, y, probs, classes)
     elif y is not None:
@@ -465,12 +475,19 @@ def evaluate(
         engine_metrics = None
         if requested_metrics is not None:  # by key where the engine can find them by name
             engine_metrics = [
-                metric.key if metric.name in METRICS else metric for metric in requested_metrics
+                metric.key if metric.name in METRICS else metric
+                for metric in (*requested_metrics, *further_metrics)
             ]
         result = find_engine(engine)(**passed, level=level, metrics=engine_metrics)
         if isinstance(result, Evaluation):
             return result
         return evaluate_blocks(result, metrics=requested_metrics, level=level, repetitions=repetitions)
+    has_confidence = any(argument is not None for argument in (logits, probs, confidence))
+    has_one_loss = loss is not None and not isinstance(loss, Mapping)
+    if has_one_loss and not has_confidence and not requested_metrics and sample_weight is None:
+        return _evaluate_without_confidence(
+            loss, abstained, further_metrics or None, level=level, clusters=clusters, groups=groups
+        )
     vectors = gather_vectors(
         logits=logits,
         labels=labels,
@@ -488,8 +505,61 @@ def evaluate(
         checked_columns,
         repetitions=repetitions,
         requested_metrics=requested_metrics,
+        further_metrics=further_metrics,
         level=level,
         progress=progress,
+    )
+
+
+def _split_metrics(metrics: Sequence[Any]) -> tuple[list[Metric], list[FurtherMetric]]:
+    """Metrics of the ranking, and those of graded answers and of calibration, from names or definitions.
+
+    InputError for an unknown name.
+    """
+    ranking_metrics: list[Metric] = []
+    further_metrics: list[FurtherMetric] = []
+    for metric in metrics:
+        further = find_further_metric(metric)
+        if further is None:
+            ranking_metrics.append(by_name(metric))
+        else:
+            further_metrics.append(further)
+    return ranking_metrics, further_metrics
+
+
+def _evaluate_without_confidence(
+    loss: ArrayLike,
+    abstained: ArrayLike | None,
+    metrics: Sequence[FurtherMetric] | None,
+    *,
+    level: float,
+    clusters: ArrayLike | None,
+    groups: ArrayLike | None,
+) -> Evaluation:
+    """The table of graded answers from losses of 0 (right) to 1 (wrong); `metrics` None means all that apply.
+
+    InputError for other losses, and where a metric needs a confidence.
+    """
+    losses = np.asarray(to_host(loss), dtype=np.float64)
+    answered = None
+    if abstained is not None:
+        answered = ~np.asarray(to_host(abstained)).astype(bool)
+    for metric in metrics or ():
+        if not isinstance(metric, AnswerMetric):
+            raise InputError(f"evaluate: {metric.key} needs `confidence=`, got none.")
+    if not ((losses >= 0) & (losses <= 1)).all():
+        raise InputError(
+            "evaluate: needs `confidence=` for losses other than 0 (right) to 1 (wrong), got none."
+        )
+    return evaluate_answers(
+        1 - losses,
+        answered=answered,
+        metrics=None
+        if metrics is None
+        else [metric for metric in metrics if isinstance(metric, AnswerMetric)],
+        level=level,
+        clusters=clusters,
+        groups=groups,
     )
 
 
@@ -558,14 +628,16 @@ def _evaluate_in_memory(
     *,
     repetitions: bool,
     requested_metrics: list[Metric] | None,
+    further_metrics: Sequence[FurtherMetric],
     level: float,
     progress: bool | None,
 ) -> Evaluation:
     """Evaluate losses and confidences in memory: one sort per score, shared by all losses, groups and metrics.
 
     `columns` are sample_weight, abstained, clusters and groups, each None or with one value per sample; "groups" is
-    removed from it. `requested_metrics` None means the default for each kind of loss, `progress` None a progress bar
-    for many samples only. InputError where a metric needs weights that are repetitions.
+    removed from it. `requested_metrics` None means the default for each kind of loss; `further_metrics` are those that
+    do not read the ranking. `progress` None means a progress bar for many samples only. InputError where a metric needs
+    weights that are repetitions.
     """
     groups = columns.pop("groups")
     group_names: list[Any] = []
@@ -606,6 +678,9 @@ def _evaluate_in_memory(
                     key = (score, loss, group)
                     entries[key], curve = _measure(
                         key, units, samples.totals[loss], ranking, metrics[loss], level
+                    )
+                    entries[key] += further_entries(
+                        further_metrics, units, level=level, score=score, loss=loss, group=group
                     )
                     if group is None:
                         curves[score, loss] = curve
