@@ -20,12 +20,15 @@ from abstain._tables import count_noun
 from abstain.cli import options as opt
 from abstain.cli.folder_table import compare_folders, holds_folder
 from abstain.cli.screen import deliver, plain_table, show_notes, show_working, stacked_cell, write_file
+from abstain.errors import AbstainError
 from abstain.evaluation import Comparison, ComparisonSeries
+from abstain.evaluation.graded import find_further_metric
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models, check_shared_columns_equal, comparison_arguments
 from abstain.formats.file_names import model_name
-from abstain.formats.predictions import reading_notes
+from abstain.formats.predictions import attempt_notes, reading_notes
 from abstain.formats.safety import display_name
+from abstain.metrics.answer_metrics import is_answer_metric
 from abstain.metrics.definitions import AURC
 from abstain.scores import NAMES, by_name
 
@@ -81,13 +84,14 @@ def compare(
     Rows are matched by their ids (or questions), and by position if no file has ids. If several files are
     compared, a question without an answer counts as wrong and is ranked last unless --unanswered says otherwise, so
     that refusing hard questions is no advantage. A model without the named confidence is not ranked. Several
-    confidences (-c confidence=A,B) are compared, too.
+    confidences (-c confidence=A,B) are compared, too. Files without any confidence are ranked by accuracy.
 
     A folder is searched for logs: one row for each model and task, ranked by accuracy within the task.
 
     Examples:
       abstain compare a.npz b.npz c.npz
       abstain compare gpt.csv claude.csv --metric augrc
+      abstain compare gpt.csv claude.csv --metric accuracy
       abstain compare preds.npz --score max_softmax,max_logit,energy
       abstain compare a.npz b.npz --unpaired          different test sets
       abstain compare a.parquet b.parquet --engine files
@@ -125,7 +129,13 @@ def compare(
         )
         notes: list[str] = []
     else:
-        result, contestants, notes = compare_in_memory(
+        if opt.explicit_value("metric") is None and nothing_is_ranked(file_by_name, read_options):
+            metric = "accuracy"
+        by_answers = find_further_metric(metric) is not None
+        if by_answers and anytime:
+            raise click.UsageError(f"--anytime compares by metrics of the ranking, not by {metric}.")
+        compare_models = compare_graded if by_answers else compare_in_memory
+        result, contestants, notes = compare_models(
             file_by_name,
             read_options,
             metric=metric,
@@ -299,6 +309,60 @@ def compare_in_memory(
         reason = f"their {confirmed} agree" if confirmed else "nothing in them confirms it"
         notes.append(f"No file has ids: rows are paired by position, and {reason}.")
     return result, contestants, notes
+
+
+def nothing_is_ranked(files: dict[str, str], read_options: opt.ReadOptions) -> bool:
+    """Whether every file is a log of right and wrong answers without a confidence; False if the user named one."""
+    if "confidence" in read_options.columns:
+        return False
+    for path in files.values():
+        try:
+            log = read_options.read_log(path)
+        except AbstainError:  # class scores, or a file that cannot be read: reported where it is read
+            return False
+        if log.signals:
+            return False
+    return True
+
+
+def compare_graded(
+    files: dict[str, str],
+    read_options: opt.ReadOptions,
+    *,
+    metric: str,
+    level: float,
+    unpaired: bool,
+    **ignored: Any,
+) -> tuple[Comparison, Contestants, list[str]]:
+    """Read all files as graded answers and compare them by a metric that reads no confidence.
+
+    `files` are paths by the names of their models; `metric`, `level` and `unpaired` are options of the command, and
+    `ignored` are those that change a ranking. Returns what `compare_in_memory` does, with "answers" as the score.
+    Raises a usage error for fewer than two files, weights, or a metric of calibration; DataError if a file has no right
+    and wrong answers.
+    """
+    if not is_answer_metric(metric):
+        raise click.UsageError(f"compare cannot rank by {metric}. See abstain evaluate --metric {metric}.")
+    if len(files) < 2:
+        raise click.UsageError(f"comparing by {metric} needs at least two files.")
+    with show_working(f"reading {len(files)} files"):
+        models = [read_options.read_answers(path, name) for name, path in files.items()]
+    if any(model.sample_weight is not None for model in models):
+        raise click.UsageError(f"{metric} takes every question once, and a file has weights. Leave them out.")
+    if not unpaired:
+        models = align_models(models)
+    answers = {}
+    for model in models:
+        losses, _ = model.samples("max_softmax", "zero_one")
+        answered = None if model.abstained is None else ~model.abstained
+        answers[model.name] = (1 - losses, answered)
+    columns = comparison_arguments(models, paired=not unpaired)
+    with show_working("comparing"):
+        result = abstain.evaluation.compare_answers(
+            answers, metric=metric, level=level, clusters=columns.get("clusters"), paired=not unpaired
+        )
+    contestants = {model.name: (model, "answers") for model in models}
+    return result, contestants, [f"By {result.label}: no confidence is read.", *attempt_notes(models)]
 
 
 def _split_by_score(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,15 +18,19 @@ from abstain._tables import GROUPS_SHOWN, count_noun
 from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.cli.describe import answer_notes, describe_file, draw_description
-from abstain.errors import MemoryLimitError
+from abstain.errors import AbstainError, MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
 from abstain.evaluation.results import best_scores
 from abstain.formats import Predictions
+from abstain.formats.columns import UncertainError
 from abstain.formats.file_evaluation import choose_engine, engine_can_read, evaluate_with_engine
+from abstain.formats.file_names import model_name
+from abstain.formats.predictions import graded_predictions
 from abstain.formats.readers import is_helm_run
 from abstain.formats.safety import display_name, naming_file
 from abstain.formats.table_files import find_files
 from abstain.metrics import by_name
+from abstain.metrics.answer_metrics import is_answer_metric
 
 _METRIC_WIDTH = 15  # columns of the screen for the names of the metrics
 _ENGINES = ["memory", "files", "dask", "spark", "sketch"]
@@ -64,6 +70,7 @@ def evaluate(
 
     FILE holds logits or probabilities with labels, or a plain table with the columns correct (0/1) or loss,
     confidence, and optionally abstained and group. It may be a folder of tables, which an engine reads (--engine).
+    Without any confidence, the table has accuracy and other scores of right, wrong and unattempted questions.
 
     Examples:
       abstain evaluate preds.npz                      logits or probs, and labels
@@ -71,6 +78,7 @@ def evaluate(
       abstain evaluate out.parquet -c confidence=p_max -c correct=is_right
       abstain evaluate logits.npy --as logits --labels labels.npy
       abstain evaluate preds.npz --metric aurc,risk_at_coverage@0.9 --score all
+      abstain evaluate graded.csv --metric accuracy,simpleqa_f
       abstain evaluate preds.npz --json -o table.json
       abstain evaluate predictions/                   a folder of tables
     """
@@ -91,6 +99,16 @@ def evaluate(
             if engine is not None or price is not None or not engine_can_read(file):
                 raise
             chosen_engine = "files"
+        except UncertainError:  # perhaps there is no confidence
+            unranked = evaluate_unranked(file, read_options, price, options)
+            if unranked is None:
+                raise
+            table, predictions = unranked
+            first_estimate = table.entries[0].estimate
+            quiet = "-" if first_estimate is None else repr(float(first_estimate))
+            draw = partial(draw_evaluation, table=table, predictions=predictions)
+            screen.deliver(output, table, quiet=quiet, draw=draw)
+            return
     if chosen_engine == "memory":
         assert predictions is not None
         opt.refuse_unused_names(predictions)
@@ -130,6 +148,65 @@ def evaluate_predictions(
     if price is not None and (log is None or log.loss_name == "loss"):
         table = replace(table, notes=(*table.notes, price_note(predictions, price, level)))
     return table
+
+
+def evaluate_unranked(
+    file: str, read_options: opt.ReadOptions, price: float | None, options: Mapping[str, Any]
+) -> tuple[Evaluation, Predictions] | None:
+    """Evaluate a file of right and wrong answers without any confidence; None if it is not such a file.
+
+    `price` and `options` are options of the command. None also if the user named a confidence or asks for metrics that
+    need one. Repeated answers to the same questions add pass@k and pass^k.
+    """
+    requested_metrics = options["metrics"]
+    if "confidence" in read_options.columns or requested_metrics == "all":
+        return None
+    if not all(is_answer_metric(metric) for metric in requested_metrics or ()):
+        return None
+    try:
+        log = read_options.read_log(file)
+        if log.signals:
+            return None
+        predictions = graded_predictions(log, name=model_name(file), unanswered=read_options.unanswered)
+    except AbstainError:
+        return None
+    assert predictions.loss is not None
+    answers: dict[str, Any] = {
+        "correct": 1 - predictions.loss,
+        "answered": None if predictions.abstained is None else ~predictions.abstained,
+        "level": options["level"],
+        "clusters": predictions.clusters,
+        "groups": predictions.group_labels(),
+    }
+    table = abstain.evaluation.evaluate_answers(**answers, metrics=requested_metrics)
+    entries = list(table.entries)
+    if price is not None:
+        at_price = abstain.metrics.score_at_price(price)
+        entries += abstain.evaluation.evaluate_answers(**answers, metrics=[at_price]).entries
+    repeats = repeated_entries(predictions, options["level"]) if requested_metrics is None else []
+    notes = [
+        "No confidence is read, so nothing is ranked: name a column with -c confidence=NAME for risk-coverage curves.",
+        *log.summary_lines(),
+    ]
+    return replace(table, entries=(*entries, *repeats), notes=tuple(notes)), predictions
+
+
+def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
+    """Right at least once and every time, if each question of a log was asked more than once; otherwise nothing.
+
+    Each cluster of the predictions is a question with its repeats. `level` is the confidence level of the intervals.
+    """
+    is_repeated = predictions.log is not None and predictions.log.question is not None
+    if not is_repeated or predictions.clusters is None or predictions.loss is None:
+        return []
+    attempt_counts = np.unique(predictions.clusters.astype(str), return_counts=True)[1]
+    if attempt_counts.min() < 2 or not np.isin(predictions.loss, (0.0, 1.0)).all():
+        return []
+    answered = None if predictions.abstained is None else ~predictions.abstained
+    table = abstain.evaluation.evaluate_repeats(
+        1 - predictions.loss, predictions.clusters, answered=answered, level=level
+    )
+    return [entry for entry in table.entries if entry.metric != "accuracy"]
 
 
 def price_note(predictions: Predictions, price: float, level: float) -> str:

@@ -32,6 +32,7 @@ from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Help = str | Callable[[], str]  # a text, or a function that makes it when help is printed
+_TARGETS_IN_HELP = (0.75,)  # an example of a metric that takes a number
 _NAMES_HELP = "Names of the models, separated by commas. By default the names of the files."
 
 
@@ -98,12 +99,15 @@ class DocumentedCommand(click.Command):
         """Print the options, then all metrics if there is an option for them."""
         super().format_options(ctx, formatter)
         if any(isinstance(parameter, MetricOption) for parameter in self.params):
-            lines = []
-            for metric in abstain.metrics.METRICS.values():
-                direction = "lower" if metric.lower_is_better else "higher"
-                lines.append((metric.key, f"{metric.summary}; {direction} is better"))
             with formatter.section("Metrics"):
-                formatter.write_dl(lines)
+                formatter.write_dl(_describe_metrics(abstain.metrics.METRICS.values()))
+            further_metrics = [
+                *abstain.metrics.ANSWER_METRICS.values(),
+                *(abstain.metrics.score_at_target(target) for target in _TARGETS_IN_HELP),
+                *abstain.calibration.table_metrics.CALIBRATION_METRICS.values(),
+            ]
+            with formatter.section("Metrics of right, wrong and not attempted, and of calibration"):
+                formatter.write_dl(_describe_metrics(further_metrics))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Check that the outputs can be written and replace no input, then run the command.
@@ -128,6 +132,15 @@ class DocumentedCommand(click.Command):
                 _outputs.check_place(path)
             check_output_name(path, *output_types[flag].kinds)
         return super().invoke(ctx)
+
+
+def _describe_metrics(metrics: Iterable[Any]) -> list[tuple[str, str]]:
+    """The key of each metric, and its summary with its direction, for help."""
+    lines = []
+    for metric in metrics:
+        direction = "lower" if metric.lower_is_better else "higher"
+        lines.append((metric.key, f"{metric.summary.rstrip('.')}; {direction} is better"))
+    return lines
 
 
 def _check_outputs(outputs: dict[str, str], inputs: list[str]) -> None:
@@ -399,6 +412,8 @@ def name_option(
 def _check_name(registry: str, name: str) -> str:
     """Return the name under which a metric, score or loss is registered; raise InputError for an unknown one."""
     if registry == "metrics":
+        if abstain.evaluation.graded.find_further_metric(name) is not None:
+            return name
         name = _register_own_metric(name)
     importlib.import_module(f"abstain.{registry}").by_name(name)
     return name
@@ -672,6 +687,25 @@ class ReadOptions(NamedTuple):
         """Read one file of answers, with a confidence or without."""
         settings = self._select("columns", "labels", "format", "limits", "rules")
         return abstain.formats.read_log(path, **settings)
+
+    def read_answers(self, path: str, name: str | None = None) -> abstain.formats.Predictions:
+        """Read one file of graded answers, whether it has a confidence or not.
+
+        Questions without an answer are abstentions, unless the user says that they count as wrong. The predictions of a
+        log have a constant confidence, since none is read, so that no answer is left out for lack of one. `name` is the
+        model's; by default that of the file. Raises DataError if the file says nothing about right and wrong answers.
+        """
+        try:
+            log = self.read_log(path)
+        except AbstainError as problem:
+            try:
+                predictions = self.read(path, name, summarise=False)  # class scores with labels
+            except AbstainError:
+                raise problem from None
+            return predictions
+        return abstain.formats.predictions.graded_predictions(
+            log, name=name or abstain.formats.file_names.model_name(path), unanswered=self.unanswered
+        )
 
     def read_unlabelled(self, path: str) -> tuple[abstain.formats.Predictions, dict[str, Any]]:
         """Read class scores or confidences of new data, whose labels are not known yet; and all other columns."""

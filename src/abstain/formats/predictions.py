@@ -212,6 +212,32 @@ class Predictions(Printable):
         return f"Predictions({self.name}, n = {self.n}, {self.kind}, from {self.format})"
 
 
+def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) -> Predictions:
+    """The answers of a log as predictions that are not ranked: every answer has the same confidence.
+
+    Every row that was scored is kept. Questions without an answer are abstentions, or wrong where `unanswered` is
+    "wrong". DataError where answers have losses other than right and wrong, or where no row was scored.
+    """
+    if log.loss_name == "loss":
+        raise file_error(log.path, "needs right and wrong answers, and has other losses.")
+    if not log.scored.any():
+        raise file_error(log.path, "no answer was scored.")
+    unranked = replace(log, signals={"answers": np.zeros(log.n)})
+    rules = replace(log.rules, unanswered="wrong", missing="last")  # keeps every row that was scored
+    fields = unranked.fields(rules) | {"signals": {}}
+    if unanswered != "wrong":
+        rules = replace(rules, unanswered="abstained")
+        fields["abstained"] = ~log.answered[log.scored]
+    return Predictions(
+        name=name,
+        path=log.path,
+        format=log.tool,
+        used=log.used,
+        log=replace(log, rules=rules),
+        **fields,
+    )
+
+
 def reading_notes(models: Sequence[Predictions]) -> list[str]:
     """Return a sentence for each way in which refusals and missing confidences of these models were counted.
 
@@ -248,6 +274,19 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
                 f"{name} answered {answered_share:.1%} of the samples; areas are over the coverage it can attain."
             )
     return notes
+
+
+def attempt_notes(models: Sequence[Predictions]) -> list[str]:
+    """A sentence with the share of questions that each model did not attempt; none where all attempted everything."""
+    shares = {
+        display_name(model.name): float(model.abstained.mean())
+        for model in models
+        if model.abstained is not None and model.abstained.any()
+    }
+    if not shares:
+        return []
+    meaning = "neither right nor wrong (--unanswered wrong to count them as wrong)"
+    return [f"Not attempted, so {meaning}: {_list_shares(shares)}."]
 
 
 def _list_shares(share_of_model: Mapping[str, float]) -> str:

@@ -1,0 +1,102 @@
+"""Files of right and wrong answers without a confidence, on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import abstain
+from abstain.cli import cli
+from abstain.evaluation import compare_answers, evaluate_answers
+
+GRADES = ["-c", "correct=grade", "--grades", "A=right,B=wrong,C=unanswered"]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Three models on 200 questions, each with its grades, and one with two attempts at each."""
+    rng = np.random.default_rng(0)
+    paths = {}
+    for name, chances in {"good": (0.7, 0.2, 0.1), "middle": (0.6, 0.2, 0.2), "bad": (0.3, 0.6, 0.1)}.items():
+        grades = rng.choice(list("ABC"), 200, p=chances)
+        paths[name] = tmp_path / f"{name}.csv"
+        lines = [f"{number},{grade},{'xy'[number % 2]}" for number, grade in enumerate(grades)]
+        paths[name].write_text("\n".join(["id,grade,part", *lines]) + "\n")
+    return paths
+
+
+def run(*arguments) -> str:
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def graded(path):
+    grades = np.array([line.split(",")[1] for line in path.read_text().splitlines()[1:]])
+    return (grades == "A").astype(float), grades != "C"
+
+
+def test_evaluate_prints_the_scores_of_the_answers(files):
+    told = run("evaluate", files["good"], *GRADES, "-c", "groups=part", "--price", "3", "--json")
+    table = abstain.Evaluation.from_json(told)
+    correct, answered = graded(files["good"])
+    expected = evaluate_answers(correct, answered=answered)
+    for entry in expected.entries:
+        assert table[entry.metric].estimate == pytest.approx(entry.estimate)
+    assert table["score_at_price@3"].estimate == pytest.approx(
+        correct.mean() - 3 * (answered.mean() - correct.mean())
+    )
+    assert table.groups == ("x", "y")
+    shown = run("evaluate", files["good"], *GRADES)
+    assert "F (SimpleQA)" in shown
+    assert "No confidence is read" in shown
+    assert float(run("evaluate", files["good"], *GRADES, "-q")) == pytest.approx(correct.mean())
+
+
+def test_compare_ranks_by_accuracy_if_nothing_else_can_be_ranked(files):
+    told = json.loads(run("compare", *files.values(), *GRADES, "-c", "ids=id", "--json"))
+    expected = compare_answers({name: graded(path) for name, path in files.items()})
+    assert [contestant["name"] for contestant in told["contestants"]] == list(expected.names)
+    assert told["metric"] == "accuracy"
+    by_f = run("compare", *files.values(), *GRADES, "-c", "ids=id", "--metric", "simpleqa_f")
+    assert "F (SimpleQA) on the same 200 samples, higher is better" in by_f
+    assert "Not attempted" in by_f
+
+
+def test_repeated_answers_add_pass_k(tmp_path):
+    path = tmp_path / "agent.csv"
+    rows = [f"{number // 2},{int(number % 3 == 0)}" for number in range(80)]
+    path.write_text("\n".join(["task_id,correct", *rows]) + "\n")
+    table = abstain.Evaluation.from_json(run("evaluate", path, "-c", "question=task_id", "--json"))
+    right = np.array([number % 3 == 0 for number in range(80)]).reshape(40, 2)
+    assert table["pass_at@2"].estimate == pytest.approx(right.any(axis=1).mean())
+    assert table["pass_all@2"].estimate == pytest.approx(right.all(axis=1).mean())
+    assert table["accuracy"].estimate == pytest.approx(right.mean())
+
+
+def test_a_confidence_that_is_asked_for_must_be_there(files):
+    for extra in (["--metric", "aurc"], ["-c", "confidence=part"]):
+        result = CliRunner().invoke(cli, ["evaluate", str(files["good"]), *GRADES, *extra])
+        assert result.exit_code == 3, result.output
+    result = CliRunner().invoke(
+        cli, ["compare", *map(str, files.values()), *GRADES, "--metric", "calibration_error"]
+    )
+    assert result.exit_code == 2
+    assert "cannot rank by calibration_error" in result.stderr
+
+
+def test_calibration_beside_the_ranking(tmp_path):
+    path = tmp_path / "stated.csv"
+    rng = np.random.default_rng(1)
+    stated = rng.choice([0.5, 0.7, 0.9], 300)
+    right = (rng.random(300) < stated).astype(int)
+    rows = [f"{c},{y}" for c, y in zip(stated, right)]
+    path.write_text("\n".join(["confidence,correct", *rows]) + "\n")
+    told = run("evaluate", path, "--metric", "aurc,calibration_error,brier_score,accuracy", "--json")
+    table = abstain.Evaluation.from_json(told)
+    assert table["brier_score"].estimate == pytest.approx(np.mean((stated - right) ** 2))
+    assert table["accuracy"].estimate == pytest.approx(right.mean())
+    assert "hallucination_rate" in run("evaluate", "--help")
