@@ -66,6 +66,19 @@ def test_compare_ranks_by_accuracy_if_nothing_else_can_be_ranked(files):
     assert "Not attempted" in by_f
 
 
+def test_one_long_table_is_divided_by_model(files, tmp_path):
+    long = tmp_path / "long.csv"
+    rows = ["model,id,grade"]
+    for name, path in files.items():
+        rows += [f"{name},{line}" for line in path.read_text().splitlines()[1:]]
+    long.write_text("\n".join(row.rsplit(",", 1)[0] if row.count(",") == 3 else row for row in rows) + "\n")
+    told = run("compare", long, *GRADES, "-c", "ids=id", "--by", "model", "--metric", "accuracy", "--json")
+    expected = compare_answers({name: graded(path) for name, path in files.items()})
+    assert [one["estimate"] for one in json.loads(told)["contestants"]] == pytest.approx(
+        [contestant.estimate for contestant in expected.contestants]
+    )
+
+
 def test_repeated_answers_add_pass_k(tmp_path):
     path = tmp_path / "agent.csv"
     rows = [f"{number // 2},{int(number % 3 == 0)}" for number in range(80)]

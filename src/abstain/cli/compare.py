@@ -107,6 +107,10 @@ def compare(
             "--anytime needs the same samples in memory: leave --unpaired and --engine out."
         )
     if engine == "memory" and holds_folder(files):
+        if find_further_metric(metric) is not None:
+            raise click.UsageError(
+                "a folder of logs has accuracies already: --metric names one of a ranking."
+            )
         if names or unpaired or by or anytime or board:
             raise click.UsageError(
                 "a folder of logs takes no --names, --unpaired, --by, --anytime or --html."
@@ -332,21 +336,25 @@ def compare_graded(
     metric: str,
     level: float,
     unpaired: bool,
+    by: str | None = None,
     **ignored: Any,
 ) -> tuple[Comparison, Contestants, list[str]]:
     """Read all files as graded answers and compare them by a metric that reads no confidence.
 
-    `files` are paths by the names of their models; `metric`, `level` and `unpaired` are options of the command, and
-    `ignored` are those that change a ranking. Returns what `compare_in_memory` does, with "answers" as the score.
+    `files` are paths by the names of their models; `metric`, `level`, `unpaired` and `by` are options of the command,
+    and `ignored` are those that change a ranking. Returns what `compare_in_memory` does, with "answers" as the score.
     Raises a usage error for fewer than two files, weights, or a metric of calibration; DataError if a file has no right
     and wrong answers.
     """
     if not is_answer_metric(metric):
         raise click.UsageError(f"compare cannot rank by {metric}. See abstain evaluate --metric {metric}.")
-    if len(files) < 2:
-        raise click.UsageError(f"comparing by {metric} needs at least two files.")
-    with show_working(f"reading {len(files)} files"):
-        models = [read_options.read_answers(path, name) for name, path in files.items()]
+    with show_working(f"reading {count_noun(len(files), 'file')}"):
+        if by is not None:
+            models = read_options.read_answers_by(next(iter(files.values())), by)
+        else:
+            models = [read_options.read_answers(path, name) for name, path in files.items()]
+    if len(models) < 2:
+        raise click.UsageError(f"comparing by {metric} needs at least two files, or one divided by --by.")
     if any(model.sample_weight is not None for model in models):
         raise click.UsageError(f"{metric} takes every question once, and a file has weights. Leave them out.")
     if not unpaired:

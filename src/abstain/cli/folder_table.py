@@ -17,7 +17,7 @@ from abstain import _tables
 from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.errors import AbstainError
-from abstain.evaluation.graded import compare_answers, evaluate_answers
+from abstain.evaluation import compare_answers, evaluate_answers
 from abstain.formats import Log, Predictions, open_source
 from abstain.formats.log_folders import LogFolder, RunLog, mean_correctness, read_log_folder
 from abstain.formats.safety import display_name, one_line

@@ -707,6 +707,19 @@ class ReadOptions(NamedTuple):
             log, name=name or abstain.formats.file_names.model_name(path), unanswered=self.unanswered
         )
 
+    def read_answers_by(self, path: str, column: str) -> list[abstain.formats.Predictions]:
+        """Read one long table of graded answers of several models, which the values of a column name.
+
+        As `read_answers`, for each model in the order of the table. Raises DataError if there is no such column.
+        """
+        source = abstain.formats.open_source(path, format=self.format, limits=self.limits)
+        return [
+            abstain.formats.predictions.graded_predictions(
+                self.make_log(part, purpose="compared"), name=name, unanswered=self.unanswered
+            )
+            for name, part in abstain.formats.log_folders.split_by_column(source, column).items()
+        ]
+
     def read_unlabelled(self, path: str) -> tuple[abstain.formats.Predictions, dict[str, Any]]:
         """Read class scores or confidences of new data, whose labels are not known yet; and all other columns."""
         if self.labels is not None:

@@ -11,8 +11,7 @@ from abstain._arrays import ArrayLike, to_host
 from abstain._check import check_fraction
 from abstain.errors import InputError
 from abstain.evaluation.graded import answer_entries
-from abstain.evaluation.results import Entry, Evaluation
-from abstain.evaluation.table import MISSING
+from abstain.evaluation.results import MISSING, Entry, Evaluation
 from abstain.inference.clusters import cluster_columns
 from abstain.metrics._sample import group_codes, prepare
 from abstain.metrics.answer_metrics import AnswerMetric, GradedAnswers
