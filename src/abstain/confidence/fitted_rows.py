@@ -61,8 +61,8 @@ class FittedRows:
 
 
 def _round(confidence: np.ndarray) -> np.ndarray:
-    """Round to 20 binary digits."""
-    mantissa, exponent = np.frexp(np.asarray(confidence, dtype=np.float64))
+    """Round to 20 binary digits; numbers beyond 1e300, such as that of rows without a confidence, become 1e300."""
+    mantissa, exponent = np.frexp(np.clip(np.asarray(confidence, dtype=np.float64), -1e300, 1e300))
     return np.ldexp(np.rint(np.ldexp(mantissa, _MANTISSA_BITS)), exponent - _MANTISSA_BITS)
 
 

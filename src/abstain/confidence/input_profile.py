@@ -53,7 +53,7 @@ class InputProfile:
         """Describe the inputs of a table; `weight` is the mass of each row."""
         categories = {}
         for name, labels in table.categories.items():
-            levels, codes = np.unique(labels.astype(str), return_inverse=True)
+            levels, codes = np.unique(labels, return_inverse=True)
             shares = np.bincount(codes, weights=weight) / weight.sum()
             categories[name] = {str(level): float(share) for level, share in zip(levels, shares)}
         kind: Literal["logits", "probs"] | None = None
@@ -118,12 +118,12 @@ class InputProfile:
         changes = []
         for name, shares in self.categories.items():
             labels = table.categories[name]
-            unknown = ~np.isin(labels.astype(str), list(shares))
+            unknown = ~np.isin(labels, list(shares))
             if unknown.any():
                 example = labels[unknown][0]
                 changes.append(
                     f"{int(unknown.sum()):,} of {len(labels):,} rows have a {name!r} that was not seen in learning, "
-                    f"such as {example!r}: it gets weight 0."
+                    f"such as {str(example)!r}: it gets weight 0."
                 )
         if table.row_count < _MIN_ROWS:
             return changes

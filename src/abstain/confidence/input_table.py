@@ -98,10 +98,6 @@ class InputTable:
             categories={key: column for key, column in self.categories.items() if key != name},
         )
 
-    def without_class_scores(self) -> InputTable:
-        """The same rows without logits or probabilities and all that was made of them."""
-        return replace(self, class_scores=None, logit_features=None, predicted=None, known_scores={})
-
     def compute_score(self, score: str, parameter: float) -> np.ndarray:
         """Return a score of the class scores, shape (n,), and keep it: the same call on `take(rows)` costs nothing.
 
@@ -234,7 +230,7 @@ def _read_category(function: str, title: str, column: Array) -> np.ndarray:
             f"{function}: `{title}` must have at most {MAX_LEVELS:,} different values, got {len(levels):,}. "
             f"Group rare values, or leave it out if it names single rows."
         )
-    texts = np.asarray([MISSING_LEVEL if level is None else str(level) for level in levels], dtype=object)
+    texts = np.asarray([MISSING_LEVEL if level is None else str(level) for level in levels], dtype=str)
     return np.asarray(texts[codes])
 
 

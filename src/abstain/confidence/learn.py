@@ -25,6 +25,7 @@ from abstain.confidence.input_profile import InputProfile
 from abstain.confidence.input_table import Columns, InputTable, read_inputs, read_losses
 from abstain.confidence.judging import Contribution, choose_candidate, judge, results_of
 from abstain.confidence.learned import Keep, LearnedConfidence
+from abstain.confidence.models import score_without_inputs
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes
 
@@ -202,7 +203,7 @@ def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
         table = table.without(name)
     for name, labels in table.categories.items():
         if bool(np.all(labels == labels[0])):
-            notes.append(f"{name!r} was left out: it is {labels[0]!r} in every row.")
+            notes.append(f"{name!r} was left out: it is {str(labels[0])!r} in every row.")
             table = table.without(name)
     if not single_scores(table):
         problem = " ".join(notes) or "got features and categories only."
@@ -319,17 +320,28 @@ def _measure_contributions(
 ) -> tuple[Contribution, ...]:
     """Fit the kept candidate again without each input in turn, and test the differences as one family.
 
-    `confidence` holds the out-of-fold confidences with all inputs. Empty if the candidate reads one input only.
+    `profiles` holds for each fold the profile of the rows outside it, `confidence` the out-of-fold confidences with all
+    inputs. Empty unless the candidate is the model of all inputs, and has more than one.
     """
-    tables = _tables_without_each_input(candidate, data.table)
-    if len(tables) < 2:
+    names = profiles[0].names
+    if candidate.name != SIGNALS or len(names) < 2:
         return ()
-    scores = [confidence]
-    for table in tables.values():
-        reduced = list_candidates(table)[-1]  # the last candidate reads all inputs of its table
-        reduced_profiles = [profile.restricted_to(table) for profile in profiles]
-        scores.append(score_out_of_fold(reduced, data._replace(table=table), fold, reduced_profiles))
-    tests = judge(_NAME, data, scores, level).tests
+    scores_without = {name: np.empty(len(fold)) for name in names}
+    for number, profile in enumerate(profiles):
+        is_held_out = fold == number
+        fitted = data.take(np.flatnonzero(~is_held_out))
+        model = candidate.fit(fitted, profile).linear
+        assert model is not None
+        scores = score_without_inputs(
+            model,
+            profile,
+            fitted=(fitted.table, fitted.target, fitted.weight),
+            held_out=data.table.take(np.flatnonzero(is_held_out)),
+            names=names,
+        )
+        for name in names:
+            scores_without[name][is_held_out] = scores[name]
+    tests = judge(_NAME, data, [confidence, *scores_without.values()], level).tests
     # tests are "without minus with", contributions "with minus without"
     return tuple(
         Contribution(
@@ -339,20 +351,5 @@ def _measure_contributions(
             high=-float(tests.low[place]),
             p_value=float(tests.p_adjusted[place]),
         )
-        for place, name in enumerate(tables)
+        for place, name in enumerate(names)
     )
-
-
-def _tables_without_each_input(candidate: Candidate, table: InputTable) -> dict[str, InputTable]:
-    """By input that the candidate reads: the table without it."""
-    tables: dict[str, InputTable] = {}
-    if candidate.name == SIGNALS:
-        for name in (*table.numbers, *table.categories):
-            tables[name] = table.without(name)
-        if table.kind is not None:
-            tables[table.kind] = table.without_class_scores()
-    return {
-        name: reduced
-        for name, reduced in tables.items()
-        if reduced.numbers or reduced.categories or reduced.class_scores is not None
-    }

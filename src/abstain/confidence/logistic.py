@@ -6,7 +6,7 @@ import numpy as np
 
 _MAX_STEPS = 50  # Newton's method needs about eight; more only if the outcomes are nearly separated
 _SMALLEST_STEP = 1e-6  # share of a Newton step below which halving it stops
-_RELATIVE_DECREASE = 1e-9  # of the objective: smaller ones do not change a ranking
+_RELATIVE_DECREASE = 1e-8  # of the objective: smaller ones do not change a ranking
 
 
 def fit_logistic(
@@ -14,11 +14,11 @@ def fit_logistic(
     target: np.ndarray,
     weight: np.ndarray,
     penalty: np.ndarray,
-    centre: np.ndarray | None = None,
+    start: np.ndarray | None = None,
 ) -> np.ndarray:
     r"""Return the coefficients b that minimise the penalised logistic loss.
 
-    .. math:: \sum_i w_i \left(\ln(1 + e^{x_i b}) - y_i\, x_i b\right) + \tfrac12 \sum_j \lambda_j (b_j - c_j)^2
+    .. math:: \sum_i w_i \left(\ln(1 + e^{x_i b}) - y_i\, x_i b\right) + \tfrac12 \sum_j \lambda_j b_j^2
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ def fit_logistic(
     weight : ndarray, shape (n,)
         The w, not negative.
     penalty : ndarray, shape (columns,)
-        The lambda, positive: how strongly each coefficient is held at its centre.
-    centre : ndarray, shape (columns,), optional
-        The c, where coefficients are without data. By default 0.
+        The lambda, positive: how strongly each coefficient is held at 0.
+    start : ndarray, shape (columns,), optional
+        Coefficients to start from; the solution does not depend on them. By default 0.
 
     Returns
     -------
@@ -39,13 +39,12 @@ def fit_logistic(
         The coefficients. The objective is strictly convex, so there is one solution, and Newton's method with step
         halving finds it.
     """
-    centre = np.zeros(features.shape[1]) if centre is None else centre
-    coefficients = centre.copy()
+    coefficients = np.zeros(features.shape[1]) if start is None else start.copy()
     linear = features @ coefficients
-    objective = _objective(linear, coefficients - centre, target, weight, penalty)
+    objective = _objective(linear, coefficients, target, weight, penalty)
     for _ in range(_MAX_STEPS):
         probability = _sigmoid(linear)
-        gradient = features.T @ (weight * (target - probability)) - penalty * (coefficients - centre)
+        gradient = features.T @ (weight * (target - probability)) - penalty * coefficients
         curvature = weight * probability * (1 - probability)
         hessian = features.T @ (features * curvature[:, None])
         hessian[np.diag_indices_from(hessian)] += penalty
@@ -54,7 +53,7 @@ def fit_logistic(
         while True:
             new_coefficients = coefficients + share * step
             new_linear = features @ new_coefficients
-            new_objective = _objective(new_linear, new_coefficients - centre, target, weight, penalty)
+            new_objective = _objective(new_linear, new_coefficients, target, weight, penalty)
             if new_objective <= objective or share < _SMALLEST_STEP:
                 break
             share /= 2
@@ -70,11 +69,11 @@ def fit_logistic(
 
 
 def _objective(
-    linear: np.ndarray, offset: np.ndarray, target: np.ndarray, weight: np.ndarray, penalty: np.ndarray
+    linear: np.ndarray, coefficients: np.ndarray, target: np.ndarray, weight: np.ndarray, penalty: np.ndarray
 ) -> float:
-    """Penalised logistic loss of log-odds `linear`; `offset` is how far each coefficient is from its centre."""
+    """Penalised logistic loss of these coefficients, whose log-odds are `linear`."""
     fit = float(weight @ (np.logaddexp(0.0, linear) - target * linear))
-    return fit + 0.5 * float(penalty @ (offset * offset))
+    return fit + 0.5 * float(penalty @ (coefficients * coefficients))
 
 
 def _sigmoid(log_odds: np.ndarray) -> np.ndarray:

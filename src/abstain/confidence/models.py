@@ -6,8 +6,9 @@ They hold plain numbers, are stored as JSON, and need numpy only.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from abstain.confidence.rank_model import RankModel
 from abstain.confidence.signal_ranks import RANK_COLUMNS, rank_basis
 from abstain.thresholds.cut import MISSING
 
+_MAX_NUMBERS_IN_PRODUCTS = 6  # with more signals and features, their pairs are too many to be estimated
 _ROWS_AT_ONCE = 1 << 14  # rows whose columns are computed at a time, so that a million rows fit into memory
 # Ridge penalties of standardised columns, in units of one row's information, chosen on language models with 50 to 2,000
 # labels: test AURC changes by less than 0.5% between half and twice these values.
@@ -124,17 +126,16 @@ class LinearModel:
 
     def count_columns(self, profile: InputProfile) -> int:
         """How many columns this model has with the inputs of a profile."""
-        count = 0
-        if self.with_numbers:
-            number_count = len(profile.numbers)
-            count += (RANK_COLUMNS + 1) * number_count + number_count * (number_count - 1) // 2
-        if self.with_categories:
-            count += sum(len(levels) for levels in profile.categories.values())
-        if self.with_logits:
-            count += len(logit_feature_names(str(profile.kind), int(profile.class_count or 2)))
-        if self.with_classes:
-            count += int(profile.class_count or 0)
-        return count + (self.transfer is not None)
+        return len(
+            describe_columns(
+                profile,
+                with_numbers=self.with_numbers,
+                with_categories=self.with_categories,
+                with_logits=self.with_logits,
+                with_classes=self.with_classes,
+                transfer=self.transfer,
+            )
+        )
 
     def fits(self, profile: InputProfile) -> bool:
         """Can it be computed from the inputs of this profile?"""
@@ -171,12 +172,11 @@ def make_columns(
             columns.append(rank_basis(ranks))
             columns.append(np.isnan(column)[:, None].astype(np.float64))
             centred_ranks.append(ranks - 0.5)
-        for place, ranks in enumerate(centred_ranks):
-            columns += [(ranks * earlier)[:, None] for earlier in centred_ranks[:place]]
+        for first, second in _pairs(len(centred_ranks)):
+            columns.append((centred_ranks[first] * centred_ranks[second])[:, None])
     if with_categories:
         for name, shares in profile.categories.items():
-            labels = table.categories[name].astype(str)
-            columns.append((labels[:, None] == np.asarray(list(shares))).astype(np.float64))
+            columns.append(_level_flags(table.categories[name], levels=np.asarray(list(shares))))
     if with_logits:
         assert table.logit_features is not None
         columns.append(table.logit_features)
@@ -188,7 +188,33 @@ def make_columns(
     return np.column_stack(columns) if columns else np.empty((table.row_count, 0))
 
 
-def penalties(
+def _pairs(number_count: int) -> list[tuple[int, int]]:
+    """Pairs of numbers whose product is a column; none if there are more than six numbers."""
+    if number_count > _MAX_NUMBERS_IN_PRODUCTS:
+        return []
+    first, second = np.triu_indices(number_count, 1)
+    return list(zip(first.tolist(), second.tolist()))
+
+
+def _level_flags(labels: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """One column per level, 1 where a row has it; all 0 for an unknown level. `levels` are in increasing order."""
+    place = np.searchsorted(levels, labels).clip(0, len(levels) - 1)
+    code = np.where(levels[place] == labels, place, -1)
+    return np.asarray((code[:, None] == np.arange(len(levels))).astype(np.float64))
+
+
+class Column(NamedTuple):
+    """One column of a linear model: the inputs it is made of, its ridge penalty, and whether it is a 0/1 flag.
+
+    Flags of levels and classes are not divided by their spread, since that would free the rarest ones most.
+    """
+
+    inputs: tuple[str, ...]
+    penalty: float
+    is_flag: bool = False
+
+
+def describe_columns(
     profile: InputProfile,
     *,
     with_numbers: bool,
@@ -196,32 +222,62 @@ def penalties(
     with_logits: bool,
     with_classes: bool,
     transfer: RankModel | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ridge penalty of each column that `make_columns` makes, and whether it is a 0/1 flag of a group.
-
-    Flags of levels and classes are not divided by their spread, since that would free the rarest ones most.
-    """
-    penalty: list[float] = []
-    is_flag: list[bool] = []
+) -> list[Column]:
+    """Describe the columns that `make_columns` makes, in the same order."""
     factor = 1.0 if transfer is None else _TRANSFER_FACTOR
-
-    def add(count: int, value: float, flag: bool = False) -> None:
-        penalty.extend([factor * value] * count)
-        is_flag.extend([flag] * count)
-
+    columns: list[Column] = []
     if with_numbers:
-        number_count = len(profile.numbers)
-        pair_count = number_count * (number_count - 1) // 2
-        add((RANK_COLUMNS + 1) * number_count + pair_count, _RANK_PENALTY)
+        names = list(profile.numbers)
+        for name in names:
+            columns += [Column((name,), factor * _RANK_PENALTY)] * (RANK_COLUMNS + 1)
+        columns += [
+            Column((names[first], names[second]), factor * _RANK_PENALTY)
+            for first, second in _pairs(len(names))
+        ]
     if with_categories:
-        add(sum(len(levels) for levels in profile.categories.values()), _LEVEL_PENALTY, flag=True)
+        for name, levels in profile.categories.items():
+            columns += [Column((name,), factor * _LEVEL_PENALTY, is_flag=True)] * len(levels)
+    kind = str(profile.kind)
+    class_count = profile.class_count or 2
     if with_logits:
-        add(len(logit_feature_names(str(profile.kind), int(profile.class_count or 2))), _LOGIT_PENALTY)
+        columns += [Column((kind,), factor * _LOGIT_PENALTY)] * len(logit_feature_names(kind, class_count))
     if with_classes:
-        add(int(profile.class_count or 0), _CLASS_PENALTY, flag=True)
+        columns += [Column((kind,), factor * _CLASS_PENALTY, is_flag=True)] * class_count
     if transfer is not None:
-        add(1, _TRANSFER_PENALTY / factor)
-    return np.asarray(penalty), np.asarray(is_flag, dtype=bool)
+        columns.append(Column(tuple(transfer.references), _TRANSFER_PENALTY))
+    return columns
+
+
+class Standardised(NamedTuple):
+    """Columns of a linear model, ready to be fitted.
+
+    `features` has shape (n, 1 + columns): ones, then columns less `centre` over `scale`. `penalty` is that of each of
+    them.
+    """
+
+    features: np.ndarray
+    penalty: np.ndarray
+    centre: np.ndarray
+    scale: np.ndarray
+
+
+def standardise(columns: np.ndarray, descriptions: list[Column], weight: np.ndarray) -> Standardised:
+    """Centre columns and divide all but flags by their spread; a constant column becomes 0.
+
+    `columns` has shape (n, columns), `descriptions` one entry per column, `weight` one per row.
+    """
+    is_flag = np.asarray([column.is_flag for column in descriptions], dtype=bool)
+    penalty = np.asarray([_INTERCEPT_PENALTY, *(column.penalty for column in descriptions)])
+    mass = weight.sum()
+    centre = weight @ columns / mass
+    deviations = columns - centre
+    spread = np.sqrt(weight @ (deviations * deviations) / mass)
+    is_constant = spread <= 1e-9 * np.maximum(1.0, np.abs(centre))  # but for rounding
+    scale = np.where(is_flag | is_constant, 1.0, spread)
+    deviations /= scale
+    deviations[:, is_constant] = 0.0
+    features = np.column_stack([np.ones(len(columns)), deviations])
+    return Standardised(features=features, penalty=penalty, centre=centre, scale=scale)
 
 
 def fit_linear(
@@ -237,25 +293,50 @@ def fit_linear(
     `parts` are the switches of `make_columns`: with_numbers, with_categories, with_logits, with_classes, transfer.
     """
     columns = make_columns(table, profile, **parts)
-    penalty, is_flag = penalties(profile, **parts)
-    mass = weight.sum()
-    centre = weight @ columns / mass
-    deviations = columns - centre
-    spread = np.sqrt(weight @ (deviations * deviations) / mass)
-    is_constant = spread <= 1e-9 * np.maximum(1.0, np.abs(centre))  # but for rounding
-    scale = np.where(is_flag | is_constant, 1.0, spread)
-    standardised = np.where(is_constant, 0.0, deviations / scale)
-    with_intercept = np.column_stack([np.ones(table.row_count), standardised])
-    coefficients = fit_logistic(
-        with_intercept, target, weight, np.concatenate([[_INTERCEPT_PENALTY], penalty])
-    )
+    ready = standardise(columns, describe_columns(profile, **parts), weight)
+    coefficients = fit_logistic(ready.features, target, weight, ready.penalty)
     return LinearModel(
         **parts,
-        centre=centre,
-        scale=scale,
+        centre=ready.centre,
+        scale=ready.scale,
         weights=coefficients[1:],
         intercept=float(coefficients[0]),
     )
+
+
+def score_without_inputs(
+    model: LinearModel,
+    profile: InputProfile,
+    fitted: tuple[InputTable, np.ndarray, np.ndarray],
+    held_out: InputTable,
+    names: Sequence[str],
+) -> dict[str, np.ndarray]:
+    """Fit a linear model again without each of the named inputs, and score held-out rows: one vector by name.
+
+    `model` was fitted on `fitted`, a table with its targets and weights. All columns that read an input are removed,
+    its products with others included. Each fit starts from the weights of `model`.
+    """
+    table, target, weight = fitted
+    parts: dict[str, Any] = {
+        "with_numbers": model.with_numbers,
+        "with_categories": model.with_categories,
+        "with_logits": model.with_logits,
+        "with_classes": model.with_classes,
+        "transfer": model.transfer,
+    }
+    descriptions = describe_columns(profile, **parts)
+    ready = standardise(make_columns(table, profile, **parts), descriptions, weight)
+    new_columns = (make_columns(held_out, profile, **parts) - ready.centre) / ready.scale
+    new_features = np.column_stack([np.ones(held_out.row_count), new_columns])
+    start = np.concatenate([[model.intercept], model.weights])
+    scores = {}
+    for name in names:
+        is_kept = np.asarray([True, *(name not in column.inputs for column in descriptions)])
+        coefficients = fit_logistic(
+            ready.features[:, is_kept], target, weight, ready.penalty[is_kept], start=start[is_kept]
+        )
+        scores[name] = new_features[:, is_kept] @ coefficients
+    return scores
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

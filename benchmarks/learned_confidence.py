@@ -1,0 +1,434 @@
+"""What a learned confidence is worth on real data, and that it is not kept where there is nothing to learn.
+
+    python benchmarks/learned_confidence.py PART [--every K]
+
+PART is one of
+    language   68 language models: test AURC beside the single signal chosen on the same labels, and what a threshold
+               certified on 2,000 further labels covers
+    unlabelled no labels, and 50: combinations of signals, weights learned on other families and other questions
+    elsewhere  combine_signals and learn_confidence on the sets bplaut, medqa and vlm
+    logits     every file of logits with at least 100 errors, half to fit
+    nothing    simulated: signals that carry nothing beyond the baseline
+    cascades   pairs of language models, with single signals and with learned confidences
+    speed      fit and application, beside `evaluate`
+
+--every K takes every K-th model, file or run. Needs ABSTAIN_DATA, except for `nothing` and `speed`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+from signal_weights import SIGNALS, LanguageModel, halves_of_questions, learn_weights, load_models
+
+import abstain
+from abstain.confidence import LearnedConfidence, combinations, learn_confidence
+from abstain.errors import InputError
+
+SEEDS = (0, 1, 2)
+DELTA = 0.1
+LAST = -1e300  # confidence of a row without the signal
+
+
+def rank_missing_last(signal: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(signal), LAST, signal)
+
+
+def inputs_of(model: LanguageModel, rows: np.ndarray, prefix: str = "") -> dict[str, Any]:
+    """Keywords of `learn_confidence`; a prefix hides the names that the shipped weights know."""
+    return {
+        "signals": {prefix + role: model.inputs[role][rows] for role in model.signals},
+        "features": {prefix + "length": model.inputs["length"][rows]},
+        "categories": {"category": model.category[rows]},
+    }
+
+
+def best_signal(model: LanguageModel, rows: np.ndarray) -> str:
+    areas = {
+        role: abstain.aurc(model.loss[rows], rank_missing_last(model.inputs[role][rows]))
+        for role in model.signals
+    }
+    return min(areas, key=lambda role: areas[role])
+
+
+def describe(changes: list[float]) -> str:
+    """Mean, range and share of improvements of relative changes."""
+    values = np.asarray(changes)
+    return (
+        f"mean {values.mean():+.1%}, best {values.min():+.1%}, worst {values.max():+.1%}, "
+        f"better in {np.mean(values < 0):.0%} of {len(values)}"
+    )
+
+
+def by_model(changes: dict[tuple[str, int], float]) -> list[float]:
+    """Mean over seeds of each model's change."""
+    names = dict.fromkeys(name for name, _ in changes)
+    return [float(np.mean([x for (name, _), x in changes.items() if name == model])) for model in names]
+
+
+def language(every: int) -> None:
+    models = load_models()[::every]
+    changes: dict[Any, dict[tuple[str, int], float]] = {}
+    proven: dict[int, list[bool]] = {}
+    covered: dict[Any, list[float]] = {}
+    feasible: dict[Any, int] = {}
+    violated: dict[Any, list[bool]] = {}
+    for model in models:
+        for seed in SEEDS:
+            shuffled = np.random.default_rng(seed).permutation(len(model.loss))
+            for label_count in (500, 1000, 2000):
+                fit, certify, test = np.split(shuffled, [label_count, label_count + 2000])
+                judged = np.concatenate([certify, test])
+                single = best_signal(model, fit)
+                confidence = learn(model, fit)
+                loss = model.loss[judged]
+                before = rank_missing_last(model.inputs[single][judged])
+                after = confidence(**inputs_of(model, judged, "own_"))
+                change = abstain.aurc(loss, after) / abstain.aurc(loss, before) - 1
+                changes.setdefault((label_count, "lowest"), {})[model.name, seed] = change
+                is_proven = confidence.proven
+                # keep="proven" keeps the same candidate or the baseline here: candidates differ little
+                changes.setdefault((label_count, "proven"), {})[model.name, seed] = (
+                    change if is_proven else 0.0
+                )
+                proven.setdefault(label_count, []).append(is_proven)
+                if label_count < 2000:
+                    continue
+                for risk in (0.1, 0.2):
+                    for kind, scores in (("single", rankdata(before)), ("learned", rankdata(after))):
+                        rule = abstain.select_threshold(loss[:2000], scores[:2000], risk=risk, delta=DELTA)
+                        accepted = rule.accepts(scores[2000:])
+                        key = (risk, kind)
+                        covered.setdefault(key, []).append(float(accepted.mean()))
+                        feasible[key] = feasible.get(key, 0) + rule.feasible
+                        if rule.feasible:
+                            is_above = bool(accepted.any()) and loss[2000:][accepted].mean() > risk
+                            violated.setdefault(key, []).append(is_above)
+    print(
+        f"{len(models)} models, {len(SEEDS)} seeds, test AURC beside the single signal chosen on the same labels"
+    )
+    for (label_count, keep), values in changes.items():
+        share = f"; proven {np.mean(proven[label_count]):.0%}" if keep == "lowest" else ""
+        print(f"  {label_count} labels, keep={keep}: {describe(by_model(values))} (models){share}")
+        print(f"      worst single run {max(values.values()):+.1%}")
+    print(f"threshold certified on 2,000 further labels, delta {DELTA}")
+    for risk in (0.1, 0.2):
+        single_covered = np.mean(covered[risk, "single"])
+        learned_covered = np.mean(covered[risk, "learned"])
+        print(
+            f"  risk {risk}: mean coverage {single_covered:.3f} to {learned_covered:.3f} "
+            f"({learned_covered / single_covered:.2f} times), runs with a threshold {feasible[risk, 'single']} to "
+            f"{feasible[risk, 'learned']} of {len(covered[risk, 'single'])}, violations "
+            f"{np.mean(violated.get((risk, 'single'), [0])):.1%} and "
+            f"{np.mean(violated.get((risk, 'learned'), [0])):.1%}"
+        )
+
+
+def learn(model: LanguageModel, rows: np.ndarray) -> LearnedConfidence:
+    """Without the shipped weights, which were learned on these models."""
+    return learn_confidence(model.loss[rows] == 0, **inputs_of(model, rows, "own_"), contributions=False)
+
+
+def unlabelled(every: int) -> None:
+    models = [model for model in load_models() if len(model.signals) == len(SIGNALS)]
+    learning_rows, judging_rows = halves_of_questions()
+    hindsight: dict[str, list[float]] = {}
+    few: dict[int, list[float]] = {}
+    few_hindsight: dict[int, list[float]] = {}
+    used = 0
+    for family in sorted({model.family for model in models}):
+        others = [model for model in models if model.family != family]
+        weights = learn_weights(others, learning_rows, "{model_count} other models")
+        combinations.load_shipped_weights = lambda weights=weights: weights
+        for model in [model for model in models if model.family == family][::every]:
+            loss = model.loss[judging_rows]
+            best = min(
+                abstain.aurc(loss, rank_missing_last(model.inputs[role][judging_rows])) for role in SIGNALS
+            )
+            inputs = inputs_of(model, judging_rows)
+            inputs.pop("categories")
+            ranks = abstain.combine_signals(**inputs, weights="ranks")
+            shipped = abstain.combine_signals(**inputs)
+            used += shipped.kept == combinations.SHIPPED_WEIGHTS
+            for name, combined in (("mean of ranks", ranks), ("shipped weights with their guard", shipped)):
+                needed = {
+                    key: inputs[key] for key in inputs if key == "signals" or combined.model.profile.features
+                }
+                change = abstain.aurc(loss, combined(**needed)) / best - 1
+                hindsight.setdefault(name, []).append(change)
+            token = rank_missing_last(model.inputs["token_probability"][judging_rows])
+            hindsight.setdefault("token probability alone", []).append(abstain.aurc(loss, token) / best - 1)
+            for label_count in (50, 300):
+                for seed in SEEDS:
+                    shuffled = np.random.default_rng(seed).permutation(judging_rows)
+                    fit, test = np.split(shuffled, [label_count])
+                    single, learned = judge_few(model, fit, test)
+                    best_test = min(
+                        abstain.aurc(model.loss[test], rank_missing_last(model.inputs[role][test]))
+                        for role in SIGNALS
+                    )
+                    few.setdefault(label_count, []).append(learned / single - 1)
+                    few_hindsight.setdefault(label_count, []).append(learned / best_test - 1)
+    print(
+        "no labels, weights from other families and other questions, beside the best single signal in hindsight"
+    )
+    for name, changes in hindsight.items():
+        print(f"  {name}: {describe(changes)}")
+    print(f"  the guard let the weights pass for {used} of {len(hindsight['mean of ranks'])} models")
+    for label_count, changes in few.items():
+        print(f"{label_count} labels, {len(SEEDS)} seeds:")
+        print(f"  beside the single signal chosen on them: {describe(changes)}")
+        print(f"  beside the best single signal in hindsight: {describe(few_hindsight[label_count])}")
+
+
+def judge_few(model: LanguageModel, fit: np.ndarray, test: np.ndarray) -> tuple[float, float]:
+    """Test AURC of the single signal chosen on few labels, and of what is learned from them.
+
+    Where there are too few errors to learn from, the combination without labels is taken, as the message says.
+    """
+    loss = model.loss[test]
+    single = abstain.aurc(loss, rank_missing_last(model.inputs[best_signal(model, fit)][test]))
+    try:
+        confidence = learn_confidence(model.loss[fit] == 0, **inputs_of(model, fit), contributions=False)
+    except InputError:
+        inputs = inputs_of(model, fit)
+        confidence = abstain.combine_signals(signals=inputs["signals"], features=inputs["features"])
+    return single, abstain.aurc(loss, confidence(**inputs_of(model, test)))
+
+
+def logits(every: int) -> None:
+    folder = Path(os.environ["ABSTAIN_DATA"]) / "logits"
+    lowest, proven = {}, {}
+    for path in sorted(folder.glob("*.npz"))[::every]:
+        stored = np.load(path)
+        kind = "logits" if "logits" in stored else "probs"
+        scores = stored[kind].astype(np.float64)
+        if kind == "probs":
+            scores /= scores.sum(axis=1, keepdims=True)
+        loss = (scores.argmax(axis=1) != stored["labels"]).astype(np.float64)
+        if loss.sum() < 100:
+            continue
+        changes, kept = [], []
+        for seed in SEEDS:
+            shuffled = np.random.default_rng(seed).permutation(len(loss))
+            fit, test = np.split(shuffled, 2 * [len(loss) // 2])[::2]
+            confidence = learn_confidence(
+                loss[fit] == 0, **{kind: scores[fit]}, contributions=False, rng=seed
+            )
+            before = abstain.scores.max_softmax(**{"probs": scores[test]}) if kind == "probs" else None
+            if before is None:
+                before = abstain.scores.max_softmax(scores[test])
+            after = confidence(**{kind: scores[test]})
+            change = abstain.aurc(loss[test], after) / abstain.aurc(loss[test], before) - 1
+            changes.append((change, change if confidence.proven else 0.0))
+            kept.append(confidence.kept)
+        lowest[path.stem], proven[path.stem] = np.mean(changes, axis=0)
+        print(
+            f"  {path.stem:44} {scores.shape[1]:5} classes {lowest[path.stem]:+.1%}  {', '.join(kept)}",
+            flush=True,
+        )
+    print(f"keep=lowest: {describe(list(lowest.values()))}")
+    print(f"keep=proven: {describe(list(proven.values()))}")
+
+
+def nothing(every: int) -> None:
+    """Signals that are functions of the baseline, noise features, noise categories; clusters share their outcome."""
+    runs = 400 // every
+    for n in (300, 1000, 5000):
+        for has_clusters in (False, True):
+            keeps, costs = [], []
+            for seed in range(runs if n < 5000 else runs // 2):
+                rng = np.random.default_rng(seed)
+                keeps_candidate, cost = run_without_gain(rng, n, has_clusters)
+                keeps.append(keeps_candidate)
+                costs.append(cost)
+            print(
+                f"  n = {n}, clusters {has_clusters}: keep=proven keeps a candidate in {np.mean(keeps):.1%}, "
+                f"keep=lowest costs {np.mean(costs):+.2%} of AURC ({len(keeps)} runs)",
+                flush=True,
+            )
+
+
+def run_without_gain(rng: np.random.Generator, n: int, has_clusters: bool) -> tuple[bool, float]:
+    """Is anything proven, and how much higher is the AURC in the population by what "lowest" keeps?"""
+
+    def draw(count: int) -> tuple[np.ndarray, dict[str, Any], np.ndarray]:
+        cluster = np.arange(count) // 5
+        shared = rng.normal(size=count // 5 + 1)[cluster] if has_clusters else 0.0
+        signal = rng.normal(size=count) + shared
+        right = signal + rng.logistic(size=count) > -0.8
+        if has_clusters:  # outcomes of a cluster depend on each other, beyond the signal
+            common = rng.logistic(size=count // 5 + 1)[cluster]
+            right = signal + np.where(rng.random(count) < 0.5, common, rng.logistic(size=count)) > -0.8
+        inputs = {
+            "signals": {"signal": signal, "noise": rng.normal(size=count)},
+            "features": {"length": rng.normal(size=count)},
+            "categories": {"topic": rng.integers(0, 10, count)},
+        }
+        return right, inputs, cluster
+
+    right, inputs, cluster = draw(n)
+    learned = learn_confidence(
+        right, **inputs, clusters=cluster if has_clusters else None, contributions=False, rng=rng
+    )
+    proven = any(result.is_proven(0.95) for result in learned.candidates)
+    fresh_right, fresh, _ = draw(20_000)
+    before = abstain.aurc(~fresh_right, fresh["signals"]["signal"])
+    return proven, abstain.aurc(~fresh_right, learned(**fresh)) / before - 1
+
+
+def cascades(every: int) -> None:
+    models = [model for model in load_models() if model.loss.mean() < 0.7]
+    rng = np.random.default_rng(0)
+    ratios: dict[float, list[float]] = {0.2: [], 0.3: []}
+    pairs = 0
+    while pairs < 50 // every:
+        cheap, dear = rng.choice(len(models), 2, replace=False)
+        if models[cheap].loss.mean() < models[dear].loss.mean() + 0.05:
+            continue
+        pairs += 1
+        shuffled = rng.permutation(len(models[cheap].loss))
+        fit, certify = shuffled[:2000], shuffled[2000:6000]
+        stages: dict[str, dict[str, Any]] = {"single": {}, "learned": {}}
+        for name, model, cost in (("cheap", models[cheap], 1.0), ("dear", models[dear], 10.0)):
+            single = rankdata(rank_missing_last(model.inputs[best_signal(model, fit)][certify]))
+            learned = learn(model, fit)(**inputs_of(model, certify, "own_"))
+            stages["single"][name] = (model.loss[certify], single, cost)
+            stages["learned"][name] = (model.loss[certify], learned, cost)
+        for risk, costs in ratios.items():
+            rules = {
+                kind: abstain.cascade(entry, risk=risk, delta=DELTA, person=(100.0, 0.0))
+                for kind, entry in stages.items()
+            }
+            cost = {kind: rule.cost if rule.feasible else 100.0 for kind, rule in rules.items()}
+            costs.append(cost["learned"] / cost["single"] - 1)
+    for risk, changes in ratios.items():
+        print(
+            f"  risk {risk}, costs 1, 10 and 100 for a person: cost beside single signals {describe(changes)}"
+        )
+
+
+def elsewhere(every: int) -> None:
+    from pyarrow import parquet
+
+    folder = Path(os.environ["ABSTAIN_DATA"]) / "llm"
+    for path in sorted((folder / "bplaut").glob("*.parquet"))[::every]:
+        table = parquet.read_table(path).to_pydict()
+        rows = np.flatnonzero(np.asarray(table["setting"]) == "zero_shot")
+        rows = np.random.default_rng(0).permutation(rows)[:8000]
+        column = {name: np.asarray(values, dtype=object)[rows] for name, values in table.items()}
+        loss = (column["grade"] != "Correct").astype(np.float64)
+        signals = {"msp": column["msp"].astype(float)}
+        if any(value is not None for value in column["max_logit"]):
+            signals["max_logit"] = column["max_logit"].astype(float)
+        question = np.asarray([f"{t}/{q}" for t, q in zip(column["task"], column["question_index"])])
+        report_elsewhere(
+            f"bplaut {path.stem}", loss, {"signals": signals}, {"task": column["task"]}, question
+        )
+    table = parquet.read_table(folder / "medqa" / "baseline_results.parquet").to_pydict()
+    probs = np.asarray([table[f"p_{letter}"] for letter in "ABCD"]).T
+    loss = 1.0 - np.asarray(table["is_correct"], dtype=float)
+    report_elsewhere("medqa", loss, {"probs": probs / probs.sum(axis=1, keepdims=True)}, {}, None)
+    for path in sorted((folder / "vlm").glob("*.parquet"))[::every]:
+        if path.stem.startswith("questions"):
+            continue
+        table = parquet.read_table(path).to_pydict()
+        scores = np.asarray([table[f"logit_{letter}"] for letter in "ABCDEF"], dtype=np.float64).T
+        loss = (np.asarray(list("ABCDEF"))[scores.argmax(axis=1)] != np.asarray(table["answer"])).astype(
+            float
+        )
+        report_elsewhere(
+            f"vlm {path.stem}", loss, {"logits": scores}, {"task": np.asarray(table["task"])}, None
+        )
+
+
+def report_elsewhere(
+    name: str, loss: np.ndarray, inputs: dict[str, Any], categories: dict[str, np.ndarray], cluster: Any
+) -> None:
+    """Half of the questions to fit, the other half to judge, beside the baseline chosen on the first half."""
+    unit = np.arange(len(loss)) if cluster is None else np.unique(cluster, return_inverse=True)[1]
+    in_fit = np.random.default_rng(0).random(unit.max() + 1) < 0.5
+    is_fit = in_fit[unit]
+
+    def take(mask: np.ndarray, with_categories: bool = True) -> dict[str, Any]:
+        taken: dict[str, Any] = {}
+        for key, value in inputs.items():
+            taken[key] = {n: c[mask] for n, c in value.items()} if isinstance(value, dict) else value[mask]
+        if categories and with_categories:
+            taken["categories"] = {n: c[mask] for n, c in categories.items()}
+        return taken
+
+    learned = learn_confidence(
+        loss=loss[is_fit],
+        **take(is_fit),
+        clusters=None if cluster is None else unit[is_fit],
+        contributions=False,
+    )
+    baseline = learn_confidence(loss=loss[is_fit], **take(is_fit), candidates=[], contributions=False)
+    test = ~is_fit
+    before = abstain.aurc(loss[test], baseline(**take(test)))
+    after = abstain.aurc(loss[test], learned(**take(test)))
+    text = f"  {name:45} learned {after / before - 1:+.1%} ({learned.kept}, proven {learned.proven})"
+    if "signals" in inputs and len(inputs["signals"]) > 1:
+        signals = take(test, with_categories=False)["signals"]
+        combined = abstain.combine_signals(signals=signals)
+        best = min(abstain.aurc(loss[test], rank_missing_last(signal)) for signal in signals.values())
+        text += f"; {combined.kept} {abstain.aurc(loss[test], combined(signals=signals)) / best - 1:+.1%}"
+    print(text, flush=True)
+
+
+def speed(every: int) -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(2000, 20))
+    right = features[:, 0] + features[:, 1] + rng.logistic(size=2000) > 0
+    columns = {f"x{place}": column for place, column in enumerate(features.T)}
+    signals = {"x0": columns.pop("x0")}
+    learn_confidence(right, signals=signals, features=columns)  # the first call loads modules
+    for contributions in (False, True):
+        start = time.process_time()
+        learn_confidence(right, signals=signals, features=columns, contributions=contributions)
+        seconds = time.process_time() - start
+        print(f"  2,000 x 20, five folds, contributions={contributions}: {seconds:.2f} s of one core")
+    labels = rng.integers(0, 10, 1_000_000)
+    scores = rng.normal(size=(1_000_000, 10)) + 2 * np.eye(10)[labels]
+    learned = learn_confidence(labels=labels[:5000], logits=scores[:5000], candidates=["class offsets"])
+    start = time.process_time()
+    abstain.evaluate(scores, labels)
+    evaluated = time.process_time() - start
+    start = time.process_time()
+    learned(logits=scores)
+    applied = time.process_time() - start
+    print(f"  1,000,000 x 10 logits: evaluate {evaluated:.2f} s, apply {learned.kept!r} {applied:.2f} s")
+
+
+PARTS = {
+    "language": language,
+    "unlabelled": unlabelled,
+    "elsewhere": elsewhere,
+    "logits": logits,
+    "nothing": nothing,
+    "cascades": cascades,
+    "speed": speed,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=list(PARTS))
+    parser.add_argument("--every", type=int, default=1)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", abstain.errors.AbstainWarning)
+    PARTS[options.part](options.every)
+
+
+if __name__ == "__main__":
+    main()
