@@ -36,7 +36,6 @@ def test_probabilities_are_refused_where_logits_belong(dtype):
         lambda: abstain.evaluate(probs, LABELS),
         lambda: abstain.compare({"a": probs, "b": LOGITS}, LABELS),
         lambda: abstain.evaluation.expected_aurc(logits=np.stack([probs, probs]), labels=LABELS),
-        lambda: abstain.scores.tune("energy", probs, LABELS),
     ):
         with pytest.raises(
             InputError, match=r"must be scores before the softmax.*Pass probabilities as `probs=`"

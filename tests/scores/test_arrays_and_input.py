@@ -234,42 +234,13 @@ def test_saturation_counts_the_top():
         scores.saturation()
 
 
-def test_tune_finds_the_best_of_its_grid():
-    rng = np.random.default_rng(4)
-    labels = rng.integers(0, 5, 400)
-    logits = rng.normal(0, 1, (400, 5)) + 2 * np.eye(5)[labels] * rng.random((400, 1))
-    wrong = logits.argmax(-1) != labels
-    for name, grid in (
-        ("normalised_max_logit", (1, 2, 5)),
-        ("max_softmax", (0.3, 1, 4)),
-        ("energy", (0.2, 1)),
-    ):
-        result = scores.tune(name, logits, labels, grid=grid)
-        score = scores.by_name(name)
-        expected = [abstain.aurc(wrong, score(logits, **{score.parameter: v})) for v in grid]
-        assert [row[1] for row in result.table] == pytest.approx(expected, rel=1e-14)
-        assert result.value == min(expected)
-        assert result.best == grid[int(np.argmin(expected))]
-        np.testing.assert_array_equal(result.score(logits), score(logits, **{score.parameter: result.best}))
-    by_augrc = scores.tune("energy", logits, labels, grid=[1], metric="augrc")
-    assert by_augrc.value == pytest.approx(abstain.augrc(wrong, scores.energy(logits)))
-    own = scores.tune("energy", logits, labels, loss="brier", metric=abstain.aurc, grid=[1.0, 2.0])
-    brier = abstain.losses.brier(logits, labels)
-    assert own.table[1][1] == abstain.aurc(brier, scores.energy(logits, temperature=2.0))
-
-
-def test_tune_on_a_generic_array_and_wrong_calls():
-    import array_api_strict as strict
-
-    logits, labels = np.array([[2.0, 0.0], [1.9, 1.8], [0.0, 1.0]]), np.array([0, 1, 1])
-    generic = scores.tune("energy", strict.asarray(logits), strict.asarray(labels), grid=[0.1, 1.0])
-    on_host = scores.tune("energy", logits, labels, grid=[0.1, 1.0])
-    np.testing.assert_allclose(generic.table, on_host.table, rtol=1e-14)
-    with pytest.raises(InputError, match="has none"):
-        scores.tune("max_logit", logits, labels)
-    with pytest.raises(InputError, match="grid"):
-        scores.tune("energy", logits, labels, grid=[])
-    assert len(scores.tune("probability_norm", logits, labels).table) > 5
+def test_the_normalised_max_logit_of_two_classes_ranks_nothing():
+    logits = np.random.default_rng(0).normal(0, 5, (1000, 2))
+    logits[0] = 3.0  # equal logits have no norm
+    for p in (0.7, 1.0, 2.0, 3.0, np.inf):
+        values = scores.normalised_max_logit(logits, p=p)
+        assert values[0] == 0
+        assert set(values[1:].tolist()) == {2 ** (-1 / p)}
 
 
 def test_gradients_reach_the_logits_and_stay_finite():
@@ -309,14 +280,3 @@ def test_the_familiar_name_of_a_score_is_answered_with_its_name_here(name, sugge
 def test_the_familiar_name_of_a_loss_is_answered_with_its_name_here(name, suggestion):
     with pytest.raises(InputError, match=f'Did you mean "{suggestion}"'):
         abstain.losses.by_name(name)
-
-
-def test_tuning_by_a_metric_follows_its_direction():
-    rng = np.random.default_rng(0)
-    logits, labels = rng.normal(0, 3, (300, 4)), rng.integers(0, 4, 300)
-    metric = abstain.metrics.by_name("auroc")
-    tuned = scores.tune("energy", logits, labels, metric=metric)
-    assert tuned.value == max(value for _, value in tuned.table)
-    assert scores.tune("energy", logits, labels, metric=abstain.aurc).value == pytest.approx(
-        scores.tune("energy", logits, labels).value
-    )

@@ -12,10 +12,8 @@ from abstain.scores.catalogue import (
     NAMES,
     READING_NAMES,
     Score,
-    Tuning,
     by_name,
     display,
-    tune,
 )
 from abstain.scores.ensemble import (
     mean_max_softmax,
@@ -48,7 +46,6 @@ __all__ = [
     "READING_NAMES",
     "Saturation",
     "Score",
-    "Tuning",
     "by_name",
     "clamped_logit_entropy",
     "display",
@@ -67,6 +64,5 @@ __all__ = [
     "probability_norm",
     "saturation",
     "softmax_margin",
-    "tune",
     "vote_share",
 ]

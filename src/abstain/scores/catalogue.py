@@ -1,11 +1,10 @@
 """Scores by name: what each takes, its label, and how to convert a rank key to the familiar number.
 
-Also many scores and losses in one pass (`outputs`), and the choice of a score's parameter on held-out data (`tune`).
+Also many scores and losses in one pass (`outputs`).
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,7 @@ import numpy as np
 from abstain import losses as loss_functions
 from abstain._arrays import Array, ArrayLike, Namespace, backend_of, float_dtype
 from abstain._check import as_real, check_choice, check_classes, check_labels
-from abstain.core import area_estimators, simplex
-from abstain.core.rows import rows_from_samples
+from abstain.core import simplex
 from abstain.errors import DtypeError, InputError
 from abstain.scores import ensemble, logits, softmax
 from abstain.scores.softmax import Saturation, count_at_top
@@ -88,7 +86,7 @@ class Score:
     ensemble : bool
         True if the input has the ensemble's members along the first axis.
     parameter : str, optional
-        The parameter that `tune` varies, "p" or "temperature".
+        The name of its parameter, "p" or "temperature", if it has one.
     to_display : callable
         Converts (array library, rank key) to the familiar number: a probability, a margin, a negative entropy.
 
@@ -125,7 +123,7 @@ def _softmax_score(
 ) -> Score:
     """Define the score whose function in `scores.softmax` has this name; it returns a rank key and has a parameter.
 
-    `label` is for plots, `to_display` converts a key to the familiar number, and `parameter` is what `tune` varies.
+    `label` is for plots, `to_display` converts a key to the familiar number, `parameter` is the name of its parameter.
     """
     return Score(
         name=name,
@@ -143,7 +141,7 @@ def _logit_score(
 ) -> Score:
     """Define the score whose function in `scores.logits` has this name; it returns the familiar number itself.
 
-    `parameter` is what `tune` varies, if anything; `takes` says which of logits and probabilities it accepts.
+    `parameter` is the name of its parameter, if it has one; `takes` says which of logits and probabilities it accepts.
     """
     return Score(
         name=name,
@@ -405,153 +403,3 @@ def outputs(
         rounded=rounded_count,
         ties=ties,
     )
-
-
-MetricFunction = Callable[[Array, Array], Any]  # of (loss, confidence)
-
-_GRIDS: dict[str, tuple[float, ...]] = {
-    "p": (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, float("inf")),
-    "temperature": (*(t / 10 for t in range(1, 11)), 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0),
-}
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """The values of a score's parameter that `tune` tried, and the best of them.
-
-    Attributes
-    ----------
-    name, parameter, metric : str
-        The score, its parameter, and the metric that was minimised.
-    best, value : float
-        The parameter with the best metric (the first of equals), and that metric.
-    table : tuple of (parameter, metric)
-        Every value that was tried, with its metric.
-    score : callable
-        The tuned score; call it with new logits.
-
-    Examples
-    --------
-    >>> tune("energy", [[2.0, 0.0], [0.0, 1.0]], [0, 0], grid=[1.0]).score([[0.0, 0.0]]).round(4).tolist()
-    [0.6931]
-    """
-
-    name: str
-    parameter: str
-    best: float
-    value: float
-    metric: str
-    table: tuple[tuple[float, float], ...]
-    score: Callable[..., Any]
-
-    def __repr__(self) -> str:
-        tried = ", ".join(f"{parameter:g}: {metric:.6g}" for parameter, metric in self.table)
-        best = f"{self.parameter} = {self.best:g} with {self.metric} {self.value:.6g}"
-        return f"Tuning({self.name}, best {best}; tried {tried})"
-
-
-def tune(
-    name: str | Score,
-    logits: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    *,
-    probs: ArrayLike | None = None,
-    grid: Sequence[float] | None = None,
-    loss: str | loss_functions.Loss | Callable[..., Any] = "zero_one",
-    metric: str | MetricFunction = "aurc",
-) -> Tuning:
-    """Choose a score's parameter, p or temperature, by the lowest AURC on held-out data.
-
-    Tune on data that you do not use to report the result: the smallest of many values is too optimistic. The loss is
-    that of the model's own prediction and does not change with the parameter.
-
-    Parameters
-    ----------
-    name : str or Score
-        A score with a parameter: p for the norms, temperature for the softmax scores and energy.
-    logits, probs : array, shape (..., K)
-        Classes along the last axis (for a score of an ensemble, members along the first); exactly one of the two.
-    labels : array, shape (...)
-        Class indices 0 ... K-1.
-    grid : sequence of float, optional
-        Values to try. By default p in 1 ... 10 and infinity, temperatures 0.1 ... 10.
-    loss : str or callable
-        A name in `abstain.losses.NAMES` or a function `f(logits, labels)`.
-    metric : {"aurc", "augrc"} or callable
-        A `Metric`, whose direction is taken into account, or a function of (loss, confidence), lower is better.
-
-    Returns
-    -------
-    Tuning
-        The best value (the first of equals), every value that was tried, and the tuned score.
-
-    Raises
-    ------
-    InputError
-        If the score has no parameter, the grid is empty, or the metric is unknown.
-
-    Examples
-    --------
-    >>> result = tune("energy", [[2.0, 0.0], [1.9, 1.8], [0.0, 1.0]], [0, 1, 1], grid=[0.1, 1.0])
-    >>> result.best, round(result.value, 4)  # at 0.1 the error ranks second, at 1 first
-    (0.1, 0.2778)
-    """
-    score = by_name(name)
-    if score.parameter is None:
-        raise InputError(
-            f"tune: `name` must be a score with a parameter, got {score.name!r}, which has none."
-        )
-    parameter_values = _default_grid(score) if grid is None else tuple(float(value) for value in grid)
-    if not parameter_values:
-        raise InputError("tune: `grid` must hold at least one value, got none.")
-    sample_losses = loss_functions.by_name(loss)(logits, labels, probs=probs)
-    if callable(metric):
-        metric_name = getattr(metric, "__name__", "metric")
-        metric_function = metric
-    else:
-        check_choice("tune", "metric", metric, ("aurc", "augrc"))
-        metric_name = metric
-        metric_function = functools.partial(_area, "harmonic" if metric == "aurc" else "sele")
-
-    table = []
-    for parameter_value in parameter_values:
-        confidence = score(logits, probs=probs, **{score.parameter: parameter_value})
-        table.append((parameter_value, float(metric_function(sample_losses, confidence))))
-    lower_is_better = getattr(metric, "lower_is_better", True)
-    best_parameter, best_metric = min(table, key=lambda row: row[1] if lower_is_better else -row[1])
-    tuned_option: dict[str, Any] = {score.parameter: best_parameter}
-    return Tuning(
-        name=score.name,
-        parameter=score.parameter,
-        best=best_parameter,
-        value=best_metric,
-        metric=metric_name,
-        table=tuple(table),
-        score=functools.partial(score, **tuned_option),
-    )
-
-
-def _default_grid(score: Score) -> tuple[float, ...]:
-    """Return the values that `tune` tries for the parameter of this score."""
-    assert score.parameter is not None
-    parameter_values = _GRIDS[score.parameter]
-    if score.name == "probability_norm":  # its order must be above 1
-        return tuple(value for value in parameter_values if value > 1)
-    return parameter_values
-
-
-def _area(estimator: str, loss: Array, confidence: Array) -> Array:
-    """Compute the area under the risk-coverage curve of all samples, with the rank weights of `estimator`.
-
-    "harmonic" gives AURC, "sele" AUGRC. `loss` and `confidence` have the same shape, whatever it is: all their elements
-    are one data set. Equal confidences are accepted together.
-    """
-    backend = backend_of(loss, confidence)
-    flat_loss = backend.xp.reshape(backend.asarray(loss), (-1,))
-    flat_confidence = backend.xp.reshape(backend.asarray(confidence), (-1,))
-    if backend.is_host:
-        return area_estimators.area_of_samples(
-            flat_loss, flat_confidence, weight=None, estimator=estimator, ties="threshold"
-        )
-    rows = rows_from_samples(backend.xp, flat_loss, flat_confidence)
-    return area_estimators.area(rows, estimator, ties="threshold")

@@ -137,7 +137,9 @@ def normalised_max_logit(
 
     .. math:: \frac{\max_k \tilde z_k}{\lVert \tilde z \rVert_p}, \qquad \tilde z = z - \frac1K \sum_k z_k
 
-    A row of equal logits, where this is 0/0, gets 0, the smallest value any row can have.
+    A row of equal logits, where this is 0/0, gets 0, the smallest value any row can have. With two classes every other
+    row has the same value, :math:`2^{-1/p}`: the score then ranks nothing, and exactly that number is returned, so that
+    rounding is not ranked either.
 
     Parameters
     ----------
@@ -169,6 +171,9 @@ def normalised_max_logit(
         """
         distance_below_max = xp.max(rows, axis=-1)[..., None] - rows
         largest_distance = xp.max(distance_below_max, axis=-1)
+        if rows.shape[-1] == 2:
+            constant = xp.full_like(largest_distance, 2.0 ** (-1 / order))
+            return xp.where(largest_distance > 0, constant, xp.zeros_like(constant))
         # 1 for a row of equal logits, whose norm is 0
         scale = xp.where(largest_distance > 0, largest_distance, xp.ones_like(largest_distance))
         scaled_distances = distance_below_max / scale[..., None]  # within [0, 1]: their sum does not overflow
