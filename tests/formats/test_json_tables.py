@@ -65,8 +65,20 @@ def test_two_tables_are_told_apart_by_their_names(tmp_path):
 
 
 def test_two_models_under_two_names_are_never_mixed(tmp_path):
-    path = write(tmp_path / "a.json", {"baseline": RECORDS, "tuned": RECORDS})
-    assert {name.split(".")[0] for name in open_source(path).columns} == {"baseline", "tuned"}
+    for part in (RECORDS, {"accuracy": 0.5, "rows": RECORDS}):
+        path = write(tmp_path / "a.json", {"baseline": part, "tuned": part})
+        columns = open_source(path).columns
+        assert {name.split(".")[0] for name in columns} == {"baseline", "tuned"}
+        assert all(column.shape == (6,) for column in columns.values())
+
+
+def test_dialogues_inside_records_by_id_are_no_tables(tmp_path):
+    dialogue = [{"role": "user", "content": "?"}, {"role": "model", "content": "!"}]
+    content = {row["q"]: row["judge"] | {"messages": dialogue} for row in RECORDS}
+    read = read_predictions(
+        write(tmp_path / "a.json", content), columns={"correct": "ok", "confidence": "sure"}
+    )
+    assert (1 - read.loss).tolist() == CORRECT
 
 
 def test_lists_of_samples_give_an_answer_and_its_share(tmp_path):

@@ -24,6 +24,11 @@ def lines(delimiter: str = ",", comma: str = ".", end: str = "\n") -> str:
     ("name", "content", "told"),
     [
         ("old.xls", b"\xd0\xcf\x11\xe0", "Save the sheet as .xlsx or .csv"),
+        (
+            "big.parquet",
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+            "pointer of Git LFS",
+        ),
         ("fake.xlsx", b"correct,confidence\n1,0.9\n", "cannot be read as an Excel workbook"),
         ("latin.csv", "label,confidence\nä,0.9\n".encode("cp1252"), "Save it as UTF-8"),
         ("unmarked.csv", lines().encode("utf-16-le"), "UTF-16 without its byte order mark"),

@@ -7,7 +7,7 @@ Where to look:
 ===============  ================================================================================================
 for users        `read_files` (a file to `Predictions` or a `Log`), `predictions`, `logs`, `writing`
 formats          `readers` (which reader a file goes to, and how to add one), `numpy_files`, `text_tables`,
-                 `json_files`, `arrow`, `tensor_files`, `tables` (in memory)
+                 `json_files`, `json_tables`, `arrow`, `tensor_files`, `tables` (in memory)
 harness logs     `log_readers` (which harness wrote it, and how to add one), `log_rows`, and a file for each harness
 roles            `roles` (what a column can be), `columns` (which column is which), `loaded_columns` and `answers`
                  (checks)

@@ -83,7 +83,9 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
         if _is_by_row_number(content):
             return _columns_by_row_number(content)
         records = _add_keys(content)
-        return _columns_from_records(path, records) if _share_a_field(records) else None
+        if not _share_a_field(records) or (len(content) < _MIN_KEYS and _hold_tables(records)):
+            return None
+        return _columns_from_records(path, records)
     if all(_are_records(part) for part in content.values()):
         longest = max(len(part) for part in content.values())
         if len(content) >= max(_MIN_KEYS, longest + 1):  # the answers to each question
@@ -168,6 +170,11 @@ def _add_keys_of_lists(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
     return keyed_records
 
 
+def _hold_tables(records: list[dict[str, Any]]) -> bool:
+    """Return whether some record holds a list of two or more records itself."""
+    return any(_are_records(value) and len(value) > 1 for record in records for value in record.values())
+
+
 def _share_a_field(records: list[dict[str, Any]]) -> bool:
     """Return whether at least two fields (the id is one) are in more than half of the records."""
     counts = Counter(name for record in records for name in record)
@@ -207,13 +214,18 @@ def _flatten(record: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Ite
             yield name, value
 
 
+def _holds_object(record: Mapping[str, Any]) -> bool:
+    """Return whether some field of a record is an object; most records have none, which saves their copies."""
+    return dict in map(type, record.values())
+
+
 def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return {name: one value per record}, with None where a record does not have the name.
 
     Columns of lists of texts are followed by what they say together. DataError where records have so few names in
     common that the table of all values would be far larger than the file.
     """
-    rows = [dict(_flatten(record)) for record in records]
+    rows = [dict(_flatten(record)) if _holds_object(record) else record for record in records]
     names = list(dict.fromkeys(name for row in rows for name in row))
     value_count = sum(map(len, rows))
     if len(names) * len(rows) > _MAX_SPARSENESS * value_count + _ALWAYS_ALLOWED_CELLS:
@@ -231,8 +243,11 @@ def _read_texts(name: str, values: list[Any]) -> dict[str, list[Any]]:
     Where no list has more than one text, that is the text itself. Otherwise the texts of a row are sampled answers to
     one question: `NAME.answer` is the most frequent (the first of those), and `NAME.agreement` its share.
     """
+    first_value = next((value for value in values if value is not None), None)
+    if not isinstance(first_value, list):  # most columns, which need no closer look
+        return {}
     lists = [value for value in values if value is not None]
-    if not lists or not all(_are_texts(value) for value in lists):
+    if not all(_are_texts(value) for value in lists):
         return {}
     if max(map(len, lists)) <= 1:
         return {name: [value[0] if value else None for value in values]}

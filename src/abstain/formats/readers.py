@@ -179,7 +179,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
 def _check_is_file(path: Path) -> None:
     """Raise DataError unless the path is a regular file that is neither empty nor a pointer of Git LFS."""
     if path.is_dir():
-        raise file_error(path, "is a folder. Name a file in it.")
+        raise file_error(path, "is a folder. Name a file in it, or read all its logs with `abstain compare`.")
     if not path.exists():
         raise file_error(path, "there is no such file.")
     if not path.is_file():
