@@ -76,6 +76,7 @@ _MODULES = (
     "theory",
     "thresholds",
 )
+# reachable, but few users name them
 _FURTHER_MODULES = (
     "calibration",
     "compat",
@@ -83,7 +84,7 @@ _FURTHER_MODULES = (
     "display",
     "errors",
     "evaluation",
-)  # reachable, but few users name them
+)
 _OPTIONAL_MODULES = ("jax", "sklearn", "torch")  # need an extra, so not for `from abstain import *`
 _MODULE_OF_NAME = {
     "Cascade": "cascades",

@@ -352,9 +352,8 @@ def check_mask(function: str, argument: str, backend: Backend, mask: Array, loss
 
 # Class scores (logits or probabilities along the last axis) and class labels -----------------------
 
-_CHUNK = (
-    1 << 14
-)  # entries handled at a time on the host: temporaries stay in cache and off fresh memory pages
+# entries handled at a time on the host: temporaries stay in cache and off fresh memory pages
+_CHUNK = 1 << 14
 # how far a row of probabilities may be from summing to one, by dtype
 _SUM_TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-2, "float32": 1e-4}
 _FLOAT64_SUM_TOLERANCE = 1e-5  # float64 columns often hold numbers that were float32 once

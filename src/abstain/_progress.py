@@ -65,9 +65,8 @@ def progress_bars(progress: bool | None) -> Iterator[Bars]:
 
 def _make_bars(progress: bool | None) -> Bars:
     """Make bars that appear at once (`progress` True), never (False), or on a terminal after two seconds (None)."""
-    is_terminal = sys.stderr.isatty() or os.environ.get(
-        "FORCE_COLOR"
-    )  # the rule of rich, before rich is loaded
+    # the rule of rich, before rich is loaded
+    is_terminal = sys.stderr.isatty() or os.environ.get("FORCE_COLOR")
     if progress is False or (progress is None and not is_terminal):
         return Bars()
     from rich.console import Console

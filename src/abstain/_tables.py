@@ -18,9 +18,8 @@ from typing import Any, ClassVar
 
 from abstain.errors import AbstainWarning, InputError, import_optional
 
-_CELL_MARKS = re.compile(
-    r"( [*t])*$"
-)  # at the end of a cell: * best of its row, t depends on how ties are counted
+# at the end of a cell: * best of its row, t depends on how ties are counted
+_CELL_MARKS = re.compile(r"( [*t])*$")
 _NOT_ASCII_TEXT = re.compile(r"[^ -~]")  # everything else is printable ASCII
 _NUMBER = re.compile(r"(?<![\w.])(\d+)(\.\d+|)(?![\w.])")
 Columns = Mapping[str, Sequence[Any]]

@@ -2,8 +2,9 @@
 
 All functions take a loss and a confidence (higher = surer) for each sample; for a package that takes an uncertainty,
 pass its negative. Ours, `abstain.aurc`, is the mean over samples of the selective risk at each sample's confidence,
-equal confidences accepted together. Functions marked *row order* sort and cumulate without regard to ties, as the
-package does: equal confidences stay in the order of the rows, and shuffling the rows changes the number.
+equal confidences accepted together. Functions that take equals in the order of the rows sort and cumulate without
+regard to ties, as the package does: equal confidences stay in the order of the rows, and shuffling the rows changes the
+number.
 """
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ def _mean_prefix_risk(name: str, loss: Array, confidence: Array) -> float:
 
 
 def row_order_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""Sort and cumulate: the mean risk of the 1, 2, ... n most confident samples, *row order*; lower is better.
+    r"""Sort and cumulate: the mean risk of the 1, 2, ... n most confident samples.
+
+    Equal confidences stay in the order of the rows.
 
     .. math:: \frac1n \sum_{k=1}^n \frac1k \sum_{i \le k} \ell_{(i)}
 
@@ -122,7 +125,9 @@ def row_order_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def mapie_one_minus_auarc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""One minus MAPIE's area under the accuracy-rejection curve: the mean of the prefix risks, *row order*.
+    r"""One minus MAPIE's area under the accuracy-rejection curve: the mean of the prefix risks.
+
+    Equal confidences stay in the order of the rows.
 
     .. math:: \frac1n \sum_{k=1}^n \frac{S_k}{k}
 
@@ -147,7 +152,9 @@ def mapie_one_minus_auarc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def lm_polygraph_rcc_auc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""LM-Polygraph's risk-coverage area: the mean of the prefix risks, *row order*.
+    r"""LM-Polygraph's risk-coverage area: the mean of the prefix risks.
+
+    Equal confidences stay in the order of the rows.
 
     .. math:: \frac1n \sum_{k=1}^n \frac{S_k}{k}
 
@@ -173,7 +180,9 @@ def lm_polygraph_rcc_auc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def torch_uncertainty_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""torch-uncertainty's AURC: trapezoids between coverage 1/n and 1, divided by 1 - 1/n, *row order*.
+    r"""torch-uncertainty's AURC: trapezoids between coverage 1/n and 1, divided by 1 - 1/n.
+
+    Equal confidences stay in the order of the rows.
 
     .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 r(c)\,dc
 
@@ -200,7 +209,9 @@ def torch_uncertainty_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def torch_uncertainty_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""torch-uncertainty's AUGRC: trapezoids of the generalised risk between coverage 1/n and 1, *row order*.
+    r"""torch-uncertainty's AUGRC: trapezoids of the generalised risk between coverage 1/n and 1.
+
+    Equal confidences stay in the order of the rows.
 
     .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 c\,r(c)\,dc
 
@@ -289,7 +300,9 @@ def fd_shifts_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def origin_trapezoid_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""Trapezoids through an added point (0, 0), as FixSelectiveClassification has them, *row order*.
+    r"""Trapezoids through an added point (0, 0), as FixSelectiveClassification has them.
+
+    Equal confidences stay in the order of the rows.
 
     .. math:: \int_0^1 r(c)\,dc, \qquad r(0) = 0
 
@@ -315,7 +328,9 @@ def origin_trapezoid_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def seapig_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""seapig's selective-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n, *row order*.
+    r"""seapig's selective-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n.
+
+    Equal confidences stay in the order of the rows.
 
     .. math:: \int_{1/n}^1 r(c)\,dc
 
@@ -341,7 +356,9 @@ def seapig_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def seapig_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""seapig's generalised-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n, *row order*.
+    r"""seapig's generalised-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n.
+
+    Equal confidences stay in the order of the rows.
 
     .. math:: \int_{1/n}^1 c\,r(c)\,dc
 
@@ -367,7 +384,9 @@ def seapig_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 
 def geifman_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
-    r"""Geifman's published RC_curve: the mean of prefix risks with a denominator one too large, *row order*.
+    r"""Geifman's published RC_curve: the mean of prefix risks with a denominator one too large.
+
+    Equal confidences stay in the order of the rows.
 
     .. math:: \frac1n \Bigl(\frac{S_n}{n} + \sum_{k=1}^{n-1} \frac{S_k}{k+1}\Bigr)
 

@@ -112,9 +112,8 @@ def aurc_loss(
     rows = logits.reshape(-1, logits.shape[-1]).astype(dtype)
     flat_labels = labels.reshape(-1)
     valid = flat_labels != ignore_index
-    valid_labels = jnp.where(
-        valid, flat_labels, 0
-    )  # ignored samples are computed as class 0 and then dropped
+    # ignored samples are computed as class 0 and then dropped
+    valid_labels = jnp.where(valid, flat_labels, 0)
     if criterion is None:
         losses = _cross_entropy(rows, valid_labels, label_smoothing)
     else:

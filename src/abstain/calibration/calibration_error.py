@@ -167,9 +167,8 @@ def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     """
     trace = float(bins.share @ np.diag(bins.gap_covariance))
     weighted_gap = bins.share * bins.gap
-    if (
-        trace <= 0 or plain <= 0
-    ):  # every answer of a bin has the same gap, or there is no gap: no spread is seen
+    # every answer of a bin has the same gap, or there is no gap: no spread is seen
+    if trace <= 0 or plain <= 0:
         largest_unseen = float(largest_unseen_share(float(bins.unit_count.sum()), level))
         return 0.0, max(plain, largest_unseen**2)
     unit = float(weighted_gap @ bins.gap_covariance @ weighted_gap) / plain

@@ -226,9 +226,8 @@ class Cascade(Promised):
                 facts.append(f"loss {origin.loss}")
             lines += list_facts({f"stage {name}": ", ".join(facts)})
         low, high = self.bounded
-        first_origin = next(
-            iter(self.origins.values()), Origin("confidence")
-        )  # all share command and version
+        # all share command and version
+        first_origin = next(iter(self.origins.values()), Origin("confidence"))
         cluster_sizes = None
         if self.clusters is not None:
             cluster_sizes = f"{self.clusters:,}, the largest of {self.largest:g} samples"

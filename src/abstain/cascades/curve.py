@@ -301,9 +301,8 @@ def find_cheapest(
         Risks asked for.
     """
     cheapest_first = candidates[np.argsort(cost[candidates], kind="stable")]
-    least_risk_so_far = np.minimum.accumulate(
-        risk[cheapest_first]
-    )  # falling, so its negative can be searched
+    # falling, so its negative can be searched
+    least_risk_so_far = np.minimum.accumulate(risk[cheapest_first])
     position = np.searchsorted(-least_risk_so_far, -target, side="left")
     last_position = len(cheapest_first) - 1
     leave_all_to_person = cost.size - 1

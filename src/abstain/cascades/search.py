@@ -36,6 +36,8 @@ START_MARGINS = (8.0, 0.1)
 DELTA_SHARES = (0.1, 0.55, 0.35)
 
 RIDGE_PENALTY = 0.1  # on squared coefficients of the smoothed losses; a few samples outweigh it
+NEWTON_STEPS = 25  # at most; a logistic regression converges in about six
+NEWTON_TOLERANCE = 1e-6  # a step this small ends the iteration: policies are only ranked by it
 MAX_FITTED_SAMPLES = 20_000  # samples that the smoothed losses are fitted to
 
 
@@ -357,13 +359,13 @@ def fit_logistic(features: Sequence[np.ndarray], loss: np.ndarray) -> np.ndarray
     design = np.stack(features, axis=1)
     penalty = np.full(design.shape[1], RIDGE_PENALTY)
     coefficients = np.zeros(design.shape[1])
-    for _ in range(25):
+    for _ in range(NEWTON_STEPS):
         expected = _expit(design @ coefficients)
         hessian = (design * (expected * (1 - expected))[:, None]).T @ design + np.diag(penalty)
         gradient = design.T @ (loss - expected) - penalty * coefficients
         newton_step = np.linalg.solve(hessian, gradient)
         coefficients += newton_step
-        if np.abs(newton_step).max() < 1e-6:
+        if np.abs(newton_step).max() < NEWTON_TOLERANCE:
             break
     return coefficients
 
@@ -537,9 +539,8 @@ def certify(
         level = delta * share
         # the risk must be kept in every group, so the largest p-value counts
         p_values = np.max([policy_p_values(grid, path, risk, level) for grid in grids], axis=0)
-        level_at_start = np.zeros(
-            len(path)
-        )  # all of it on the first policy: testing stops at the first failure
+        # all of it on the first policy: testing stops at the first failure
+        level_at_start = np.zeros(len(path))
         level_at_start[0] = level
         passed = np.flatnonzero(testing.walk(p_values, level_at_start).passed)
         if len(passed):

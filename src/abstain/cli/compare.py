@@ -215,9 +215,8 @@ def _distinct_names(files: tuple[str, ...]) -> list[str]:
     return [f"{model_name(file)} ({number})" for number, file in enumerate(files, 1)]
 
 
-Contestants = dict[
-    str, tuple[Predictions, str]
-]  # by name in the ranking: a model, and the score it is ranked by
+# by name in the ranking: a model, and the score it is ranked by
+Contestants = dict[str, tuple[Predictions, str]]
 
 
 def compare_in_memory(

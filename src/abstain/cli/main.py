@@ -56,11 +56,12 @@ _COMMANDS = {
     "convert": "Write a file of predictions in another format.",
     "version": "Versions of abstain and of the packages it uses.",
 }
+# commands in the file of another one
 _MODULES = {
     "decide": "threshold",
     "clinical": "threshold",
     "demo": "report",
-}  # commands in the file of another one
+}
 
 
 class _Commands(DocumentedCommand, click.Group):

@@ -48,9 +48,8 @@ class PromiseColumns(NamedTuple):
 
     predictions: Predictions
     losses: dict[Any, np.ndarray] | None  # by promise, where each is a column of losses
-    among: (
-        dict[Any, np.ndarray] | None
-    )  # which samples each promise is about, where names are predicted classes
+    # which samples each promise is about, where names are predicted classes
+    among: dict[Any, np.ndarray] | None
 
 
 def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) -> PromiseColumns:

@@ -21,6 +21,7 @@ COMBINED = "combined"
 LOGITS = "logits"
 CLASS_OFFSETS = "class offsets"
 SIGNALS = "signals"
+# steps of about the square root of 2 around 1
 _TEMPERATURES = (
     0.25,
     0.35,
@@ -31,7 +32,7 @@ _TEMPERATURES = (
     2.0,
     2.8,
     4.0,
-)  # steps of about the square root of 2 around 1
+)
 _NORM_ORDERS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 
 

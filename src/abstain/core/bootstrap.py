@@ -17,6 +17,7 @@ from abstain.core.influence import RankedLoss
 from abstain.core.rows import Rows, rank_confidences
 
 _COUNTS_AT_ONCE = 1 << 17  # counts in one table: it stays in cache
+_LONG_REPLICATE = 2048  # units, from which counting line by line is faster than all lines at once
 _MIN_SAMPLES_PER_PAIR = 8  # from here on, drawing distinct pairs is faster than drawing samples
 
 
@@ -73,9 +74,8 @@ class Resampler:
         self.loss = loss[order].astype(np.float64)
         self.confidence = confidence[order]
         self.weight = None if weight is None else weight[order].astype(np.float64)
-        self.abstained_weight = (
-            abstained_weight if weight is not None else None
-        )  # without weights, a count is enough
+        # without weights, a count is enough
+        self.abstained_weight = abstained_weight if weight is not None else None
         abstained_count = 0 if abstained_weight is None else len(abstained_weight)
         # sorted answered samples first, then the abstained ones in their order
         order_of_all = np.concatenate([order, np.arange(len(order), len(order) + abstained_count)])
@@ -223,7 +223,7 @@ def _draw_counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray
             members = np.flatnonzero(strata == stratum)
             counts[:, members] = _draw_counts(rng, len(members), size)
         return counts
-    if n > 2048:
+    if n > _LONG_REPLICATE:
         return np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(size)])
     # unit u of line k has the number u + n k, so that one count serves all lines
     numbers = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]

@@ -129,9 +129,8 @@ class MomentTable:
             xp=np,
             has_empty_rows=False,
         )
-        squared_error_weights = (
-            self.squared_weight_moments[1] / size
-        )  # sums of w^2 over the errors of each row
+        # sums of w^2 over the errors of each row
+        squared_error_weights = self.squared_weight_moments[1] / size
         fourth_error_weights = self.fourth_power_moments[1] / size  # sums of w^4 over them
         squared_weights = rows.mass if self.has_unit_weights else self.squared_weight_moments[0]
         return MomentTable(

@@ -91,9 +91,8 @@ def partitions(function: str, data: Any, client: Any, fields: Fields) -> list[An
         return list(client.compute(data[fields.names].to_delayed()))
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], distributed.Future):
         return list(data)
-    files = [
-        os.path.abspath(file) for file in find_files(function, data)
-    ]  # workers may run in another folder
+    # workers may run in another folder
+    files = [os.path.abspath(file) for file in find_files(function, data)]
     return list(file_parts(files, cluster.SAMPLES_PER_PARTITION))
 
 

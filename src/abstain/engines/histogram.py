@@ -18,6 +18,9 @@ from abstain._arrays import Array
 from abstain.core import confidence_bins, sorting
 from abstain.core.sorting import is_zero_one
 
+_ERRORS_TO_COME = 0.1  # share of the risk that a bin without errors may still get
+_SMALLEST_RISK = 1e-3  # taken for the risk where hardly any errors were seen
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -142,8 +145,9 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
 def _joining_cost(table: Histogram) -> np.ndarray:
     """About what joining each bin with the next adds to the gap between the bounds of AURC; one per pair.
 
-    A bin of mass m and loss l below the accepted mass N and loss S leaves `m/N (l + m S/2N)` open. A tenth of the risk
-    is added for errors that may still come: otherwise joining bins without errors would cost nothing. `table` holds
+    The joined bin has mass m and loss l; N and S are the mass and loss accepted at its lower end, its own included. It
+    leaves `m/N (l + m S/2N)` open. A tenth of the risk is added for errors that may still come: otherwise joining bins
+    without errors would cost nothing. Only the order of the costs matters. `table` holds
     bins of the confidence axis, least confident first, with the mass and loss of each.
     """
     mass = table.mass
@@ -152,8 +156,8 @@ def _joining_cost(table: Histogram) -> np.ndarray:
     l = loss[:-1] + loss[1:]
     N = np.cumsum(mass[::-1])[::-1][:-1]
     S = np.cumsum(loss[::-1])[::-1][:-1]
-    prior = 0.1 * max(float(S[0] / N[0]), 1e-3)
-    return np.asarray(m / N * (l + m * (S / (2 * N) + prior)))
+    risk = max(float(S[0] / N[0]), _SMALLEST_RISK)  # of all samples, which are accepted at the first bin
+    return np.asarray(m / N * (l + m * (S / (2 * N) + _ERRORS_TO_COME * risk)))
 
 
 class Shares(NamedTuple):

@@ -14,12 +14,13 @@ from abstain._check import labels_to_indices
 from abstain.errors import InputError, ShapeError
 from abstain.scores.catalogue import outputs
 
+# the last from logits only
 DEFAULT_SCORES = (
     "max_softmax",
     "softmax_margin",
     "negative_entropy",
     "max_logit",
-)  # the last from logits only
+)
 DEFAULT_LOSSES = ("zero_one", "cross_entropy")
 # Some data rule these losses out: a label of probability 0, fewer than k classes.
 _LOSSES_THAT_MAY_BE_UNDEFINED = ("cross_entropy", "top_k")

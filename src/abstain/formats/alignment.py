@@ -163,12 +163,13 @@ def check_shared_columns_equal(models: Sequence[Predictions]) -> str | None:
     models. Models must have the same number of rows.
     """
     confirming_column = None
+    # labels are numbers, label_words are text
     for attribute in (
         "labels",
         "label_words",
         "groups",
         "clusters",
-    ):  # labels are numbers, label_words are text
+    ):
         title = "labels" if attribute == "label_words" else attribute
         models_with_column = [model for model in models if getattr(model, attribute) is not None]
         columns = [as_array(getattr(model, attribute)) for model in models_with_column]

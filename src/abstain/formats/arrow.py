@@ -216,9 +216,8 @@ def _unpacked_column_size(path: Path, metadata: Any, name: str) -> int:
         row_group = metadata.row_group(group_index)
         for column_index in range(row_group.num_columns):
             chunk = row_group.column(column_index)
-            if f"{chunk.path_in_schema}.".startswith(
-                f"{name}."
-            ):  # a list column is stored as name.list.element
+            # a list column is stored as name.list.element
+            if f"{chunk.path_in_schema}.".startswith(f"{name}."):
                 total += max(parquet_pages.unpacked_size(path, chunk), 8 * chunk.num_values)
     return total
 

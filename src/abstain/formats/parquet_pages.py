@@ -58,9 +58,8 @@ def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iter
     for _ in range(_MAX_PAGES):
         if position >= end or values_left <= 0:
             return
-        header, position = _parse_struct(
-            data, position
-        )  # {field number: value}, and where the page's data begin
+        # {field number: value}, and where the page's data begin
+        header, position = _parse_struct(data, position)
         yield header[_UNCOMPRESSED_SIZE]
         position += header[_COMPRESSED_SIZE]
         if header[_UNCOMPRESSED_SIZE] < 0 or header[_COMPRESSED_SIZE] < 0:

@@ -28,9 +28,8 @@ _CALL_FAILED = 2  # promptfoo's `failureReason` where the model could not be cal
 _MILLISECONDS = 1000  # in a second
 # How a cell of a CSV export begins: the verdict, and the score where promptfoo writes it.
 _CELL_START = re.compile(r"\[(PASS|FAIL|ERROR)\](?:\s*\((-?\d+(?:\.\d+)?)\))?\s*")
-_MODEL_TITLE = re.compile(
-    r"\[([^\]]+)\]\s*(.*)", re.DOTALL
-)  # "[provider] prompt", the title of such a column
+# "[provider] prompt", the title of such a column
+_MODEL_TITLE = re.compile(r"\[([^\]]+)\]\s*(.*)", re.DOTALL)
 
 
 def is_promptfoo_log(content: Any) -> bool:

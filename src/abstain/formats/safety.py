@@ -27,6 +27,8 @@ from abstain.errors import AbstainError, DataError, InputError, MemoryLimitError
 
 _TRUST = "If you trust the file, raise the limit with --memory."
 _MAX_MESSAGE_LENGTH = 600  # characters
+_MESSAGE_END_LENGTH = 150  # characters kept of the end of a long message, where its remedy is
+_BUFFER_BYTES = 1 << 16  # read from a file at a time
 # Ending of a compressed file -> module whose `open` decompresses it.
 _DECOMPRESSORS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 COMPRESSED_ENDINGS = tuple(_DECOMPRESSORS)
@@ -115,8 +117,8 @@ def one_line(error: BaseException) -> str:
     message = escape_controls(" ".join(str(error).split()))
     if len(message) <= _MAX_MESSAGE_LENGTH:
         return message
-    start = message[: _MAX_MESSAGE_LENGTH - 160]
-    end = message[-150:]
+    end = message[-_MESSAGE_END_LENGTH:]
+    start = message[: _MAX_MESSAGE_LENGTH - _MESSAGE_END_LENGTH - len(" ... ")]
     start_at_word = start.rpartition(" ")[0] or start
     end_at_word = end.partition(" ")[2] or end
     return f"{start_at_word} ... {end_at_word}"
@@ -210,8 +212,8 @@ def open_limited(path: Path, limits: Limits) -> IO[bytes]:
     ending = path.suffix.lower()
     module = importlib.import_module(_DECOMPRESSORS.get(ending, "io"))
     stream: IO[bytes] = module.open(path, "rb")
-    buffered = io.BufferedReader(LimitedStream(path, stream, limits.allowed(path)), 1 << 16)
-    if ending in COMPRESSED_ENDINGS and buffered.peek(6)[:2] in _COMPRESSED_STARTS:
+    buffered = io.BufferedReader(LimitedStream(path, stream, limits.allowed(path)), _BUFFER_BYTES)
+    if ending in COMPRESSED_ENDINGS and buffered.peek(2)[:2] in _COMPRESSED_STARTS:
         raise file_error(
             path, f"is compressed twice ({ending} of a compressed file). Decompress it once first."
         )

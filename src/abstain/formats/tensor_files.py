@@ -117,9 +117,8 @@ def _make_tensor_column(
         raise file_error(
             path, f"tensor `{display_name(name)}` does not lie inside the file; is it truncated?"
         )
-    limits.check(
-        path, 2 * byte_count, f"tensor `{display_name(name)}`"
-    )  # the bytes read, and a converted copy
+    # the bytes read, and a converted copy
+    limits.check(path, 2 * byte_count, f"tensor `{display_name(name)}`")
     is_bfloat16 = type_name == "BF16"
 
     def load() -> np.ndarray:

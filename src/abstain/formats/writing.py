@@ -139,9 +139,8 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
     arrays["group"] = predictions.group_labels()
     arrays["weight"] = predictions.sample_weight
     clusters = predictions.clusters
-    if (
-        clusters is not None and clusters.ndim == 2
-    ):  # two kinds; they are read back by -c clusters=cluster_1,cluster_2
+    # two kinds; they are read back by -c clusters=cluster_1,cluster_2
+    if clusters is not None and clusters.ndim == 2:
         arrays["cluster_1"] = clusters[:, 0].astype(str)
         arrays["cluster_2"] = clusters[:, 1].astype(str)
     else:

@@ -302,9 +302,8 @@ def side_from_units(units: Units) -> Side:
         if kind.clusters is not None:  # unbiased variance: n - 1 instead of n clusters in the denominator
             kind_effects = kind_effects * math.sqrt(len(kind_effects) / (len(kind_effects) - 1))
         effects.append(size * kind_effects)
-        loss_shares = unit_effects(
-            weighted_losses, kind, centred=False
-        )  # what each unit adds to the estimate
+        # what each unit adds to the estimate
+        loss_shares = unit_effects(weighted_losses, kind, centred=False)
         sum_of_squares = float(loss_shares @ loss_shares)
         effective_errors_of_kind = (
             float(np.sum(loss_shares)) ** 2 / sum_of_squares if sum_of_squares > 0 else 0.0

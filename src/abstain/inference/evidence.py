@@ -331,9 +331,8 @@ def _merge_accepted_sums(
         columns = np.empty((11, masses.size))
         columns[0] = part_totals[-1, 0]
         columns[1:] = (sums_above[-1] + part_totals[-1])[:, None]
-        for part, above in zip(
-            reversed(parts), sums_above[::-1]
-        ):  # the first part that reaches a position wins
+        # the first part that reaches a position wins
+        for part, above in zip(reversed(parts), sums_above[::-1]):
             inside, values = part.sums_at_positions[kind]
             columns[0, inside] = values[0]
             columns[1:, inside] = values[1:] + above[:, None]

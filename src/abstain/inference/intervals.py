@@ -28,6 +28,7 @@ from abstain.inference.clusters import (
 )
 from abstain.inference.evidence import Evidence, estimate_interval, gather_evidence, request_for
 from abstain.inference.limits import make_interval, mean_spread, moments
+from abstain.inference.point_limits import WINDOW_SAMPLES
 from abstain.inference.records import GroupedIntervals, Interval
 from abstain.inference.standard_errors import (
     Units,
@@ -48,6 +49,8 @@ from abstain.metrics.summaries import EstimateSpread, SampleSummary
 
 Named = str | Metric | Callable[..., Any]  # a metric by its name, its definition, or its function
 Method = Literal["log", "logit", "normal", "bootstrap", "bca", "jackknife"]
+
+SMALLEST_DESIGN_EFFECT = 1e-3  # strata can remove nearly all variance; a variance of 0 would mean certainty
 
 
 class Options(TypedDict, total=False):
@@ -333,7 +336,7 @@ def _design_effect(units: Units, influences: np.ndarray) -> float:
         variance = two_way_variance(*(_variance_of_units(influences, kind) for kind in units.by_kind()))
     else:
         variance = _variance_of_units(influences, units)
-    return max(float(variance) / float(independent_effects @ independent_effects), 1e-3)
+    return max(float(variance) / float(independent_effects @ independent_effects), SMALLEST_DESIGN_EFFECT)
 
 
 def _variance_of_units(influences: np.ndarray, units: Units) -> float:
@@ -372,7 +375,8 @@ def _influence_at_cut(units: Units, value: float) -> np.ndarray:
     cut_confidence = confidence[order[min(int(cut_place), len(loss) - 1)]]
     is_accepted = (confidence >= cut_confidence).astype(np.float64)
     coverage = is_accepted.mean()
-    half_window = max(5, int(np.sqrt(len(loss) * coverage * (1 - coverage))))
+    # as many samples as the standard error of the number accepted
+    half_window = max(WINDOW_SAMPLES, int(np.sqrt(len(loss) * coverage * (1 - coverage))))
     last_accepted = int(is_accepted.sum()) - 1  # equals stand together, here and at the ends of the window
     window_top = confidence[order[max(0, last_accepted - half_window)]]
     window_bottom = confidence[order[min(last_accepted + half_window, len(loss) - 1)]]

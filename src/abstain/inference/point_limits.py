@@ -30,6 +30,7 @@ from abstain.metrics.summaries import Scale, largest_unseen_share
 
 CUTS = 512  # coverages at which the limits of a coverage at a risk are computed
 _Z = 1.959963984540054  # normal quantile of a 95% interval
+WINDOW_SAMPLES = 5  # the local risk at a cut is the mean loss of at least so many samples on either side
 TIE_SAMPLES = 1.5  # a row of more than so many mean samples is a tie: more than one sample, less than two
 FEW_BEYOND = 2.5  # with up to so many right samples beyond its cut, an FPR has limits from order statistics
 
@@ -100,14 +101,15 @@ def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarr
 
     The five positions of a cut are: the cut itself, the far end of the window above it, the far end of the window below
     it, and the first and the last place where the cut may be with 95% confidence. A window is as wide as the standard
-    error of the mass above a quantile, and at least as wide as five samples. Positions may lie outside [0, `mass`].
+    error of the mass above a quantile, and at least as wide as WINDOW_SAMPLES samples. Positions may lie outside [0,
+    `mass`].
 
     `mass` is the total weight, `w2` the sum of squared weights, and `units` the number of independent units. Shares lie
     in [0, 1].
     """
     cut = share * mass
     cut_error = np.sqrt(share * (1 - share) * w2)
-    window = np.maximum(cut_error, 5 * mass / units)
+    window = np.maximum(cut_error, WINDOW_SAMPLES * mass / units)
     return np.stack([cut, cut - window, cut + window, cut - _Z * cut_error, cut + _Z * cut_error])
 
 
@@ -128,8 +130,9 @@ def positions_along_right(tpr: np.ndarray, mass: float, w2: float, units: int) -
         return places
     draws = mass**2 / w2  # equal weights that would vary as much
     has_few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
-    smallest_count = np.ceil(bdtrik(0.025, draws, tpr))
-    largest_count = np.ceil(bdtrik(0.975, draws, tpr))
+    tail = 0.025  # on either side, for 95% confidence
+    smallest_count = np.ceil(bdtrik(tail, draws, tpr))
+    largest_count = np.ceil(bdtrik(1 - tail, draws, tpr))
     places[3] = np.where(has_few_beyond, smallest_count / draws * mass, places[3])
     places[4] = np.where(has_few_beyond, (largest_count + 1) / draws * mass, places[4])
     return places
@@ -169,9 +172,8 @@ def risk_limits(
     cut, above, below, first, last = accepted_sums.split_positions()
     local_risks = (_local_risk(cut, above), _local_risk(cut, below))
     low, high = _limits_at_cut(cut, local_risks, whole, level, design_effect)
-    cut_error = np.sqrt(
-        share * (1 - share) * whole.squared_weight_sum
-    )  # standard error of the mass above the cut
+    # standard error of the mass above the cut
+    cut_error = np.sqrt(share * (1 - share) * whole.squared_weight_sum)
     # more mass in one row than the cut can move, and more than a single sample
     is_tied = cut.row_mass > np.maximum(cut_error, TIE_SAMPLES * whole.total_mass / whole.unit_count)
     if is_tied.any():
@@ -233,9 +235,8 @@ def _limits_at_cut(
         variance
     )
     on_scale = scale.contains(risk)  # a risk of 0 has no logarithm
-    half_width_on_scale = half_width * scale.derivative(
-        np.where(on_scale, risk, 1.0)
-    )  # times the scale's derivative
+    # times the scale's derivative
+    half_width_on_scale = half_width * scale.derivative(np.where(on_scale, risk, 1.0))
     low = np.where(on_scale, scale.shift(risk, -half_width_on_scale), risk - half_width)
     high = np.where(on_scale, scale.shift(risk, half_width_on_scale), risk + half_width)
     if not whole.has_negative_loss:
@@ -278,7 +279,7 @@ def pointwise_level(level: float, span: float, cuts: int) -> float:
     from scipy.special import ndtr
 
     low = 0.0
-    high = 40.0
+    high = 40.0  # no normal variable is ever beyond
     for _ in range(60):  # bisection
         q = (low + high) / 2
         density = math.exp(-q * q / 2) / math.sqrt(2 * math.pi)
@@ -305,13 +306,11 @@ def coverage_limits(
     risk_low, risk_high, is_tied = risk_limits(
         accepted_sums, coverages(), whole, level, design_effect, join_rows=False
     )
-    coverage = (
-        accepted_sums.accepted_mass[0] / whole.total_mass
-    )  # line 0 of the accepted_sums is the cut itself
+    # line 0 of the accepted_sums is the cut itself
+    coverage = accepted_sums.accepted_mass[0] / whole.total_mass
     coverage = np.where(coverage > 1 - SUM_ROUNDING, 1.0, coverage)
-    size = np.asarray(
-        whole.total_mass**2 / whole.squared_weight_sum / design_effect
-    )  # equal, independent draws with this variance
+    # equal, independent draws with this variance
+    size = np.asarray(whole.total_mass**2 / whole.squared_weight_sum / design_effect)
     return (
         _largest_coverage(risk_high, risk, coverage, is_tied, size, level, upper=False),
         _largest_coverage(risk_low, risk, coverage, is_tied, size, level, upper=True),

@@ -73,17 +73,19 @@ class _Share(NamedTuple):
     has_clusters: bool
 
     def limits(self, level: float) -> Limits:
-        """Lower and upper limit of the share.
+        """Lower and upper limit of the share: those of a proportion of as many draws as have its variance.
 
-        `level` is the two-sided confidence level, such as 0.95.
+        `level` is the two-sided confidence level, such as 0.95. `effects` is what each unit does to the share, `draws`
+        the effective number of questions. Where the share is 0 or 1, questions of the kind that was not seen may be a
+        share of the population up to `largest_unseen`, each counting `weight_if_counted` or `weight_if_not` times the
+        mean denominator.
         """
         variance, variance_excess, unit_count = _moments_of_effects(self.effects)
         size = self.draws
         if math.sqrt(variance) > SUM_ROUNDING:
             size = self.share * (1 - self.share) / variance
-        if (
-            self.has_clusters
-        ):  # the variance between clusters is itself uncertain, which counts as fewer draws
+        # the variance between clusters is itself uncertain, which counts as fewer draws
+        if self.has_clusters:
             freedom = degrees_of_freedom(variance, variance_excess, unit_count)
             quantile_ratio = student_quantile(math.inf, level) / student_quantile(freedom, level)
             size = size * float(quantile_ratio) ** 2
@@ -206,9 +208,10 @@ class AnswerSpread(NamedTuple):
         return math.sqrt(_moments_of_effects(self.effects)[0])
 
     def limits(self, level: float) -> Limits:
-        """Lower and upper limit of the metric.
+        """Lower and upper limit of the metric, within its range.
 
-        `level` is the two-sided confidence level, such as 0.95.
+        `level` is the two-sided confidence level, such as 0.95. The metric is a share of `gains` less a share of
+        `losses`; the distances from either share to its limits are combined like correlated standard errors.
         """
         below_gain, above_gain = _distances(self.gains, level)
         below_loss, above_loss = _distances(self.losses, level)
@@ -255,7 +258,11 @@ class AnswerSpread(NamedTuple):
         )
 
     def side(self) -> Side:
-        """This estimate as one side of a comparison."""
+        """This estimate as one side of a comparison, in which smaller is not taken for better or worse.
+
+        `effects` is what each unit does to the estimate: one array, or three with two kinds of clusters (by the first
+        kind, by the second, by their intersections).
+        """
         draws, note = self._fewest_draws()
         return Side(
             estimate=self.estimate,

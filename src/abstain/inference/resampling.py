@@ -25,6 +25,9 @@ from abstain.metrics._sample import CurveTable
 from abstain.metrics.few_draws import FEW
 from abstain.metrics.summaries import EstimateSpread
 
+SMALLEST_BAND_COVERAGE = 0.05  # where a band starts by default: below, it would be too wide to say anything
+FEWEST_BAND_SAMPLES = 20  # the same as a number of accepted samples
+BAND_POINTS = 100  # coverages of a band by default
 MOST_DELETIONS = 2e8  # (values without a unit) * (rows of the table): about a minute of work
 
 
@@ -399,9 +402,8 @@ def curve_band(
     # weights need not be counts, but the spread depends on counts
     samples_per_mass = len(units.loss) / units.answered_mass
     phi = _arcsine_risk(risk / largest_loss, accepted_mass * samples_per_mass)
-    unit_width = 1 / (
-        2 * np.sqrt(accepted_mass * samples_per_mass)
-    )  # standard deviation on the arcsine scale
+    # standard deviation on the arcsine scale
+    unit_width = 1 / (2 * np.sqrt(accepted_mass * samples_per_mass))
 
     def largest_deviation(draw: Replicates) -> np.ndarray:
         drawn_risk, drawn_mass = _read_at_coverages(draw, grid)
@@ -478,7 +480,8 @@ def _check_coverages(coverage: Array | None, n: int, answered_share: float) -> n
     coverage. Raises InputError if there are no coverages, or one of them is not above 0 or is larger than that.
     """
     if coverage is None:
-        return np.linspace(min(1.0, max(0.05, 20 / n)), 1.0, 100) * answered_share
+        first = min(1.0, max(SMALLEST_BAND_COVERAGE, FEWEST_BAND_SAMPLES / n))
+        return np.linspace(first, 1.0, BAND_POINTS) * answered_share
     grid = np.sort(np.asarray(coverage, dtype=np.float64).reshape(-1))
     if not len(grid) or not (grid[0] > 0 and grid[-1] <= answered_share + SUM_ROUNDING):  # NaN is sorted last
         raise InputError(

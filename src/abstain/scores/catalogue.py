@@ -195,9 +195,8 @@ _READING_SCORES = (
 _BY_NAME = {score.name: score for score in (*_ONE_MODEL_SCORES, *_ENSEMBLE_SCORES, *_READING_SCORES)}
 
 NAMES = tuple(score.name for score in _ONE_MODEL_SCORES)
-ENSEMBLE_NAMES = tuple(
-    score.name for score in _ENSEMBLE_SCORES
-)  # their input has members along the first axis
+# their input has members along the first axis
+ENSEMBLE_NAMES = tuple(score.name for score in _ENSEMBLE_SCORES)
 # second readings of the population-AURC paper's score table, kept to reproduce its numbers
 READING_NAMES = tuple(score.name for score in _READING_SCORES)
 

@@ -16,7 +16,14 @@ from abstain.thresholds.choosing import PILOT_SHARE, learn_then_test, sgr
 
 MAX_SAMPLES = 10**12  # beyond this the answer is "no number of samples"
 LARGEST_RISK = 0.999  # the largest risk tried, on the scale [0, 1]; a risk of 1 is certified by any data
-SHARE_OF_DELTA = 6  # a threshold must pass at a sixth of delta: there are up to six starts
+START_COUNT = 6  # sequences of tests, which share delta evenly: a threshold must pass at a sixth of it
+FEWEST_ACCEPTED = (
+    20  # thresholds that accept fewer samples are not considered: their observed risk says too little
+)
+CURVE_POINTS = 200  # thresholds at which the observed risk is read, evenly spaced on the logarithmic scale
+CLUSTER_THRESHOLDS = 20  # thresholds tried with clusters, each of which costs a pass over the samples
+SEARCH_PRECISION = 0.01  # relative: numbers of advice are rounded to two digits
+TINY = 1e-300  # in place of a mass of 0, so that nothing is divided by it
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ def advise(calibration: Calibration, risk: float, delta: float, method: str) -> 
             return Advice(risk=None, coverage=None, samples=needed, unit=unit)
         low = high
         high = min(LARGEST_RISK, 2 * high)
-    least_risk = bisect(passes, low, high, relative=0.01)
+    least_risk = bisect(passes, low, high, relative=SEARCH_PRECISION)
     accepted = np.asarray([choose(calibration, least_risk, delta).accepted_count])
     coverage = float(calibration.coverage(accepted)[0])
     return Advice(risk=calibration.to_user_scale(least_risk), coverage=coverage, samples=needed, unit=unit)
@@ -102,10 +109,10 @@ def _count_samples_needed(calibration: Calibration, risk: float, delta: float) -
     Some threshold must pass at a sixth of delta, since the level is divided among up to six starts. Returns a number
     above that of the calibration samples, rounded to two digits; None if no number of samples would be enough.
     """
-    ranked = calibration.ranked  # most confident first
+    ranked = calibration.ranked  # most confident first; accepted sums start with 0, for no sample
     n = calibration.n
-    accepted_count = np.unique(np.geomspace(min(20, n), n, 200).astype(np.int64))
-    accepted_mass = np.maximum(ranked.accepted_mass[accepted_count], 1e-300)
+    accepted_count = np.unique(np.geomspace(min(FEWEST_ACCEPTED, n), n, CURVE_POINTS).astype(np.int64))
+    accepted_mass = np.maximum(ranked.accepted_mass[accepted_count], TINY)
     mean_weight = ranked.accepted_mass[-1] / n
     # one loss more than was seen, since the best of many counts looks too good
     mean_loss = (ranked.accepted_loss[accepted_count] + mean_weight) / accepted_mass
@@ -123,7 +130,7 @@ def _count_samples_needed(calibration: Calibration, risk: float, delta: float) -
         total_loss = mean_loss * accepted
         if ranked.zero_one:
             total_loss = np.ceil(total_loss)
-        return bool((p_value(total_loss, accepted, risk) <= delta / SHARE_OF_DELTA).any())
+        return bool((p_value(total_loss, accepted, risk) <= delta / START_COUNT).any())
 
     low = 1.0
     high = max(2.0, testing.least_samples(risk, delta))
@@ -132,7 +139,7 @@ def _count_samples_needed(calibration: Calibration, risk: float, delta: float) -
         high = 2 * high
         if high > MAX_SAMPLES:
             return None
-    return max(n + 1, _round_up_to_two_digits(bisect(passes, low, high, relative=0.01)))
+    return max(n + 1, _round_up_to_two_digits(bisect(passes, low, high, relative=SEARCH_PRECISION)))
 
 
 def _count_clusters_needed(clusters: ClusteredSamples, risk: float, delta: float) -> int | None:
@@ -143,21 +150,21 @@ def _count_clusters_needed(clusters: ClusteredSamples, risk: float, delta: float
     thresholds and stakes decides. The number is rounded to two digits, and above that of the calibration clusters.
     """
     ascending = np.sort(clusters.confidence)
-    positions = np.unique(np.linspace(0, 0.9 * len(ascending), 20).astype(np.int64))
+    # thresholds that accept from all samples down to a tenth of them
+    positions = np.unique(np.linspace(0, 0.9 * len(ascending), CLUSTER_THRESHOLDS).astype(np.int64))
     all_clusters = np.arange(clusters.cluster_count)
     best_growth = 0.0
     for threshold in ascending[positions]:
         is_accepted = clusters.confidence >= threshold
         excess = np.where(is_accepted, clusters.loss - risk, 0.0)
-        terms = (
-            clusters.sum_by_cluster(excess, all_clusters) / clusters.heaviest_cluster_mass
-        )  # at most 1 - risk
+        # at most 1 - risk
+        terms = clusters.sum_by_cluster(excess, all_clusters) / clusters.heaviest_cluster_mass
         for stake in testing.bold_stakes(risk):
             best_growth = max(best_growth, float(np.log1p(-stake * terms).mean()))
     if best_growth <= 0:
         return None
     # twice the level, because the boldest stake holds half of the wealth
-    needed = math.log(2 * SHARE_OF_DELTA / delta) / best_growth / (1 - PILOT_SHARE)
+    needed = math.log(2 * START_COUNT / delta) / best_growth / (1 - PILOT_SHARE)
     if needed >= MAX_SAMPLES:
         return None
     return max(clusters.cluster_count + 1, _round_up_to_two_digits(needed))

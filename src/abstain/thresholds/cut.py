@@ -30,10 +30,11 @@ Precision = Literal["bfloat16", "float16", "float32", "float64"]  # from coarse 
 Number = Annotated[float, Within(infinite=True)]
 
 STORABLE = (*scores.NAMES, *scores.ENSEMBLE_NAMES, *scores.READING_NAMES)
+# no bound on their rounding error is known
 _SCORES_WITHOUT_ERROR_BOUND = (
     "clamped_logit_entropy",
     *scores.ENSEMBLE_NAMES,
-)  # no bound on their rounding error is known
+)
 MISSING = -float(np.finfo(np.float64).max)  # ranks samples without a confidence last
 _LARGEST_LOG = 745.0  # -log of the smallest float64
 _MAX_INSPECTED = 4096  # numbers of an array that are inspected to see to which precision they were rounded

@@ -110,7 +110,7 @@ def wealth_p(
     stakes_of_count = _choose_stakes(count, risk, stakes, largest_weight)
     chosen = np.take_along_axis(log_wealths, stakes_of_count, axis=-1)
     wealth = np.exp(np.minimum(chosen, LARGEST_LOG_WEALTH)).mean(axis=-1)
-    return np.where(count > 0, np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300)), 1.0)
+    return np.where(count > 0, np.minimum(1.0, 1.0 / np.maximum(wealth, TINY)), 1.0)
 
 
 def _choose_stakes(count: np.ndarray, risk: float, stakes: np.ndarray, largest_weight: float) -> np.ndarray:
@@ -182,7 +182,7 @@ def mean_above(terms: np.ndarray, risk: float) -> np.ndarray:
     log_wealths = np.stack([np.log1p(-stake * terms).sum(axis=-1) for stake in bold_stakes(risk)], axis=-1)
     share_of_stake = 0.5 ** np.arange(1, 9)  # of the wealth at the start, for each of the eight stakes
     wealth = np.exp(np.minimum(log_wealths, LARGEST_LOG_WEALTH)) @ share_of_stake
-    return np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300))
+    return np.minimum(1.0, 1.0 / np.maximum(wealth, TINY))
 
 
 def bold_stakes(risk: float) -> np.ndarray:
@@ -241,6 +241,9 @@ def bounded(ranked: RankedSamples, count: np.ndarray, risk: float) -> np.ndarray
 
 MAX_STARTS = 6  # more starts suit more kinds of risk profile, each with less level
 FIRST_START = 1.5  # times the least number of samples that can prove anything at the start's own level
+TINY = 1e-300  # in place of a wealth of 0, so that nothing is divided by it
+START_SPACING = 1.5  # ratio of neighbouring starts, at the least
+ONLY_START = 1.3  # a single start, in units of the smallest number of samples that can prove anything
 LAST_START = 0.5  # share of all samples at the last start
 RANK_GROWTH = 0.02  # ranks grow by this share ...
 RANK_STEP_IN_ROOTS = 6.0  # ... but by no more than so many square roots: the resolution follows the precision
@@ -294,9 +297,10 @@ def _choose_starts(n: int, risk: float, delta: float, least: float, max_starts: 
     There are at most `max_starts`, and fewer if n is not much larger than `least`, the smallest number of samples that
     can prove anything at level delta. Neighbouring starts may be equal.
     """
-    start_count = max(1, min(max_starts, int(math.log(n / least) / math.log(1.5))))
+    most_starts = int(math.log(n / least) / math.log(START_SPACING))
+    start_count = max(1, min(max_starts, most_starts))
     if start_count == 1:
-        return [min(n, math.ceil(1.3 * least))]
+        return [min(n, math.ceil(ONLY_START * least))]
     first = min(n, FIRST_START * least_samples(risk, delta / start_count))
     last = max(first, LAST_START * n)
     return [min(n, math.ceil(start)) for start in np.geomspace(first, last, start_count)]

@@ -248,9 +248,8 @@ class Averaging:
         if stopped_early:
             self._evaluate_average(train)
         assert self.best is not None
-        level = 1 - (1 - self.level) / len(
-            self.looks
-        )  # Bonferroni: the best of several evaluations is compared
+        # Bonferroni: the best of several evaluations is compared
+        level = 1 - (1 - self.level) / len(self.looks)
         difference = paired_difference(*self.best.samples, *self.original_samples, metric="aurc", level=level)
         improved = difference.significant and difference.difference < 0
         self.network.load_state_dict(self.best.weights if improved else self.original_weights)
