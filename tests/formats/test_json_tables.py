@@ -88,6 +88,10 @@ def test_lists_of_samples_give_an_answer_and_its_share(tmp_path):
     assert columns["replies.answer"].load().texts().tolist() == ["4", "2", "", "7"]
     assert columns["replies.agreement"].load()[[0, 1, 3]].tolist() == pytest.approx([2 / 3, 2 / 3, 1.0])
     assert columns["raw"].load().texts().tolist() == ["only one"] * 4
+    keywords = [{"tags": ["law", "art"]}, {"tags": ["art"]}]
+    assert list(open_source(write(tmp_path / "k.json", keywords)).columns) == [
+        "tags"
+    ]  # nothing is said twice
     read = read_predictions(
         tmp_path / "a.json",
         columns={"labels": "target", "prediction": "replies.answer", "confidence": "replies.agreement"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import warnings
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -25,7 +26,7 @@ from abstain.cli.options import (
     with_output_options,
     with_read_options,
 )
-from abstain.errors import AbstainError
+from abstain.errors import AbstainError, InputError
 from abstain.formats import Log, Predictions, Source, Words, open_source
 from abstain.formats.columns import UncertainError, as_texts
 from abstain.formats.json_files import NoTableError
@@ -34,6 +35,7 @@ from abstain.formats.safety import display_name, one_line
 _MAX_COLUMNS = 60  # that are listed
 _MAX_TEXT = 24  # characters of a value that are printed
 _MAX_COMMANDS = 4  # suggested for other columns
+_LEVEL = 0.95  # of the intervals
 _MAX_ATTEMPTS = 12  # combinations of columns that are tried for a table without known columns
 _MAX_GUESSED_SIZE = 64 << 20  # bytes of a file that is read again for each of these
 # Words in the names of columns that may hold right or wrong, a confidence, an uncertainty, right and given answers.
@@ -105,7 +107,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         except UncertainError:  # perhaps only a confidence is missing
             log = read_options.read_log(file)
             column_by_role = log.used
-        notes = [] if log is None else [*log.notes, *answer_notes(log, price=1.0, level=0.95)]
+        notes = [] if log is None else [*log.notes, *answer_notes(log, price=1.0, level=_LEVEL)]
     except AbstainError as error:
         notes.append(one_line(error))
         if source.log is None:
@@ -208,9 +210,27 @@ def _suggest_commands(
         ]
     lines: dict[str, None] = {}  # a set that keeps its order
     for attempt in attempts:
-        if len(lines) <= _MAX_COMMANDS and attempt.can_evaluate(file):
+        if len(lines) <= _MAX_COMMANDS and _gives_table(file, attempt):
             lines[shlex.join(["abstain", "evaluate", file, *attempt.flags()])] = None
     return list(lines)
+
+
+def _gives_table(file: str, attempt: ReadOptions) -> bool:
+    """True if `abstain evaluate` makes a table of this file with these options: with a confidence, or without."""
+    from abstain.cli.evaluate import evaluate_predictions, evaluate_unranked  # which imports this file
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                predictions = attempt.read(file, summarise=False)
+            except UncertainError:  # perhaps there is no confidence
+                options = {"metrics": None, "level": _LEVEL}
+                return evaluate_unranked(file, attempt, price=None, options=options) is not None
+            evaluate_predictions(predictions, price=None, level=_LEVEL, metrics=["aurc"])
+    except AbstainError:
+        return False
+    return True
 
 
 def _other_columns(source: Source, log: Log | None, has_confidence: bool) -> list[dict[str, str]]:
@@ -264,7 +284,7 @@ def _guess_columns(source: Source) -> list[dict[str, str]]:
     verdicts += [{"labels": label, "prediction": name} for label in labels[:2] for name in predictions[:2]]
     choices = [
         {**verdict, **confidence}
-        for verdict, confidence in product(verdicts, confidences)
+        for verdict, confidence in product(verdicts, confidences or [{}])
         if not set(verdict.values()) & set(confidence.values())
     ]
     return choices[:_MAX_ATTEMPTS]
@@ -318,13 +338,16 @@ def answer_notes(log: Log, price: float, level: float) -> list[str]:
         return []
     rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
     repeats = log.repeats()  # the question of each row if one was asked several times, or the file's clusters
-    three_way = abstain.evaluation.three_way(
-        1 - log.losses(rows),
-        answered=log.answered[rows],
-        price=price,
-        level=level,
-        clusters=None if repeats is None else repeats[rows],
-    )
+    try:
+        three_way = abstain.evaluation.three_way(
+            1 - log.losses(rows),
+            answered=log.answered[rows],
+            price=price,
+            level=level,
+            clusters=None if repeats is None else repeats[rows],
+        )
+    except InputError:  # one question has no interval
+        return []
     notes = [f"{three_way}."]
     if log.signals and log.unanswered and log.answered[rows].any():
         opposite: Any = "wrong" if log.rules.unanswered == "abstained" else "abstained"

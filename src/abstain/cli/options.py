@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import sys
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
@@ -642,17 +641,6 @@ class ReadOptions(NamedTuple):
             stated=set(self.columns),
             purpose=purpose,
         )
-
-    def can_evaluate(self, path: str) -> bool:
-        """True if `abstain evaluate` can make a table of this file with these options."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                predictions = self.read(path, summarise=False)
-                abstain.evaluate(**predictions.arguments(), metrics=["aurc"], progress=False)
-        except AbstainError:
-            return False
-        return True
 
     def flags(self) -> list[str]:
         """Return the options as a user would type them, without those that have their default.

@@ -240,8 +240,9 @@ def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str
 def _read_texts(name: str, values: list[Any]) -> dict[str, list[Any]]:
     """Return the columns that a column of lists of texts stands for; empty where it is no such column.
 
-    Where no list has more than one text, that is the text itself. Otherwise the texts of a row are sampled answers to
-    one question: `NAME.answer` is the most frequent (the first of those), and `NAME.agreement` its share.
+    Where no list has more than one text, that is the text itself. Where some list has a text twice, the texts of a row
+    are sampled answers to one question: `NAME.answer` is the most frequent (the first of those), and `NAME.agreement`
+    its share.
     """
     first_value = next((value for value in values if value is not None), None)
     if not isinstance(first_value, list):  # most columns, which need no closer look
@@ -249,8 +250,11 @@ def _read_texts(name: str, values: list[Any]) -> dict[str, list[Any]]:
     lists = [value for value in values if value is not None]
     if not all(_are_texts(value) for value in lists):
         return {}
+    has_repeats = any(len(set(value)) < len(value) for value in lists)
     if max(map(len, lists)) <= 1:
         return {name: [value[0] if value else None for value in values]}
+    if not has_repeats:  # such as keywords; of samples that all differ, the agreement says nothing
+        return {}
     answers: list[str | None] = []
     shares: list[float | None] = []
     for value in values:
