@@ -1,5 +1,6 @@
 """Several promises by one threshold: what is certified, violations over populations, records, and later checks."""
 
+import base64
 import json
 
 import numpy as np
@@ -9,7 +10,7 @@ import scipy.stats
 import abstain
 from abstain.errors import DataError, InputError, ShapeError
 from abstain.sklearn import SelectiveClassifier
-from abstain.thresholds import GroupChecks, JointThreshold, decision_record
+from abstain.thresholds import GroupChecks, JointThreshold, decision_record, monitoring
 
 
 def draw(n=3000, seed=0):
@@ -304,3 +305,12 @@ def test_a_cascade_and_an_estimator_keep_one_promise():
     selective = SelectiveClassifier(risk=risks, random_state=0)
     with pytest.raises(InputError, match="SelectiveClassifier: `risk` must be one number, got a dict"):
         selective.fit(np.column_stack([sure, -sure]), wrong)
+
+
+def test_promises_share_the_memory_of_clusters(monkeypatch):
+    monkeypatch.setattr(monitoring, "CLUSTERS_REMEMBERED", 6)
+    rule = two_promises(clusters=np.repeat(np.arange(1000), 3))
+    sure, wrong, hours = draw(24, seed=4)
+    seen = rule.check({"errors": wrong, "hours": hours}, sure, clusters=np.repeat(np.arange(2000, 2008), 3))
+    for name in ("errors", "hours"):
+        assert len(base64.b64decode(seen[name].clusters_seen)) == 3 * 8

@@ -13,7 +13,7 @@ from abstain._arrays import Array, ArrayLike, to_host
 from abstain._stored import Chance, Share, Stored, Within
 from abstain.errors import InputError, ShapeError
 from abstain.thresholds.cut import ScoreName, Units
-from abstain.thresholds.monitoring import GroupChecks, check_is_new, check_promise
+from abstain.thresholds.monitoring import GroupChecks, check_is_new, check_promise, share_cluster_memory
 from abstain.thresholds.record import (
     RecordParts,
     list_assumptions,
@@ -290,7 +290,7 @@ class JointThreshold(Stored, _tables.Notebook):
                 raise InputError(
                     f"{function}: `among` must fit the promises, got none for {name!r}, which {rule}."
                 )
-            checks[name] = check_promise(
+            check = check_promise(
                 replace(threshold, delta=self.delta / len(names)),
                 loss_by_name[name],
                 confidences,
@@ -298,6 +298,7 @@ class JointThreshold(Stored, _tables.Notebook):
                 previous=checks.get(name),
                 counts=masks[name],
             )
+            checks[name] = share_cluster_memory(check, group_count=len(names))
         series = GroupChecks(checks, files=() if previous is None else previous.files)
         check_is_new(series, previous)
         return series

@@ -367,6 +367,15 @@ def without_clusters(check: Check | GroupChecks) -> Check | GroupChecks:
     return replace(check, checks={group: replace(x, clusters_seen="") for group, x in check.checks.items()})
 
 
+def share_cluster_memory(check: Check, group_count: int) -> Check:
+    """The same check, with an equal part of what a series remembers of its clusters.
+
+    `group_count` is the number of groups, or of promises, that share the memory.
+    """
+    fingerprints = _decode_fingerprints(check.clusters_seen)
+    return replace(check, clusters_seen=_encode_fingerprints(fingerprints, group_count=group_count))
+
+
 def check_promise(
     rule: Threshold,
     loss: Array,
@@ -776,9 +785,7 @@ def check_groups(
             clusters=None if cluster_labels is None else cluster_labels[is_in_group],
             previous=checks.get(group),
         )
-        fingerprints = _decode_fingerprints(check.clusters_seen)
-        clusters_seen = _encode_fingerprints(fingerprints, group_count=len(rules.thresholds))
-        checks[group] = replace(check, clusters_seen=clusters_seen)
+        checks[group] = share_cluster_memory(check, group_count=len(rules.thresholds))
     series = GroupChecks(checks, files=() if previous is None else previous.files)
     if any(rules.thresholds[group].feasible for group, _ in masks):
         check_is_new(series, previous)
