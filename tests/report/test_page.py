@@ -319,3 +319,13 @@ def test_files_are_put_in_one_order_by_their_ids(read):
     assert moved.pairs[0].standard_error == pytest.approx(same.pairs[0].standard_error)
     others = gather([one, read(head + "\n".join(near).replace("x", "y"), "d.csv")]).comparison
     assert not others.paired
+
+
+def test_a_curve_without_a_band_says_why(tmp_path):
+    rows = [f"{i % 4 > 0:d},{(i * 7) % 60 / 60},L{i % 5},{i % 8}" for i in range(60)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["correct,confidence,place,week", *rows]))
+    content = gather([read_predictions(path, columns={"clusters": "place,week"})])
+    assert content.models[0].band is None
+    assert any("no band" in note for note in content.notes)
+    assert gather([read_predictions(path, columns={"clusters": "place"})]).models[0].band is not None

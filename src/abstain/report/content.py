@@ -313,6 +313,10 @@ def gather(
     for content in contents:
         prefix = f"{content.predictions.name}: " if len(contents) > 1 else ""
         notes += [prefix + warning for warning in chance_warnings(content.evaluation.notes)]
+        if _has_two_kinds_of_clusters(content.predictions):
+            notes.append(
+                f"{prefix}The curve has no band: bands are made by resampling one kind of clusters, got two."
+            )
     return Content(
         models=tuple(contents),
         comparison=comparison,
@@ -365,8 +369,8 @@ def _gather_model(
     curve = risk_coverage_curve(losses, confidence, **columns)
     columns["clusters"] = predictions.clusters  # for intervals and bands; the curve does not depend on them
     band = None
-    has_two_kinds = predictions.clusters is not None and predictions.clusters.ndim == 2
-    if predictions.n >= 20 and not bool((losses < 0).any()) and not has_two_kinds:
+    can_resample = not _has_two_kinds_of_clusters(predictions)
+    if predictions.n >= 20 and not bool((losses < 0).any()) and can_resample:
         band = curve_band(
             losses, confidence, level=level, replicates=replicates, rng=rng, progress=False, **columns
         )
@@ -412,6 +416,11 @@ def _gather_model(
         clinical=_two_class_table(predictions, score, level),
         best=_find_best_scores(predictions, evaluation, level=level, repetitions=repetitions),
     )
+
+
+def _has_two_kinds_of_clusters(predictions: Predictions) -> bool:
+    """Are there two crossed kinds of clusters, such as place and week?"""
+    return predictions.clusters is not None and predictions.clusters.ndim == 2
 
 
 def _two_class_table(predictions: Predictions, score: str, level: float) -> ClinicalTable | None:
