@@ -63,8 +63,9 @@ def find_bin(x, first_bin, bin_count, mask):
     region = tl.where(x > 1, 3, tl.where(is_top, 2, tl.where(is_low, 1, 0)))
     distance = tl.where(is_top, 1 - x, tl.abs(x))
     bits = distance.to(tl.int64, bitcast=True)
+    # an octave is the 11 bits of the exponent, above 52 bits of the fraction
     code = region * 2048 + (bits >> 52).to(tl.int32)
-    fraction = (bits & 0xFFFFFFFFFFFFF).to(tl.float64) * 2.220446049250313e-16
+    fraction = (bits & 0xFFFFFFFFFFFFF).to(tl.float64) * 2.220446049250313e-16  # times 2^-52: from 0 to 1
     count = tl.load(bin_count + code, mask=mask, other=1.0)
     place = tl.minimum(tl.floor(fraction * count), count - 1)
     is_reversed = (region == 0) | (region == 2)
@@ -136,6 +137,7 @@ def find_bin_of_float32(x, packed_table, mask):
     is_top = (x > 0.5) & (x <= 1)
     region = tl.where(x > 1, 3, tl.where(is_top, 2, tl.where(x > 0, 1, 0)))
     bits = tl.where(is_top, 1 - x, tl.abs(x)).to(tl.int32, bitcast=True)
+    # the exponent stands above 23 bits of the fraction; its bias is 896 less than that of a float64
     octave = tl.where(bits == 0, 0, (bits >> 23) + 896)
     entry = tl.load(packed_table + region * 2048 + octave, mask=mask, other=1)
     count = entry & 511

@@ -158,7 +158,8 @@ def _loo(rows: Rows) -> Array:
     """Terms (m S - L) / (N - 1): a threshold at each sample, with the selective risk of the *other* samples.
 
     A row has mass m and loss L, and accepts mass N and loss S. The term is 0 where no other sample is accepted. Weights
-    are whole numbers of repetitions. `rows` has one row per distinct confidence, most confident first.
+    are whole numbers of repetitions. `rows` has one row per distinct confidence, most confident first: its mass and
+    loss, and the mass and loss accepted with the threshold there.
     """
     loss_of_others = rows.mass * rows.accepted_loss - rows.loss
     mass_of_others = rows.accepted_mass - 1
@@ -172,7 +173,8 @@ def _log(rows: Rows) -> Array:
 
     The rank counts from the least confident sample, so 1 - rank / (W + 1) is position / (W + 1) from the top. A row of
     mass m has the positions N - m + 1 ... N, whose logarithms add up to ln(N!) - ln((N - m)!). `rows` has one row per
-    distinct confidence, most confident first.
+    distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold
+    there.
     """
     xp = rows.xp
     N = rows.accepted_mass
@@ -186,7 +188,7 @@ def _harmonic_expected(rows: Rows) -> Array:
     A row has mass m and loss L, and accepts mass N and loss S. Its loss is accepted evenly while the accepted mass
     grows from N - m to N. With g = H_N - H_(N - m) the term is (S - L) g + L (m - (N - m) g) / m; for a single sample
     (m = 1) it is (S - L) g + L g, which avoids cancellation. Masses are whole numbers. `rows` has one row per distinct
-    confidence, most confident first.
+    confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold there.
     """
     if has_only_single_samples(rows):
         return _harmonic(rows)

@@ -230,7 +230,8 @@ def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     """AURC (harmonic, threshold ties) of binned samples with losses in [0, largest_loss]: estimate and sharp bounds.
 
     The estimate spreads the loss of a bin evenly over its samples. Without a largest loss (None) nothing can be proven,
-    and the bounds are None. At least one bin has mass. `bins` are least confident first.
+    and the bounds are None. At least one bin has mass. `bins` holds the mass and loss of bins of the confidence axis,
+    least confident first.
     """
     xp = bins.xp
     total_mass = xp.sum(bins.mass, axis=-1)
@@ -247,8 +248,8 @@ def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     """AUGRC (mean rule, threshold ties) of binned samples with losses in [0, largest_loss]: estimate and bounds.
 
     The estimate spreads the loss of a bin evenly over its samples. Without a largest loss (None) nothing can be proven,
-    and the bounds are None. At least one bin has mass. Each sample adds the loss accepted at its threshold. `bins` are
-    least confident first.
+    and the bounds are None. At least one bin has mass. Each sample adds the loss accepted at its threshold. `bins`
+    holds the mass and loss of bins of the confidence axis, least confident first.
     """
     xp = bins.xp
     total_mass, _ = total(bins)
@@ -278,7 +279,8 @@ def _estimate_terms(bins: Bins, estimator: str) -> Array:
     """Area terms of each bin, most confident first, with its loss spread evenly over its samples.
 
     `estimator` is "harmonic" or "sele". A bin that holds a single confidence is treated as a tie. Bins without mass
-    have the term 0. The sum of the terms is the total mass times the area. `bins` are least confident first.
+    have the term 0. The sum of the terms is the total mass times the area. `bins` holds the mass and loss of bins of
+    the confidence axis, least confident first.
     """
     rows = rows_of_bins(bins)
     xp = bins.xp
@@ -298,7 +300,8 @@ def harmonic_spread(rows: Rows) -> Array:
 
     A row has mass m and loss L, and accepts mass N and loss S. Sums over positions become integrals: with g = ln(N / (N
     - m)) the term is (S - L) g + L (m - (N - m) g) / m. In the top row, where N = m, g counts as 0, and the term is L.
-    Rows without mass have the term 0. `rows` has one row per distinct confidence, most confident first.
+    Rows without mass have the term 0. `rows` has one row per distinct confidence, most confident first: its mass and
+    loss, and the mass and loss accepted with the threshold there.
     """
     xp = rows.xp
     mass_above = rows.accepted_mass - rows.mass
@@ -326,8 +329,8 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
 
     and a sample at position p has the least of low(k), or the greatest of high(k), over k >= p in the bin. These are
     summed in closed form. At best, N and S are those above with which the risk is smallest, at worst greatest. A bin
-    that is one tie has the risk (S + L) / (N + c) at all its samples; a bin without mass has the sums 0. `bins` are
-    least confident first.
+    that is one tie has the risk (S + L) / (N + c) at all its samples; a bin without mass has the sums 0. `bins` holds
+    the mass and loss of bins of the confidence axis, least confident first.
     """
     xp = bins.xp
     M = largest_loss
@@ -406,8 +409,8 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
 
     The threshold lies inside a bin (the first, from the top, that reaches the coverage), at an unknown place. The
     estimate spreads the loss of the bin evenly over its positions. Losses lie in [0, largest_loss]; without a largest
-    loss (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact. `bins` are least
-    confident first.
+    loss (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact. `bins` holds the mass
+    and loss of bins of the confidence axis, least confident first.
     """
     rows = rows_of_bins(bins)
     xp = rows.xp
@@ -435,7 +438,8 @@ def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) 
 
     A threshold at the edge of a bin is certain: it gives the estimate and the lower bound, which are equal. The upper
     bound is the largest coverage that a threshold inside a bin could have if its losses, in [0, largest_loss], lay at
-    its bottom; None without a largest loss. `bins` are least confident first.
+    its bottom; None without a largest loss. `bins` holds the mass and loss of bins of the confidence axis, least
+    confident first.
     """
     rows = rows_of_bins(bins)
     xp = rows.xp

@@ -132,7 +132,7 @@ def count_found(rows: Rows, error_mass: Array | float, of_errors: bool) -> tuple
 
     Returns the mass of the hits in each row, of all hits found up to it, and of all samples searched up to it.
     `error_mass` is the mass of all errors of the data set. `rows` has one row per distinct confidence, most confident
-    first.
+    first: its mass and loss, and the mass and loss accepted with the threshold there.
     """
     if of_errors:
         found_errors = error_mass - rows.accepted_loss + rows.loss
@@ -154,7 +154,7 @@ def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
     """Integral, over coverages from `from_coverage` to 1, of the loss accepted per sample.
 
     Samples of a row are accepted evenly, one after the other. `rows` has one row per distinct confidence, most
-    confident first.
+    confident first: its mass and loss, and the mass and loss accepted with the threshold there.
     """
     xp = rows.xp
     squared_total = (rows.total_mass * rows.total_mass)[..., 0]

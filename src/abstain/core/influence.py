@@ -430,9 +430,10 @@ def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Ar
     """Derivative of (total mass) * (area) in the weight of a member of each row, apart from its own loss.
 
     Returns two arrays by row: what such a member changes in each row at or below its own (None for nothing), and what
-    it changes in its own row. `rows` has one row per distinct confidence, most confident first. `estimator` is a name
-    in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected": equal confidences are
-    accepted together, or one by one in random order.
+    it changes in its own row. `rows` has one row per distinct confidence, most confident first: its mass and loss, and
+    the mass and loss accepted with the threshold there. `estimator` is a name in `area_estimators.ESTIMATORS`, such as
+    "harmonic". `ties` is "threshold" or "expected": equal confidences are accepted together, or one by one in random
+    order.
     """
     if estimator == "2sele":
         return None, 2 * _mass_terms(rows, "sele", ties)[1]
@@ -468,7 +469,8 @@ def _log_terms(rows: Rows) -> tuple[Array, Array]:
 def _expected_terms(rows: Rows) -> tuple[Array, Array]:
     """`_mass_terms` of (S - L) g + L (1 - a g / m), a = N - m, g = H_N - H_a extended by the digamma function.
 
-    `rows` has one row per distinct confidence, most confident first.
+    `rows` has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
+    with the threshold there.
     """
     from scipy.special import polygamma
 

@@ -421,8 +421,9 @@ def sum_areas(
 ) -> dict[Area, AreaSums]:
     """Sums over a table for each of several areas, by area.
 
-    `error_mass` is the mass of all errors of the data set, and `loss_unit` one unit of the losses in the user's units.
-    Without ties the area behind AUROC needs no sums of its own: its influences are those of AUGRC less l / W.
+    `table` holds rows, most confident first, with their sums of w^2 l^j and w^4 l^j over samples of weight w and loss
+    l. `error_mass` is the mass of all errors of the data set, and `loss_unit` one unit of the losses in the user's
+    units. Without ties the area behind AUROC needs no sums of its own: its influences are those of AUGRC less l / W.
     """
     generalised_area = AreaUnderCurve("sele", "threshold")
     has_no_ties = table.has_unit_weights and len(table.rows.mass) == table.column_totals[0]

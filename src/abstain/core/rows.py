@@ -478,7 +478,8 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
 
     Accepted sums are counted from the top of the whole data set, and `total_mass` is that of the whole data set. With
     `with_loss=False` the field `loss` may be None, which saves time where a formula does not read it. Losses read as
-    uint8 are 0/1 losses without weights: their sums are exact.
+    uint8 are 0/1 losses without weights: their sums are exact. `samples` reads losses and weights by rank; a row is a
+    run of equal confidences, and `row_ends` are the places of their last samples in the piece.
     """
     total_mass = np.asarray([samples.total_mass])
     mass_above = 0.0

@@ -148,7 +148,7 @@ class Run:
         self.weight_units = surveys[0].weight_units(self.fields.repetitions)
         return surveys
 
-    def rows_per_range(self, survey: Survey, reserved_bytes: int = 0) -> int:
+    def samples_per_range(self, survey: Survey, reserved_bytes: int = 0) -> int:
         """Samples that a range may hold, besides `reserved_bytes` for other use."""
         types = ColumnTypes(survey.zero_one, survey.is_double, survey.has_weights)
         return samples_that_fit(self.memory - reserved_bytes, self.request, types)
@@ -166,21 +166,21 @@ class Run:
         """
         windows = self._choose_windows(survey) if may_count else {}
         counter_bytes = sum(bytes_between(*window) for window in windows.values())
-        rows_per_range = self.rows_per_range(survey, counter_bytes)
+        samples_per_range = self.samples_per_range(survey, counter_bytes)
         cuts_of_group: dict[Any, Cuts] = {}
         for group, sample_count in survey.sample_counts.items():
             histogram = survey.histograms.get(group, empty_histogram())
             window = windows.get(group)
             if window is None:
                 min_ranges = min(ranges.MAX_COMPARED_CUTS, sample_count // _LARGEST_FAST_RANGE)
-                starts = choose_cuts_that_fit(histogram, sample_count, rows_per_range, min_ranges)
+                starts = choose_cuts_that_fit(histogram, sample_count, samples_per_range, min_ranges)
                 cuts_of_group[group] = Cuts(starts, None)
                 continue
             not_counted = ranges.outside_window(histogram, window)
             # the histogram counts some of the samples, each with mass 1
             sorted_samples = int(sample_count * not_counted.mass.sum() / histogram.mass.sum())
             min_ranges = min(ranges.MAX_COMPARED_CUTS, sorted_samples // _LARGEST_FAST_RANGE)
-            starts = choose_cuts_that_fit(not_counted, sorted_samples, rows_per_range, min_ranges)
+            starts = choose_cuts_that_fit(not_counted, sorted_samples, samples_per_range, min_ranges)
             starts, counted_number = ranges.cut_at_window(starts, window)
             cuts_of_group[group] = Cuts(starts, CountedRange(counted_number, window))
         return cuts_of_group
@@ -257,9 +257,9 @@ class Run:
             files_of_group = self.partition(spill, cuts, key)
             for group in list(files_of_group):
                 range_files = files_of_group.pop(group)  # so that its counters are freed once they are read
-                rows_per_range = self.rows_per_range(survey)
+                samples_per_range = self.samples_per_range(survey)
                 advance = partial(self.advance, "finish")
-                _, range_results = range_files.finish(rows_per_range, self.request, advance)
+                _, range_results = range_files.finish(samples_per_range, self.request, advance)
                 results[group] = (range_files.sums.totals(), range_results)
         return results
 
@@ -273,20 +273,22 @@ class Run:
         `pair` names the columns and the metric of both models.
         """
         first_survey, second_survey = self.survey_two_models()
-        rows_per_range = self.rows_per_range(first_survey)
+        samples_per_range = self.samples_per_range(first_survey)
 
         def choose_starts(survey: Survey) -> np.ndarray:
             histogram = survey.histograms.get(None, empty_histogram())
-            return choose_cuts_that_fit(histogram, survey.sample_count, rows_per_range)
+            return choose_cuts_that_fit(histogram, survey.sample_count, samples_per_range)
 
         first_cuts = {None: Cuts(choose_starts(first_survey), counted_range=None)}
         first_files = self.partition(spill, first_cuts, key=None)[None]
         second_files = RangeFiles(spill, choose_starts(second_survey), keep_ties=True)
-        stored, results = first_files.finish(rows_per_range, self.request, partial(self.advance, "first"))
+        stored, results = first_files.finish(samples_per_range, self.request, partial(self.advance, "first"))
         first_answer = Answer(stored[0].position.totals, self.request, results)
         for columns, outside in self._samples_and_influences(first_files, stored, results, "move"):
             second_files.add(paired.pass_to_second_model(columns, outside, self.request))
-        stored, results = second_files.finish(rows_per_range, self.request, partial(self.advance, "second"))
+        stored, results = second_files.finish(
+            samples_per_range, self.request, partial(self.advance, "second")
+        )
         second_answer = Answer(stored[0].position.totals, self.request, results)
         comparison = PairComparison(pair, first_answer, second_answer)
         difference_sums = np.zeros(3)  # over all samples; `paired.joint_sums` says of what
@@ -540,9 +542,9 @@ def _survey_some_parts(load: Loader, files: list[str], rows: int, types: ColumnT
     return survey
 
 
-def _fits_in_memory(rows: int, memory: int, request: EngineRequest, types: ColumnTypes) -> bool:
+def _fits_in_memory(sample_count: int, memory: int, request: EngineRequest, types: ColumnTypes) -> bool:
     """Can all samples be one range, as far as the types of the columns tell?"""
-    return rows <= samples_that_fit(memory, request, types)
+    return sample_count <= samples_that_fit(memory, request, types)
 
 
 def _answer_in_memory(run: Run) -> Answer:

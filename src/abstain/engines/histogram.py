@@ -360,7 +360,7 @@ def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, max_bins: int) -> Histogram:
     """The histogram of torch tensors (vectors of one length, at least 1), computed on their device.
 
-    Only the quantiles and the sums are copied to the host. Bins are chosen as in `histogram_of`: one per
+    Only the quantiles and the sums are copied to the host. Bins are one per
     distinct confidence up to `max_bins`, otherwise about that many with about equally many samples. Second moments
     are left out for 0/1 losses without weights.
     """

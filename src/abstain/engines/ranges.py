@@ -195,7 +195,11 @@ class RangeSums:
         return np.asarray(self.low >= self.high)
 
     def totals(self) -> Totals:
-        """The totals of all samples in these ranges; `fsum` adds up the ranges without further rounding."""
+        """The totals of all samples in these ranges; `fsum` adds up the ranges without further rounding.
+
+        The rows of `sums` are those of SUMS: up to COUNT the sums of w^p l^j (mass, loss, then the powers), from COUNT
+        on the numbers of samples, of losses other than 0/1, of negative losses and of fractional weights.
+        """
         total_mass, total_loss, *powers = (math.fsum(row) for row in self.sums[:COUNT])
         count, graded, negative, fractional = (int(number) for number in self.sums[COUNT:].sum(axis=1))
         return Totals(
@@ -443,26 +447,26 @@ _COUNTER_COST = 0.5
 _MIN_COUNTED_SHARE = 0.25  # of the samples; a table of counters for fewer does not pay
 
 
-def choose_window(histogram: Histogram, rows: int, max_bytes: int) -> tuple[float, float] | None:
+def choose_window(histogram: Histogram, sample_count: int, max_bytes: int) -> tuple[float, float] | None:
     """The window of float32 values, first and last, that it pays most to count; None if counting does not pay.
 
     One counter is kept for each float32 value in the window. The gain is the number of samples that need no sort less
-    half the number of counters. `rows` is the number of samples that the histogram stands for (its confidences are
-    float32 values), and `max_bytes` bounds the memory of the counters. It does not pay for less than a quarter of the
-    samples.
+    half the number of counters. `sample_count` is the number of samples that the histogram stands for (its confidences
+    are float32 values), and `max_bytes` bounds the memory of the counters. It does not pay for less than a quarter of
+    the samples.
     """
-    if not len(histogram) or rows > tally.MOST:
+    if not len(histogram) or sample_count > tally.MOST:
         return None
     low = histogram.low.astype(np.float32)
     next_low = np.append(low[1:], np.nextafter(histogram.high[-1:].astype(np.float32), np.float32(np.inf)))
     # number of float32 values from 0 to the start and to the end of each bin; bins may overlap
     start = np.maximum.accumulate(tally.values_between(np.zeros_like(low), low))
     stop = np.maximum(tally.values_between(np.zeros_like(next_low), next_low), start + 1)
-    samples = histogram.mass * (rows / histogram.mass.sum())
+    samples = histogram.mass * (sample_count / histogram.mass.sum())
     gain = samples - _COUNTER_COST * (stop - start)
     furthest_end = np.searchsorted(stop, start + max_bytes // tally.BYTES, "right")
     first, end = _best_run(gain, furthest_end)
-    if samples[first:end].sum() < _MIN_COUNTED_SHARE * rows:
+    if samples[first:end].sum() < _MIN_COUNTED_SHARE * sample_count:
         return None
     return float(low[first]), float(np.nextafter(next_low[end - 1], np.float32(-np.inf)))
 

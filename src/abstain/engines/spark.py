@@ -156,15 +156,15 @@ def merge_batches(batches: Iterable[Any], load: Loader) -> Iterator[Groups]:
     `load` reads files or frames as checked columns by group.
     """
     waiting: list[Groups] = []
-    rows = 0
+    waiting_samples = 0
     for batch in batches:
         groups = load(batch)
         waiting.append(groups)
-        rows += sum(columns.sample_count for columns in groups.values())
-        if rows >= _MERGED_SAMPLES:
+        waiting_samples += sum(columns.sample_count for columns in groups.values())
+        if waiting_samples >= _MERGED_SAMPLES:
             yield merge_groups(waiting)
             waiting = []
-            rows = 0
+            waiting_samples = 0
     if waiting:
         yield merge_groups(waiting)
 

@@ -40,14 +40,14 @@ class CountedRange(NamedTuple):
 
 
 def choose_cuts_that_fit(
-    histogram: Histogram, rows: int, rows_per_range: int, min_ranges: int = 1
+    histogram: Histogram, sample_count: int, samples_per_range: int, min_ranges: int = 1
 ) -> np.ndarray:
-    """Ascending thresholds between ranges of about three quarters of `rows_per_range` samples each.
+    """Ascending thresholds between ranges of about three quarters of `samples_per_range` samples each.
 
-    Three quarters, so that few ranges turn out too large. `histogram` may be made of some of the `rows` samples only.
-    At least `min_ranges` and otherwise at most MAX_RANGES ranges are aimed at.
+    Three quarters, so that few ranges turn out too large. `histogram` may be made of some of the `sample_count` samples
+    only. At least `min_ranges` and otherwise at most MAX_RANGES ranges are aimed at.
     """
-    range_count = -(-4 * rows // (3 * rows_per_range))
+    range_count = -(-4 * sample_count // (3 * samples_per_range))
     return ranges.choose_cuts(histogram, max(min_ranges, min(MAX_RANGES, range_count)))
 
 
@@ -232,10 +232,10 @@ class RangeFiles:
         for number, part in zip(self.numbers, parts):
             self.spill.append(number, part)
 
-    def ranges(self, rows_per_range: int, top: RangePosition | None = None) -> Iterator[StoredRange]:
+    def ranges(self, samples_per_range: int, top: RangePosition | None = None) -> Iterator[StoredRange]:
         """All ranges that hold samples, most confident first; call it once, after the last `add`.
 
-        A range with more than `rows_per_range` samples is cut again, unless it is counted or holds one confidence.
+        A range with more than `samples_per_range` samples is cut again, unless it is counted or holds one confidence.
         `top` is the position of the range that these ranges are parts of (mass and loss above it, totals of the whole
         ranking); None if they are the whole ranking.
 
@@ -261,26 +261,29 @@ class RangeFiles:
                 ),
                 is_counted=place == self._counted_place,
             )
-            if stored.is_counted or stored.is_tied or stored.sample_count <= rows_per_range:
+            if stored.is_counted or stored.is_tied or stored.sample_count <= samples_per_range:
                 yield stored
             else:
-                yield from self._cut_again(stored, rows_per_range)
+                yield from self._cut_again(stored, samples_per_range)
 
-    def _cut_again(self, large: StoredRange, rows_per_range: int) -> Iterator[StoredRange]:
+    def _cut_again(self, large: StoredRange, samples_per_range: int) -> Iterator[StoredRange]:
         """Cut a range that is too large into at least two, and yield these, most confident first.
 
-        Its file is read twice, for a histogram and to write the samples to new files, and then removed.
+        Its file is read twice, for a histogram and to write the samples to new files, and then removed. A range may
+        hold at most about `samples_per_range` samples.
         """
         survey = Survey()
         rng = np.random.default_rng(1)
         for piece in self.spill.pieces(large.number):
             survey.add({None: piece}, max(1, large.sample_count // ranges.SURVEY_SAMPLES), rng)
-        cuts = choose_cuts_that_fit(survey.histograms[None], large.sample_count, rows_per_range, min_ranges=2)
+        cuts = choose_cuts_that_fit(
+            survey.histograms[None], large.sample_count, samples_per_range, min_ranges=2
+        )
         smaller = RangeFiles(self.spill, cuts, keep_ties=self._keep_ties)
         for piece in self.spill.pieces(large.number):
             smaller.add(piece)
         self.spill.drop(large.number)
-        yield from smaller.ranges(rows_per_range, large.position)
+        yield from smaller.ranges(samples_per_range, large.position)
 
     def read(self, stored: StoredRange) -> Iterator[Columns]:
         """The samples of a range in one piece; those of a tie, which may be large, in the pieces written."""
@@ -291,17 +294,17 @@ class RangeFiles:
             yield ranges.collect_columns(pieces, stored.sample_count)
 
     def finish(
-        self, rows_per_range: int, request: EngineRequest, advance: Callable[[int], None]
+        self, samples_per_range: int, request: EngineRequest, advance: Callable[[int], None]
     ) -> tuple[list[StoredRange], list[RangeResult]]:
         """Finish all ranges that hold samples: the ranges and their results, both most confident first.
 
         A counted range has several results, every other range one. `advance` is called with the number of samples of
-        each finished range, for the progress bar. `rows_per_range` is how many samples fit in memory at once. `request`
-        says what to compute.
+        each finished range, for the progress bar. `samples_per_range` is how many samples fit in memory at once.
+        `request` says what to compute.
         """
         stored_ranges = []
         results = []
-        for stored in self.ranges(rows_per_range):
+        for stored in self.ranges(samples_per_range):
             stored_ranges.append(stored)
             results += self._finish_range(stored, request)
             advance(stored.sample_count)

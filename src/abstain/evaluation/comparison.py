@@ -547,7 +547,8 @@ def _scale_of_units(metric: Metric, contestants: Sequence[Units]) -> Scale:
 def _ties_matter(units: Units, standard_error: float) -> bool:
     """Is the area with equal confidences in random order more than a standard error away?
 
-    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
+    ones, and weights, clusters and strata of all.
     """
     if (
         not units.has_whole_weights

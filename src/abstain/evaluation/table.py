@@ -898,8 +898,9 @@ def _gather_evidence(
 
     The ranking is read once in parts, and each part is summarised for every request that can be summed over parts.
     Requests that cannot (metrics with functions of their own) then get the whole table at once. With relative weights
-    the best area of 0/1 losses has no closed form, so it is computed here. `units` holds the checked samples of the
-    call, with losses in units of `units.error_size`.
+    the best area of 0/1 losses has no closed form, so it is computed here. `units` holds the checked samples: losses
+    (in units of `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of
+    all.
     """
     parts: list[list[PartSummary]] = [[] for _ in requests]
     accepted_mass = []

@@ -243,8 +243,9 @@ def _interval_at_any_time(
     """The interval of checked samples that holds at every look, at the level of `looks`.
 
     Raises InputError for the bootstrap, whose replicates do not reach far enough into the tails, and for two kinds of
-    clusters, since it is not known how their variance falls as samples come in. `units` holds the checked samples of
-    the call, with losses in units of `units.error_size`.
+    clusters, since it is not known how their variance falls as samples come in. `units` holds the checked samples:
+    losses (in units of `units.error_size`), confidences and weights of the answered ones, and weights, clusters and
+    strata of all.
     """
     if method in ("bootstrap", "bca"):
         raise InputError(
@@ -261,7 +262,8 @@ def _interval_at_any_time(
 def _check_method(units: Units, method: str | None) -> None:
     """Raise InputError for a method that has no meaning for the metric and the losses.
 
-    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
+    ones, and weights, clusters and strata of all.
     """
     if method is None:
         return
@@ -285,8 +287,9 @@ def _check_method(units: Units, method: str | None) -> None:
 def interval_of_units(units: Units, level: float, method: str | None, loss_bound: float | None) -> Interval:
     """The interval of checked samples: of a point of the curve, by the jackknife, or from influences.
 
-    A metric without an influence function is jackknifed. `units` holds the checked samples of the call, with losses in
-    units of `units.error_size`. `level` is the two-sided confidence level, such as 0.95.
+    A metric without an influence function is jackknifed. `units` holds the checked samples: losses (in units of
+    `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all. `level`
+    is the two-sided confidence level, such as 0.95.
     """
     metric = units.metric
     if isinstance(metric, PointMetric):
@@ -302,8 +305,8 @@ def interval_of_units(units: Units, level: float, method: str | None, loss_bound
 def _point_interval(units: Units, level: float) -> Interval:
     """The interval of a point of the curve; clusters and strata multiply its variance as they do at the cut itself.
 
-    `units` holds the checked samples of the call, with losses in units of `units.error_size`. `level` is the two-sided
-    confidence level, such as 0.95.
+    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
+    ones, and weights, clusters and strata of all. `level` is the two-sided confidence level, such as 0.95.
     """
     metric = units.metric
     evidence = evidence_of_units(units)
@@ -326,7 +329,8 @@ def _point_interval(units: Units, level: float) -> Interval:
 def _design_effect(units: Units, influences: np.ndarray) -> float:
     """Variance of a mean of these influences by clusters and strata, over that of independent samples.
 
-    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
+    ones, and weights, clusters and strata of all.
     """
     independent_effects = unit_effects(influences, units._replace(clusters=None, strata=None))
     largest_effect = units.total_mass * np.abs(independent_effects).max()
@@ -353,8 +357,8 @@ def _influence_at_cut(units: Units, value: float) -> np.ndarray:
 
     A counts the errors accepted, B the samples accepted (of FPR, all errors), C all samples (of FPR, the right ones),
     and the slopes at the cut are read in one window around it; see `point_limits`. `value` is the estimate, which is
-    the cut where the metric is a coverage. `units` holds the checked samples of the call, with losses in units of
-    `units.error_size`.
+    the cut where the metric is a coverage. `units` holds the checked samples: losses (in units of `units.error_size`),
+    confidences and weights of the answered ones, and weights, clusters and strata of all.
     """
     metric = units.metric
     assert isinstance(metric, PointMetric)

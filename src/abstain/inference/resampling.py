@@ -35,7 +35,8 @@ def delete_each_sample(units: Units) -> tuple[float, np.ndarray] | None:
     """Compute the metric, and its value without each sample in input order, exactly and in O(n).
 
     None where there is no formula: for most metrics, with weights, if a sample abstained, or with fewer than 3 samples.
-    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
+    ones, and weights, clusters and strata of all.
     """
     deletion = units.metric.deletion
     if (
@@ -60,7 +61,8 @@ def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
 
     The values are ordered by unit number. Units whose samples all abstained come last: the value without them is the
     estimate. Raises InputError for two kinds of clusters, and where all this would take very long. `units` holds the
-    checked samples of the call, with losses in units of `units.error_size`.
+    checked samples: losses (in units of `units.error_size`), confidences and weights of the answered ones, and weights,
+    clusters and strata of all.
     """
     check_one_kind("interval", units.clusters, "the jackknife of a metric without an influence function")
     ranked = units.ranked_by_confidence
@@ -122,8 +124,8 @@ def jackknife(units: Units) -> EstimateSpread:
 
     Exact deletion for AURC, AUGRC and risk of unweighted independent samples, and for metrics without an influence
     function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias: `centre` is then
-    the estimate. Raises InputError where deletion would take very long. `units` holds the checked samples of the call,
-    with losses in units of `units.error_size`.
+    the estimate. Raises InputError where deletion would take very long. `units` holds the checked samples: losses (in
+    units of `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all.
     """
     deletions = delete_each_sample(units) if units.has_independent_samples else None
     if deletions is None and not units.metric.is_smooth:
@@ -200,6 +202,7 @@ def _bca_tails(values: np.ndarray, estimate: float, units: Units, tails: np.ndar
     They are moved by the bias z0 of the replicates against the estimate, and by the skewness a of what single units
     (samples or clusters) do to it. `values` holds the finite replicates of the metric. The skewness comes from values
     without each unit if these can be computed, else from the influence function; it is 0 if no unit has an effect.
+    `units` holds the checked samples and the metric.
     """
     from scipy.special import ndtr, ndtri
 
@@ -222,8 +225,8 @@ def _bca_tails(values: np.ndarray, estimate: float, units: Units, tails: np.ndar
 def make_resampler(units: Units) -> Resampler:
     """Make a resampler of all samples: the answered ones first, then those that abstained.
 
-    Raises InputError if a cluster lies in more than one stratum. `units` holds the checked samples of the call, with
-    losses in units of `units.error_size`.
+    Raises InputError if a cluster lies in more than one stratum. `units` holds the checked samples: losses (in units of
+    `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all.
     """
     abstained_weight = None
     clusters = units.clusters
@@ -272,8 +275,8 @@ def compute_replicates(
     """Draw `replicates` replicates and return `compute` of each of them, along the first axis.
 
     Values are not finite where the statistic is undefined, as in a replicate without errors; callers drop them. `units`
-    holds the checked samples of the call, with losses in units of `units.error_size`. `rng` is the source of all
-    randomness.
+    holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered ones,
+    and weights, clusters and strata of all. `rng` is the source of all randomness.
     """
     resampler = make_resampler(units)
     values = []

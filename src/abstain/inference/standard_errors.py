@@ -376,10 +376,12 @@ def measure(function: str, units: Units) -> tuple[EstimateSpread, SampleSummary]
 
 
 def spread_by_sample(function: str, units: Units) -> EstimateSpread:
-    """`measure` from the influence of each sample: clusters, strata, abstentions, oracles of losses other than 0/1.
+    """Estimate and spread from the influence of each sample, in units of `units.error_size`.
 
-    `function` is the public function that messages name. `units` holds the checked samples of the call, with losses in
-    units of `units.error_size`.
+    Needed for clusters, strata, abstentions, and oracles of losses other than 0/1; otherwise sums over rows are enough.
+
+    `function` is the public function that messages name. `units` holds the checked samples: losses (in units of
+    `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all.
     """
     if units.ranked_by_confidence is None:
         ranking = rank_confidences(units.confidence)
@@ -415,8 +417,9 @@ def _combine_kinds(spreads: Sequence[EstimateSpread], unit_counts: Sequence[int]
 def _spread_of_influences(units: Units, influences: SampleInfluences, centre: float | None) -> EstimateSpread:
     """The spread of an estimate from the influence of each sample; clusters, if any, are of one kind.
 
-    `centre` is the less biased estimate that intervals are built around, or None. `units` holds the checked samples of
-    the call, with losses in units of `units.error_size`.
+    `centre` is the less biased estimate that intervals are built around, or None. `units` holds the checked samples:
+    losses (in units of `units.error_size`), confidences and weights of the answered ones, and weights, clusters and
+    strata of all.
     """
     if units.has_independent_samples:
         unit_count = units.unit_count
@@ -485,7 +488,7 @@ def evidence_of_units(units: Units) -> Evidence:
 
 
 def totals_of_units(units: Units) -> Totals:
-    """Sums over samples in memory: those that were answered, and in `abstained` those that abstained.
+    """Sums over the checked samples of a call: those that were answered, and in `abstained` those that abstained.
 
     Losses are in units of `units.error_size`; abstained samples without weight are not counted.
     """
@@ -511,8 +514,8 @@ def totals_of_units(units: Units) -> Totals:
 def summarise_units(units: Units, known_totals: Totals | None = None) -> SampleSummary:
     """What limits must know of the sample; clusters are the draws, and the largest one may hide the most.
 
-    With two kinds of clusters, every number is that of the kind which says less. `known_totals` are those of the
-    units, where they were computed before.
+    `units` holds the checked samples, with losses in units of `units.error_size`. With two kinds of clusters, every
+    number is that of the kind which says less. `known_totals` are those of the units, where they were computed before.
     """
     totals = known_totals or totals_of_units(units)
     if units.has_two_kinds:
@@ -558,7 +561,8 @@ def effective_count(masses: np.ndarray) -> float:
 def leave_one_out(units: Units) -> float | None:
     """The leave-one-out estimate that the interval is built around; None where there is none, as with weights.
 
-    `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
+    ones, and weights, clusters and strata of all.
     """
     metric = units.metric
     has_unit_weights = units.weight is None or bool((units.weight == 1).all())
@@ -633,7 +637,8 @@ def unit_effects(values: np.ndarray, units: Units, centred: bool = True) -> np.n
     """The sum of w times the values over W within each independent unit (sample or cluster).
 
     `values` are those of all n samples; clusters, if any, are of one kind. With `centred`, the mean over a unit's
-    stratum is subtracted. `units` holds the checked samples of the call, with losses in units of `units.error_size`.
+    stratum is subtracted. `units` holds the checked samples: losses (in units of `units.error_size`), confidences and
+    weights of the answered ones, and weights, clusters and strata of all.
     """
     effects = (values if units.all_weights is None else values * units.all_weights) / units.total_mass
     strata = units.strata
