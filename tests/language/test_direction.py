@@ -92,11 +92,16 @@ def test_names_that_say_a_direction(tmp_path, name, is_loss):
             read_predictions(path, columns={"loss": name})
 
 
-def test_correctness_outside_0_to_1_is_refused(tmp_path):
+def test_correctness_outside_0_to_1_is_refused_or_divided(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("correct,confidence\n0.5,0.9\n7,0.2\n")
     with pytest.raises(DataError, match=r"between 0 \(wrong\) and 1 \(right\), got 7 in row 2"):
         read_predictions(path)
+    assert read_predictions(path, columns={"correct": "correct/10"}).loss.tolist() == pytest.approx(
+        [0.95, 0.3]
+    )
+    with pytest.raises(DataError, match="has no column `score/10` for the correct"):
+        read_predictions(path, columns={"correct": "score/10"})
 
 
 WORDS = ["A", "IDK", "b", "I don't know.", "", " idk ", "I do not know the answer", "B"]

@@ -40,7 +40,8 @@ def _columns_help() -> str:
         f"Which column is which, if its name does not say. Roles: {', '.join(abstain.formats.ROLES)}. "
         f"`probs=class_*` takes one column per class, `confidence=A,B` several confidences, `clusters=A,B` "
         f"two crossed kinds of clusters, `uncertainty=A` (or `confidence=-A`) the values of A with the opposite sign. "
-        f"Dots name fields inside objects: `correct=judge.ok`."
+        f"`correct=A/10` is a score of 0 to 10. Dots name fields inside objects: "
+        f"`correct=judge.ok`."
     )
 
 
@@ -632,7 +633,7 @@ class ReadOptions(NamedTuple):
         right_answers = None
         if self.labels is not None:
             right_answers = abstain.formats.open_source(self.labels, limits=self.limits)
-        source = abstain.formats.columns.add_negated_columns(source, self.columns)
+        source = abstain.formats.columns.add_derived_columns(source, self.columns)
         return abstain.formats.answers.make_log(
             source,
             source.roles(self.columns),

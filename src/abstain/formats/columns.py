@@ -6,6 +6,7 @@ Names state the role, the user's flags override it, and values are never looked 
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -135,6 +136,15 @@ class Column:
         def load() -> Values:
             values = self.load()
             return values if isinstance(values, Words) else -np.asarray(values, np.float64)
+
+        return Column(shape=self.shape, kind=self.kind, load=load)
+
+    def divided(self, divisor: float) -> Column:
+        """Return the same numbers divided by `divisor`; text stays as it is, to be refused where numbers are needed."""
+
+        def load() -> Values:
+            values = self.load()
+            return values if isinstance(values, Words) else np.asarray(values, np.float64) / divisor
 
         return Column(shape=self.shape, kind=self.kind, load=load)
 
@@ -387,14 +397,22 @@ class UncertainError(DataError):
         self.source = source
 
 
-def add_negated_columns(source: Source, stated: Mapping[str, str]) -> Source:
-    """Return the source with a column `-NAME` for each confidence that the user states with a minus sign.
+def add_derived_columns(source: Source, stated: Mapping[str, str]) -> Source:
+    """Return the source with the columns that the user states as computed from others.
 
-    It holds the numbers of column NAME with the other sign. `stated` maps roles to names of columns as the user states
-    them; the confidence may be several names or patterns with *, with commas between them. A name is left alone where a
-    column is called so, or where there is no column NAME.
+    `-NAME` as a confidence holds the numbers of column NAME with the other sign, and `NAME/NUMBER` as the correctness
+    those numbers divided by a number (`score/10`). `stated` maps roles to names of columns as the user states them; the
+    confidence may be several names or patterns with *, with commas between them. A name is left alone where a column is
+    called so, or where there is no column NAME.
     """
     columns = dict(source.columns)
+    stated_correctness = columns_by_role(stated).get("correct", "")
+    quotient = re.fullmatch(r"(.+)/([0-9]+(?:\.[0-9]+)?)", stated_correctness)
+    if quotient is not None and stated_correctness not in columns:
+        dividend = columns.get(_name_in_table(source, quotient[1]))
+        divisor = float(quotient[2])
+        if dividend is not None and divisor:
+            columns[stated_correctness] = dividend.divided(divisor)
     for name in columns_by_role(stated).get("confidence", "").split(","):
         signed_name = name.strip()
         if signed_name in columns or not signed_name.startswith("-"):

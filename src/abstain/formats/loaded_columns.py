@@ -321,7 +321,7 @@ class LoadedColumns:
             farthest_row = int(np.nanargmax(np.abs(loss - 0.5)))
             raise self.error(
                 f"correctness must lie between 0 (wrong) and 1 (right), got {1 - loss[farthest_row]:g} in row "
-                f"{farthest_row + 1:,}. Name another column with -c correct=NAME, or divide a score by its maximum."
+                f"{farthest_row + 1:,}. Divide a score by its maximum (-c correct=NAME/10), or name another column."
             )
         return loss, "partial_credit" if self.holds_partial_credit() else "zero_one"
 

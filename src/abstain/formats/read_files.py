@@ -29,7 +29,7 @@ from abstain.formats.columns import (
     UncertainError,
     Values,
     Words,
-    add_negated_columns,
+    add_derived_columns,
     as_array,
 )
 from abstain.formats.file_names import model_name
@@ -198,7 +198,7 @@ def make_predictions(
     user_columns = columns or {}
     stated = {role_of(role) for role in user_columns}  # roles whose columns the user named
     check_kind(source, kind)
-    source = add_negated_columns(source, user_columns)
+    source = add_derived_columns(source, user_columns)
     # Of correct, error and loss, only the one that the user named stays, if any.
     roles = keep_stated_verdict(source, source.roles(user_columns, kind), stated)
     scores_role = find_class_scores_role(roles, stated, has_labels=labels is not None or "labels" in roles)
@@ -491,7 +491,7 @@ def read_log(
     right_answers = None if labels is None else open_source(labels, limits=limits)
     user_columns = columns or {}
     stated = {role_of(role) for role in user_columns}
-    source = add_negated_columns(source, user_columns)
+    source = add_derived_columns(source, user_columns)
     return make_log(
         source,
         source.roles(user_columns),
@@ -556,7 +556,7 @@ def read_unlabelled(
     """
     source = open_source(path, format=format, limits=limits)
     check_kind(source, kind)
-    source = add_negated_columns(source, columns)
+    source = add_derived_columns(source, columns)
     roles = source.roles(columns, kind)
     output_role = next((role for role in ("logits", "probs", "confidence") if role in roles), None)
     if output_role is None:
