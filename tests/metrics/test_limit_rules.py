@@ -294,3 +294,10 @@ def test_clusters_weaken_the_bound():
     p = 1 - 0.05 ** (1 / 10)
     found = interval("risk", np.zeros(100), np.arange(100.0), clusters=clusters)
     assert found.high == pytest.approx(p)
+
+
+def test_clusters_with_equal_shares_of_errors_have_limits():
+    loss = np.arange(60) % 4 == 0
+    clusters = np.arange(60) % 5  # three errors of twelve in each
+    interval = abstain.inference.interval("risk", loss, np.arange(60), clusters=clusters)
+    assert 0 <= interval.low < 0.25 < interval.high <= 1

@@ -99,7 +99,9 @@ class RiskRule(LimitRule):
         if share == 0:
             return limits
         risk = spread.estimate
-        low, high = few.beta_limits(risk, risk * (1 - risk) / variance, level, pseudo=0.5)
+        # clusters that all have the same share of errors show no variance: then each counts as one draw
+        draws = risk * (1 - risk) / variance if variance > 0 else sample.effective_draws
+        low, high = few.beta_limits(risk, draws, level, pseudo=0.5)
         return _mix_limits((float(low), float(high)), limits, share)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
