@@ -405,7 +405,8 @@ class Cascade(Promised):
         A confidence of NaN or minus infinity, or True in `abstained`, is no answer. Raises InputError for an unknown
         stage and for numbers that cannot be those of its score, ShapeError for another length of `abstained`.
 
-        `cuts` holds, by stage, the two calibration confidences that its threshold lies between.
+        `cuts` holds, by stage, the two calibration confidences that its threshold lies between. A score saturates if it
+        rounds to its largest value, such as 1, for many samples.
         """
         check_choice("Cascade", "stage", name, self.names)
         cut = self.cuts[name]
@@ -776,7 +777,7 @@ def _advise(
     `certify` returns the policies that pass at a risk on the scale [0, 1]; none pass at `scaled_risk`. Risk and
     coverage are None if not even the largest risk can be certified. The number of samples is None if no policy keeps
     the risk by these data; it takes the estimated risks for the true ones, so it is a guide. `delta` is the probability
-    with which the promise may fail.
+    with which the promise may fail. A policy is one threshold per stage.
     """
     feasible_risk = None
     coverage = None

@@ -96,7 +96,8 @@ def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Un
     """Read a stage given as (loss, confidence, cost); InputError if it is none, or the score has no known name.
 
     `title` begins the messages. `units` says what confidences with a known `score` are: rank keys or plain numbers.
-    Rows that a learned confidence was fitted on are refused.
+    Rows that a learned confidence was fitted on are refused. A rank key orders samples as its score does, but does not
+    round to the score's largest value.
     """
     loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
     if is_learned(score):

@@ -28,8 +28,8 @@ def measure_policy(data: CascadeData, thresholds: tuple[float, ...], level: floa
     """Measure the cost, risk and coverage of the policy with these thresholds on `data`.
 
     `thresholds` holds one per stage, infinity for a stage that is never asked. With `level`, cost and risk get
-    confidence intervals; without, their limits are NaN. The risk is that of the samples that the promise counts, on
-    the user's scale.
+    confidence intervals; without, their limits are NaN. The risk is that of the samples that the promise counts, on the
+    user's scale. A policy is one threshold per stage.
     """
     answering = find_answering_stage(data.confidences, thresholds)
     in_promise = data.in_promise(answering)

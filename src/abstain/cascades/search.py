@@ -228,7 +228,7 @@ class PolicyGrid:
         """For every policy, sum the values of the answers given, over all samples that the promise counts.
 
         `values` holds one array per stage and then the person's, each with one value per sample. The person's values
-        count only if the promise includes the person.
+        count only if the promise includes the person. A policy is one threshold per stage.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
@@ -251,7 +251,7 @@ class PolicyGrid:
         A stage that is never asked (the last index of its axis) costs nothing.
 
         `shape` is the number of threshold indices at each stage, the shape of the result. `data.costs` holds the cost
-        of each sample, by stage and then the person's.
+        of each sample, by stage and then the person's. A policy is one threshold per stage.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
@@ -274,7 +274,7 @@ class PolicyGrid:
 
         `bins` holds, for each stage, the bin of each sample (0 without an answer); `shape` is the number of threshold
         indices at each stage, the shape of the result; `_counts[j]` counts the samples by the bins of the stages 0 ...
-        j.
+        j. A policy is one threshold per stage.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
@@ -380,7 +380,8 @@ def expected_z_scores(
 
     The result has the shape of the policy grid of `cuts`; with groups it is the least over groups. `risk` is scaled to
     [0, 1]. Risks are estimated from `data` by expected losses. Standard errors are those of a test on `test_size`
-    independent samples. Policies that answer nothing have a score of minus infinity.
+    independent samples. Policies that answer nothing have a score of minus infinity. A policy is one threshold per
+    stage.
     """
     least_score = np.asarray(math.inf)
     for group in data.split_by_group():
@@ -421,7 +422,7 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
 
     `risk` is scaled to [0, 1]; the samples are those of `grid.data`. Losses of 0 and 1 are tested exactly, others by
     twice the smaller of two bounds. With clusters, p-values are computed up to the first above `level`, at which
-    testing stops; those after it are 1.
+    testing stops; those after it are 1. A policy is one threshold per stage.
     """
     data = grid.data
     if data.clusters is not None:
@@ -566,7 +567,8 @@ def estimate_least_costs(data: CascadeData, risk: float, max_cuts: int) -> tuple
     """Estimate the least cost per sample of any policy that keeps `risk`, and of those that ask a single stage.
 
     `risk` is scaled to [0, 1]. Risks are estimated by expected losses; nothing is certified here. A cost is infinite if
-    no policy keeps the risk. `data` holds losses, confidences and costs of every stage, by sample.
+    no policy keeps the risk. `data` holds losses, confidences and costs of every stage, by sample. A policy is one
+    threshold per stage.
     """
     cuts = choose_cuts(data, max_cuts)
     grid = PolicyGrid(data, cuts)

@@ -239,7 +239,7 @@ def _check_rule(
 
     `losses` (one per sample) and `abstained` (booleans; only models that abstain) are by model. `look` says which files
     the data are from, and in which file the series of checks is saved. `output` says in which form the result is
-    written, and to which file.
+    written, and to which file. A look is a call of `check` that brings new samples.
     """
     entries = {name: (losses[name], rule_columns(model, rule_score=None)) for name, model in models.items()}
     clusters = _shared_clusters(models)

@@ -171,7 +171,8 @@ def show_growing(result: Comparison, state: str, output: opt.Output, notes: list
     The file is locked meanwhile, begun if it does not exist, and written whole or not at all. A look at as many samples
     as the last one is not added. Raises AbstainError if the file cannot be read or locked, or holds a series of other
     models, another metric, level or planned size, or a look at more samples. `result` is the comparison to show.
-    `output` says in which form the result is written, and to which file.
+    `output` says in which form the result is written, and to which file. A look is an evaluation of the data that came
+    in so far.
     """
     with locked(state):
         if os.path.lexists(state):

@@ -233,7 +233,8 @@ def describe_plain_threshold(result: Any, score: str) -> str:
 
     A rule is stored in the score's rank key, a number that orders samples alike but does not saturate; people know the
     plain value. Empty if key and plain value are the same, if there is no feasible threshold, or if all is accepted.
-    `result` is a `Threshold`, `GroupThresholds` or `JointThreshold`.
+    `result` is a `Threshold`, `GroupThresholds` or `JointThreshold`. A rank key orders samples as its score does, but
+    does not round to the score's largest value.
     """
     if isinstance(result, JointThreshold):
         result = first_rule(result)  # all promises share the threshold

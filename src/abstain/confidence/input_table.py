@@ -102,7 +102,8 @@ class InputTable:
         """Return a score of the class scores, shape (n,), and keep it: the same call on `take(rows)` costs nothing.
 
         `score` is "max_softmax", whose parameter is the temperature (rank keys are returned), or
-        "normalised_max_logit", whose parameter is the order p of the norm and which needs logits.
+        "normalised_max_logit", whose parameter is the order p of the norm and which needs logits. A rank key orders
+        samples as its score does, but does not round to the score's largest value.
         """
         key = (score, parameter)
         if key not in self.known_scores:

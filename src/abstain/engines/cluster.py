@@ -468,7 +468,7 @@ def make_engine(
         """The answer for each group (None: all samples); where needed by a second execution for the oracle.
 
         `function` is the public function that messages name. `fields` names the columns to read. `request` says what to
-        compute.
+        compute. The oracle is the best possible order of the samples: by loss, smallest first.
         """
         with connect(function, data, fields, **options) as run:
             load = Loader(function, fields)

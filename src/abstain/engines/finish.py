@@ -264,7 +264,8 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
     - 0/1 losses without weights: sorted as packed integers;
     - otherwise: an argsort of the confidences, then pieces that stay in cache.
 
-    `columns` holds the samples as vectors of one length. `request` says what to compute.
+    `columns` holds the samples as vectors of one length. `request` says what to compute. The oracle is the best
+    possible order of the samples: by loss, smallest first.
     """
     loss, confidence, weight = columns.samples
     zero_one = loss.dtype == bool
@@ -303,7 +304,8 @@ def finish_tie(
     `sums` is a vector in the order of `ranges.SUMS`: at the places below COUNT the sums of w^p l^j (mass, loss, then
     the powers), at COUNT the number of samples. In the oracle's pass with relative weights, where a tie means equal
     losses, the area is replaced by that of samples accepted one by one. `position` holds the mass and loss above the
-    range, and the totals of the whole set. `request` says what to compute.
+    range, and the totals of the whole set. `request` says what to compute. The oracle is the best possible order of the
+    samples: by loss, smallest first.
     """
     mass, loss, *powers = (sums[place : place + 1] for place in range(COUNT))
     table = table_from_sums(Rows.accumulate(mass, loss), powers, position.totals.zero_one)
@@ -660,9 +662,10 @@ class Answer:
     def interval_beyond_evidence(self, metric: Metric) -> Interval | None:
         """The interval of a metric that cannot be computed from `evidence`; None for all other metrics.
 
-        There are three kinds. A metric that needs the whole table of distinct confidences is computed from `table`.
-        A metric that is compared with the oracle of losses other than 0/1 gets low = high = estimate: engines know no
-        standard error there. A point of the curve is looked up among the intervals that ranges computed.
+        There are three kinds. A metric that needs the whole table of distinct confidences is computed from `table`. A
+        metric that is compared with the oracle of losses other than 0/1 gets low = high = estimate: engines know no
+        standard error there. A point of the curve is looked up among the intervals that ranges computed. The oracle is
+        the best possible order of the samples: by loss, smallest first.
         """
         if not _adds_up_over_ranges(metric):
             whole = evidence.gather_evidence([self.table], self.totals, request_for([metric]))

@@ -359,7 +359,8 @@ class Loader(NamedTuple):
         values that cannot be used; `source` says which file and row it names.
 
         `fields` names the columns, `second_fields` those of a second model; `oracle_zero_one` is not None where minus
-        the loss replaces the confidence; `weight_units` holds what to divide the weights of each group by.
+        the loss replaces the confidence; `weight_units` holds what to divide the weights of each group by. The oracle
+        is the best possible order of the samples: by loss, smallest first.
         """
         columns, labels = read_columns(source, table, self.fields)
         if self.second_fields is not None:

@@ -603,7 +603,7 @@ def pair_of(
     number of samples of the two. `samples_needed`, how many would show the difference, is scaled up from it; None if
     the pair differs already, has no difference or spread, or has a note that there is no verdict. With `looks`, the
     rule by which tests hold at every look, it is about how many such a test needs. `level` is the two-sided confidence
-    level, such as 0.95.
+    level, such as 0.95. A look is an evaluation of the data that came in so far.
     """
     is_open = tests.p_adjusted >= 1 - level  # pairs that the tests cannot distinguish
     difference = float(tests.difference[place])

@@ -91,7 +91,10 @@ class ComparisonSeries(Stored):
 
     @classmethod
     def begin(cls, comparison: Comparison) -> ComparisonSeries:
-        """Start a series with its first look; InputError unless it was made with `anytime=True`."""
+        """Start a series with its first look; InputError unless it was made with `anytime=True`.
+
+        A look is an evaluation of the data that came in so far.
+        """
         if comparison.planned is None:
             raise InputError(
                 "ComparisonSeries: takes comparisons that hold at every look, got one for a single look. "
@@ -112,7 +115,8 @@ class ComparisonSeries(Stored):
         """The series with one more look, at all samples so far.
 
         A comparison of as many samples as the last look is no new look: the series is returned as it is. Raises
-        InputError if other models, another metric, loss, level or planned size are compared, or fewer samples.
+        InputError if other models, another metric, loss, level or planned size are compared, or fewer samples. A look
+        is an evaluation of the data that came in so far.
         """
         got = {
             "models": sorted(comparison.names),
@@ -156,7 +160,8 @@ class ComparisonSeries(Stored):
     def deciding_look(self, a: str, b: str) -> int | None:
         """Number of the first look (from 1) at which two contestants were told apart; None if there is none.
 
-        InputError for a name that is not in the series, or for twice the same name.
+        InputError for a name that is not in the series, or for twice the same name. A look is an evaluation of the data
+        that came in so far.
         """
         for name in (a, b):
             if name not in self.names:
@@ -193,7 +198,10 @@ class ComparisonSeries(Stored):
         return pair.a if first_is_better else pair.b
 
     def sentences(self) -> list[str]:
-        """A sentence for each pair: which is better and since which look, or that the comparison is open."""
+        """A sentence for each pair: which is better and since which look, or that the comparison is open.
+
+        A look is an evaluation of the data that came in so far.
+        """
         lines = []
         for pair in self.looks[-1].pairs if self.looks else ():
             number = self.deciding_look(pair.a, pair.b)
@@ -338,7 +346,7 @@ class GrowingComparison(Stored):
         """Both comparisons as one: the samples of this one, then those of `later`, and one look at all of them.
 
         The looks at either part alone are dropped: they were looks at other data. InputError where metric, level,
-        planned size or models differ.
+        planned size or models differ. A look is an evaluation of the data that came in so far.
         """
         function = "GrowingComparison.merge"
         for field in ("metric", "level", "planned"):
@@ -356,7 +364,7 @@ class GrowingComparison(Stored):
         InputError, in the name of `function`, if both have samples of other models, or columns that the other lacks.
 
         `losses` and `confidences` hold one array per model with a value per sample, `clusters` and `sample_weight` one
-        array each or None.
+        array each or None. A look is an evaluation of the data that came in so far.
         """
         if not later.n:
             return self

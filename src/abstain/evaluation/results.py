@@ -306,8 +306,8 @@ class Evaluation(Stored):
     def grid(self, loss: str, group: Any = None) -> dict[str, list[str]]:
         """The table of one loss as columns of text: "metric", then one column per score.
 
-        There is a row for each metric with a value, over all samples or those of a group. The best score of a row has
-        a star, unless all scores look the same.
+        There is a row for each metric with a value, over all samples or those of a group. The best score of a row has a
+        star, unless all scores look the same.
         """
         columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
         for entries in self.rows(loss, group):

@@ -245,7 +245,7 @@ def _interval_at_any_time(
     Raises InputError for the bootstrap, whose replicates do not reach far enough into the tails, and for two kinds of
     clusters, since it is not known how their variance falls as samples come in. `units` holds the checked samples:
     losses (in units of `units.error_size`), confidences and weights of the answered ones, and weights, clusters and
-    strata of all.
+    strata of all. A look is an evaluation of the data that came in so far.
     """
     if method in ("bootstrap", "bca"):
         raise InputError(

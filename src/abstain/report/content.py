@@ -450,7 +450,8 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
     `score` names the confidence that is computed from class scores, `positive` is a class as in the labels. Thresholds
     in the table are plain values of the score, not its rank keys. Raises DataError if the file does not hold both true
     and predicted classes. `predictions` holds what a file says of one model: class scores or confidences, labels or
-    losses, weights and groups. `level` is the two-sided confidence level, such as 0.95.
+    losses, weights and groups. `level` is the two-sided confidence level, such as 0.95. A rank key orders samples as
+    its score does, but does not round to the score's largest value.
     """
     labels, _ = predictions.answers()
     if labels.dtype.kind == "f":

@@ -124,6 +124,7 @@ def _softmax_score(
     """Define the score whose function in `scores.softmax` has this name; it returns a rank key and has a parameter.
 
     `label` is for plots, `to_display` converts a key to the familiar number, `parameter` is the name of its parameter.
+    A rank key orders samples as its score does, but does not round to the score's largest value.
     """
     return Score(
         name=name,
@@ -158,7 +159,8 @@ def _ensemble_score(
 ) -> Score:
     """Define the score whose function in `scores.ensemble` has this name; its input has members along the first axis.
 
-    The function returns a rank key if `to_display`, which converts it to the familiar number, is passed.
+    The function returns a rank key if `to_display`, which converts it to the familiar number, is passed. A rank key
+    orders samples as its score does, but does not round to the score's largest value.
     """
     return Score(
         name=name,

@@ -169,7 +169,8 @@ def read_confidences(
     class 1 of a binary model). `name` is the calling function, for messages; `score` a name in `abstain.scores`, a
     learned confidence, or None for the user's own confidences. Confidences of a score that saturates need `units`: a
     rank key of 0.9 and a probability of 0.9 are different things. Raises InputError for arguments that do not go
-    together.
+    together. A rank key orders samples as its score does, but does not round to the score's largest value. A score
+    saturates if it rounds to its largest value, such as 1, for many samples.
     """
     if units is not None:
         check_choice(name, "units", units, get_args(Units))
@@ -220,6 +221,7 @@ def _read_numbers(name: str, score: str | None, confidence: Array, units: Units 
     The source is "own" without a named score. Otherwise it is "plain" for a score that saturates with units="plain",
     and "key" in all other cases. Raises DtypeError for values that are no real numbers, InputError if a score that
     saturates comes without `units`, or a number cannot be of this score. `name` is the calling function, for messages.
+    A score saturates if it rounds to its largest value, such as 1, for many samples.
     """
     user_values = np.asarray(to_host(confidence))
     try:
@@ -248,7 +250,8 @@ def check_domain(name: str, score: str, source: Source, values: np.ndarray) -> N
     """Raise InputError for numbers that cannot be of this score in this unit.
 
     `source` "plain" means numbers such as probabilities, "key" rank keys; other sources, scores that do not saturate
-    and NaN are not checked. `name` is the calling function, for messages.
+    and NaN are not checked. `name` is the calling function, for messages. A rank key orders samples as its score does,
+    but does not round to the score's largest value.
     """
     confidences = values[~np.isnan(values)]
     if not confidences.size or not scores.by_name(score).saturates:
@@ -482,7 +485,8 @@ class Cut:
 
         A sample is accepted if its exact confidence may reach `value` and cannot be that of the highest rejected block
         of calibration samples. It is ambiguous if it may be of that block and of the lowest accepted one as well.
-        `confidences` are those of the new samples, with their source and precision.
+        `confidences` are those of the new samples, with their source and precision. A block is all calibration samples
+        of one confidence.
         """
         low, high = self._new_bounds(confidences, rounding)
         may_reach_value = high >= self._calibration_bounds(value, rounding)[0]
@@ -519,7 +523,7 @@ class Cut:
         be told apart, because numbers rarely show how they were rounded before. Raises InputError for numbers in
         another form than in calibration (source, type or precision) if not even their own precision keeps the blocks
         apart, or the score has no known error bound. `name` is the calling function, for messages. `confidences` are
-        those of the new samples, with their source and precision.
+        those of the new samples, with their source and precision. A block is all calibration samples of one confidence.
         """
         has_calibration_form = self._has_calibration_form(confidences)
         if has_calibration_form and not self.tied:
@@ -667,7 +671,8 @@ class Cut:
         twice). Probabilities keep u of each entry, and lose entries below the smallest number of their type. A plain
         number moves by u of itself, a key likewise.
 
-        `lowest` and `highest` are the range of the calibration confidences.
+        `lowest` and `highest` are the range of the calibration confidences. A rank key orders samples as its score
+        does, but does not round to the score's largest value.
         """
         unit, smallest = rounding  # unit roundoff u, and the absolute error next to zero
         arithmetic_error = 8 * min(unit, _FLOAT32_UNIT)  # of computing the score, relative
@@ -793,7 +798,8 @@ def _coarsest_separating_rounding(
 
     The blocks are those of the lowest accepted and the highest rejected calibration confidence; the cut must have both.
     The other arguments describe the new numbers: their source, the precision that they may have been rounded to, the
-    number of classes, and the absolute value of a row's largest logit. `class_count` is the number of classes.
+    number of classes, and the absolute value of a row's largest logit. `class_count` is the number of classes. A block
+    is all calibration samples of one confidence.
     """
     for candidate in _ROUNDING.values():  # from coarse to fine
         rounding = candidate.at_least(_finest_rounding(cut.source, source))

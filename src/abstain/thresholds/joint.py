@@ -222,7 +222,8 @@ class JointThreshold(Stored, _tables.Notebook):
 
         Give one of `confidence`, `logits` and `probs`. Confidences of a score that saturates need `units`: "plain" for
         the number people know, "key" for what `abstain.scores` returns. Raises InputError for another `score`, and for
-        numbers that cannot be those of the rule.
+        numbers that cannot be those of the rule. A score saturates if it rounds to its largest value, such as 1, for
+        many samples.
         """
         return self._first.accepts(confidence, logits=logits, probs=probs, score=score, units=units)
 

@@ -576,7 +576,8 @@ def _test_drift(rule: Threshold, confidences: CheckedConfidences, before: Check)
     """Compare the confidences of this look with those of the calibration; return the fields of `Check` about it.
 
     Look j alarms if its p-value is at most delta / (2 j (j + 1)). An alarm of an earlier look (in `before`, the series
-    so far) stays. `rule` is the threshold that is checked, with its promise.
+    so far) stays. `rule` is the threshold that is checked, with its promise. A look is a call of `check` that brings
+    new samples.
     """
     surely, possibly = rule.cut.at_least("Threshold.check", confidences, rule.reference.value)
     drift_p = rule.reference.p_value(surely, possibly, len(confidences.values), rule.largest or 1.0)
@@ -593,7 +594,10 @@ def _test_drift(rule: Threshold, confidences: CheckedConfidences, before: Check)
 
 
 def check_is_new(check: Check | GroupChecks, previous: Check | GroupChecks | None) -> None:
-    """Raise InputError if `check` counts no more looks than `previous`: earlier looks held all of its clusters."""
+    """Raise InputError if `check` counts no more looks than `previous`: earlier looks held all of its clusters.
+
+    A look is a call of `check` that brings new samples.
+    """
 
     def count_looks(series: Check | GroupChecks | None) -> int:
         if isinstance(series, GroupChecks):
@@ -636,7 +640,7 @@ def _select_new_clusters(rule: Threshold, clusters: Array, n: int, before: Check
 
     `clusters` are the labels of the n samples of this look, or None; `before` is the series so far. A rule made without
     clusters selects all samples, and warns if there are labels. Raises InputError if a rule made from clusters gets
-    none, or one larger than the largest in calibration.
+    none, or one larger than the largest in calibration. A look is a call of `check` that brings new samples.
     """
     if rule.clusters is None:
         if clusters is not None:

@@ -226,10 +226,11 @@ class Threshold(Promised):
     def made_from(self, kind: Kind, **facts: Any) -> Threshold:
         """Return the same rule, which now knows its score, its loss and its data.
 
-        `kind` says what the calibration data held; `facts` are further fields of `Origin`: score, loss, data, ... For
-        a rule made from numbers that `abstain.scores` computed: they are taken for rank keys of `score`.
+        `kind` says what the calibration data held; `facts` are further fields of `Origin`: score, loss, data, ... For a
+        rule made from numbers that `abstain.scores` computed: they are taken for rank keys of `score`.
         `select_threshold(logits=..., labels=...)` makes a rule that knows more, the precision and the classes. Raises
         InputError if the rule is for another score, or a score is named for `kind` "confidence", whose unit is unknown.
+        A rank key orders samples as its score does, but does not round to the score's largest value.
         """
         origin = Origin(kind, **facts)
         cut = self.cut
@@ -317,7 +318,8 @@ class Threshold(Promised):
         put whole clusters into one look, and that is the promise. A series remembers its last million clusters, all
         groups together.
 
-        Confidences, `logits`, `probs`, `score` and `units` are as in `accepts`.
+        Confidences, `logits`, `probs`, `score` and `units` are as in `accepts`. A look is a call of `check` that brings
+        new samples.
         """
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
         confidences = self.cut.read("Threshold.check", **columns, score=score)
@@ -592,7 +594,8 @@ class GroupThresholds(Stored, _tables.Notebook):
         Give one of `confidence`, `logits` and `probs`, and one label per sample in `groups`. Confidences of a score
         that saturates need `units`: "plain" for the number people know, "key" for what `abstain.scores` returns. A
         `score`, if named, must be that of the rules. Raises InputError for a group that was not calibrated, and for
-        numbers that cannot be those of the rule; ShapeError unless there is one group per sample.
+        numbers that cannot be those of the rule; ShapeError unless there is one group per sample. A score saturates if
+        it rounds to its largest value, such as 1, for many samples.
         """
         name = "GroupThresholds.accepts"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
@@ -625,7 +628,8 @@ class GroupThresholds(Stored, _tables.Notebook):
 
         Give the loss of each sample, one of `confidence`, `logits` and `probs`, and one label per sample in `groups`
         (and in `clusters`, for rules made from clusters). `previous` is the last check of the series. Confidences of a
-        score that saturates need `units`, "plain" or "key". Raises InputError for a group that was not calibrated.
+        score that saturates need `units`, "plain" or "key". Raises InputError for a group that was not calibrated. A
+        score saturates if it rounds to its largest value, such as 1, for many samples.
         """
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
         confidences = self._read("GroupThresholds.check", score, units, columns)

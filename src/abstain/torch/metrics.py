@@ -109,7 +109,8 @@ class BatchReader:
 
         `preds` are class scores (samples, classes), or class numbers (samples,), which come with a confidence; `target`
         and `confidence` are vectors. Confidences that the score computes are rank keys: they order samples as the score
-        does. Raises InputError for a confidence on the CPU that is not finite; on a GPU that is not checked.
+        does. Raises InputError for a confidence on the CPU that is not finite; on a GPU that is not checked. A rank key
+        orders samples as its score does, but does not round to the score's largest value.
         """
         if self.ignore_index is not None:
             is_counted = target != self.ignore_index
@@ -280,7 +281,8 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
 
         `reader` turns a batch into losses and rank keys, in one or more chunks. With `thresholds` (a number of bins)
         samples are counted by the bin of their plain score, whose `domain` is "unit" for [0, 1] and "real" otherwise;
-        without it they are kept.
+        without it they are kept. A rank key orders samples as its score does, but does not round to the score's largest
+        value.
         """
         for loss, key in self.reader.read(preds, target, confidence):
             if self.thresholds is None:
