@@ -777,7 +777,8 @@ def _advise(
     `certify` returns the policies that pass at a risk on the scale [0, 1]; none pass at `scaled_risk`. Risk and
     coverage are None if not even the largest risk can be certified. The number of samples is None if no policy keeps
     the risk by these data; it takes the estimated risks for the true ones, so it is a guide. `delta` is the probability
-    with which the promise may fail. A policy is one threshold per stage.
+    with which the promise may fail. A policy is one threshold per stage. `data` holds losses, confidences and costs of
+    every stage, by sample.
     """
     feasible_risk = None
     coverage = None

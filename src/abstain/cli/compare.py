@@ -316,7 +316,10 @@ def compare_in_memory(
 
 
 def nothing_is_ranked(files: dict[str, str], read_options: opt.ReadOptions) -> bool:
-    """Whether every file is a log of right and wrong answers without a confidence; False if the user named one."""
+    """Whether every file is a log of right and wrong answers without a confidence; False if the user named one.
+
+    `read_options` are the options that say how files are read.
+    """
     if "confidence" in read_options.columns:
         return False
     for path in files.values():
@@ -344,7 +347,7 @@ def compare_graded(
     `files` are paths by the names of their models; `metric`, `level`, `unpaired` and `by` are options of the command,
     and `ignored` are those that change a ranking. Returns what `compare_in_memory` does, with "answers" as the score.
     Raises a usage error for fewer than two files, weights, or a metric of calibration; DataError if a file has no right
-    and wrong answers.
+    and wrong answers. `read_options` are the options that say how files are read.
     """
     if not is_answer_metric(metric):
         raise click.UsageError(f"compare cannot rank by {metric}. See abstain evaluate --metric {metric}.")

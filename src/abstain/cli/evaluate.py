@@ -156,7 +156,8 @@ def evaluate_unranked(
     """Evaluate a file of right and wrong answers without any confidence; None if it is not such a file.
 
     `price` and `options` are options of the command. None also if the user named a confidence or asks for metrics that
-    need one. Repeated answers to the same questions add pass@k and pass^k.
+    need one. Repeated answers to the same questions add pass@k and pass^k. `read_options` are the options that say how
+    files are read.
     """
     requested_metrics = options["metrics"]
     if "confidence" in read_options.columns or requested_metrics == "all":
@@ -195,6 +196,8 @@ def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
     """Right at least once and every time, if each question of a log was asked more than once; otherwise nothing.
 
     Each cluster of the predictions is a question with its repeats. `level` is the confidence level of the intervals.
+    `predictions` holds what a file says of one model: class scores or confidences, labels or losses, weights and
+    groups.
     """
     is_repeated = predictions.log is not None and predictions.log.question is not None
     if not is_repeated or predictions.clusters is None or predictions.loss is None:

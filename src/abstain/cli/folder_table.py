@@ -59,7 +59,8 @@ def compare_folders(
 ) -> None:
     """Read the logs in folders and print a row for each model and task.
 
-    Raises a usage error if no file can be read as a log.
+    Raises a usage error if no file can be read as a log. `read_options` are the options that say how files are read.
+    `output` says in which form the result is written, and to which file.
     """
     with screen.show_working(f"reading {', '.join(map(display_name, places))}"):
         folder = read_log_folder(
@@ -204,7 +205,10 @@ def _measure_area(log: Log, metric: str, level: float) -> tuple[str, Estimate]:
 
 
 def draw_folder(console: Console, columns: dict[str, list[Any]], notes: list[str], level: float) -> None:
-    """Print the table of models and tasks; columns that are empty throughout are left out."""
+    """Print the table of models and tasks; columns that are empty throughout are left out.
+
+    `console` is where the text goes.
+    """
     task_count = len(set(columns["task"]))
     title = f"{_tables.count_noun(len(set(columns['model'])), 'model')} on {_tables.count_noun(task_count, 'task')}"
     console.print(Text(title, style="bold"))

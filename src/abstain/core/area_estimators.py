@@ -120,7 +120,9 @@ def harmonic_gain(rows: Rows) -> Array:
     """`H_N - H_(N - m)` of each row: the sum of 1/k over the positions k of its samples, 1/N for a single sample.
 
     A row of mass m ends at position N (its accepted mass), counted from the most confident sample. Masses are whole
-    numbers. On numpy a row of mass at most 1 gets m / N, which is exact and fast; rows without mass get 0.
+    numbers. On numpy a row of mass at most 1 gets m / N, which is exact and fast; rows without mass get 0. `rows` has
+    one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with the
+    threshold there.
     """
     if rows.xp is not np:
         return harmonic_difference(rows.xp, rows.accepted_mass - rows.mass, rows.accepted_mass)
@@ -296,8 +298,11 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     A row of mass m ends at the accepted mass N; W is the total mass. The weight of a sample is a sum over the
     thresholds that accept it, which are those at its row and at all rows below: of m / N (harmonic), of m / (N - 1)
     without the sample itself (loo), of m / W (sele); for log it is -ln of its position over W + 1. With
-    ties="expected", and for log always, it is the mean over the positions in the row. With ties="expected" the rows
-    may be a part of a longer table: thresholds below them are added by means of `total_mass`.
+    ties="expected", and for log always, it is the mean over the positions in the row. With ties="expected" the rows may
+    be a part of a longer table: thresholds below them are added by means of `total_mass`. `rows` has one row per
+    distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold
+    there. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or
+    "expected": equal confidences are accepted together, or one by one in random order.
     """
     xp = rows.xp
     if estimator == "2sele":
@@ -327,7 +332,8 @@ def _threshold_weights(rows: Rows, estimator: str) -> Array:
 
     m is the mass of a row and N the mass accepted there. For "loo" the sample itself is left out: the sum of m / (N -
     1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0 count as 0. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic".
+    `area_estimators.ESTIMATORS`, such as "harmonic". `rows` has one row per distinct confidence, most confident first:
+    its mass and loss, and the mass and loss accepted with the threshold there.
     """
     xp = rows.xp
     if estimator == "loo":
@@ -349,7 +355,8 @@ def sample_weights(
 
     AURC is the mean of the losses with these weights, times the samples' own `weight` (None: all 1). Samples of equal
     confidence get the same weight. Works with every array library, on the device of the arrays. `ties` is "threshold"
-    or "expected": equal confidences are accepted together, or one by one in random order.
+    or "expected": equal confidences are accepted together, or one by one in random order. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     wide = float_dtype(xp)
     n = confidence.shape[-1]
@@ -398,7 +405,8 @@ def _batch_area(
 
     Losses that can be packed with their confidences are sorted line by line and multiplied by the weights of their
     ranks; ties are corrected afterwards. Other losses, and all with weights, go through rows. `weight` None means 1 for
-    all. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
+    all. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected":
+    equal confidences are accepted together, or one by one in random order.
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
@@ -436,7 +444,8 @@ def _tie_correction(
     `sorted_loss` has one line of n losses per data set, most confident first: bytes for a 0/1 loss, or floats.
     `equals_next` marks the samples that have the same confidence as the next sample of their line; at least one does,
     and never the last of a line. Returns one number per line. `estimator` is a name in `area_estimators.ESTIMATORS`,
-    such as "harmonic".
+    such as "harmonic". `ties` is "threshold" or "expected": equal confidences are accepted together, or one by one in
+    random order.
     """
     line_count, n = sorted_loss.shape
     is_tied = equals_next.copy()
@@ -579,6 +588,7 @@ def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, esti
 
     With N_j = sum_i w_i A_ij: harmonic sum_j w_j A_ij / N_j; sele sum_j w_j A_ij / W; loo the sum of A_ij / (N_j - 1)
     over j other than i; log -ln(1 - r / (W + 1)) for rank r. A quotient counts as 0 where its denominator is 0.
+    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     if estimator in ("sele", "2sele"):
         weights = _sum_pairs(xp, A, mass, axis=-1) / total

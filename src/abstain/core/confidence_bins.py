@@ -393,7 +393,8 @@ def auroc(bins: Bins) -> Bracket:
     """Estimate and bounds of the AUROC of a 0/1 loss: the share of (right, wrong) pairs with the right one surer.
 
     A pair within a bin counts half; it may count 0 or 1 unless the bin is one tie. Both kinds of samples must occur.
-    The bounds assume that bins do not overlap.
+    The bounds assume that bins do not overlap. `bins` holds the mass and loss of bins of the confidence axis, least
+    confident first.
     """
     xp = bins.xp
     total_mass, errors = total(bins)

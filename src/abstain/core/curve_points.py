@@ -173,7 +173,9 @@ def rejection_ratio(rows: Rows, rows_by_loss: Rows, max_rejection: float = 1.0) 
     """(random - actual) / (random - best) of `accepted_loss_area`, for shares rejected up to `max_rejection`.
 
     `rows_by_loss` are the rows of the best order. In random order the area is R (1 - a^2) / 2, with a = 1 -
-    `max_rejection` the first coverage. Where no order is better than another the ratio is 0.
+    `max_rejection` the first coverage. Where no order is better than another the ratio is 0. `rows` has one row per
+    distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold
+    there.
     """
     xp = rows.xp
     first = 1 - max_rejection

@@ -210,7 +210,11 @@ class AreaUnderCurve(Area):
 
 
 def _plain_area_derivative(rows: Rows) -> AreaDerivative:
-    """The harmonic area with ties accepted together: the sum of mass times selective risk over rows."""
+    """The harmonic area with ties accepted together: the sum of mass times selective risk over rows.
+
+    `rows` has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
+    with the threshold there.
+    """
     share = rows.mass / rows.accepted_mass
     risk = rows.risk
     slope, risk_below = running_sums(share, share * risk, from_below=True)
@@ -283,7 +287,9 @@ class PartialArea(Area):
     def _rows_at_ends(self, rows: Rows) -> tuple[int | None, int | None]:
         """The rows in which the lower and the upper coverage fall; None where that is no row of this part.
 
-        A row that ends at the lower coverage lies above it, and one that ends at the upper coverage holds it.
+        A row that ends at the lower coverage lies above it, and one that ends at the upper coverage holds it. `rows`
+        has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
+        with the threshold there.
         """
         total_mass = float(rows.total_mass[0])
         rounding = SHARE_ROUNDING
@@ -333,7 +339,9 @@ class AcceptedLossArea(Area):
         """The derivative (see `derivative`) where the area starts at a coverage above 0.
 
         Of a row, only the part beyond the first coverage counts; rows wholly before it add their loss to every later
-        coverage. The row that holds the first coverage reports the loss accepted there to all rows above it.
+        coverage. The row that holds the first coverage reports the loss accepted there to all rows above it. `rows` has
+        one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with
+        the threshold there.
         """
         total_mass = float(rows.total_mass[0])
         first_mass = self.from_coverage * total_mass

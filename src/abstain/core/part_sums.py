@@ -231,6 +231,7 @@ def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: b
     """The totals of at least one sample, given in any order; no weight means 1 for all, `zero_one` that losses are 0/1.
 
     Samples are read PIECE at a time, so that the products stay in cache; the sums of the pieces are added exactly.
+    `weight` None means 1 for all.
     """
     n = len(loss)
     if weight is None and zero_one:
@@ -287,7 +288,8 @@ def table_from_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) ->
     """The table of rows with their sums of powers of weights w and losses l.
 
     `powers` holds eight arrays with one entry per row: sums of w^2 l^j (j = 0, 1, 2), then of w^4 l^j (j = 0 ... 4).
-    `zero_one` says that all losses are 0 or 1; then one array stands for all j > 0.
+    `zero_one` says that all losses are 0 or 1; then one array stands for all j > 0. `rows` has one row per distinct
+    confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold there.
     """
     if zero_one:  # l^j = l
         w2, w2l, _, w4, w4l = powers[:5]
@@ -368,7 +370,8 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
 
     `error_mass` is the mass of all errors of the data set, which areas of 0/1 losses read. The influence of a sample is
     constant + slope * loss, with a constant and a slope for each row. The means of both over the table are the
-    reference line; powers are taken of what remains.
+    reference line; powers are taken of what remains. `table` holds rows, most confident first, with their sums of w^2
+    l^j and w^4 l^j over samples of weight w and loss l.
     """
     rows = table.rows
     derivative = area.derivative(rows, error_mass)
@@ -454,7 +457,11 @@ def _without_half_loss(augrc: AreaSums, total_mass: float) -> AreaSums:
 def _powers(
     table: MomentTable, const: np.ndarray, slope: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums of w^p u^i l^j, in the order of _PAIRS, p = 2 and 4; and those of w^2 u^i over errors alone."""
+    """Sums of w^p u^i l^j, in the order of _PAIRS, p = 2 and 4; and those of w^2 u^i over errors alone.
+
+    `table` holds rows, most confident first, with their sums of w^2 l^j and w^4 l^j over samples of weight w and loss
+    l.
+    """
     if table.zero_one and table.single_samples is None:
         fourth, wrong = _powers_of_errors(4, table.fourth_power_moments, const, slope)
         if table.has_unit_weights:

@@ -242,7 +242,10 @@ class Blocks:
     def from_samples(
         cls, loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
     ) -> Blocks:
-        """Sort samples, in any order, once, and add up those of equal confidence; no weight means 1 for all."""
+        """Sort samples, in any order, once, and add up those of equal confidence; no weight means 1 for all.
+
+        `weight` None means 1 for all.
+        """
         order, row_stops = rank_confidences(confidence)
         ranked_loss = loss[order].astype(np.float64)
         ranked_weight = None if weight is None else weight[order].astype(np.float64)
@@ -600,6 +603,7 @@ def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray
     """Make rows of numpy samples in any order along the last axis; no weight means 1 for all.
 
     A vector gives one row per distinct confidence; a batch gives rows of the shape of the samples, some without mass.
+    `weight` None means 1 for all.
     """
     if loss.ndim > 1:
         return _batch_rows(loss, confidence, weight)

@@ -576,7 +576,7 @@ def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | 
     """Sort samples, given in any order, most confident first, and add up their losses and weights from the top.
 
     Unweighted 0/1 or float32 losses are packed with the confidence and sorted with it, which is faster than sorting
-    indices. Sums of 0/1 losses are then exact integers. No weight means 1 for all.
+    indices. Sums of 0/1 losses are then exact integers. No weight means 1 for all. `weight` None means 1 for all.
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     decode_keys: Callable[[np.ndarray], np.ndarray]

@@ -413,7 +413,7 @@ class ClusterRun(ABC):
         by tasks, a bundle each. `stage` is a prefix for the titles of progress bars. InputError for data without
         samples, too many groups or points, and weights that do not suit the request. `load` reads files or frames as
         checked columns by group. A bundle is a run of neighbouring ranges that one task finishes; `tied` marks ranges
-        with a single confidence, and `low` is the smallest confidence of each range.
+        with a single confidence, and `low` is the smallest confidence of each range. `request` says what to compute.
         """
         survey_task = partial(survey_groups, function=load.function)
         merge_task = partial(merge_surveys, function=load.function)

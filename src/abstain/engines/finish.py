@@ -208,7 +208,8 @@ class RangePosition(NamedTuple):
         Accepted mass and loss of each row then include everything above the range, and `total_mass` is that of the
         whole set. `has_empty_rows=False`: every row accepts some mass, so that risks need no guard against 0/0.
 
-        `mass_above` and `loss_above` are the sums over all samples above the range.
+        `mass_above` and `loss_above` are the sums over all samples above the range. `rows` has one row per distinct
+        confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold there.
         """
         return rows._replace(
             accepted_mass=rows.accepted_mass + self.mass_above,

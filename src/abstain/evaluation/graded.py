@@ -188,7 +188,8 @@ def further_entries(
 
     `units` are the samples of a group (None: of all): a loss of 0 is a right answer, 1 a wrong one, between them partly
     right; samples that abstained are not attempted. Where the samples have weights, other losses, or for calibration
-    confidences that are no probabilities, an entry has the reason instead of a number.
+    confidences that are no probabilities, an entry has the reason instead of a number. `level` is the two-sided
+    confidence level, such as 0.95.
     """
     attempted = np.ones(units.sample_count, dtype=bool) if units.is_answered is None else units.is_answered
     losses = units.error_size * units.loss.astype(np.float64)

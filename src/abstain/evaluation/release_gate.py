@@ -364,7 +364,8 @@ def _more_samples(
 
     The distance from the estimate to the limit that is in the way, plus the error of the estimate itself, must shrink
     to the distance from the estimate to the margin; both shrink with the root of the number of samples. `low` and
-    `high` are limits of the worsening at n samples. None if the estimate is exactly at the margin.
+    `high` are limits of the worsening at n samples. None if the estimate is exactly at the margin. `level` is the
+    two-sided confidence level, such as 0.95.
     """
     if question == "equivalent":
         bound = margin if worsening >= 0 else -margin

@@ -538,7 +538,8 @@ def _evaluate_without_confidence(
 ) -> Evaluation:
     """The table of graded answers from losses of 0 (right) to 1 (wrong); `metrics` None means all that apply.
 
-    InputError for other losses, and where a metric needs a confidence.
+    InputError for other losses, and where a metric needs a confidence. `level` is the two-sided confidence level, such
+    as 0.95.
     """
     losses = np.asarray(to_host(loss), dtype=np.float64)
     answered = None
@@ -871,7 +872,8 @@ def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
     Influences of sorted samples need not be moved back to the order of the data, which saves time; their sums do not
     depend on the order. Where samples abstained, columns also hold these, so the units stay in the order of the data
     and `ranking` is returned as it is. Confidences are sorted only for clusters, which alone read them; otherwise
-    `confidence` of the result is in the old order.
+    `confidence` of the result is in the old order. `units` holds the checked samples: losses (in units of
+    `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all.
     """
     if units.is_answered is not None:
         return units._replace(ranked_by_confidence=RankedLoss(ranking, units.loss, units.weight)), ranking

@@ -403,7 +403,7 @@ def add_derived_columns(source: Source, stated: Mapping[str, str]) -> Source:
     `-NAME` as a confidence holds the numbers of column NAME with the other sign, and `NAME/NUMBER` as the correctness
     those numbers divided by a number (`score/10`). `stated` maps roles to names of columns as the user states them; the
     confidence may be several names or patterns with *, with commas between them. A name is left alone where a column is
-    called so, or where there is no column NAME.
+    called so, or where there is no column NAME. `source` is the opened file: its columns by name, with their types.
     """
     columns = dict(source.columns)
     stated_correctness = columns_by_role(stated).get("correct", "")

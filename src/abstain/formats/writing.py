@@ -118,7 +118,8 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
     """Return what predictions hold as arrays, by the standard column names that `read_predictions` knows.
 
     Losses of right and wrong answers become the column "correct" (1 right, 0 wrong). What the predictions do not have
-    is left out. "classes", the class names, is the only array without one entry per sample.
+    is left out. "classes", the class names, is the only array without one entry per sample. `predictions` holds what a
+    file says of one model: class scores or confidences, labels or losses, weights and groups.
     """
     labels: np.ndarray | None = predictions.labels
     if labels is None and predictions.label_words is not None:

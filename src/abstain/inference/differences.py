@@ -333,9 +333,11 @@ def side_from_spread(
 ) -> Side:
     """Make the side of a model whose estimate, spread and sample summary are known already, in units of an error.
 
-    `effects` holds what each independent unit does to the estimate, in the user's units: one array, or three with
-    two kinds of clusters (by either kind and by their intersections). It may be empty if `compare_sides` is called with
-    `known_sums`. Numbers of the side are in the user's units.
+    `effects` holds what each independent unit does to the estimate, in the user's units: one array, or three with two
+    kinds of clusters (by either kind and by their intersections). It may be empty if `compare_sides` is called with
+    `known_sums`. Numbers of the side are in the user's units. `metric` is what is estimated, with its options. `spread`
+    holds the estimate and its variance. `sample` counts the errors, the right samples and the independent draws behind
+    the estimate.
     """
     draws, note = note_on_few_draws(metric.rule, spread.effective_errors, sample)
     size = sample.error_size if metric.scales_with_loss else 1.0

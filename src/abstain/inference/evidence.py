@@ -197,7 +197,8 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
 
     `table` holds the rows of the part, most confident first, whose accepted sums and total mass are those of the whole
     data set; `totals` are the sums over the whole data set. Losses that are 0 or one number are counted in units of
-    that number. A request that is not additive needs the whole ranking as its only part.
+    that number. A request that is not additive needs the whole ranking as its only part. `request` lists the areas and
+    the points of the curve that are gathered.
     """
     in_error_units = totals.in_error_units()
     if in_error_units is not totals:
@@ -231,7 +232,8 @@ def _sum_at_positions(
     """For positions along all samples, and along the right ones: those inside this part, and what is read there.
 
     What is read at a position are columns of the first row that reaches it: the row's mass, then the sums of the
-    table's columns from the start of this part through that row.
+    table's columns from the start of this part through that row. `table` holds rows, most confident first, with their
+    sums of w^2 l^j and w^4 l^j over samples of weight w and loss l.
     """
     rows = table.rows
     mass_above = float(rows.accepted_mass[0] - rows.mass[0])
@@ -294,7 +296,8 @@ def merge_parts(
     """Evidence from the summaries of all parts of a ranking, most confident first, for the request they were made for.
 
     `totals` are the sums over the whole data set; losses that are 0 or one number are counted in units of that number.
-    `best_area` is the AURC of the best order in the user's units, where it is no function of the risk.
+    `best_area` is the AURC of the best order in the user's units, where it is no function of the risk. `request` lists
+    the areas and the points of the curve that are gathered.
     """
     in_error_units = totals.in_error_units()
     if in_error_units is not totals:
@@ -466,7 +469,7 @@ def _point_interval(
     A cut is placed by a coverage, a risk or a TPR, which must be among those of `evidence.request`. `design_effect`
     multiplies the variance of the point, `answered_design_effect` that of the share of answered samples. The standard
     error is that of a normal interval of the same width. Limits include the estimate; shares stay within [0, 1].
-    `level` is the two-sided confidence level, such as 0.95.
+    `level` is the two-sided confidence level, such as 0.95. `metric` is what is estimated, with its options.
     """
     totals = evidence.totals
     note = ""

@@ -159,7 +159,8 @@ def interval(
 
     Raises InputError for fewer than 100 replicates, for two kinds of clusters, and if the metric is undefined in more
     than half of the replicates. `level` is the two-sided confidence level, such as 0.95. `rng` is the source of all
-    randomness.
+    randomness. `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of
+    the answered ones, and weights, clusters and strata of all.
     """
     _check_replicates("interval", replicates)
     check_one_kind("interval", units.clusters, "the bootstrap")

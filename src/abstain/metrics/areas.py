@@ -29,7 +29,12 @@ def _checked(name: str, estimator: str, ties: str) -> str:
 
 
 def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
-    """AURC of a sample, where it lives; raises InputError if its confidences were not checked and are not finite."""
+    """AURC of a sample, where it lives; raises InputError if its confidences were not checked and are not finite.
+
+    `sample` holds the checked losses, confidences and weights of one call. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected": equal confidences are
+    accepted together, or one by one in random order.
+    """
     if sample.backend.is_host:
         return core.area_of_samples(sample.loss, sample.confidence, sample.weight, estimator, ties)
     xp = sample.backend.xp
@@ -130,7 +135,8 @@ def _partial_aurc(
 
     `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `sample_weight` is the mass of each
     sample (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the samples
-    without an answer (None: none).
+    without an answer (None: none). `ties` is "threshold" or "expected": equal confidences are accepted together, or one
+    by one in random order.
     """
     _checked("aurc", estimator, ties)
     if (estimator, ties) != (ESTIMATOR.default, TIE_RULE.default):

@@ -153,7 +153,8 @@ class AreaRule(LimitRule):
         Losses other than 0/1 are at most `loss_bound`, or about as large as the largest ones seen.
 
         The allowance is full up to eight effective errors and fades out until there are sixteen. `spread` holds the
-        estimate and its variance. `level` is the probability with which the allowance is enough.
+        estimate and its variance. `level` is the probability with which the allowance is enough. `sample` counts the
+        errors, the right samples and the independent draws behind the estimate.
         """
         share = few.share_for_few(spread.effective_errors)
         if share == 0 or sample.has_negative_loss:
@@ -396,7 +397,8 @@ class NormalisedAreaRule(LimitRule):
         Losses other than 0/1 are at most `loss_bound`, or about as large as the largest ones seen.
 
         That is the area that errors on top add, over the gain of the best order, which NAURC divides by. `spread` holds
-        the estimate and its variance. `level` is the probability with which the allowance is enough.
+        the estimate and its variance. `level` is the probability with which the allowance is enough. `sample` counts
+        the errors, the right samples and the independent draws behind the estimate.
         """
         share = few.share_for_few(spread.effective_errors)
         if share == 0 or sample.has_negative_loss:

@@ -457,7 +457,7 @@ def _zero_one_rows(
 
     The arguments are those of the public function `name`. Raises InputError for losses other than 0 and 1, and
     InfeasibleError unless both right and wrong samples occur in every line of a batch; values of jax tracers are not
-    checked.
+    checked. `abstained` marks the samples without an answer (None: none).
     """
     sample = prepare(name, loss, confidence, weight, abstained)
     rows = sample.rows()

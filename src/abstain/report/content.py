@@ -895,6 +895,7 @@ def _model_data(model: ModelContent, short_name: str) -> dict[str, Any]:
     """Return the curves and the slider of one model, by the names that the page's scripts read.
 
     "start" is the step at which the slider stands first: the first that accepts 80% of all that can be accepted.
+    `model` holds everything that the page shows of one model.
     """
     curve = model.curve
     slider = asdict(model.slider)

@@ -210,7 +210,7 @@ def _format_risk(model: ModelContent, risk: float) -> str:
 def about_ties(model: ModelContent) -> list[str]:
     """Return sentences about what equal confidences mean for this model, and the notes of its evaluation.
 
-    Notes that the page shows elsewhere are left out.
+    Notes that the page shows elsewhere are left out. `model` holds everything that the page shows of one model.
     """
     curve = model.curve
     distinct_count = len(curve.threshold)

@@ -141,7 +141,8 @@ def _check_beta_and_size(
     """Return population rank percentiles and sample sizes as arrays of floats.
 
     Raises InputError unless beta lies in [0, 1], or in [0, 1) if `below_one`, n holds whole numbers of at least 1, and
-    the estimator is a name in `ESTIMATORS`. `name` is the function in error messages.
+    the estimator is a name in `ESTIMATORS`. `name` is the function in error messages. `estimator` is a name in
+    `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     check_choice(name, "estimator", estimator, ESTIMATORS)
     percentile = np.asarray(beta, dtype=np.float64)

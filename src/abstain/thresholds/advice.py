@@ -108,6 +108,7 @@ def _count_samples_needed(calibration: Calibration, risk: float, delta: float) -
 
     Some threshold must pass at a sixth of delta, since the level is divided among up to six starts. Returns a number
     above that of the calibration samples, rounded to two digits; None if no number of samples would be enough.
+    `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
     """
     ranked = calibration.ranked  # most confident first; accepted sums start with 0, for no sample
     n = calibration.n

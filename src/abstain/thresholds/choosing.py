@@ -278,10 +278,11 @@ def empirical(calibration: Calibration, risk: float) -> Selection:
 def conformal(calibration: Calibration, risk: float) -> Selection:
     r"""Choose by conformal risk control: the largest coverage t with :math:`(S_t + 1)/(n + 1) \le r`.
 
-    :math:`S_t` is the total loss of the accepted samples, n the number of all samples, and r is `risk`, scaled to
-    [0, 1]. The total loss only grows as more samples are accepted, so no multiple testing is needed. What is bounded is
-    a mean over calibration sets as well as over later samples. With clusters, each contributes
-    :math:`(S_{t,c} - r n_c) / \text{largest}`, which lies between -r and 1 - r. Samples must be unweighted.
+    :math:`S_t` is the total loss of the accepted samples, n the number of all samples, and r is `risk`, scaled to [0,
+    1]. The total loss only grows as more samples are accepted, so no multiple testing is needed. What is bounded is a
+    mean over calibration sets as well as over later samples. With clusters, each contributes :math:`(S_{t,c} - r n_c) /
+    \text{largest}`, which lies between -r and 1 - r. Samples must be unweighted. `calibration` holds the samples, most
+    confident first, with losses scaled to [0, 1].
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
@@ -300,7 +301,8 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
     probability 1 - delta.
 
     The coverage of `g >= g_(k)`, k-th largest of n, is at least Beta(k, n - k + 1) distributed, ties or not. If no
-    threshold is certain to cover enough, everything is accepted.
+    threshold is certain to cover enough, everything is accepted. `calibration` holds the samples, most confident first,
+    with losses scaled to [0, 1].
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     if delta is None:

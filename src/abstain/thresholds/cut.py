@@ -394,8 +394,8 @@ class Cut:
     def admit(self, name: str, confidences: CheckedConfidences) -> CheckedConfidences:
         """Return the confidences unchanged if they can be compared with those of the calibration.
 
-        Raises InputError for another number of classes, or for the user's own numbers from another scale. `name` is
-        the calling function, for messages.
+        Raises InputError for another number of classes, or for the user's own numbers from another scale. `name` is the
+        calling function, for messages. `confidences` are those of the new samples, with their source and precision.
         """
         if None not in (self.classes, confidences.classes) and confidences.classes != self.classes:
             rule = f"this rule was calibrated on {self.classes} classes"
@@ -505,6 +505,7 @@ class Cut:
         `points` are calibration confidences, in the unit of the calibration. Returns two arrays of counts, one entry
         per point; they are the same where numbers are compared exactly, and differ by rounding otherwise. Raises
         InputError if the new numbers are too coarse for this threshold. `name` is the calling function, for messages.
+        `confidences` are those of the new samples, with their source and precision.
         """
         rounding = self.room(name, confidences)
         if rounding is None:

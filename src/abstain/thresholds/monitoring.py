@@ -577,7 +577,7 @@ def _test_drift(rule: Threshold, confidences: CheckedConfidences, before: Check)
 
     Look j alarms if its p-value is at most delta / (2 j (j + 1)). An alarm of an earlier look (in `before`, the series
     so far) stays. `rule` is the threshold that is checked, with its promise. A look is a call of `check` that brings
-    new samples.
+    new samples. `confidences` are those of the new samples, with their source and precision.
     """
     surely, possibly = rule.cut.at_least("Threshold.check", confidences, rule.reference.value)
     drift_p = rule.reference.p_value(surely, possibly, len(confidences.values), rule.largest or 1.0)
@@ -640,7 +640,8 @@ def _select_new_clusters(rule: Threshold, clusters: Array, n: int, before: Check
 
     `clusters` are the labels of the n samples of this look, or None; `before` is the series so far. A rule made without
     clusters selects all samples, and warns if there are labels. Raises InputError if a rule made from clusters gets
-    none, or one larger than the largest in calibration. A look is a call of `check` that brings new samples.
+    none, or one larger than the largest in calibration. A look is a call of `check` that brings new samples. `rule` is
+    the threshold that is checked, with its promise.
     """
     if rule.clusters is None:
         if clusters is not None:

@@ -60,7 +60,10 @@ class PromiseBasis:
 
     @classmethod
     def of(cls, calibration: Calibration) -> PromiseBasis:
-        """Describe calibration data."""
+        """Describe calibration data.
+
+        `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+        """
         weight = calibration.ranked.weight
         heaviest_cluster = None
         if calibration.clusters is not None:

@@ -496,6 +496,7 @@ def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
     """Choose a threshold by the method that the goal names; the goal's target is on the user's scale.
 
     A coverage is certified only by method "ltt" without weights; otherwise it is that of the calibration data.
+    `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
     """
     if goal.form == "coverage":
         is_certain = goal.method == "ltt" and calibration.ranked.weight is None
@@ -519,7 +520,8 @@ def _select(
 
     `goal` is on the user's scale. `confidences` are the calibration confidences as the user gave them, of all groups if
     there are groups; they give unit and precision. `origin` says how the confidences were made, None if not known.
-    Raises InputError for a risk out of range.
+    Raises InputError for a risk out of range. `calibration` holds the samples, most confident first, with losses scaled
+    to [0, 1].
     """
     if goal.form == "risk":
         target = check_risk(_NAME, goal.target, calibration.lowest_loss, calibration.highest_loss)
@@ -543,7 +545,7 @@ def _describe(
 
     `goal` is on the user's scale, `choice` what was chosen by it, `advice` what to do if nothing could be.
     `confidences` are the calibration confidences as the user gave them; `origin` says how they were made, None if not
-    known.
+    known. `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
     """
     count = np.asarray([choice.accepted_count or 0])
     coverage = float(calibration.coverage(count)[0])
@@ -605,7 +607,8 @@ def _risk_upper(calibration: Calibration, accepted: int | None, delta: float) ->
     """Upper limit of the risk at a threshold that was fixed beforehand; None with weights or clusters.
 
     `accepted` is the number of calibration samples above the threshold, None where there is no threshold. `delta` is
-    the probability with which the promise may fail.
+    the probability with which the promise may fail. `calibration` holds the samples, most confident first, with losses
+    scaled to [0, 1].
     """
     if accepted is None or calibration.ranked.weight is not None or calibration.clusters is not None:
         return None
@@ -623,7 +626,8 @@ def _risk_upper(calibration: Calibration, accepted: int | None, delta: float) ->
 def _make_reference(calibration: Calibration) -> Reference:
     """Summarize the calibration confidences: some hundred of them, falling, and how many samples lie at or above each.
 
-    With importance weights a sample counts as its weight over the largest one.
+    With importance weights a sample counts as its weight over the largest one. `calibration` holds the samples, most
+    confident first, with losses scaled to [0, 1].
     """
     block_stops = calibration.ranked.row_stops()
     weight = calibration.ranked.weight

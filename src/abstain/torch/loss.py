@@ -371,7 +371,10 @@ class LinearWarmup:
 
 
 def _check_combination(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
-    """Raise InputError for class weights with an estimator that counts samples, and for soft ranks over replicas."""
+    """Raise InputError for class weights with an estimator that counts samples, and for soft ranks over replicas.
+
+    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
+    """
     if weight is not None and estimator in area_estimators.WHOLE_WEIGHTS_ONLY:
         raise InputError(
             f'{_NAME}: estimator="{estimator}" counts samples and takes no class weights. '
