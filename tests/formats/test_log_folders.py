@@ -19,6 +19,7 @@ from written import (
     inspect_sample,
     lines,
     option_record,
+    promptfoo_csv,
 )
 
 import abstain
@@ -101,6 +102,18 @@ def test_a_file_of_several_models_and_several_tasks(tmp_path):
     assert [(row["task"], row["model"], row["questions"]) for row in rows] == [
         ("t1", "x", 6), ("t1", "y", 6), ("t2", "x", 6), ("t2", "y", 6),
     ]  # fmt: skip
+
+
+def test_runs_of_two_models_in_one_folder_are_not_joined(tmp_path):
+    for model, day in {"org/a": 1, "org/b": 2}.items():
+        (tmp_path / f"samples_arc_2026-01-0{day}T03-44-18.4.jsonl").write_bytes(
+            lines([option_record(k) for k in range(6)])
+        )
+        results = {"results": {}, "n-shot": {}, "model_name": model}
+        (tmp_path / f"results_2026-01-0{day}T03-44-18.4.json").write_text(json.dumps(results))
+    (tmp_path / "out.csv").write_bytes(promptfoo_csv())
+    rows = [(row["task"], row["model"], row["runs"]) for row in rows_of(tmp_path)]
+    assert rows == [("", "mock:a", 1), ("", "mock:b", 1), ("arc", "org/a", 1), ("arc", "org/b", 1)]
 
 
 def test_a_folder_without_logs_and_options_that_do_not_fit(tmp_path):

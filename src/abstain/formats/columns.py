@@ -204,6 +204,8 @@ class LogFacts:
         A column that names filters: the same answers, read in several ways. Empty where there is none.
     task, model : str
         What was asked, and which model answered, where the file says it.
+    model_column : str
+        A column that names the model of each answer, where the file holds several. Empty where there is none.
     descriptions : dict
         Column -> what it is, in words.
     notes : tuple of str
@@ -225,6 +227,7 @@ class LogFacts:
     variant: str = ""
     task: str = ""
     model: str = ""
+    model_column: str = ""
     descriptions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

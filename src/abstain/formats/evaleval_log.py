@@ -94,6 +94,7 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
         scorers=scorers,
         task=next(iter(tasks)) or "" if len(tasks) == 1 else "",
         model=next(iter(models)) or "" if len(models) == 1 else "",
+        model_column="model" if len(models) > 1 else "",
         notes=tuple(notes),
     )
     return LogContent(rows, facts)

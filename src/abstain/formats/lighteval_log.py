@@ -21,9 +21,7 @@ from abstain.formats.log_rows import (
 )
 from abstain.formats.safety import Limits
 
-# Names of the structs of metrics, and of what only lighteval writes next to them; of current and of older versions.
-_METRICS_PREFIXES = ("metric.", "metrics.")
-_OTHER_NAMES = ("model_response.", "doc.", "full_prompt", "example")
+_METRICS_PREFIXES = ("metric.", "metrics.")  # structs of metrics, in current and in older versions
 # Lists with the log-likelihood of each option, in current and in older versions.
 _LOGLIKELIHOOD_LISTS = ("model_response.logprobs", "predictions", "pred_logits")
 _GOLD_COLUMNS = ("doc.gold_index", "gold_index")
@@ -31,9 +29,14 @@ _TASK_IN_NAME = re.compile(r"details_(.+)_\d{4}-\d\d-\d\dT")
 
 
 def is_lighteval_details(source: Source) -> bool:
-    """Return whether a parquet file has the columns of lighteval's details."""
-    has_metrics = any(name.startswith(_METRICS_PREFIXES) for name in source.columns)
-    return has_metrics and any(name.startswith(_OTHER_NAMES) for name in source.columns)
+    """Return whether a parquet file has the columns of lighteval's details: those of current or of older versions."""
+    names = list(source.columns)
+    has_metrics = any(name.startswith(_METRICS_PREFIXES) for name in names)
+    has_structs = all(
+        any(name.startswith(prefix) for name in names) for prefix in ("doc.", "model_response.")
+    )
+    has_older_columns = "full_prompt" in names and any(name in names for name in ("gold", "gold_index"))
+    return has_metrics and (has_structs or has_older_columns)
 
 
 def read_lighteval(source: Source, limits: Limits) -> LogContent:

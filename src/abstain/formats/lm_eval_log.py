@@ -211,7 +211,8 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         rows = [{"answered": True, **row} for row in rows]  # a multiple-choice task always has an answer
         roles["answered"] = "answered"
     document_count = len({row["question"] for row in rows})
-    notes = _note_missing_documents(path, document_count, load_json)
+    results_name, results = _load_results(path, load_json)
+    notes = _note_missing_documents(path, document_count, results_name, results)
     if answer_only_count:
         notes.append(
             f"{count_noun(answer_only_count, 'row')} {has_or_have(answer_only_count)} one log-likelihood, that of the "
@@ -227,9 +228,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         variant="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
         descriptions={"answered": "the filtered reply is neither empty nor [invalid]"},
         task=_find_task(path),
-        model=path.absolute().parent.name
-        if _find_task(path)
-        else "",  # the harness names the folder by the model
+        model=_find_model(path, results),
         notes=tuple(notes),
     )
     return LogContent(rows, facts)
@@ -312,25 +311,41 @@ def _find_task(path: Path) -> str:
     return match[1] if match else ""
 
 
-def _note_missing_documents(path: Path, document_count: int, load_json: LoadJson) -> list[str]:
-    """Return a list of one note where the results file of the same run says another number of documents; else [].
+def _load_results(path: Path, load_json: LoadJson) -> tuple[str, Any]:
+    """Return name and parsed content of the results file of the run that a samples file is of; ("", None) without one.
 
     `path` is the samples file; results files of the same run carry the same timestamp in their names.
     """
     timestamp = re.search(r"\d{4}-\d\d-\d\dT[\d.-]*\d", path.name)
     if timestamp is None:
-        return []
+        return "", None
     for results_path in sorted(path.parent.glob(f"*{timestamp[0]}.json")):
         if not results_path.is_file() or results_path.name.startswith("samples_"):
             continue
         try:
-            results = load_json(results_path)
+            return results_path.name, load_json(results_path)
         except (DataError, ValueError, RecursionError):  # not a results file
             continue
-        expected_count = as_number(get_nested(results, "n-samples", _find_task(path), "effective"))
-        if expected_count is not None and expected_count != document_count:
-            expected = count_noun(int(expected_count), "document")
-            return [
-                f"{display_name(results_path.name)} promises {expected}, the file holds {document_count:,}."
-            ]
-    return []
+    return "", None
+
+
+def _find_model(path: Path, results: Any) -> str:
+    """Return the model of a samples file: that which the results file of the run names, or else the folder's name.
+
+    The harness names the folder by the model. Empty where the file is not named as the harness names it.
+    """
+    if not _find_task(path):
+        return ""
+    return text_of(get_nested(results, "model_name")) or path.absolute().parent.name
+
+
+def _note_missing_documents(path: Path, document_count: int, results_name: str, results: Any) -> list[str]:
+    """Return a list of one note where the results file of the same run says another number of documents; else [].
+
+    `path` is the samples file, `results_name` and `results` are name and parsed content of the results file, if any.
+    """
+    expected_count = as_number(get_nested(results, "n-samples", _find_task(path), "effective"))
+    if expected_count is None or expected_count == document_count:
+        return []
+    expected = count_noun(int(expected_count), "document")
+    return [f"{display_name(results_name)} promises {expected}, the file holds {document_count:,}."]

@@ -18,7 +18,6 @@ from abstain.formats.logs import Log
 from abstain.formats.safety import display_name, file_error, one_line
 
 _MAX_FILES = 20_000  # in the folders that one command reads
-_MODEL_COLUMN = "model"  # in which readers of logs put the model, where a log may hold several
 
 
 class RunLog(NamedTuple):
@@ -141,8 +140,8 @@ def _read_file(
     source = open_file(path)
     model = source.facts.model
     parts = {model: source}
-    if not model and source.log is not None and _MODEL_COLUMN in source.columns:
-        parts = split_by_column(source, _MODEL_COLUMN)
+    if source.facts.model_column:
+        parts = split_by_column(source, source.facts.model_column)
     logs = []
     file_name = path.absolute().parent.name if path.name == INSTANCES_FILE else model_name(path)
     for part_model, part in parts.items():

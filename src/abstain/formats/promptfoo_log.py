@@ -86,18 +86,20 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
             failed_count += 1
         else:
             rows.append(_make_row(result))
-    has_several_providers = len({row["provider"] for row in rows}) > 1
+    providers = {row["provider"] for row in rows}
     notes = []
     if failed_count:
         notes.append(f"{count_noun(failed_count, 'result')} failed and {is_or_are(failed_count)} left out.")
     roles = {"correct": "correct", "question": "question"}
-    if has_several_providers:
+    if len(providers) > 1:
         roles["groups"] = "provider"
     facts = LogFacts(
         tool="promptfoo",
         roles=roles,
         scorers=find_scorers(rows, ["correct", "score"]),
         signals=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
+        model=next(iter(providers)) or "" if len(providers) == 1 else "",
+        model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "success", "question": "the values of vars"},
         notes=tuple(notes),
     )
@@ -193,12 +195,15 @@ def read_promptfoo_table(source: Source, limits: Limits) -> LogContent:
     if failed_count:
         notes.append(f"{count_noun(failed_count, 'result')} failed and {is_or_are(failed_count)} left out.")
     roles = {"correct": "correct", "question": "question"}
-    if len({row["provider"] for row in rows}) > 1:
+    providers = {row["provider"] for row in rows}
+    if len(providers) > 1:
         roles["groups"] = "provider"
     facts = LogFacts(
         tool="promptfoo",
         roles=roles,
         scorers=find_scorers(rows, ["correct", "score"]),
+        model=next(iter(providers)) if len(providers) == 1 else "",
+        model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "PASS or FAIL", "question": "the values of the variables"},
         notes=tuple(notes),
     )
