@@ -94,7 +94,8 @@ class Candidate:
 def single_scores(table: InputTable) -> list[SingleScore]:
     """The scores that need no fitting, of which the best is the baseline: the max softmax and each signal.
 
-    Signals that are constant or missing everywhere are left out; there may be none at all.
+    Signals that are constant or missing everywhere are left out; there may be none at all. `table` holds the inputs of
+    all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
     found = []
     if table.class_scores is not None:
@@ -111,7 +112,8 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
 
     Temperature and p-norm re-rank three or more classes only: with two, every temperature gives the same ranking, and
     the normalised max logit is constant. `combination` is what `choose_combination` found for these rows. If it is the
-    shipped weights, the model of all signals shrinks towards them.
+    shipped weights, the model of all signals shrinks towards them. `table` holds the inputs of all rows: signals
+    (confidences), other numbers and categories by name, and class scores.
     """
     candidates = [Candidate(BASELINE, _fit_baseline, has_common_scale=False)]
     class_count = table.class_count or 0

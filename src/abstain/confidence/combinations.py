@@ -28,7 +28,8 @@ class Combination(NamedTuple):
 def mean_of_ranks(profile: InputProfile, reason: str) -> Combination:
     """The mean of the ranks of all signals of a profile; a missing signal counts as the lowest rank.
 
-    `reason` says why this combination was taken.
+    `reason` says why this combination was taken. `profile` holds the distribution of every input in the rows that are
+    learned from.
     """
     names = profile.signal_names
     share = np.full(len(names), 1 / len(names))
@@ -44,7 +45,8 @@ def mean_of_ranks(profile: InputProfile, reason: str) -> Combination:
 def choose_combination(table: InputTable, profile: InputProfile) -> Combination:
     """The shipped weights if these rows resemble those they were learned on, otherwise the mean of ranks.
 
-    `profile` is that of the table.
+    `profile` is that of the table. `table` holds the inputs of all rows: signals (confidences), other numbers and
+    categories by name, and class scores.
     """
     shipped = load_shipped_weights()
     names = shipped.find_columns(tuple(table.numbers))

@@ -15,7 +15,8 @@ def assign_folds(function: str, fold_count: int, cluster: np.ndarray, rng: np.ra
     """Return the fold of each row, from 0 to `fold_count` - 1; rows of one cluster share it.
 
     `cluster` numbers the clusters from 0, one entry per row. Clusters are shuffled and dealt, the largest first, each
-    to the smallest fold. Raises InputError, which names `function`, if there are fewer clusters than folds.
+    to the smallest fold. Raises InputError, which names `function`, if there are fewer clusters than folds. `rng` is
+    the source of all randomness.
     """
     sizes = np.bincount(cluster)
     if np.count_nonzero(sizes) < fold_count:
@@ -44,7 +45,10 @@ def assign_folds(function: str, fold_count: int, cluster: np.ndarray, rng: np.ra
 
 
 def find_repeated_rows(table: InputTable) -> np.ndarray:
-    """Number the distinct rows of a table from 0: equal inputs have equal numbers, one entry per row."""
+    """Number the distinct rows of a table from 0: equal inputs have equal numbers, one entry per row.
+
+    `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
+    """
     columns = [np.nan_to_num(column, nan=np.inf) for column in table.numbers.values()]
     columns += [
         group_codes("learn_confidence", labels)[1].astype(np.float64) for labels in table.categories.values()
@@ -64,7 +68,9 @@ def score_out_of_fold(
     """Return the confidence of each row by the candidate fitted on the other folds.
 
     `fold` is the fold of each row, and `profiles` holds for each fold the profile of the rows outside it. Scores
-    without a common scale are replaced by their ranks among the rows they were fitted on.
+    without a common scale are replaced by their ranks among the rows they were fitted on. `candidate` is one kind of
+    confidence, which can be fitted to labelled rows. `data` holds the labelled rows: inputs, losses, targets from 1
+    (best) to 0 (worst), weights and clusters.
     """
     confidence = np.empty(len(fold))
     for number, profile in enumerate(profiles):

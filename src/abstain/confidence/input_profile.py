@@ -50,7 +50,11 @@ class InputProfile:
 
     @classmethod
     def of(cls, table: InputTable, weight: np.ndarray) -> InputProfile:
-        """Describe the inputs of a table; `weight` is the mass of each row."""
+        """Describe the inputs of a table; `weight` is the mass of each row.
+
+        `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
+        scores.
+        """
         categories = {}
         for name, labels in table.categories.items():
             levels, codes = np.unique(labels, return_inverse=True)
@@ -69,7 +73,11 @@ class InputProfile:
         )
 
     def restricted_to(self, table: InputTable) -> InputProfile:
-        """The profile of those inputs that a table has."""
+        """The profile of those inputs that a table has.
+
+        `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
+        scores.
+        """
         has_class_scores = table.class_scores is not None
         return replace(
             self,
@@ -92,7 +100,11 @@ class InputProfile:
         return (*self.numbers, *self.categories, *class_scores)
 
     def check_names(self, function: str, table: InputTable) -> None:
-        """Raise InputError unless a table has these inputs; further ones are allowed. `function` is for the message."""
+        """Raise InputError unless a table has these inputs; further ones are allowed. `function` is for the message.
+
+        `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
+        scores.
+        """
         given = [*table.numbers, *table.categories]
         if table.kind is not None:
             given.append(table.kind)
@@ -112,8 +124,9 @@ class InputProfile:
     def find_changes(self, table: InputTable) -> list[str]:
         """Say in which inputs new rows differ from those of this profile, one sentence each; [] if they do not.
 
-        Levels of a category that were never seen are always reported. Missing shares and distributions need at least
-        30 rows, and a difference that is both large and beyond chance.
+        Levels of a category that were never seen are always reported. Missing shares and distributions need at least 30
+        rows, and a difference that is both large and beyond chance. `table` holds the inputs of all rows: signals
+        (confidences), other numbers and categories by name, and class scores.
         """
         changes = []
         for name, shares in self.categories.items():

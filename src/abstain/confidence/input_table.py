@@ -199,7 +199,10 @@ def read_inputs(
 
 
 def _read_numbers(function: str, title: str, column: Array) -> np.ndarray:
-    """Return one float per row, NaN where None or NaN stands for a gap; `title` names the column in messages."""
+    """Return one float per row, NaN where None or NaN stands for a gap; `title` names the column in messages.
+
+    `function` is the public function that messages name.
+    """
     values = np.asarray(to_host(column))
     if values.ndim != 1:
         raise ShapeError(f"{function}: `{title}` must be a vector, got shape {values.shape}.")
@@ -224,7 +227,10 @@ def _read_numbers(function: str, title: str, column: Array) -> np.ndarray:
 
 
 def _read_category(function: str, title: str, column: Array) -> np.ndarray:
-    """Return one text per row, "(missing)" for None and NaN; `title` names the column in messages."""
+    """Return one text per row, "(missing)" for None and NaN; `title` names the column in messages.
+
+    `function` is the public function that messages name.
+    """
     levels, codes = group_codes(function, column, argument=title)
     if len(levels) > MAX_LEVELS:
         raise InputError(
@@ -248,7 +254,8 @@ def read_losses(
 
     `correct` says whether the prediction is right, `loss` is any finite loss, `labels` are true classes, which are
     compared with `predicted` or with the largest class score of the table. Raises InputError, DtypeError or ShapeError,
-    which name `function`, for anything else.
+    which name `function`, for anything else. `table` holds the inputs of all rows: signals (confidences), other numbers
+    and categories by name, and class scores.
     """
     stated = [
         name
@@ -289,7 +296,11 @@ def _first_other(numbers: np.ndarray) -> str:
 def _losses_of_labels(
     function: str, table: InputTable, labels: ArrayLike, predicted: ArrayLike | None
 ) -> np.ndarray:
-    """0/1 losses of the predicted class, that of the largest class score or the one in `predicted`."""
+    """0/1 losses of the predicted class, that of the largest class score or the one in `predicted`.
+
+    `function` is the public function that messages name. `table` holds the inputs of all rows: signals (confidences),
+    other numbers and categories by name, and class scores.
+    """
     if table.class_scores is not None:
         class_arguments: dict[str, Any] = {"probs": None}
         kind = table.class_scores.kind

@@ -102,7 +102,8 @@ class Judged(NamedTuple):
 def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], level: float) -> Judged:
     """Compare confidences of the same rows by AURC, all against the first one, as one family of paired tests.
 
-    `function` is named in messages, `level` is that of the intervals and of the family of tests.
+    `function` is named in messages, `level` is that of the intervals and of the family of tests. `data` holds the
+    labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
     """
     has_equal_weights = bool(np.all(data.weight == data.weight[0]))
     gathered = [
@@ -169,7 +170,8 @@ def choose_candidate(results: Sequence[CandidateResult], keep: str, level: float
     """Return the index of the candidate to keep; `results` are ordered from the simplest, the baseline, on.
 
     With `keep` "lowest" it is the one with the lowest AURC, the simplest of those within rounding. With "proven" it is
-    the lowest among those proven better than the baseline, or the baseline if there is none.
+    the lowest among those proven better than the baseline, or the baseline if there is none. `level` is the two-sided
+    confidence level, such as 0.95.
     """
     eligible = [
         place

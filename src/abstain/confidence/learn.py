@@ -189,7 +189,8 @@ def learn_confidence(
 def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
     """Return the table without inputs that are constant or missing everywhere, and a note for each of them.
 
-    Raises InputError if no signal and no class scores are left, since there is then no baseline.
+    Raises InputError if no signal and no class scores are left, since there is then no baseline. `table` holds the
+    inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
     notes = []
     for name, column in table.numbers.items():
@@ -224,7 +225,8 @@ def make_learning_data(
     """Check losses, weights and clusters against the table and put them together; rows of weight 0 are dropped.
 
     Raises InputError, which names `function`, for weights that are not positive numbers, and for fewer than 10 rows
-    with a loss in the better or in the worse half of the range of losses.
+    with a loss in the better or in the worse half of the range of losses. `table` holds the inputs of all rows: signals
+    (confidences), other numbers and categories by name, and class scores.
     """
     n = table.row_count
     weight = np.ones(n)
@@ -281,7 +283,8 @@ def _make_folds(
     """Return the fold of each row, and a note if many rows are copies of others.
 
     Rows of one cluster share a fold. Without clusters, rows with equal inputs do, so that no row is judged by a model
-    that was fitted on its copy.
+    that was fitted on its copy. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst),
+    weights and clusters. `rng` is the source of all randomness.
     """
     generator = np.random.default_rng(rng)
     if data.cluster is not None:
@@ -321,7 +324,9 @@ def _measure_contributions(
     """Fit the kept candidate again without each input in turn, and test the differences as one family.
 
     `profiles` holds for each fold the profile of the rows outside it, `confidence` the out-of-fold confidences with all
-    inputs. Empty unless the candidate is the model of all inputs, and has more than one.
+    inputs. Empty unless the candidate is the model of all inputs, and has more than one. `candidate` is one kind of
+    confidence, which can be fitted to labelled rows. `data` holds the labelled rows: inputs, losses, targets from 1
+    (best) to 0 (worst), weights and clusters. `level` is the two-sided confidence level, such as 0.95.
     """
     names = profiles[0].names
     if candidate.name != SIGNALS or len(names) < 2:

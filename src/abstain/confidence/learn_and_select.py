@@ -197,7 +197,8 @@ def learn_and_select(
 def _split(unit: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     """Return a random mask of about this share of the rows, at least one unit on either side.
 
-    `unit` numbers the rows that must stay together. Raises InputError if all rows are one unit.
+    `unit` numbers the rows that must stay together. Raises InputError if all rows are one unit. `rng` is the source of
+    all randomness.
     """
     sizes = np.bincount(unit)
     if len(sizes) < 2:

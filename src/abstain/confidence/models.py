@@ -105,7 +105,11 @@ class LinearModel:
     intercept: Finite
 
     def apply(self, table: InputTable, profile: InputProfile) -> np.ndarray:
-        """Return the estimated log-odds of being right of each row; an unknown level of a category adds nothing."""
+        """Return the estimated log-odds of being right of each row; an unknown level of a category adds nothing.
+
+        `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
+        scores. `profile` holds the distribution of every input in the rows that are learned from.
+        """
         slopes = self.weights / self.scale
         constant = self.intercept - float(slopes @ self.centre)
         confidence = np.empty(table.row_count)
@@ -125,7 +129,10 @@ class LinearModel:
         return confidence
 
     def count_columns(self, profile: InputProfile) -> int:
-        """How many columns this model has with the inputs of a profile."""
+        """How many columns this model has with the inputs of a profile.
+
+        `profile` holds the distribution of every input in the rows that are learned from.
+        """
         return len(
             describe_columns(
                 profile,
@@ -161,7 +168,9 @@ def make_columns(
 
     In this order: for each signal and feature, smooth functions of its rank among the rows of the profile and a flag
     for missing; the product of the centred ranks of each pair of them; a flag for each level of each category; the
-    features of the class scores; a flag for each predicted class; the transferred score.
+    features of the class scores; a flag for each predicted class; the transferred score. `table` holds the inputs of
+    all rows: signals (confidences), other numbers and categories by name, and class scores. `profile` holds the
+    distribution of every input in the rows that are learned from.
     """
     columns: list[np.ndarray] = []
     if with_numbers:
@@ -223,7 +232,10 @@ def describe_columns(
     with_classes: bool,
     transfer: RankModel | None,
 ) -> list[Column]:
-    """Describe the columns that `make_columns` makes, in the same order."""
+    """Describe the columns that `make_columns` makes, in the same order.
+
+    `profile` holds the distribution of every input in the rows that are learned from.
+    """
     factor = 1.0 if transfer is None else _TRANSFER_FACTOR
     columns: list[Column] = []
     if with_numbers:
@@ -291,6 +303,7 @@ def fit_linear(
 
     `profile` describes the inputs; `target` is 1 for right, 0 for wrong, or a share in between; `weight` has mean 1.
     `parts` are the switches of `make_columns`: with_numbers, with_categories, with_logits, with_classes, transfer.
+    `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
     columns = make_columns(table, profile, **parts)
     ready = standardise(columns, describe_columns(profile, **parts), weight)
@@ -314,7 +327,8 @@ def score_without_inputs(
     """Fit a linear model again without each of the named inputs, and score held-out rows: one vector by name.
 
     `model` was fitted on `fitted`, a table with its targets and weights. All columns that read an input are removed,
-    its products with others included. Each fit starts from the weights of `model`.
+    its products with others included. Each fit starts from the weights of `model`. `profile` holds the distribution of
+    every input in the rows that are learned from.
     """
     table, target, weight = fitted
     parts: dict[str, Any] = {
@@ -377,6 +391,10 @@ class ConfidenceModel(Stored):
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
     def _rules(self) -> dict[str, Any]:
+        """Return each rule that a stored model must keep, as the message to show, and whether it keeps it.
+
+        A model is exactly one of a single input, a linear model and a combination.
+        """
         functions = [part for part in (self.single, self.linear, self.combination) if part is not None]
         if not self.profile.is_consistent:
             return {"`profile` must describe inputs in increasing order.": False}
