@@ -15,9 +15,9 @@ from scipy.special import ndtri
 from abstain._stored import Within
 
 MIDDLE_RANK = 0.5  # of a row without the signal
-_MAX_REFERENCE_VALUES = (
-    257  # stored values of a signal: 256 equal shares of the rows tell ranks apart well enough
-)
+_EVEN_VALUES = 225  # stored values of a signal at even shares of the rows
+_TAIL_VALUES = 16  # more towards either end, in equal ratios: an extreme row must not blur the highest ranks
+_MAX_REFERENCE_VALUES = _EVEN_VALUES + 2 * _TAIL_VALUES
 # Knots of the splines, as ranks: 5%, 27.5%, 50%, 72.5% and 95% of the rows, where Harrell places five knots.
 _KNOTS = np.asarray([0.05, 0.275, 0.5, 0.725, 0.95])
 _OUTERMOST_RANK = 1e-3  # normal scores of ranks beyond it would follow single rows
@@ -31,7 +31,7 @@ class RankReference:
     Attributes
     ----------
     values : ndarray
-        Some values of the signal, increasing: all distinct ones, or 257 quantiles if there are more.
+        Some values of the signal, increasing: all distinct ones, or 257 of them if there are more.
     ranks : ndarray
         Of each value: share of the rows below it plus half of the share that are equal to it.
     missing : float
@@ -61,7 +61,10 @@ class RankReference:
         known_mass = mass_of_value.sum()
         ranks = (np.cumsum(mass_of_value) - 0.5 * mass_of_value) / known_mass
         if len(distinct) > _MAX_REFERENCE_VALUES:
-            positions = np.linspace(ranks[0], ranks[-1], _MAX_REFERENCE_VALUES)
+            even = np.linspace(ranks[0], ranks[-1], _EVEN_VALUES)
+            low_tail = np.geomspace(ranks[0], 1 / _EVEN_VALUES, _TAIL_VALUES)
+            high_tail = 1 - np.geomspace(1 - ranks[-1], 1 / _EVEN_VALUES, _TAIL_VALUES)
+            positions = np.concatenate([even, low_tail, high_tail])
             distinct = np.unique(np.interp(positions, ranks, distinct))
             ranks = np.interp(distinct, np.unique(signal[is_known]), ranks)
         return cls(values=distinct, ranks=ranks, missing=float(1 - known_mass / mass.sum()))

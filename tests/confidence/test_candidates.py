@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.confidence.candidates import LearningData, aurc_of, list_candidates, single_scores
+from abstain.confidence.combinations import choose_combination
+from abstain.confidence.input_profile import InputProfile
+from abstain.confidence.input_table import read_inputs
+
+
+def data_of(**inputs):
+    table = read_inputs("test", **inputs)
+    n = table.row_count
+    target = (np.random.default_rng(0).random(n) < 0.7).astype(float)
+    return LearningData(table, 1 - target, target, np.ones(n), None)
+
+
+def names_of(data):
+    profile = InputProfile.of(data.table, data.weight)
+    combination = choose_combination(data.table, profile) if data.table.signals else None
+    return [candidate.name for candidate in list_candidates(data.table, combination)]
+
+
+def test_inputs_decide_which_candidates_there_are():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(60, 3))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    signals = {"a": rng.random(60), "b": rng.random(60)}
+    assert names_of(data_of(signals={"a": signals["a"]})) == ["baseline", "signals"]
+    assert names_of(data_of(signals=signals)) == ["baseline", "combined", "signals"]
+    assert names_of(data_of(logits=logits)) == [
+        "baseline",
+        "temperature",
+        "p-norm",
+        "logits",
+        "class offsets",
+    ]
+    assert names_of(data_of(probs=probs)) == ["baseline", "temperature", "logits", "class offsets"]
+    assert names_of(data_of(logits=logits[:, :2])) == ["baseline", "logits", "class offsets"]
+
+
+def test_the_baseline_is_the_best_single_score():
+    rng = np.random.default_rng(1)
+    signals = {"a": rng.random(60), "b": rng.random(60), "constant": np.ones(60)}
+    data = data_of(signals=signals)
+    assert [score.label for score in single_scores(data.table)] == ["a", "b"]
+    baseline = list_candidates(data.table)[0].fit(data, InputProfile.of(data.table, data.weight))
+    areas = {name: abstain.aurc(data.loss, signals[name]) for name in ("a", "b")}
+    assert baseline.single.label == min(areas, key=areas.get)
+
+
+def test_areas_are_those_of_the_library():
+    rng = np.random.default_rng(2)
+    loss, confidence, weight = rng.random((3, 40))
+    assert aurc_of(loss, confidence, np.ones(40)) == pytest.approx(abstain.aurc(loss, confidence))
+    expected = abstain.aurc(loss, confidence, sample_weight=weight)
+    assert aurc_of(loss, confidence, weight) == pytest.approx(expected)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from abstain.confidence import LearnedConfidence, learn_confidence
+from abstain.errors import AbstainWarning, DataError, InputError
+
+
+@pytest.fixture(scope="module")
+def learned():
+    rng = np.random.default_rng(0)
+    token = rng.normal(size=500)
+    topic = rng.choice(["law", "art"], 500)
+    right = 2 * token + (topic == "law") + rng.logistic(size=500) > 0
+    return learn_confidence(right, signals={"token": token}, categories={"topic": topic})
+
+
+def test_unknown_levels_and_other_distributions_are_told(learned):
+    with pytest.warns(AbstainWarning, match="1 of 1 rows have a 'topic' that was not seen"):
+        learned(signals={"token": [0.0]}, categories={"topic": ["music"]})
+    shifted = 3 + np.random.default_rng(1).normal(size=200)
+    with pytest.warns(AbstainWarning, match="'token' is distributed otherwise than in learning"):
+        learned(signals={"token": shifted}, categories={"topic": ["law"] * 200})
+
+
+def test_an_input_that_is_not_there_is_refused_and_further_ones_are_ignored(learned):
+    with pytest.raises(InputError, match="Pass 'topic' too, with NaN in rows that lack it"):
+        learned(signals={"token": [1.0]})
+    extra = learned(signals={"token": [1.0], "other": [7.0]}, categories={"topic": ["law"]})
+    assert extra.tolist() == learned(signals={"token": [1.0]}, categories={"topic": ["law"]}).tolist()
+
+
+def test_torch_tensors_come_back_as_tensors(learned):
+    torch = pytest.importorskip("torch")
+    result = learned(signals={"token": torch.tensor([1.0, 2.0])}, categories={"topic": ["law", "art"]})
+    assert isinstance(result, torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda record: record.update(kept="trees"), "verdict|kept"),
+        (lambda record: record.update(fingerprint="0" * 16), "fingerprint"),
+        (lambda record: record["model"]["linear"]["weights"].__setitem__(0, 99.0), "fingerprint"),
+        (lambda record: record["model"]["linear"]["weights"].pop(), "must be one function of the inputs"),
+        (lambda record: record["model"]["linear"]["scale"].__setitem__(0, 0.0), "number from 0"),
+        (lambda record: record["candidates"].pop(), "verdict|kept"),
+        (lambda record: record.update(format="abstain.LearnedConfidence/0"), "not a stored confidence"),
+        (lambda record: record.update(level=0.9), "checksum|verdict"),
+        (lambda record: record.update(n=3), "`n` must be that of `model`"),
+        (lambda record: record.pop("fitted"), "fitted is missing"),
+    ],
+)
+def test_a_tampered_file_is_refused_in_one_line(learned, change, words):
+    record = json.loads(learned.to_json())
+    change(record)
+    with pytest.raises(DataError, match=words) as caught:
+        LearnedConfidence.from_json(json.dumps(record))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_verdict_says_what_was_kept_and_why(learned):
+    assert learned.verdict.startswith("'signals' was kept: AURC ")
+    assert "proven at level 0.95" in learned.verdict
+    assert learned.result.name == "signals"
+    assert learned.contributions_frame("dict")["name"] == ["token", "topic"]

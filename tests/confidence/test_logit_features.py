@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from abstain._check import check_classes
+from abstain.confidence.logit_features import compute_logit_features, logit_feature_names
+
+
+@pytest.mark.parametrize("class_count", [3, 12])
+def test_features_are_those_of_the_definition(class_count):
+    logits = 4 * np.random.default_rng(0).normal(size=(50, class_count))
+    features, predicted = compute_logit_features(check_classes("test", logits, None))
+    names = logit_feature_names("logits", class_count)
+    assert features.shape == (50, len(names))
+    assert predicted.tolist() == logits.argmax(axis=1).tolist()
+    log_probs = np.sort(logits - logsumexp(logits, axis=1, keepdims=True), axis=1)[:, ::-1]
+    probs = np.exp(log_probs)
+    centred = logits - logits.mean(axis=1, keepdims=True)
+    expected = {
+        "log-odds of the prediction": log_probs[:, 0] - np.log(probs[:, 1:].sum(axis=1)),
+        "margin": log_probs[:, 0] - log_probs[:, 1],
+        "negative entropy": (probs * log_probs).sum(axis=1),
+        "log-probability of class 3 by rank": log_probs[:, 2],
+        "centred maximum": centred.max(axis=1),
+        "centred energy": logsumexp(centred, axis=1),
+        "spread": centred.std(axis=1),
+        "centred maximum over 5-norm": centred.max(axis=1) / (np.abs(centred) ** 5).sum(axis=1) ** 0.2,
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(features[:, names.index(name)], values, rtol=1e-9, err_msg=name)
+
+
+def test_a_constant_added_to_a_row_changes_nothing_and_extremes_stay_finite():
+    logits = np.array([[0.0, 0.0, 0.0], [900.0, -900.0, 0.0], [-np.inf, 1.0, 2.0]])
+    features, _ = compute_logit_features(check_classes("test", logits, None))
+    assert np.isfinite(features).all()
+    shifted, _ = compute_logit_features(check_classes("test", logits + 7.0, None))
+    np.testing.assert_allclose(shifted, features, atol=1e-12)
+
+
+def test_probabilities_of_zero_and_two_classes():
+    features, _ = compute_logit_features(
+        check_classes("test", None, np.array([[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]))
+    )
+    assert features.shape == (2, len(logit_feature_names("probs", 3)))
+    assert np.isfinite(features).all()
+    two, _ = compute_logit_features(check_classes("test", np.array([[1.0, 3.5]]), None))
+    assert two.tolist() == [[2.5]]
