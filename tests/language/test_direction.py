@@ -45,6 +45,11 @@ def test_an_uncertainty_is_a_confidence_with_the_other_sign(table):
         assert float(run("evaluate", table, "-c", "correct=ok", "-c", flag, "-q").stdout) == area
 
 
+def test_an_engine_refuses_another_sign(table):
+    shown = run("evaluate", table, "-c", "correct=ok", "-c", "uncertainty=mean_entropy", "--engine", "files")
+    assert (shown.exit_code, "--engine reads columns as they are" in shown.output) == (2, True)
+
+
 def test_patterns_and_several_directions_at_once(table):
     read = read_predictions(table, columns={"correct": "ok", "uncertainty": "*_entropy"})
     assert list(read.signals) == ["-mean_entropy", "-tail_entropy"]

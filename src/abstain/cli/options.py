@@ -531,6 +531,10 @@ class ReadOptions(NamedTuple):
             if explicit_value(name) is not None:
                 flag = "--as" if name == "kind" else f"--{name}"
                 raise click.UsageError(f"{flag} is for files that are read in memory, not for --engine.")
+        if self.columns.get("confidence", "").startswith("-"):
+            raise click.UsageError(
+                "--engine reads columns as they are: store the uncertainty with the other sign, or leave --engine out."
+            )
         return abstain.formats.file_evaluation.engine_columns(
             path,
             stated=self.columns,
