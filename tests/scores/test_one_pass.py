@@ -81,7 +81,9 @@ def test_plain_sums_would_fail_that_test():
     terms = np.exp(-np.abs(rng.normal(0, 4, (4000, 10)).astype(np.float16).astype(float)))
     order = rng.permutation(10)
     assert (terms.sum(-1) != terms[:, order].sum(-1)).any()
-    np.testing.assert_array_equal(simplex.total(np, terms), simplex.total(np, terms[:, order]))
+    np.testing.assert_array_equal(
+        simplex.sum_in_any_order(np, terms), simplex.sum_in_any_order(np, terms[:, order])
+    )
 
 
 @pytest.mark.parametrize("count", [2, 10, 64, 1000, 1024, 1025, 3000, 100_000])
@@ -90,12 +92,12 @@ def test_total_is_the_exact_sum(count):
     for terms in (rng.random(count), np.exp(-40 * rng.random(count)), np.ones(count), np.full(count, 1e-13)):
         terms[0] = 1.0
         exact = sum(map(Fraction, terms.tolist()))
-        found = Fraction(float(simplex.total(np, terms[None])[0]))
+        found = Fraction(float(simplex.sum_in_any_order(np, terms[None])[0]))
         bound = Fraction(1, 2**53) * (
             count if count <= 1024 else 4
         )  # half a unit a term; beyond, rounded once
         assert abs(found - exact) <= bound * (1 if count <= 1024 else exact)
-        signed = simplex.total(np, terms[None] * rng.choice([-0.5, 0.5], count), base=1.5)[0]
+        signed = simplex.sum_in_any_order(np, terms[None] * rng.choice([-0.5, 0.5], count), base=1.5)[0]
         assert abs(signed) <= count
 
 

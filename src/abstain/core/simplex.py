@@ -7,7 +7,7 @@ softmax is a function of :math:`e_j = e^{-d_j}` and :math:`s = \sum_j e_j`:
 
 and a confident row is one with a tiny s. All sums are divided by the runner-up's :math:`e_2`, so that
 they are of order one however tiny s is; the logarithm of a result is then `-d2` plus the logarithm of such a sum.
-On numpy these sums do not depend on the order of the classes, to the last bit (`total`).
+On numpy these sums do not depend on the order of the classes, to the last bit (`sum_in_any_order`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _THREAD_MEMORY = threading.local()
 _LARGEST_DISTANCE = 1e300  # from here on, adding the logarithm of a sum to a distance changes nothing
 
 
-def total(xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, out: Array | None = None) -> Array:
+def sum_in_any_order(
+    xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, out: Array | None = None
+) -> Array:
     """Sum of terms in [0, 1] along an axis; on numpy independent of their order, to the last bit.
 
     A float in [1, 2] is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its
@@ -90,19 +92,19 @@ class Odds:
     kind : str
         "logits" or "probs": what the entries are.
     temperature, order : float
-        By which distances are divided, and the power p of `powers`.
+        By which distances are divided, and the power p of `ratio_power_sum`.
     cache : dict
         Properties that have been computed already.
-    top, winner, second : array
+    largest_entry, winner, second_entry : array
         Largest entry of each row, its class (the first of equals), and the second largest entry.
     labels, label_entry : array or None
         Class of the label of each row, and its entry, if there are labels.
-    x, ratio : array or None
+    log_ratios, ratios : array or None
         log(e_j / e_2) and e_j / e_2 of every class j; both are such that the winner adds nothing to a sum.
     axis : int
-        Axis of the classes in `x` and `ratio`.
+        Axis of the classes in `log_ratios` and `ratios`.
     buffers : sequence of array
-        Two arrays of the shape of `ratio` that numpy may overwrite, or None.
+        Two arrays of the shape of `ratios` that numpy may overwrite, or None.
     """
 
     xp: Namespace
@@ -110,13 +112,13 @@ class Odds:
     temperature: float
     order: float
     cache: dict[str, Array]
-    top: Array
+    largest_entry: Array
     winner: Array
-    second: Array
+    second_entry: Array
     labels: Array = None
     label_entry: Array = None
-    x: Array = None
-    ratio: Array = None
+    log_ratios: Array = None
+    ratios: Array = None
     axis: int = -1
     buffers: Sequence[Array] = (None, None)
 
@@ -124,22 +126,22 @@ class Odds:
         """Distance d of a class from the winner, -log of its odds, from its entry; infinite for a probability of 0."""
         xp = self.xp
         if self.kind == "logits":
-            return (self.top - entry) / self.temperature
+            return (self.largest_entry - entry) / self.temperature
         is_positive = entry > 0
-        log_ratio = xp.log(self.top / xp.where(is_positive, entry, xp.ones_like(entry)))
+        log_ratio = xp.log(self.largest_entry / xp.where(is_positive, entry, xp.ones_like(entry)))
         return xp.where(is_positive, log_ratio, xp.full_like(entry, float("inf"))) / self.temperature
 
     @_cached
-    def d2(self) -> Array:
+    def runner_up_distance(self) -> Array:
         """Distance of the runner-up; infinite where no other class can occur (or beyond any float)."""
-        return self.distance(self.second)
+        return self.distance(self.second_entry)
 
     @_cached
-    def e2(self) -> Array:
+    def runner_up_odds(self) -> Array:
         """Odds of the runner-up. A quotient has one rounding where the exponential of a logarithm has three."""
         if self.kind == "probs" and self.temperature == 1:
-            return self.second / self.top
-        return self.xp.exp(-self.d2)
+            return self.second_entry / self.largest_entry
+        return self.xp.exp(-self.runner_up_distance)
 
     @_cached
     def is_correct(self) -> Array:
@@ -153,29 +155,29 @@ class Odds:
         return self.xp.where(self.is_correct, self.xp.zeros_like(distance), distance)
 
     @_cached
-    def r(self) -> Array:
+    def ratio_sum(self) -> Array:
         """Sum of e_j / e_2: from 1 to K - 1, or 0 where no other class can occur."""
-        return self._total(self.ratio)
+        return self._total(self.ratios)
 
     @_cached
-    def gaps(self) -> Array:
+    def weighted_gap_sum(self) -> Array:
         """Sum of -x_j e_j / e_2, at least 0."""
-        x = self.x
+        x = self.log_ratios
         if self.xp is not np or float(x.min()) < _FAR:
             x = self.xp.where(x > _FAR, x, self.xp.full_like(x, _FAR))
         # x e^x lies in [-1/e, 0]
-        return -self._total(self.xp.multiply(x, self.ratio, **_out_keyword(self.buffers[0])), base=1.5)
+        return -self._total(self.xp.multiply(x, self.ratios, **_out_keyword(self.buffers[0])), base=1.5)
 
     @_cached
-    def squares(self) -> Array:
+    def ratio_square_sum(self) -> Array:
         """Sum of (e_j / e_2)^2."""
-        return self._total(self.xp.multiply(self.ratio, self.ratio, **_out_keyword(self.buffers[0])))
+        return self._total(self.xp.multiply(self.ratios, self.ratios, **_out_keyword(self.buffers[0])))
 
     @_cached
-    def powers(self) -> Array:
+    def ratio_power_sum(self) -> Array:
         """Sum of (e_j / e_2)^order."""
-        is_positive = self.ratio > 0
-        safe_ratio = self.xp.where(is_positive, self.ratio, self.xp.ones_like(self.ratio))
+        is_positive = self.ratios > 0
+        safe_ratio = self.xp.where(is_positive, self.ratios, self.xp.ones_like(self.ratios))
         return self._total(self.xp.where(is_positive, safe_ratio**self.order, self.xp.zeros_like(safe_ratio)))
 
     def _total(self, terms: Array, base: float = 1.0) -> Array:
@@ -185,17 +187,17 @@ class Odds:
         """
         may_overwrite_terms = terms.shape[self.axis] <= _TERMS_IN_ONE_SUM
         buffer = self.buffers[0] if may_overwrite_terms else self.buffers[1]
-        return total(self.xp, terms, self.axis, base, buffer)
+        return sum_in_any_order(self.xp, terms, self.axis, base, buffer)
 
     @_cached
-    def s(self) -> Array:
+    def odds_against_winner(self) -> Array:
         """Odds against the winner."""
-        return self.e2 * self.r
+        return self.runner_up_odds * self.ratio_sum
 
     @_cached
-    def log1p_s(self) -> Array:
+    def minus_log_max(self) -> Array:
         """-log p_max."""
-        return self.xp.log1p(self.s)
+        return self.xp.log1p(self.odds_against_winner)
 
 
 def _out_keyword(buffer: Array | None) -> dict[str, Array]:
@@ -229,7 +231,7 @@ def odds_of(
     labels : array of int, optional
         Class number of the label of each row.
     order : float
-        The power of `Odds.powers`.
+        The power of `Odds.ratio_power_sum`.
     winner : array of int, optional
         Class of the largest entry of each row, the first of equals, if it is known.
     axis : int
@@ -270,13 +272,13 @@ def odds_of(
         temperature=temperature,
         order=order,
         cache={},
-        top=top,
+        largest_entry=top,
         winner=winner,
-        second=second,
+        second_entry=second,
         labels=labels,
         label_entry=label_entry,
-        x=x,
-        ratio=ratio,
+        log_ratios=x,
+        ratios=ratio,
         axis=axis,
         buffers=buffers[1:],
     )
@@ -307,7 +309,7 @@ def _find_winners(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
 
 
 class RowNumber(NamedTuple):
-    """A number of each row as a function of its odds, and the sums over classes it needs in addition to `r`."""
+    """A number of each row as a function of its odds, and the sums over classes it needs in addition to `ratio_sum`."""
 
     value: Callable[[Odds], Array]
     sums: tuple[str, ...] = ()
@@ -316,7 +318,8 @@ class RowNumber(NamedTuple):
 def _rank_key(log_complement: Callable[[Odds], Array], *sums: str) -> RowNumber:
     """Define a confidence -log(x) that ranks as 1 - x does but does not saturate, from a function for log(x).
 
-    `sums` names the properties of `Odds` that the function reads, in addition to `r`, and that are sums over classes.
+    `sums` names the properties of `Odds` that the function reads, in addition to `ratio_sum`, and that are sums over
+    classes.
     """
     return RowNumber(lambda odds: finite(odds.xp, -log_complement(odds)), sums)
 
@@ -358,11 +361,11 @@ def numbers_of_rows(
     class_count = flat.shape[-1]
     axis = 0 if class_count <= _NARROW else -1
     rows_per_chunk = max(1, _CHUNK // class_count)
-    row_fields = ["top", "winner", "second"]
+    row_fields = ["largest_entry", "winner", "second_entry"]
     if flat_labels is not None:
         row_fields += ["labels", "label_entry"]
     # properties of Odds that are sums over classes: they are computed while a chunk's classes are in cache
-    sum_names = {"r"}.union(*(number.sums for number in numbers))
+    sum_names = {"ratio_sum"}.union(*(number.sums for number in numbers))
     sum_fields = sorted(sum_names)
 
     def reduce_chunk(start: int, stop: int, memory: np.ndarray) -> list[np.ndarray]:
@@ -452,13 +455,13 @@ def log1p_ratio(xp: Namespace, x: Array, log1p: Array | None = None) -> Array:
 
 def log_softmax(odds: Odds) -> Array:
     """Logarithms of all K probabilities; -inf where a class cannot occur."""
-    distance = odds.d2[..., None] - odds.x
-    return -_replace_winner(odds.xp, distance, odds.winner, 0.0) - odds.log1p_s[..., None]
+    distance = odds.runner_up_distance[..., None] - odds.log_ratios
+    return -_replace_winner(odds.xp, distance, odds.winner, 0.0) - odds.minus_log_max[..., None]
 
 
 def cross_entropy(odds: Odds) -> Array:
     """-log p of the label: d_label + log(1 + s), every digit kept when it is tiny."""
-    return odds.label_distance + odds.log1p_s
+    return odds.label_distance + odds.minus_log_max
 
 
 def brier(odds: Odds) -> Array:
@@ -468,9 +471,9 @@ def brier(odds: Odds) -> Array:
     otherwise ((1 + s - e_label)^2 + 1 + sum e_j^2 - e_label^2) / (1 + s)^2. Needs `odds.labels`.
     """
     xp = odds.xp
-    s = odds.s
+    s = odds.odds_against_winner
     label_odds = xp.exp(-odds.label_distance)
-    squares = odds.squares * odds.e2**2  # sum of e_j^2
+    squares = odds.ratio_square_sum * odds.runner_up_odds**2  # sum of e_j^2
     if_correct = s**2 + squares
     # in this order a label that ties with the winner gives exactly s^2 + squares
     if_wrong = (1 + (s - label_odds)) ** 2 + (1 + (squares - label_odds**2))
@@ -506,16 +509,18 @@ def log_information(xp: Namespace, logs: Array) -> Array:
     log_terms = log_mean(xp, xp.where(is_possible, log_terms, -float("inf")))  # over members
     largest = xp.max(log_terms, axis=-1)
     offset = xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)
-    return offset + xp.log(total(xp, xp.exp(log_terms - offset[..., None])))
+    return offset + xp.log(sum_in_any_order(xp, xp.exp(log_terms - offset[..., None])))
 
 
 def log_complement(odds: Odds) -> Array:
     r"""Logarithm of 1 - p_max = s / (1 + s), with s the odds against the winner; -inf if only one class can occur."""
     xp = odds.xp
-    s = odds.s
+    s = odds.odds_against_winner
     is_large = s >= 1  # there log s and log(1 + s) nearly cancel
     for_large = -xp.log1p(1 / xp.where(is_large, s, xp.ones_like(s)))
-    return xp.where(is_large, for_large, xp.log(odds.r) - odds.d2 - odds.log1p_s)
+    return xp.where(
+        is_large, for_large, xp.log(odds.ratio_sum) - odds.runner_up_distance - odds.minus_log_max
+    )
 
 
 def log_margin_complement(odds: Odds) -> Array:
@@ -524,10 +529,10 @@ def log_margin_complement(odds: Odds) -> Array:
     s is the sum of the odds of the other classes against the winner, e_2 = exp(-d2) those of the runner-up.
     """
     xp = odds.xp
-    margin = -xp.expm1(-odds.d2) / (1 + odds.s)
+    margin = -xp.expm1(-odds.runner_up_distance) / (1 + odds.odds_against_winner)
     is_small = margin < 0.5  # there the result is the logarithm of a number close to 1
     for_small = xp.log1p(-xp.where(is_small, margin, xp.zeros_like(margin)))
-    for_large = xp.log(1 + odds.r) - odds.d2 - odds.log1p_s
+    for_large = xp.log(1 + odds.ratio_sum) - odds.runner_up_distance - odds.minus_log_max
     return xp.where(is_small, for_small, for_large)
 
 
@@ -538,17 +543,21 @@ def log_entropy(odds: Odds) -> Array:
     d2 and e_2 belong to the runner-up. -inf for a row with a single possible class.
     """
     xp = odds.xp
-    s = odds.s
-    d2 = xp.where(odds.d2 < _LARGEST_DISTANCE, odds.d2, xp.zeros_like(odds.d2))
-    winner_term = odds.r * log1p_ratio(xp, s, odds.log1p_s)
-    other_terms = (d2 * odds.r + odds.gaps) / (1 + s)
-    return xp.log(winner_term + other_terms) - odds.d2
+    s = odds.odds_against_winner
+    d2 = xp.where(
+        odds.runner_up_distance < _LARGEST_DISTANCE,
+        odds.runner_up_distance,
+        xp.zeros_like(odds.runner_up_distance),
+    )
+    winner_term = odds.ratio_sum * log1p_ratio(xp, s, odds.minus_log_max)
+    other_terms = (d2 * odds.ratio_sum + odds.weighted_gap_sum) / (1 + s)
+    return xp.log(winner_term + other_terms) - odds.runner_up_distance
 
 
 def log_gini(odds: Odds) -> Array:
     r"""Logarithm of the Gini impurity 1 - sum p_j^2 = (2 s + s^2 - sum e_j^2) / (1 + s)^2."""
-    pairs = odds.r * (2 + odds.s) - odds.e2 * odds.squares
-    return odds.xp.log(pairs) - odds.d2 - 2 * odds.log1p_s
+    pairs = odds.ratio_sum * (2 + odds.odds_against_winner) - odds.runner_up_odds * odds.ratio_square_sum
+    return odds.xp.log(pairs) - odds.runner_up_distance - 2 * odds.minus_log_max
 
 
 def log_norm_complement(odds: Odds) -> Array:
@@ -560,15 +569,15 @@ def log_norm_complement(odds: Odds) -> Array:
     """
     xp = odds.xp
     p = odds.order
-    minus_log_norm = odds.r * log1p_ratio(xp, odds.s, odds.log1p_s)  # m / e_2
+    minus_log_norm = odds.ratio_sum * log1p_ratio(xp, odds.odds_against_winner, odds.minus_log_max)  # m / e_2
     if p < float("inf"):
-        powers = odds.powers * odds.e2 ** (p - 1)  # sum e_j^p, divided by e_2
-        minus_log_norm = minus_log_norm - powers * log1p_ratio(xp, powers * odds.e2) / p
-    m = minus_log_norm * odds.e2
+        powers = odds.ratio_power_sum * odds.runner_up_odds ** (p - 1)  # sum e_j^p, divided by e_2
+        minus_log_norm = minus_log_norm - powers * log1p_ratio(xp, powers * odds.runner_up_odds) / p
+    m = minus_log_norm * odds.runner_up_odds
     is_positive = m > 0
     safe_m = xp.where(is_positive, m, xp.ones_like(m))
     complement_per_m = xp.where(is_positive, -xp.expm1(-m) / safe_m, xp.ones_like(m))
-    return xp.log(minus_log_norm * complement_per_m) - odds.d2
+    return xp.log(minus_log_norm * complement_per_m) - odds.runner_up_distance
 
 
 def finite(xp: Namespace, key: Array) -> Array:
@@ -585,13 +594,13 @@ def wide(xp: Namespace, x: Array) -> Array:
 NUMBERS = {
     "max_softmax": _rank_key(log_complement),
     "softmax_margin": _rank_key(log_margin_complement),
-    "negative_entropy": _rank_key(log_entropy, "gaps"),
-    "negative_gini": _rank_key(log_gini, "squares"),
-    "probability_norm": _rank_key(log_norm_complement, "powers"),
-    "max_logit": RowNumber(lambda odds: odds.top),
-    "logit_margin": RowNumber(lambda odds: finite(odds.xp, odds.d2)),
-    "energy": RowNumber(lambda odds: odds.top + odds.temperature * odds.log1p_s),
+    "negative_entropy": _rank_key(log_entropy, "weighted_gap_sum"),
+    "negative_gini": _rank_key(log_gini, "ratio_square_sum"),
+    "probability_norm": _rank_key(log_norm_complement, "ratio_power_sum"),
+    "max_logit": RowNumber(lambda odds: odds.largest_entry),
+    "logit_margin": RowNumber(lambda odds: finite(odds.xp, odds.runner_up_distance)),
+    "energy": RowNumber(lambda odds: odds.largest_entry + odds.temperature * odds.minus_log_max),
     "zero_one": RowNumber(lambda odds: ~odds.is_correct),
     "cross_entropy": RowNumber(cross_entropy),
-    "brier": RowNumber(brier, ("squares",)),
+    "brier": RowNumber(brier, ("ratio_square_sum",)),
 }

@@ -177,7 +177,7 @@ def normalised_max_logit(
         # 1 for a row of equal logits, whose norm is 0
         scale = xp.where(largest_distance > 0, largest_distance, xp.ones_like(largest_distance))
         scaled_distances = distance_below_max / scale[..., None]  # within [0, 1]: their sum does not overflow
-        centred_max = simplex.total(xp, scaled_distances) * (scale / rows.shape[-1])
+        centred_max = simplex.sum_in_any_order(xp, scaled_distances) * (scale / rows.shape[-1])
         norm = _norm(xp, centred_max[..., None] - distance_below_max, order)
         is_positive = norm > 0
         divisor = xp.where(is_positive, norm, xp.ones_like(norm))
@@ -196,7 +196,7 @@ def _norm(xp: Namespace, rows: Array, p: float) -> Array:
     if p == float("inf"):
         return largest
     scale = xp.where(largest > 0, largest, xp.ones_like(largest))
-    power_sum = simplex.total(xp, (magnitude / scale[..., None]) ** p)
+    power_sum = simplex.sum_in_any_order(xp, (magnitude / scale[..., None]) ** p)
     power_sum = xp.where(largest > 0, power_sum, xp.ones_like(power_sum))  # a zero row has a finite gradient
     return largest * (xp.sqrt(power_sum) if p == 2 else power_sum ** (1 / p))
 
