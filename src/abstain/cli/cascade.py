@@ -201,19 +201,24 @@ def _read_models(
         raise click.UsageError(f"--cost must give {len(files)} numbers or columns, one per file.")
     with show_working(f"reading {len(files)} files"):
         predictions = []
-        for (name, file), cost_column in zip(files.items(), column_of_file):
-            options = read_options
+        for number, ((name, file), cost_column) in enumerate(zip(files.items(), column_of_file)):
+            options = read_options.of_file(number, len(files))
             if cost_column:
-                options = read_options._replace(columns=read_options.columns | {"cost": cost_column})
+                options = options._replace(columns=options.columns | {"cost": cost_column})
             if has_labels:
                 predictions.append(options.read(file, name, purpose="cascade"))
             else:
-                predictions.append(replace(read_options.read_unlabelled(file)[0], name=name))
+                predictions.append(replace(options.read_unlabelled(file)[0], name=name))
         models = {model.name: model for model in align_models(predictions)}
     for model in models.values():
         note_chosen_confidence(model)
     note_unread_columns(next(iter(models.values())), "sample_weight")
     return models
+
+
+def _learned_confidences(models: dict[str, Predictions]) -> dict[str, Any] | None:
+    """The learned confidence of each model that is ranked by one; None if none is."""
+    return {name: model.learned for name, model in models.items() if model.learned is not None} or None
 
 
 def _shared_clusters(models: dict[str, Predictions]) -> Any:
@@ -241,11 +246,14 @@ def _check_rule(
     the data are from, and in which file the series of checks is saved. `output` says in which form the result is
     written, and to which file. A look is a call of `check` that brings new samples.
     """
-    entries = {name: (losses[name], rule_columns(model, rule_score=None)) for name, model in models.items()}
+    entries = {}
+    for name, model in models.items():
+        entries[name] = (losses[name], {model.kind: rule_columns(model, rule_score=None)[model.kind]})
     clusters = _shared_clusters(models)
+    learned = _learned_confidences(models)
 
     def check(previous: Check | None) -> Check:
-        return rule.check(entries, abstained=abstained, clusters=clusters, previous=previous)
+        return rule.check(entries, abstained=abstained, clusters=clusters, previous=previous, scores=learned)
 
     run_look(check, check_type=Check, look=look, output=output, notes=[])
 
@@ -300,6 +308,7 @@ def _choose_rule(
         abstained=abstained,
         clusters=_shared_clusters(models),
         groups=labels if groups else None,
+        scores=_learned_confidences(models),
         **settings,
     )
 
@@ -334,7 +343,11 @@ def _apply_rule(
     probs = columns["probs"]
     with naming_file(next(iter(models.values())).path):
         answered_by = rule.decide(
-            columns["confidence"], logits=logits, probs=probs, abstained=abstained
+            columns["confidence"],
+            logits=logits,
+            probs=probs,
+            abstained=abstained,
+            scores=_learned_confidences(models),
         ).tolist()
     counts = ", ".join(f"{name} {answered_by.count(name):,}" for name in (*rule.names, "person"))
 

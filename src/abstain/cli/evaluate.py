@@ -94,7 +94,7 @@ def evaluate(
     if chosen_engine == "memory":
         try:
             with screen.show_working(f"reading {display_name(file)}"):
-                predictions = read_options.read(file, summarise=False)
+                predictions = read_options.read(file, summarise=False, keep_others=True)
         except MemoryLimitError:
             if engine is not None or price is not None or not engine_can_read(file):
                 raise

@@ -71,6 +71,8 @@ _READ_HELP: dict[str, Help] = {
     "grades": "What words or numbers in the column of correctness mean: right, wrong or unanswered.",
     "refusals": 'Predictions that are no answers, e.g. "IDK,I don\'t know*" (* is any text), or classes that mean '
     "abstention. They count as unanswered.",
+    "confidence": "Rank by a confidence that `abstain improve` saved. The file must have the same columns. For several "
+    "files: one for all, or one each.",
     "path": "Write to this file instead of the screen; .json, .csv and .tex choose the format.",
 }
 _FORM_HELP = {
@@ -450,7 +452,7 @@ def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str,
             message = f"write ROLE=NAME with a role among {', '.join(roles)}; got {text!r}."
             raise click.BadParameter(f"{message} {suggestion}".strip())
         name = abstain.formats.roles.columns_by_role({title: name})[role]  # an uncertainty gets a minus sign
-        if role in columns and role != "confidence":
+        if role in columns and role not in abstain.formats.roles.ROLES_OF_SEVERAL:
             raise click.BadParameter(
                 f"{role} is given twice, {columns[role]!r} and {name!r}. Name one column."
             )
@@ -520,6 +522,7 @@ class ReadOptions(NamedTuple):
     outside: Annotated[str | None, _choice("refused", "missing")]
     grades: Annotated[dict[str, str], _option(multiple=True, callback=_parse_pairs, metavar="TEXT=GRADE")]
     refusals: Annotated[tuple[str, ...], _option(callback=split_commas, metavar="TEXT,...")]
+    confidence: Annotated[tuple[str, ...], _option(callback=split_commas, metavar="FILE,...")]
 
     def engine_columns(self, path: str) -> dict[str, Any]:
         """Return the names of the columns of a table that an engine reads, by argument of the engine.
@@ -559,7 +562,13 @@ class ReadOptions(NamedTuple):
         return {name: getattr(self, name) for name in names}
 
     def read(
-        self, path: str, name: str | None = None, *, summarise: bool = True, purpose: str = "one file"
+        self,
+        path: str,
+        name: str | None = None,
+        *,
+        summarise: bool = True,
+        purpose: str = "one file",
+        keep_others: bool = False,
     ) -> abstain.formats.Predictions:
         """Read one file of predictions.
 
@@ -572,7 +581,9 @@ class ReadOptions(NamedTuple):
         summarise : bool
             For a log of answers, print on stderr how it was read.
         purpose : str
-            "one file", "compared" or "cascade": decides how unanswered questions count by default.
+            "one file", "compared", "cascade" or "learning": decides how unanswered questions count by default.
+        keep_others : bool
+            With --confidence, keep the file's own confidences next to the learned one.
 
         Raises
         ------
@@ -582,11 +593,54 @@ class ReadOptions(NamedTuple):
         settings = self._select(
             "columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules"
         )
+        if self.confidence and purpose == "one file":
+            purpose = "learning"
         predictions = abstain.formats.read_predictions(path, name=name, purpose=purpose, **settings)
+        predictions = self.rank_by_learned(predictions, keep_others=keep_others)
         if summarise and predictions.log:
             for line in predictions.log.summary_lines():
                 say(f"{predictions.name}: {line}")
         return predictions
+
+    def read_to_learn(self, path: str) -> abstain.formats.Predictions:
+        """Read labelled data that a confidence is learned from; answers may lack some of the confidences.
+
+        Raises a usage error for --confidence, and DataError if the file cannot be read as predictions.
+        """
+        if self.confidence:
+            raise click.UsageError(
+                "--confidence is a learned confidence; this command learns one. Leave it out."
+            )
+        return self.read(path, purpose="learning")
+
+    def rank_by_learned(
+        self, predictions: abstain.formats.Predictions, *, keep_others: bool = False
+    ) -> abstain.formats.Predictions:
+        """Return predictions ranked by the learned confidence of --confidence; as they are without that option.
+
+        With `keep_others`, the file's own confidences stay next to it. Raises a usage error if the option names several
+        files, and DataError if the data lack an input of the confidence.
+        """
+        if not self.confidence:
+            return predictions
+        if len(self.confidence) > 1:
+            raise click.UsageError(f"--confidence takes one file here, got {len(self.confidence)}.")
+        learned = abstain.confidence.LearnedConfidence.load(self.confidence[0])
+        return predictions.with_confidence(learned, keep_others=keep_others)
+
+    def of_file(self, number: int, file_count: int) -> ReadOptions:
+        """Return the options for one of several files: with its own learned confidence where each file has one.
+
+        `number` counts the files from 0. Raises a usage error unless --confidence has one file for all, or one each.
+        """
+        if len(self.confidence) <= 1:
+            return self
+        if len(self.confidence) != file_count:
+            raise click.UsageError(
+                f"--confidence must name one file for all models or {file_count}, one each, "
+                f"got {len(self.confidence)}."
+            )
+        return self._replace(confidence=(self.confidence[number],))
 
     def read_several(
         self, files: dict[str, str], purpose: str, *, summarise: bool = True
@@ -598,9 +652,13 @@ class ReadOptions(NamedTuple):
         """
         models = []
         notes = []
-        for name, path in files.items():
+        keep_others = len(files) == 1  # next to the learned confidence, which is then compared with them
+        for number, (name, path) in enumerate(files.items()):
+            options = self.of_file(number, len(files))
             try:
-                models.append(self.read(path, name, summarise=summarise, purpose=purpose))
+                models.append(
+                    options.read(path, name, summarise=summarise, purpose=purpose, keep_others=keep_others)
+                )
             except abstain.formats.read_files.NoConfidenceError as error:
                 reason = str(error).rpartition(": ")[2]
                 notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
@@ -619,11 +677,10 @@ class ReadOptions(NamedTuple):
         notes = []
         for name, part in abstain.formats.log_folders.split_by_column(source, column).items():
             try:
-                models.append(
-                    abstain.formats.read_files.make_predictions(
-                        part, name=name, path=path, purpose="compared", **settings
-                    )
+                model = abstain.formats.read_files.make_predictions(
+                    part, name=name, path=path, purpose="compared", **settings
                 )
+                models.append(self.rank_by_learned(model))
             except abstain.formats.read_files.NoConfidenceError as error:
                 reason = str(error).rpartition(": ")[2]
                 notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
@@ -668,6 +725,7 @@ class ReadOptions(NamedTuple):
             "missing": self.missing,
             "outside": self.outside,
             "refusals": ",".join(self.refusals),
+            "confidence": ",".join(self.confidence),
         }
         for option, setting in settings.items():
             if setting not in (None, ""):
@@ -720,7 +778,11 @@ class ReadOptions(NamedTuple):
                 "--labels is for data with known labels; new data need none. Leave it out."
             )
         settings = self._select("columns", "kind", "classes", "format", "limits", "tolerance", "rules")
-        return abstain.formats.read_files.read_unlabelled(path, **settings)
+        to_learn = bool(self.confidence)
+        predictions, other_columns = abstain.formats.read_files.read_unlabelled(
+            path, to_learn=to_learn, **settings
+        )
+        return self.rank_by_learned(predictions), other_columns
 
 
 class Output(NamedTuple):

@@ -115,7 +115,9 @@ def choose_jointly(
     if predictions.kind == "confidence":
         sample_loss, confidence = predictions.samples(score, loss)
         losses = columns.losses or dict.fromkeys(risk, sample_loss)
-        rule = select_threshold(losses=losses, confidence=confidence, risk=risk, **options)
+        rule = select_threshold(
+            losses=losses, confidence=confidence, score=predictions.learned, risk=risk, **options
+        )
     else:
         options |= {predictions.kind: predictions.class_scores(), "labels": predictions.labels}
         rule = select_threshold(risk=risk, score=score, loss_name=loss, **options)

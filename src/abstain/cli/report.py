@@ -21,7 +21,7 @@ from abstain.cli.screen import make_console
 from abstain.cli.threshold import describe_plain_threshold, draw_facts
 from abstain.errors import DataError
 from abstain.formats import Predictions, read_predictions
-from abstain.formats.predictions import reading_notes
+from abstain.formats.predictions import LEARNED, reading_notes
 from abstain.report import gather, save_page
 
 _METRICS_HELP = "Metrics in the tables of scores, in addition to aurc. By default those of `evaluate`."
@@ -57,6 +57,9 @@ def report(
     """
     purpose = "compared" if len(files) > 1 else "one file"
     models, notes = read_options.read_several(name_files(files, names), purpose)
+    if len(models) == 1 and models[0].learned is not None:
+        notes = [*notes, before_and_after_note(models[0])]
+        models = before_and_after(models[0])
     for model in models:
         opt.note_chosen_confidence(model)
     if not models:
@@ -72,6 +75,36 @@ def report(
         opt.say(f"wrote {page_options['target']}")
     if open_it:
         open_page(page_options["target"])
+
+
+def before_and_after(model: Predictions) -> list[Predictions]:
+    """Return the same samples once for each confidence, the learned one first; a page then compares them in pairs."""
+    rankings = []
+    for name, confidence in model.signals.items():
+        title = f"{model.name}: {name} confidence" if name == LEARNED else f"{model.name}: {name}"
+        is_learned = name == LEARNED
+        rankings.append(
+            replace(
+                model,
+                name=title,
+                confidence=confidence,
+                signals={},
+                log=None,
+                learned=model.learned if is_learned else None,
+            )
+        )
+    return rankings
+
+
+def before_and_after_note(model: Predictions) -> str:
+    """Return the sentence that says what the learned confidence is, and that it is fair to compare it here."""
+    learned = model.learned
+    assert learned is not None
+    return (
+        f"Before and after: the learned confidence {learned.fingerprint} (of {', '.join(learned.inputs)}) next to each "
+        f"confidence of the file, on the same samples. {learned.verdict} Rows that it was fitted on flatter it; "
+        f"judge it on others."
+    )
 
 
 def write_report(

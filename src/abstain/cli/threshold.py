@@ -203,7 +203,9 @@ def _choose_threshold(
     weights: dict[str, Any] = {"sample_weight": predictions.sample_weight, "clusters": predictions.clusters}
     if predictions.kind == "confidence":
         losses, confidence = predictions.samples(score, loss)
-        return select_threshold(losses, confidence, groups=groups, **weights, **target)
+        return select_threshold(
+            losses, confidence, score=predictions.learned, groups=groups, **weights, **target
+        )
     class_scores: dict[str, Any] = {
         predictions.kind: predictions.class_scores(),
         "labels": predictions.labels,
@@ -303,13 +305,16 @@ def first_rule(rule: Threshold | GroupThresholds | JointThreshold) -> Threshold:
 def rule_columns(predictions: Predictions, rule_score: str | None) -> dict[str, Any]:
     """Return the columns of a file by argument of a rule's `accepts` and `check`: class scores, or confidences.
 
-    `rule_score` is the score that the rule was made with, None if it was made from a column of confidences. For a rule
-    with a score, a column of confidences holds plain values of that score, and `units` says so. `predictions` holds
-    what a file says of one model: class scores or confidences, labels or losses, weights and groups.
+    `rule_score` is the score that the rule was made with, None if it was made from a column of confidences or for a
+    learned confidence. For a rule with a score, a column of confidences holds plain values of that score, and `units`
+    says so. A learned confidence is passed on as `score`, so that a rule for another one refuses it. `predictions`
+    holds what a file says of one model: class scores or confidences, labels or losses, weights and groups.
     """
     if predictions.kind != "confidence":
         return {predictions.kind: predictions.class_scores()}
     confidence = predictions.ranked_by(rule_score)
+    if predictions.learned is not None:
+        return {"confidence": confidence, "score": predictions.learned}
     if rule_score is None:
         return {"confidence": confidence}
     return {"confidence": confidence, "units": "plain"}

@@ -11,6 +11,7 @@ import numpy as np
 
 from abstain._tables import is_number
 from abstain.formats.columns import Source, UncertainError, Values, Words, as_texts, has_value
+from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
 from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedColumns
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
@@ -114,7 +115,10 @@ def make_log(
     selected_rows, columns_used = select_rows(source, rules)
     # Ids are loaded later, and only where files are put in one order.
     ids = source.columns[roles["ids"].names[0]] if "ids" in roles else None
-    loaded_roles = {role: columns for role, columns in roles.items() if role not in ("ids", "classes")}
+    loaded_roles = {
+        role: columns for role, columns in roles.items() if role not in ("ids", "classes", *LEARNING_ROLES)
+    }
+    learning_columns = load_learning_columns(source, roles)
     values = {
         role: source.load(role, columns) for role, columns in loaded_roles.items() if role != "confidence"
     }
@@ -127,6 +131,9 @@ def make_log(
     if selected_rows is not None:
         values = take_rows(source, values, selected_rows)
         signals = take_rows(source, signals, selected_rows)
+        learning_columns = {
+            role: take_rows(source, columns, selected_rows) for role, columns in learning_columns.items()
+        }
         if replies is not None:
             replies = take_rows(source, {_ANSWER_COLUMN: replies}, selected_rows)[_ANSWER_COLUMN]
         ids = None if ids is None else ids.rows(selected_rows)
@@ -141,7 +148,9 @@ def make_log(
     )
     # "agreement" may be no column of the file; None says that it is computed from the answers.
     log = answers.make_log({name: signals.get(name) for name in signal_names})
-    return replace(log, used=log.used | columns_used, ids=ids)
+    for columns in learning_columns.values():
+        answers.check_lengths(log.n, columns)
+    return replace(log, used=log.used | columns_used, ids=ids, **learning_columns)
 
 
 def _load_replies(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> Values | None:
@@ -163,22 +172,26 @@ def _find_signal_names(source: Source, roles: Mapping[str, RoleColumns], scorer:
     return tuple(name for name in source.facts.signals if name not in excluded)
 
 
-def load_unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> dict[str, Any]:
-    """Return the arrays "confidence" and "abstained" of new answers whose truth is not known yet.
+def load_unjudged(
+    source: Source, roles: Mapping[str, RoleColumns], rules: Rules, *, allow_several: bool = False
+) -> dict[str, Any]:
+    """Return "confidence", "abstained" and "gapped_signals" of new answers whose truth is not known yet.
 
-    A decision rule is applied to them later. `roles` maps each role to its columns and must hold "confidence". The
-    confidence is converted by the scale that `rules.scale` states; a row that abstained or has no confidence gets the
-    lowest float. A row without a confidence counts as abstained unless `rules.missing` is "last".
+    A decision rule is applied to them later. `roles` maps each role to its columns and must hold "confidence". Each
+    confidence is converted by the scale that `rules.scale` states; "gapped_signals" holds them by name, NaN where
+    missing. "confidence" is the first of them, with the lowest float in rows that abstained or have none. A row without
+    the first confidence counts as abstained unless `rules.missing` is "last", or `allow_several` is set, since a
+    learned confidence allows gaps.
 
-    DataError for `rules.grades`, which need the truth, for several confidences, and for columns of different lengths.
-    `source` is the opened file: its columns by name, with their types.
+    DataError for `rules.grades`, which need the truth, for several confidences unless `allow_several` is set, and for
+    columns of different lengths. `source` is the opened file: its columns by name, with their types.
     """
     if rules.grades:
         raise file_error(
             source.path, "--grades has no effect here: new answers are not graded yet. Leave it out."
         )
     name, *further_names = roles["confidence"].names
-    if further_names:
+    if further_names and not allow_several:
         raise file_error(source.path, "a rule uses one confidence. Name it with -c confidence=NAME.")
     answer_roles = {
         role: columns
@@ -193,16 +206,25 @@ def load_unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules
         rules=rules,
         replies=_load_replies(source, roles, rules),
     )
-    column = source.columns[name].load() if name in source.columns else None
-    confidence = answers.convert_signal(name, column)
-    answers.check_lengths(len(confidence), values)
+    signals = {}
+    for signal_name in (name, *further_names):
+        column = source.columns[signal_name].load() if signal_name in source.columns else None
+        signals[signal_name] = answers.convert_signal(signal_name, column)
+    confidence = signals[name]
+    answers.check_lengths(len(confidence), {**values, **signals})
     has_confidence = np.isfinite(confidence)
-    may_be_answered = np.ones(len(confidence), bool) if rules.missing == "last" else has_confidence.copy()
+    may_be_answered = has_confidence.copy()
+    if rules.missing == "last" or allow_several:
+        may_be_answered = np.ones(len(confidence), bool)
     answered = answers.find_answered(may_be_answered)
     lowest = np.finfo(np.float64).min  # only a rule that accepts everything accepts it
     return {
         "confidence": np.where(answered & has_confidence, confidence, lowest),
         "abstained": ~answered,
+        "gapped_signals": {
+            signal_name: np.where(np.isfinite(signal), signal, np.nan)
+            for signal_name, signal in signals.items()
+        },
     }
 
 

@@ -19,6 +19,7 @@ from abstain.formats.roles import (
     AGREEMENT,
     CLASS_COLUMN_PATTERNS,
     COLUMN_NAMES,
+    ROLES_OF_SEVERAL,
     RoleColumns,
     columns_by_role,
     normalise_name,
@@ -443,10 +444,10 @@ def _name_in_table(source: Source, name: str) -> str:
 def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
     """Find the columns that the user states for a role: a name, a pattern with *, several confidences, two clusters.
 
-    Several columns may match for logits and probs (one per class, put in the order of the classes) and for the
-    confidence, which may also be "agreement" without being a column. Two names of clusters with a comma are two kinds.
-    UncertainError where nothing matches, or where several columns match for another role. `source` is the opened file:
-    its columns by name, with their types.
+    Several columns may match for logits and probs (one per class, put in the order of the classes), for features and
+    categories, and for the confidence, which may also be "agreement" without being a column. Two names of clusters with
+    a comma are two kinds. UncertainError where nothing matches, or where several columns match for another role.
+    `source` is the opened file: its columns by name, with their types.
     """
     pattern = _name_in_table(source, pattern)
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
@@ -455,8 +456,8 @@ def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
         return RoleColumns(
             tuple(_match_columns(source, role, name.strip()).names[0] for name in pattern.split(","))
         )
-    if role == "confidence" and ("," in pattern or fnmatch.filter(source.columns, pattern)):
-        return _match_confidences(source, pattern)
+    if role in ROLES_OF_SEVERAL and ("," in pattern or fnmatch.filter(source.columns, pattern)):
+        return _match_several(source, role, pattern)
     matches = [name for name in source.columns if fnmatch.fnmatchcase(name, pattern)]
     if not matches:
         raise UncertainError(
@@ -471,10 +472,23 @@ def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
     return order_class_columns(matches, [name.removeprefix(prefix) for name in matches])
 
 
-def _match_confidences(source: Source, patterns: str) -> RoleColumns:
-    """Find the columns of several confidences: names or patterns with *, separated by commas."""
+def _match_several(source: Source, role: str, patterns: str) -> RoleColumns:
+    """Find the columns of a role that several may have: names or patterns with *, separated by commas.
+
+    A single * stands for all confidences of a log. UncertainError where it is given for another role, or for a plain
+    table: among all columns of a table may be one that tells which answers are right.
+    """
     names: list[str] = []
     for pattern in patterns.split(","):
-        matching_names = fnmatch.filter(source.columns, pattern) if "*" in pattern else [pattern]
-        names += [_match_columns(source, "confidence", name.strip()).names[0] for name in matching_names]
+        matching_names = [pattern]
+        if pattern.strip() == "*":
+            if role != "confidence" or not source.facts.signals:
+                raise UncertainError(
+                    f"* stands for all confidences of a log. Name the columns of the {role}: {source.listed()}.",
+                    source,
+                )
+            matching_names = list(source.facts.signals)
+        elif "*" in pattern:
+            matching_names = fnmatch.filter(source.columns, pattern)
+        names += [_match_columns(source, role, name.strip()).names[0] for name in matching_names]
     return RoleColumns(tuple(names))

@@ -43,11 +43,13 @@ DEFAULTS = {
     "one file": {"unanswered": "abstained", "missing": "left_out"},
     "compared": {"unanswered": "wrong", "missing": "last"},
     "cascade": {"unanswered": "abstained", "missing": "last"},
+    "learning": {"unanswered": "abstained", "missing": "last"},
 }
 """How unanswered questions and missing confidences are counted by default, by the purpose of reading.
 
 One file alone is measured on what it answered. Models that are compared must see the same questions, and refusing the
-hard ones must be no gain. A cascade passes a refused question on, and every model sees the same questions.
+hard ones must be no gain. A cascade passes a refused question on, and every model sees the same questions. A confidence
+is learned from several signals, and an answer that lacks one of them is still ranked by the others.
 """
 
 
@@ -107,8 +109,8 @@ class Rules:
     def settled(self, purpose: str = "one file", loss_name: str = "zero_one") -> Rules:
         """Return these rules with `unanswered` and `missing` set by the purpose where the user left them open (None).
 
-        `purpose` is "one file", "compared" or "cascade" (`DEFAULTS`). With losses other than right and wrong
-        (`loss_name` "loss"), an unanswered question is an abstention by default, whatever the purpose.
+        `purpose` is a key of `DEFAULTS`: "one file", "compared", "cascade" or "learning". With losses other than right
+        and wrong (`loss_name` "loss"), an unanswered question is an abstention by default, whatever the purpose.
         """
         defaults = dict(DEFAULTS[purpose])
         if loss_name == "loss":
@@ -142,6 +144,10 @@ class Log(Printable):
         "zero_one" where every answer is right or wrong.
     labels, prediction : array or Words, shape (n,), optional
         The right answers and the given ones.
+    features : dict of array, shape (n,)
+        Numbers that are no confidences, such as a length, by column name; a confidence can be learned from them.
+    categories : dict of array of str, shape (n,)
+        Labels, such as a topic, by column name; a confidence can be learned from them.
     ids : Column, shape (n,), optional
         What tells the rows apart, where no column names the questions; loaded when files are put in one order.
     rules : Rules
@@ -179,6 +185,8 @@ class Log(Printable):
     loss_name: str = "zero_one"
     labels: Values | None = None
     prediction: Values | None = None
+    features: dict[str, np.ndarray] = field(default_factory=dict)
+    categories: dict[str, np.ndarray] = field(default_factory=dict)
     ids: Column | None = None
     rules: Rules = field(default_factory=lambda: Rules().settled())
     absent: tuple[str, ...] = ()
@@ -289,6 +297,12 @@ class Log(Printable):
         fields: dict[str, Any] = {
             "n": int(rows.sum()),
             "signals": ranked,
+            "gapped_signals": {
+                name: np.where(np.isfinite(signal), signal, np.nan)[rows]
+                for name, signal in self.signals.items()
+            },
+            "features": {name: numbers[rows] for name, numbers in self.features.items()},
+            "categories": {name: texts[rows] for name, texts in self.categories.items()},
             "confidence": next(iter(ranked.values())),
             "loss": self.losses(rows),
             "loss_name": self.loss_name,
@@ -304,6 +318,8 @@ class Log(Printable):
         fields |= {name: values[rows] for name, values in columns.items() if values is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():
             fields["abstained"] = ~self.answered[rows]
+        elif not self.answered[rows].all():
+            fields["refused"] = ~self.answered[rows]
         ids = self.row_ids()
         if ids is not None:
             fields["ids"] = ids.rows(rows)

@@ -10,6 +10,7 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._tables import Printable
+from abstain.confidence import LearnedConfidence
 from abstain.formats.columns import Column, Values, Words, as_array
 from abstain.formats.logs import Log
 from abstain.formats.safety import count_noun, display_name, file_error, naming_file
@@ -20,6 +21,8 @@ _UNANSWERED_RULES = {
     "wrong": ("count as wrong and are ranked last", "abstained"),
     "abstained": ("count as abstentions, and areas are over the coverage that is left", "wrong"),
 }
+LEARNED = "learned"
+"""Name of a learned confidence among the confidences of a file."""
 _MISSING_RULES = {"last": "ranked last", "left_out": "left out"}
 
 
@@ -41,6 +44,8 @@ class Predictions(Printable):
         The columns of a plain table.
     abstained, sample_weight, clusters : array, shape (n,), optional
         As `evaluate` takes them; two kinds of clusters have shape (n, 2).
+    refused : array of bool, shape (n,), optional
+        Questions without an answer that count as wrong and are ranked last.
     groups : array or Words, shape (n,), optional
     cost : array, shape (n,), optional
         What each answer cost, where the user named a column for it; for cascades.
@@ -58,8 +63,14 @@ class Predictions(Printable):
         What tells the samples apart, loaded when files are put in one order.
     signals : dict of array, shape (n,)
         Where answers come with several confidences, all of them; `confidence` is the first.
+    gapped_signals : dict of array, shape (n,)
+        The same confidences with NaN where an answer has none; a confidence is learned from them.
+    features, categories : dict of array, shape (n,)
+        Numbers that are no confidences, and labels, by column name; a confidence can be learned from them.
     log : Log, optional
         The answers that this was made from.
+    learned : LearnedConfidence, optional
+        What computed `confidence`, where that is a learned one (`with_confidence`).
 
     Examples
     --------
@@ -81,6 +92,7 @@ class Predictions(Printable):
     loss: np.ndarray | None = None
     confidence: np.ndarray | None = None
     abstained: np.ndarray | None = None
+    refused: np.ndarray | None = None
     groups: Values | None = None
     sample_weight: np.ndarray | None = None
     clusters: np.ndarray | None = None
@@ -92,7 +104,11 @@ class Predictions(Printable):
     used: dict[str, str] = field(default_factory=dict)
     ids: Column | None = None
     signals: dict[str, np.ndarray] = field(default_factory=dict)
+    gapped_signals: dict[str, np.ndarray] = field(default_factory=dict)
+    features: dict[str, np.ndarray] = field(default_factory=dict)
+    categories: dict[str, np.ndarray] = field(default_factory=dict)
     log: Log | None = None
+    learned: LearnedConfidence | None = None
 
     @property
     def kind(self) -> str:
@@ -184,6 +200,57 @@ class Predictions(Printable):
         """Return the names of the classes, or their numbers where they have no names."""
         return np.array(self.classes or range(self.class_scores().shape[1]))
 
+    def learning_inputs(self) -> dict[str, Any]:
+        """Return what a confidence can be learned from, as keyword arguments of `learn_confidence`.
+
+        "logits" or "probs" where the file has class scores, "signals" (confidences by name, NaN where an answer has
+        none), "features" and "categories"; those that the file does not have are left out.
+        """
+        signals = self.gapped_signals or self.signals
+        if not signals and self.confidence is not None:
+            signals = {"confidence": self.confidence}
+        inputs: dict[str, Any] = {
+            "signals": signals,
+            "features": self.features,
+            "categories": self.categories,
+        }
+        inputs = {name: columns for name, columns in inputs.items() if columns}
+        if self.kind != "confidence":
+            inputs[self.kind] = self.class_scores()
+        return inputs
+
+    def with_confidence(self, learned: LearnedConfidence, *, keep_others: bool = False) -> Predictions:
+        """Return the predictions ranked by a learned confidence instead of class scores or the file's confidences.
+
+        Class scores become 0/1 losses and predictions, since nothing else is read from them afterwards. With
+        `keep_others`, the confidences of the file (max softmax where it has class scores) stay next to the learned one,
+        which is the first. Questions without an answer stay ranked last.
+
+        DataError names the file where it lacks an input of the learned confidence, or holds invalid values.
+        """
+        with naming_file(self.path):
+            confidence = np.asarray(learned(**self.learning_inputs()))
+        if self.refused is not None and not self.refused.all():
+            lowest = np.nextafter(confidence[~self.refused].min(), -np.inf)
+            confidence = np.where(self.refused, lowest, confidence)
+        signals = {LEARNED: confidence}
+        if keep_others:
+            others = self.signals
+            if self.kind != "confidence":
+                others = {"max_softmax": self.ranked_by("max_softmax")}
+            elif not others and self.confidence is not None:
+                others = {"confidence": self.confidence}
+            signals |= others
+        changes: dict[str, Any] = {"confidence": confidence, "signals": signals, "learned": learned}
+        if self.kind != "confidence" and self.labels is not None:
+            changes["loss"], _ = self.samples("max_softmax", "zero_one")
+            changes["loss_name"] = "zero_one"
+        if self.kind != "confidence":
+            changes["prediction"] = self.likeliest() if self.prediction is None else self.prediction
+            if self.labels is not None and self.classes:
+                changes["labels"], _ = self.answers()
+        return replace(self, logits=None, probs=None, **changes)
+
     def answered(self) -> Predictions:
         """Return the predictions without the samples that the model abstained on; DataError where none is left."""
         if self.abstained is None or not self.abstained.any():
@@ -204,7 +271,9 @@ class Predictions(Printable):
             for name, values in vars(self).items()
             if isinstance(values, np.ndarray | Words)
         }
-        columns["signals"] = {name: signal[row_numbers] for name, signal in self.signals.items()}
+        for name in ("signals", "gapped_signals", "features", "categories"):
+            by_column = getattr(self, name)
+            columns[name] = {column: values[row_numbers] for column, values in by_column.items()}
         columns["ids"] = None if self.ids is None else self.ids.rows(row_numbers)
         return replace(self, n=len(row_numbers), **columns)
 

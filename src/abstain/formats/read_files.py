@@ -33,6 +33,7 @@ from abstain.formats.columns import (
     as_array,
 )
 from abstain.formats.file_names import model_name
+from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
 from abstain.formats.loaded_columns import LoadedColumns
 from abstain.formats.logs import Log, Rules, make_distinct
 from abstain.formats.predictions import Predictions
@@ -41,7 +42,17 @@ from abstain.formats.roles import RoleColumns, order_by_stated_classes, role_of
 from abstain.formats.safety import Limits, display_name, file_error
 
 # Roles whose columns are used, by the kind of file.
-_COMMON_ROLES = {"labels", "abstained", "groups", "sample_weight", "clusters", "ids", "confidence", "cost"}
+_COMMON_ROLES = {
+    "labels",
+    "abstained",
+    "groups",
+    "sample_weight",
+    "clusters",
+    "ids",
+    "confidence",
+    "cost",
+    *LEARNING_ROLES,
+}
 _CLASS_SCORE_ROLES = _COMMON_ROLES | {"answered", "classes", "task", "epoch"}
 _TABLE_ROLES = _COMMON_ROLES | {"correct", "loss", "error", "prediction", "classes"}
 _ANSWER_ROLES = _TABLE_ROLES - {"classes"} | {"answered", "question", "task", "epoch"}
@@ -92,7 +103,7 @@ def read_predictions(
         to 2, 3 or 4 decimals explains.
     rules : Rules, optional
         Which rows to read; for answers of language models also how refusals, missing and stated confidences count.
-    purpose : {"one file", "compared", "cascade"}
+    purpose : {"one file", "compared", "cascade", "learning"}
         What it is read for, which decides how unanswered questions and missing confidences count where `rules` leave
         that open (`abstain.formats.logs.DEFAULTS`).
 
@@ -185,7 +196,7 @@ def make_predictions(
         How far a row of probabilities may be from summing to one.
     rules : Rules, optional
         Which rows to read, and how refusals and missing confidences count.
-    purpose : {"one file", "compared", "cascade"}
+    purpose : {"one file", "compared", "cascade", "learning"}
         What it is read for, which decides what `rules` leave open.
 
     Raises
@@ -256,13 +267,19 @@ def _load_fields(
         roles = {**roles, scores_role: order_by_stated_classes(roles[scores_role], options.classes)}
     selected_rows, columns_used = select_rows(source, options.rules)
     ids = source.columns[roles["ids"].names[0]] if "ids" in roles else None
-    loaded_roles = {role: role_columns for role, role_columns in roles.items() if role != "ids"}
+    loaded_roles = {
+        role: role_columns for role, role_columns in roles.items() if role not in ("ids", *LEARNING_ROLES)
+    }
     values = {role: source.load(role, role_columns) for role, role_columns in loaded_roles.items()}
+    learning_columns = load_learning_columns(source, roles)
     if second_file_labels is not None:
         values["labels"] = second_file_labels
     stated_classes = options.classes or _list_class_names(values.pop("classes", None)) or source.classes
     if selected_rows is not None:
         values = take_rows(source, values, selected_rows)
+        learning_columns = {
+            role: take_rows(source, columns, selected_rows) for role, columns in learning_columns.items()
+        }
         ids = None if ids is None else ids.rows(selected_rows)
     column_classes = roles[scores_role].suffixes if scores_role else ()
     loaded_columns = LoadedColumns(
@@ -281,6 +298,9 @@ def _load_fields(
             fields["abstained"] = is_refusal | np.asarray(fields.get("abstained", False))
     else:
         fields = loaded_columns.plain_table_fields()
+    for columns in learning_columns.values():
+        loaded_columns.check_lengths(fields["n"], columns)
+    fields |= learning_columns
     fields["ids"] = None if ids is None else _distinct_ids(ids, values)
     fields["used"] = {role: str(loaded_roles[role]) for role in values if role in loaded_roles} | columns_used
     return fields
@@ -519,6 +539,7 @@ def read_unlabelled(
     classes: tuple[str, ...] = (),
     tolerance: float | None = None,
     rules: Rules | None = None,
+    to_learn: bool = False,
 ) -> tuple[Predictions, dict[str, np.ndarray]]:
     """Read a file whose truth is not known yet, so that a decision rule can accept or reject each row.
 
@@ -540,6 +561,8 @@ def read_unlabelled(
         How far a row of probabilities may be from summing to one.
     rules : Rules, optional
         How refusals, missing and stated confidences count; the same as when the decision rule was made.
+    to_learn : bool
+        A learned confidence is to rank the rows: several confidences, features and categories are read too.
 
     Returns
     -------
@@ -576,9 +599,11 @@ def read_unlabelled(
     if rules.only:
         raise file_error(path, "--only has no effect here: a rule decides every row. Leave it out.")
     if not scores_role and is_log(source, roles, rules):  # counted as they were when the rule was made
-        fields: dict[str, Any] = load_unjudged(source, roles, rules)
+        fields: dict[str, Any] = load_unjudged(source, roles, rules, allow_several=to_learn)
     else:
         fields = _load_outputs(source, roles, output_role, tolerance)
+    if to_learn:
+        fields |= load_learning_columns(source, roles)
     fields["groups"] = source.load("groups", roles["groups"]) if "groups" in roles else None
     classes_in_file = source.load("classes", roles["classes"]) if "classes" in roles else None
     fields["classes"] = (

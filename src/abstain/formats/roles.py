@@ -32,6 +32,8 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     "sample_weight": ("sample_weight", "sample_weights", "weight", "weights"),
     "clusters": ("clusters", "cluster"),
     "cost": (),  # what an answer cost; only a cascade uses it, so no name of a column states it
+    "features": (),  # numbers that a confidence is learned from, such as a length; the user names them
+    "categories": (),  # labels that a confidence is learned from, such as a topic; the user names them
     "classes": ("classes", "class_names"),
     "ids": ("id", "ids", "sample_id", "row_id", "example_id", "image_id", "question_id", "uid", "index"),
 }
@@ -42,6 +44,8 @@ CLASS_COLUMN_PATTERNS = {
     "logits": re.compile(r"^(?:y_)?logits?_(.+)$"),
     "probs": re.compile(r"^(?:y_)?(?:probs?|proba|probability|p)_(.+)$"),
 }
+ROLES_OF_SEVERAL = ("confidence", "features", "categories")
+"""Roles that several columns may have, each by its own name."""
 UNCERTAINTY = "uncertainty"
 """Name by which a user states a confidence whose sign is to be changed, such as an entropy."""
 AGREEMENT = "agreement"

@@ -1,0 +1,131 @@
+"""The command `abstain improve`: learn a better confidence from what a file holds, and say whether it is proven."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, get_args
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+import abstain
+from abstain._tables import count_noun
+from abstain.cli import options as opt
+from abstain.cli.main import INFEASIBLE
+from abstain.cli.screen import deliver, plain_table, show_notes, show_working, write_file
+from abstain.cli.threshold import origin_facts
+from abstain.confidence import LearnedConfidence, LearnedRule, learn_and_select
+from abstain.confidence.learned import Keep
+from abstain.formats import Predictions
+from abstain.formats.safety import display_name, naming_file
+
+_KEEP_HELP = (
+    "lowest: keep the candidate with the lowest AURC on rows it was not fitted on. proven: keep one only if the test "
+    "proves it better than the best single confidence."
+)
+_RISK_HELP = (
+    "Also choose a threshold with at most this risk: the confidence is learned on one part of the rows, and the "
+    "threshold is certified on the others."
+)
+
+
+@click.command("improve", cls=opt.DocumentedCommand)
+@click.argument("file", type=opt.InputFile())
+@click.option(
+    "--keep", type=click.Choice(get_args(Keep)), default="lowest", show_default=True, help=_KEEP_HELP
+)
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds that judge it.")
+@opt.shared_options("level")
+@click.option("--rng", "--seed", "rng", type=int, default=0, help="Random seed of folds and parts.")
+@opt.fraction_option("--risk", _RISK_HELP)
+@opt.fraction_option("--delta", "Probability that the guarantee of --risk fails.", 0.05)
+@opt.output_option("--save", kind="json", help="Save the confidence, for --confidence of other commands.")
+@opt.output_option("--save-rule", kind="json", help="With --risk: save the rule with its guarantee.")
+@opt.with_read_options
+@opt.with_output_options
+def improve(
+    file: str,
+    read_options: opt.ReadOptions,
+    output: opt.Output,
+    keep: Keep,
+    folds: int,
+    level: float,
+    rng: int,
+    risk: float | None,
+    delta: float,
+    save: str | None,
+    save_rule: str | None,
+) -> None:
+    """Learn a better confidence from all that a file holds, and say whether the gain is proven.
+
+    FILE is labelled data: class scores with labels, or answers with one or more confidences. Name further columns with
+    -c features=A,B (numbers, or texts whose length counts) and -c categories=C (topics and the like). Nothing that
+    tells the right answer may be among them. Candidates are judged on rows that they were not fitted on.
+
+    The saved confidence is plain numbers in JSON. Use it with --confidence in evaluate, compare, threshold, decide,
+    cascade and report, on files with the same columns.
+
+    Examples:
+      abstain improve answers.parquet -c confidence=logprob,stated -c features=tokens -c categories=topic
+      abstain improve log.eval -c confidence=* --save confidence.json     all confidences of a log
+      abstain improve preds.npz --keep proven
+      abstain improve preds.npz --risk 0.1 --save confidence.json --save-rule rule.json
+      abstain threshold fresh.parquet --confidence confidence.json --risk 0.1
+    """
+    if save_rule and risk is None:
+        raise click.UsageError("--save-rule goes with --risk.")
+    with show_working(f"reading {display_name(file)}"):
+        predictions = answered_rows(read_options.read_to_learn(file))
+    losses, _ = predictions.samples("max_softmax", "zero_one")
+    settings: dict[str, Any] = {"keep": keep, "folds": folds, "level": level, "rng": rng}
+    settings |= {"clusters": predictions.clusters, **predictions.learning_inputs()}
+    rule = None
+    with show_working(f"learning from {count_noun(len(losses), 'row')}"), naming_file(file):
+        if risk is None:
+            learned = abstain.learn_confidence(
+                loss=losses, sample_weight=predictions.sample_weight, **settings
+            )
+        else:
+            opt.note_unread_columns(predictions, "sample_weight")
+            rule = learn_and_select(loss=losses, risk=risk, delta=delta, **settings)
+            learned = rule.confidence
+    if save:
+        write_file(save, learned.to_json())
+    if save_rule and rule is not None:
+        facts = origin_facts(file, predictions, score="learned", loss="zero_one")
+        facts.pop("score", None)
+        write_file(save_rule, rule.threshold.made_from("confidence", **facts).to_json())
+    quiet = repr(learned.result.aurc) if learned.result is not None else "-"
+    draw = partial(_draw, learned=learned, rule=rule, name=predictions.name)
+    deliver(output, learned, quiet=quiet, draw=draw, latex=repr(learned))
+    if rule is not None and not rule.threshold.feasible:
+        click.get_current_context().exit(INFEASIBLE)
+
+
+def answered_rows(predictions: Predictions) -> Predictions:
+    """Return the rows that the model answered: a question without an answer teaches nothing about a confidence."""
+    answered = predictions.answered()
+    if answered.refused is None:
+        return answered
+    return answered.rows(np.flatnonzero(~answered.refused))
+
+
+def _draw(console: Console, learned: LearnedConfidence, rule: LearnedRule | None, name: str) -> None:
+    """Print the verdict, the candidates and the contributions, then the threshold if one was chosen."""
+    title = f"{display_name(name)}: a confidence learned from {count_noun(learned.n, 'row')}"
+    console.print(Text(title, style="bold"))
+    console.print(Text(learned.verdict))
+    for caption, columns in learned.tables().items():
+        console.print()
+        console.print(Text(caption, style="dim"))
+        console.print(plain_table(columns, right=("p",)))
+    if rule is not None:
+        console.print()
+        console.print(Text(repr(rule.threshold)))
+        split = (
+            f"{rule.n_fit:,} rows to learn, {rule.n_certify:,} others to certify the threshold. {rule.advice}"
+        )
+        show_notes(console, [split])
+    show_notes(console, learned.notes)

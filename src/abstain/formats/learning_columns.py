@@ -1,0 +1,52 @@
+"""Columns that a confidence is learned from, besides confidences and class scores: numbers and labels of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from abstain.formats.columns import Source, Words
+from abstain.formats.roles import RoleColumns
+from abstain.formats.safety import display_name, file_error
+
+LEARNING_ROLES = ("features", "categories")
+"""Roles whose columns are inputs of a learned confidence, each by its own name."""
+
+
+def load_learning_columns(source: Source, roles: Mapping[str, RoleColumns]) -> dict[str, Any]:
+    """Return {"features": ..., "categories": ...}: arrays of all rows by column name, {} for a role without columns.
+
+    A feature is an array of numbers, NaN where it is missing; a column of text becomes the number of its characters,
+    named `length of COLUMN`. A category is an array of texts. `roles` maps each role to its columns. DataError where a
+    feature is a matrix.
+    """
+    features = {}
+    for name in _names_of(roles, "features"):
+        feature_name, numbers = _load_feature(source, name)
+        features[feature_name] = numbers
+    categories = {name: source.columns[name].as_texts() for name in _names_of(roles, "categories")}
+    return {"features": features, "categories": categories}
+
+
+def _names_of(roles: Mapping[str, RoleColumns], role: str) -> tuple[str, ...]:
+    """Return the names of the columns of a role; empty where it has none."""
+    return roles[role].names if role in roles else ()
+
+
+def _load_feature(source: Source, name: str) -> tuple[str, np.ndarray]:
+    """Return the name and the numbers of a feature; the lengths of its texts where a column holds text.
+
+    An empty text has no length: NaN, as a gap.
+    """
+    values = source.columns[name].load()
+    if isinstance(values, Words):
+        lengths = np.array([len(text) or np.nan for text in values.values], dtype=np.float64)
+        return f"length of {name}", lengths[values.codes]
+    if values.ndim != 1:
+        raise file_error(
+            source.path,
+            f"column `{display_name(name)}` must hold one number per row, got shape {values.shape}.",
+        )
+    return name, np.asarray(values, dtype=np.float64)
