@@ -674,7 +674,7 @@ def _describe_counts(log: Log) -> list[str]:
         count = int((~np.isfinite(signal) & log.answered & log.scored).sum())
         if count:
             is_ranked = log.rules.missing == "last"
-            treatment = "ranked last" if is_ranked else "left out (--missing last ranks them last)"
+            treatment = "ranked last by it" if is_ranked else "left out (--missing last ranks them last)"
             notes.append(
                 f"{count_noun(count, 'answer')} {has_or_have(count)} no `{display_name(name)}` and "
                 f"{is_or_are(count)} {treatment}."

@@ -1,0 +1,173 @@
+"""`abstain improve`, and `--confidence` in the commands that rank: the same numbers as in Python, rows of the fit refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import abstain
+from abstain.cli import cli
+from abstain.confidence import LearnedConfidence
+
+COLUMNS = ("-c", "confidence=token,stated", "-c", "features=length", "-c", "categories=topic")
+
+
+def make_rows(n: int, seed: int) -> dict[str, np.ndarray]:
+    """Answers with two confidences, of which each says something about the error that the other does not."""
+    rng = np.random.default_rng(seed)
+    token, stated, length = rng.normal(size=(3, n))
+    topic = rng.integers(0, 3, n)
+    correct = 2 * token + 2 * stated + 0.8 * (topic == 1) + rng.logistic(size=n) > -1
+    return {
+        "correct": correct.astype(int),
+        "token": token,
+        "stated": np.where(rng.random(n) < 0.1, np.nan, stated),
+        "length": length,
+        "topic": np.array(["law", "math", "art"])[topic],
+    }
+
+
+def write_table(path: Path, columns: dict[str, np.ndarray]) -> str:
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        for row in zip(*columns.values()):
+            writer.writerow(["" if value != value else value for value in row])
+    return str(path)
+
+
+def inputs_of(columns: dict[str, np.ndarray]) -> dict:
+    return {
+        "signals": {"token": columns["token"], "stated": columns["stated"]},
+        "features": {"length": columns["length"]},
+        "categories": {"topic": columns["topic"]},
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("improve")
+    write_table(folder / "fit.csv", make_rows(1500, seed=1))
+    write_table(folder / "fresh.csv", make_rows(1500, seed=2))
+    result = CliRunner().invoke(
+        cli, ["improve", str(folder / "fit.csv"), *COLUMNS, "--save", str(folder / "confidence.json")]
+    )
+    assert result.exit_code == 0, result.output
+    assert "'signals' was kept" in result.output
+    assert "proven" in result.output
+    assert "AURC with all inputs minus AURC without one" in result.output
+    return folder
+
+
+@pytest.fixture
+def run(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return lambda *arguments: CliRunner().invoke(cli, list(arguments), prog_name="abstain")
+
+
+def test_the_saved_confidence_is_that_of_python(folder):
+    rows = make_rows(1500, seed=1)
+    direct = abstain.learn_confidence(rows["correct"] == 1, **inputs_of(rows))
+    stored = LearnedConfidence.load(folder / "confidence.json")
+    assert stored.verdict == direct.verdict
+    fresh = inputs_of(make_rows(50, seed=3))
+    np.testing.assert_allclose(stored(**fresh), direct(**fresh), rtol=1e-12)
+
+
+def test_evaluate_shows_it_next_to_the_confidences_of_the_file(run, folder):
+    result = run(
+        "evaluate", "fresh.csv", *COLUMNS, "--confidence", "confidence.json", "--metric", "aurc", "--json"
+    )
+    entries = json.loads(result.stdout)["entries"]
+    by_score = {entry["score"]: entry["estimate"] for entry in entries}
+    assert list(by_score) == ["learned", "token", "stated"]
+    rows = make_rows(1500, seed=2)
+    confidence = LearnedConfidence.load(folder / "confidence.json")(**inputs_of(rows))
+    loss = 1.0 - rows["correct"]
+    by_hand = np.mean([loss[confidence >= value].mean() for value in confidence])
+    assert by_score["learned"] == pytest.approx(by_hand, abs=1e-12)
+    assert by_score["learned"] < 0.8 * min(by_score["token"], by_score["stated"])
+
+
+def test_a_rule_is_for_its_confidence_and_fresh_rows(run):
+    learned = ("--confidence", "confidence.json")
+    refused = run("threshold", "fit.csv", *COLUMNS, *learned, "--risk", "0.1")
+    assert refused.exit_code == 3
+    assert "that the confidence was fitted on" in refused.output
+    made = run("threshold", "fresh.csv", *COLUMNS, *learned, "--risk", "0.1", "--save", "rule.json")
+    assert made.exit_code == 0, made.output
+    unlabelled = make_rows(40, seed=4)
+    del unlabelled["correct"]
+    write_table(Path("new.csv"), unlabelled)
+    decided = run("decide", "rule.json", "new.csv", *COLUMNS, *learned, "-o", "decided.csv")
+    assert decided.exit_code == 0, decided.output
+    with open("decided.csv") as stream:
+        accepted = [row["accepted"] == "1" for row in csv.DictReader(stream)]
+    confidence = LearnedConfidence.load("confidence.json")(**inputs_of(unlabelled))
+    assert accepted == (confidence >= abstain.load_rule("rule.json").value).tolist()
+    other = run("decide", "rule.json", "new.csv", "-c", "confidence=token", "-o", "other.csv")
+    assert other.exit_code == 3
+    assert "this rule is for the learned confidence" in other.output
+    write_table(Path("later.csv"), make_rows(400, seed=5))
+    checked = run("threshold", "later.csv", *COLUMNS, *learned, "--check", "rule.json")
+    assert checked.exit_code == 0, checked.output
+
+
+def test_learning_and_certifying_in_one_command(run):
+    result = run("improve", "fit.csv", *COLUMNS, "--risk", "0.2", "--save", "c.json", "--save-rule", "r.json")
+    assert result.exit_code == 0, result.output
+    assert "750 rows to learn, 750 others to certify" in " ".join(result.output.split())
+    rule = abstain.load_rule("r.json")
+    assert rule.feasible
+    assert rule.cut.learned == LearnedConfidence.load("c.json").fingerprint
+
+
+def test_cascade_compare_and_report_rank_by_it(run):
+    both = ("fresh.csv", "fresh.csv", "--names", "small,large", *COLUMNS)
+    costs = ("--cost", "1,5", "--person-cost", "20", "--person-error", "0", "--risk", "0.2")
+    learned = ("--confidence", "confidence.json,confidence.json")
+    made = run("cascade", *both, *costs, *learned, "--save", "cascade.json")
+    assert made.exit_code == 0, made.output
+    applied = run("cascade", *both, *learned, "--apply", "cascade.json", "--json")
+    assert applied.exit_code == 0
+    assert set(json.loads(applied.stdout)) <= {"small", "large", "person"}
+    plain = ("fresh.csv", "fresh.csv", "--names", "small,large", "-c", "confidence=token")
+    other = run("cascade", *plain, "--apply", "cascade.json")
+    assert other.exit_code == 3
+    assert "learned confidence" in other.output
+    ranked = run("compare", "fresh.csv", *COLUMNS, "--confidence", "confidence.json", "--quiet")
+    assert ranked.stdout.strip() == "fresh / learned"
+    page = run("report", "fresh.csv", *COLUMNS, "--confidence", "confidence.json", "-o", "page.html")
+    assert page.exit_code == 0, page.output
+    text = Path("page.html").read_text()
+    assert "Before and after" in text
+    assert "fresh: learned" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("improve", "fit.csv", *COLUMNS, "--save-rule", "r2.json"), "--save-rule goes with --risk"),
+        (("improve", "fit.csv", *COLUMNS, "--confidence", "confidence.json"), "this command learns one"),
+        (("improve", "fit.csv", "-c", "confidence=*"), "* stands for all confidences of a log"),
+        (
+            ("evaluate", "fresh.csv", "-c", "confidence=token", "--confidence", "confidence.json"),
+            "stated",
+        ),
+        (
+            ("compare", "fit.csv", "fresh.csv", "--confidence", "a.json,b.json,c.json", *COLUMNS),
+            "one file for all models or 2, one each, got 3",
+        ),
+        (("evaluate", "fresh.csv", *COLUMNS, "--confidence", "nowhere.json"), "nowhere.json"),
+    ],
+)
+def test_what_is_refused(run, arguments, message):
+    result = run(*arguments)
+    assert result.exit_code in (2, 3), result.output
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
