@@ -231,7 +231,7 @@ def test_answers_without_a_confidence_keep_their_place(tmp_path):
     files = [tmp_path / f"{name}.csv" for name in ("small", "large")]
     made = run(*files, *ASKED, "--save", tmp_path / "rule.json", "--json")
     assert made.exit_code == 0, made.stderr
-    assert "have no `confidence` and are ranked last" in made.stderr
+    assert "have no `confidence` and are ranked last by it" in made.stderr
     found = json.loads(made.stdout)
     assert found["n"] == n
     applied = run(*files, "--apply", tmp_path / "rule.json", "--json")

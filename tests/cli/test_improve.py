@@ -141,7 +141,7 @@ def test_cascade_compare_and_report_rank_by_it(run):
     assert other.exit_code == 3
     assert "learned confidence" in other.output
     ranked = run("compare", "fresh.csv", *COLUMNS, "--confidence", "confidence.json", "--quiet")
-    assert ranked.stdout.strip() == "fresh / learned"
+    assert ranked.stdout.strip() == "learned"
     page = run("report", "fresh.csv", *COLUMNS, "--confidence", "confidence.json", "-o", "page.html")
     assert page.exit_code == 0, page.output
     text = Path("page.html").read_text()

@@ -17,7 +17,7 @@ from abstain.formats import ROLES, Limits, Rules, read_predictions
 from abstain.report import gather, page
 
 ANSWERS = set(Rules.__dataclass_fields__)
-READING = {"column", "as"} | {"labels", "classes", "format", "tolerance", "memory"} | ANSWERS
+READING = {"column", "as", "confidence"} | {"labels", "classes", "format", "tolerance", "memory"} | ANSWERS
 OUTPUT = {"json", "csv", "latex", "quiet", "output"}
 OWN = {  # flags that say how the command works, not what is computed
     "evaluate": {"preview", "engine", "price"},
@@ -73,13 +73,18 @@ def test_several_names_by_commas_by_repetition_and_in_the_old_spelling(tmp_path)
 def test_flags_for_reading_are_arguments_too():
     arguments = {*inspect.signature(read_predictions).parameters, *Limits.__dataclass_fields__, *ANSWERS}
     assert flags("convert") == READING
-    assert READING - {"column", "as"} <= arguments  # columns=, kind=
+    # columns= and kind=; a learned confidence is put in by `Predictions.with_confidence`
+    assert READING - {"column", "as", "confidence"} <= arguments
 
 
 def test_roles_are_arguments_of_evaluate_or_what_these_are_made_from():
     made_from = {"prediction", "correct", "error", "classes", "ids", "answered", "question", "task", "epoch"}
     of_a_cascade = {"cost"}
-    assert set(ROLES) - made_from - of_a_cascade <= set(inspect.signature(abstain.evaluate).parameters)
+    learned_from = {"features", "categories"}
+    assert learned_from <= set(inspect.signature(abstain.learn_confidence).parameters)
+    assert set(ROLES) - made_from - of_a_cascade - learned_from <= set(
+        inspect.signature(abstain.evaluate).parameters
+    )
 
 
 @pytest.fixture
