@@ -252,17 +252,17 @@ def _normalised(
     equal and no order is better than another: the value is 0.
     """
     random = random_per_risk * risk
-    room = random - best.area
+    best_gain = random - best.area
     if not exceeds(random, best.area):
         return MetricDerivative(0.0, per_area=0.0)
-    x = (area - best.area) / room
-    per_risk = -factor * x * random_per_risk / room  # the risk itself has influence l - R
+    x = (area - best.area) / best_gain
+    per_risk = -factor * x * random_per_risk / best_gain  # the risk itself has influence l - R
     return MetricDerivative(
         estimate=at_best + factor * x,
-        per_area=factor / room,
+        per_area=factor / best_gain,
         constant=-per_risk * risk,
         slope=per_risk,
-        per_best=factor * (x - 1) / room,
+        per_best=factor * (x - 1) / best_gain,
     ).including(best)
 
 

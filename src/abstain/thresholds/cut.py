@@ -41,9 +41,8 @@ _MAX_INSPECTED = 4096  # numbers of an array that are inspected to see to which 
 _HALVINGS = 24  # steps of a bisection
 _SHORT_BITS = 5  # mantissa bits; so short a number is exact in every type
 _MIN_BATCH = 20  # samples; in a smaller call, a few short numbers may be chance
-_ENOUGH_TELLING = (
-    8  # so many numbers show that data are coarser than in calibration, whatever calibration held
-)
+# so many informative numbers show that data are coarser than in calibration, whatever calibration held
+_ENOUGH_INFORMATIVE = 8
 
 
 class Rounding(NamedTuple):
@@ -72,10 +71,15 @@ class ObservedPrecision(NamedTuple):
     """To which precision numbers were rounded before they were stored.
 
     Logits of a bfloat16 model saved as float32, or a float32 column read as float64, are rounded more coarsely than
-    their type says. Whole numbers and short fractions (3/4, 7/16) are exact in every type and tell nothing.
+    their type says. Whole numbers and short fractions (3/4, 7/16) are exact in every type and say nothing;
+    all other numbers are informative.
 
-    `coarsest` and `finest` are types that hold one and all of the telling numbers; None where there are none.
-    `telling` is how many different ones were seen.
+    Attributes
+    ----------
+    coarsest, finest : str or None
+        The coarsest types that hold at least one, and all, of the informative numbers; None where there are none.
+    informative_count : int
+        How many different informative numbers were seen.
     """
 
     coarsest: Precision | None
@@ -109,8 +113,8 @@ class CheckedConfidences(NamedTuple):
     """Confidences of some samples, and what is known of where they come from.
 
     `values` are float64: rank keys of a score that saturates, unless the source is "plain" or "own"; otherwise the
-    numbers themselves. `dtype` is the type they came in, `grain` the precision that they show. `magnitude` is the
-    absolute value of each row's largest logit, on which its rounding depends; 0 without logits. `learned` is the
+    numbers themselves. `dtype` is the type they came in, `observed_precision` the precision that they show. `magnitude`
+    is the absolute value of each row's largest logit, on which its rounding depends; 0 without logits. `learned` is the
     fingerprint of the learned confidence that computed them, None for all others.
     """
 
@@ -124,7 +128,7 @@ class CheckedConfidences(NamedTuple):
 
     @property
     def is_informative(self) -> bool:
-        """Is the grain more than chance? One short number in a call of one sample is nothing unusual."""
+        """Is the observed precision more than chance? One short number in a call of one sample is nothing unusual."""
         return self.observed_precision.informative_count >= 2 or (
             self.observed_precision.informative_count == 1 and self.values.size >= _MIN_BATCH
         )
@@ -287,7 +291,7 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
     """Find out to which precision numbers were rounded before they were stored as `dtype`.
 
     Counts the mantissa bits in use of the first few thousand values. Whole numbers, short fractions and infinite or
-    missing values show nothing; if there are no others, the grain holds None, None and 0.
+    missing values show nothing; if there are no others, the result holds None, None and 0.
     """
     numbers = np.unique(values.reshape(-1)[:_MAX_INSPECTED].astype(np.float64))
     numbers = numbers[np.isfinite(numbers) & (np.rint(numbers) != numbers)]
@@ -463,11 +467,13 @@ class Cut:
             return np.zeros(values.shape, dtype=bool)
         if value == -math.inf:
             return ~np.isnan(values)
-        rounding = self.room(name, confidences)
+        rounding = self.rounding_to_allow_for(name, confidences)
         if rounding is None:
             return np.asarray(values >= value)
         decisions, is_ambiguous = self._decide_within_rounding(confidences, value, rounding)
-        if is_ambiguous.any():  # rows of larger logits than in calibration are rounded more coarsely
+        # The first rounding is the coarsest that is possible; with the finest one fewer samples are ambiguous. Rows of
+        # larger logits than in calibration are rounded more coarsely, and stay ambiguous.
+        if is_ambiguous.any():
             finest = _finest_rounding(self.source, confidences.source)
             finer_decisions, still_ambiguous = self._decide_within_rounding(confidences, value, finest)
             decisions = np.where(is_ambiguous, finer_decisions, decisions)
@@ -507,7 +513,7 @@ class Cut:
         InputError if the new numbers are too coarse for this threshold. `name` is the calling function, for messages.
         `confidences` are those of the new samples, with their source and precision.
         """
-        rounding = self.room(name, confidences)
+        rounding = self.rounding_to_allow_for(name, confidences)
         if rounding is None:
             exact = _count_at_least(confidences.values, points)
             return exact, exact
@@ -517,7 +523,7 @@ class Cut:
         possibly = _count_at_least(high, point_low)
         return surely, possibly
 
-    def room(self, name: str, confidences: CheckedConfidences) -> Rounding | None:
+    def rounding_to_allow_for(self, name: str, confidences: CheckedConfidences) -> Rounding | None:
         """Return the rounding error to allow for in a comparison with the threshold; None to compare exactly.
 
         It is the coarsest at which the lowest accepted and the highest rejected block of calibration samples can still
@@ -581,7 +587,7 @@ class Cut:
             return False
         # coarser than in calibration: the same form only if that may be chance
         is_coarser_than_all = self.coarsest is not None and shown_bits < _MANTISSA[self.coarsest]
-        has_enough_evidence = confidences.observed_precision.informative_count >= _ENOUGH_TELLING
+        has_enough_evidence = confidences.observed_precision.informative_count >= _ENOUGH_INFORMATIVE
         return not has_enough_evidence and not (is_coarser_than_all and confidences.is_informative)
 
     def _precision_to_allow_for(self, confidences: CheckedConfidences) -> Precision:
