@@ -5,6 +5,10 @@
 
 Each line: what, the median time of ours, the median time of the other, their ratio, and the bound it is held to.
 The other side is always timed in the same loop, turn by turn, so that a busy machine slows both.
+
+The bounds are to hold on any machine, so they leave about half of what was measured on two quiet cores. The ratios
+depend on how many cores are free (ours sorts in threads, argsort does not), on whether numpy sorts with AVX-512 or AVX2
+or neither, and in batches on memory: fresh pages are slow on virtual machines.
 """
 
 from __future__ import annotations
@@ -39,15 +43,15 @@ def torch_argsort_cumsum(loss, confidence):
     return (torch.cumsum(loss[order].double(), 0) / torch.arange(1, len(order) + 1)).mean()
 
 
-def turns(*calls, seconds=1.5, least=5):
-    """Median time of each call, taken in turns."""
+def turns(*calls, seconds=1.5, least=5, clock=time.perf_counter):
+    """Median time of each call, taken in turns, by `clock`: a clock of processor time for calls without threads."""
     times = [[] for _ in calls]
     start = time.perf_counter()
     while len(times[0]) < least or (time.perf_counter() - start < seconds and len(times[0]) < 200):
         for call, kept in zip(calls, times):
-            begin = time.perf_counter()
+            begin = clock()
             call()
-            kept.append(time.perf_counter() - begin)
+            kept.append(clock() - begin)
     return [float(np.median(t)) for t in times]
 
 
@@ -111,7 +115,7 @@ def vectors(rng):
         lambda: argsort_cumsum(loss, confidence),
     )
     line("0/1 loss, float32, distinct, 1e7", ours, sort, "np.sort", at_most=2.5)
-    line("0/1 loss, float32, distinct, 1e7", ours, usual, "argsort-cumsum in numpy", at_least=4)
+    line("0/1 loss, float32, distinct, 1e7", ours, usual, "argsort-cumsum in numpy", at_least=3)
     ours, sort = turns(lambda: abstain.aurc(tied_loss, tied), lambda: np.sort(tied))
     line("0/1 loss, float32, 1,001 values, 1e7", ours, sort, "np.sort", at_most=4)
     for dtype, bound in ((np.float32, 4), (np.float64, 6)):
@@ -125,14 +129,14 @@ def vectors(rng):
         return
     tensors = torch.from_numpy(loss), torch.from_numpy(confidence)
     ours, usual = turns(lambda: abstain.aurc(loss, confidence), lambda: torch_argsort_cumsum(*tensors))
-    line("0/1 loss, float32, distinct, 1e7", ours, usual, "argsort-cumsum in torch", at_least=4)
+    line("0/1 loss, float32, distinct, 1e7", ours, usual, "argsort-cumsum in torch", at_least=2)
     ours, usual = turns(lambda: abstain.aurc(*tensors), lambda: torch_argsort_cumsum(*tensors))
-    line("the same from torch tensors", ours, usual, "argsort-cumsum in torch", at_least=4)
+    line("the same from torch tensors", ours, usual, "argsort-cumsum in torch", at_least=2)
 
 
 def batches(rng):
     """Many small samples at once against a loop."""
-    for shape, bound in (((1000, 10_000), 3), ((100_000, 100), 20)):
+    for shape, bound in (((1000, 10_000), 1.5), ((100_000, 100), 10)):
         loss, confidence = data(shape[0] * shape[1], rng)
         loss, confidence = loss.reshape(shape), confidence.reshape(shape)
         ours, loop = turns(
@@ -143,10 +147,15 @@ def batches(rng):
 
 
 def small(rng):
-    """What a call costs when there is little to do, and what the import costs."""
-    loss, confidence = data(100, rng)
-    (ours,) = turns(lambda: [abstain.aurc(loss, confidence) for _ in range(100)])
-    line("one call, n = 100", ours / 100, 100e-6, "100 microseconds", at_most=1)
+    """What a call costs when there is little to do (in processor time), and what the import costs."""
+    for n, bound in ((100, 6), (1000, 3)):
+        loss, confidence = data(n, rng)
+        ours, usual = turns(
+            lambda l=loss, g=confidence: [abstain.aurc(l, g) for _ in range(100)],
+            lambda l=loss, g=confidence: [argsort_cumsum(l, g) for _ in range(100)],
+            clock=time.process_time,
+        )
+        line(f"one call, n = {n:,}", ours / 100, usual / 100, "argsort-cumsum in numpy", at_most=bound)
 
     def fresh(module):
         return subprocess.run([sys.executable, "-c", f"import {module}"], check=True, env={**os.environ})
