@@ -111,10 +111,14 @@ def test_the_page(files, tmp_path):
     data = json.loads(html.split('<script type="application/json" id="data">')[1].split("</script>")[0])
     assert "<title>Two</title>" in html
     assert data["columns"] == [
-        "risk %",
+        "accuracy %",
         "risk of the most confident 80%",
         "unanswered %",
         "AURC, answered only",
+        "calibration error %",
+        "score at 0.5",
+        "score at 0.75",
+        "score at 0.9",
     ]
     careful = next(m for m in data["models"] if m["name"] == "careful-4.1 / stated")
     rows = files[0][1]
@@ -227,7 +231,9 @@ def test_sixty_eight_models_on_one_page(data_dir, tmp_path):
     started = time.process_time()
     told = json.loads(run(*files, *columns, *more, "--json").stdout)
     assert time.process_time() - started < 90  # reading included, on a machine that does other things
-    assert len(told["contestants"]) == 68
+    assert (
+        len(told["contestants"]) == 67
+    )  # one model answered nothing and states no confidence: it is not ranked
     assert all(c["n"] == 12_032 for c in told["contestants"])
     sync_api = pytest.importorskip("playwright.sync_api")
     path = shutil.which("chromium")
@@ -241,7 +247,12 @@ def test_sixty_eight_models_on_one_page(data_dir, tmp_path):
         opened.on("pageerror", lambda e: complaints.append(str(e)))
         opened.goto(page.as_uri())
         opened.wait_for_selector("#rows tr")
-        assert opened.locator("#rows tr").count() == 68
+        assert opened.locator("#rows tr").count() == 67
+        lead = opened.locator("ul.lead").inner_text()
+        assert "Data: mmlu_pro, 12,032 questions." in lead
+        assert "Ranked by the confidence verbal_numerical_confidence." in lead
+        assert "phi-4 is not ranked by" in lead
+        assert "verdicts depend on how equal confidences are counted." in lead
         opened.locator("#find").fill("gpt-4.1-mini")
         assert opened.locator("#rows tr").count() == 1
         browser.close()

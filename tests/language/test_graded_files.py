@@ -66,6 +66,22 @@ def test_compare_ranks_by_accuracy_if_nothing_else_can_be_ranked(files):
     assert "Not attempted" in by_f
 
 
+def test_the_page_of_a_ranking_by_accuracy(files, tmp_path):
+    page = tmp_path / "board.html"
+    run("compare", *files.values(), *GRADES, "-c", "ids=id", "-c", "groups=part", "--html", page)
+    text = page.read_text()
+    data = json.loads(text.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+    assert "3 models by accuracy (higher is better)" in text
+    good = next(model for model in data["models"] if model["name"] == "good")
+    shown = dict(zip(data["columns"], good["more"]))
+    correct, answered = graded(files["good"])
+    table = evaluate_answers(correct, answered=answered)
+    assert shown["F (SimpleQA) %"] == pytest.approx(table["simpleqa_f"].estimate)
+    assert shown["score at target 0.75"] == pytest.approx(table["score_at_target@0.75"].estimate)
+    assert data["groups"] == ["x", "y"]
+    assert good["curve"] is None
+
+
 def test_one_long_table_is_divided_by_model(files, tmp_path):
     long = tmp_path / "long.csv"
     rows = ["model,id,grade"]

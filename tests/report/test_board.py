@@ -229,7 +229,13 @@ def test_the_saved_table_has_one_number_a_cell(opened, made):
 
 def test_all_columns_of_answers_are_in_sight(browser, made, tmp_path):  # noqa: F811
     """The letters stand last, and the text above the table speaks of them."""
-    names = ("risk %", "risk of the most confident 80%", "unanswered %", "AURC, answered only")
+    names = (
+        "accuracy %",
+        "risk of the most confident 80%",
+        "unanswered %",
+        "AURC, answered only",
+        "score at 0.75",
+    )
     long = {f"{k}-with-a-name-of-thirty-letters": made[2][f"model-{k}"] for k in ("00", "30", "67")}
     found = abstain.compare(long)
     save_board(found, tmp_path / "wide.html", columns={n: dict.fromkeys(found.names, 0.1234) for n in names})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -25,6 +26,7 @@ from abstain.evaluation import Comparison, ComparisonSeries
 from abstain.evaluation.graded import find_further_metric
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models, check_shared_columns_equal, comparison_arguments
+from abstain.formats.columns import as_texts
 from abstain.formats.file_names import model_name
 from abstain.formats.predictions import attempt_notes, reading_notes
 from abstain.formats.safety import display_name
@@ -33,6 +35,7 @@ from abstain.metrics.definitions import AURC
 from abstain.scores import NAMES, by_name
 
 _MAX_SENTENCES = 8  # about neighbours in the ranking
+_MAX_LISTED = 4  # tasks or confidences that a page names
 _MAX_SUMMARIES = 4  # with more files, it is not printed how each one was read
 _SCORES_HELP = "Confidences computed from class scores. Several, or all, are compared with each other."
 _ENGINE_HELP = "Compute backend. files: two tables of losses and confidences of any size."
@@ -154,8 +157,9 @@ def compare(
         )
         if board:
             content = abstain.report.board_content(result, contestants, loss)
+            about = describe_contest(result, contestants, file_by_name)
             abstain.report.save_board(
-                result, board, title=title, notes=notes, command=opt.typed_command(), **content
+                result, board, title=title, notes=[*about, *notes], command=opt.typed_command(), **content
             )
             opt.say(f"wrote {board}")
     if state is not None:
@@ -272,12 +276,12 @@ def compare_in_memory(
                 purpose="one file" if is_single else "compared",
                 summarise=len(files) <= _MAX_SUMMARIES,
             )
+    ranked_models = []
     for model in models:
-        absent = () if model.log is None else model.log.absent  # requested confidences that no answer has
-        for confidence_name in absent:
-            notes.append(
-                f"{display_name(model.name)} is not ranked by `{display_name(confidence_name)}`: no answer has it."
-            )
+        ranked = _drop_absent_confidences(model, notes)
+        if ranked is not None:
+            ranked_models.append(ranked)
+    models = ranked_models
     opt.refuse_unused_names(*models)
     if not unpaired:
         models = align_models(models)
@@ -313,6 +317,59 @@ def compare_in_memory(
         reason = f"their {confirmed} agree" if confirmed else "nothing in them confirms it"
         notes.append(f"No file has ids: rows are paired by position, and {reason}.")
     return result, contestants, notes
+
+
+def _drop_absent_confidences(model: Predictions, notes: list[str]) -> Predictions | None:
+    """Return a model without the requested confidences that none of its answers has; None if it has no other.
+
+    A note for each of them is added to `notes`. A model without a confidence is not ranked among those that have it.
+    """
+    absent = () if model.log is None else model.log.absent
+    notes += [
+        f"{display_name(model.name)} is not ranked by `{display_name(confidence_name)}`: no answer has it."
+        for confidence_name in absent
+    ]
+    present = {name: signal for name, signal in model.signals.items() if name not in absent}
+    if not absent or len(present) == len(model.signals):
+        return model
+    if not present:
+        return None
+    return replace(model, signals=present, confidence=next(iter(present.values())))
+
+
+def describe_contest(result: Comparison, contestants: Contestants, files: dict[str, str]) -> list[str]:
+    """Sentences for the page: the data set, the signal that models are ranked by, and the rule for refusals if any.
+
+    The data set is named after the tasks of the logs or, if they name none, after the folder that holds all files.
+    """
+    tasks: dict[str, None] = {}  # in the order of the files
+    signals: dict[str, None] = {}
+    refusing_count = 0
+    logs = [model.log for model, _ in contestants.values() if model.log is not None]
+    for log in logs:
+        if log.task is not None:
+            tasks |= dict.fromkeys(np.unique(as_texts(log.task)).tolist())
+        refusing_count += bool(log.unanswered)
+    for model, score in contestants.values():
+        names = list(model.signals) or [
+            model.used.get("confidence", "") if model.kind == "confidence" else score
+        ]
+        signals |= dict.fromkeys(names)
+    folders = {Path(file).absolute().parent.name for file in files.values()}
+    data = _list_names(list(tasks) or sorted(folders))
+    notes = [f"Data: {data}, {count_noun(result.n, 'question' if logs else 'sample')}."]
+    if not is_answer_metric(result.metric) and any(signals):
+        notes.append(f"Ranked by the confidence {_list_names([name for name in signals if name])}.")
+    if logs and not refusing_count:
+        notes.append("Every model answered every question.")
+    return notes
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Up to `_MAX_LISTED` names in one line, and how many more there are."""
+    listed = ", ".join(display_name(name) for name in names[:_MAX_LISTED])
+    hidden_count = len(names) - _MAX_LISTED
+    return f"{listed} and {hidden_count} more" if hidden_count > 0 else listed
 
 
 def nothing_is_ranked(files: dict[str, str], read_options: opt.ReadOptions) -> bool:

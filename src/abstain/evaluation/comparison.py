@@ -42,6 +42,7 @@ from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
 from abstain.theory import samples_to_tell_apart
 
+TIES_PHRASE = "verdicts depend on how equal confidences are counted"
 _CHANGED_VERDICTS_SHOWN = 5  # of the verdicts that depend on ties; the others are counted
 
 
@@ -585,7 +586,7 @@ def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float
     listed = "; ".join(changed[:_CHANGED_VERDICTS_SHOWN])
     if len(changed) > _CHANGED_VERDICTS_SHOWN:
         listed += f" and {len(changed) - _CHANGED_VERDICTS_SHOWN} more"
-    return f"{len(changed)} of {len(pairs)} verdicts depend on how equal confidences are counted: {listed}."
+    return f"{len(changed)} of {len(pairs)} {TIES_PHRASE}: {listed}."
 
 
 def pair_of(

@@ -7,20 +7,32 @@ all others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from abstain._tables import count_noun
+from abstain.calibration import calibration_error
 from abstain.display import CurveLine, thinned
 from abstain.errors import AbstainError, InputError
 from abstain.evaluation import Comparison
-from abstain.evaluation.chance import chance_warnings
-from abstain.formats import Predictions, Rules, replacing
+from abstain.evaluation.comparison import TIES_PHRASE
+from abstain.formats import Log, Predictions, Rules, replacing
 from abstain.inference import interval
+from abstain.inference.ratios import spread_of_answers
 from abstain.inference.records import Interval
 from abstain.metrics import risk_coverage_curve
+from abstain.metrics.answer_metrics import (
+    TARGETS,
+    AnswerMetric,
+    GradedAnswers,
+    answer_metric,
+    is_answer_metric,
+    metrics_for_answers,
+    score_at_target,
+)
 from abstain.metrics.definitions import by_name
 from abstain.metrics.metric import Metric
 from abstain.report.content import risk_where, short_names
@@ -28,6 +40,7 @@ from abstain.report.page import describe_first_place, framed, list_items, text
 
 _LINKS = {"table": "Table", "picked-section": "One model", "intervals": "Intervals"}
 _CURVE_POINTS = 60
+_CALIBRATION_COLUMN = "calibration error %"
 
 
 def board(
@@ -119,7 +132,7 @@ def board(
     }
     direction = "lower" if comparison.lower_is_better else "higher"
     fields = {  # the fields of `assets/board.html`
-        "notes": list_items([_summary(comparison), *chance_warnings(comparison.notes), *notes]),
+        "notes": list_items([_summary(comparison), *notes, *_short_notes(comparison.notes)]),
         "label": text(comparison.label),
         "level": level,
         "way": direction,
@@ -184,6 +197,8 @@ def board_content(
     >>> board_content(comparison, models)["columns"]
     {'risk %': {'good': 0.25, 'bad': 0.25}, 'risk of the most confident 80%': {'good': 0.25, 'bad': 0.25}}
     """
+    if is_answer_metric(comparison.metric):
+        return _graded_content(comparison, models, loss)
     metric = by_name(comparison.metric)
     curves: dict[str, CurveLine] = {}
     columns: dict[str, dict[str, float | None]] = {}
@@ -194,10 +209,16 @@ def board_content(
         abstained = predictions.abstained
         curve = risk_coverage_curve(losses, confidence, sample_weight=weight, abstained=abstained)
         curves[name] = thinned(name, curve.coverage, curve.risk, _CURVE_POINTS)
-        numbers = {"risk %": float(curve.risk[-1]), "risk of the most confident 80%": risk_where(curve, 0.8)}
+        numbers: dict[str, float | None] = {}
+        if predictions.log is None or predictions.log.loss_name == "loss":
+            numbers["risk %"] = float(curve.risk[-1])
+        else:
+            numbers["accuracy %"] = predictions.log.accuracy
+        numbers["risk of the most confident 80%"] = risk_where(curve, 0.8)
         if predictions.log is not None:  # the file is a log of answers, some of which may be missing
             numbers["unanswered %"] = predictions.log.unanswered
             numbers[f"{comparison.label}, answered only"] = _answered_only(predictions, metric)
+            numbers |= _numbers_of_log(predictions.log, next(iter(predictions.signals), ""))
         for column, number in numbers.items():
             columns.setdefault(column, {})[name] = number
         labels = predictions.group_labels()
@@ -212,7 +233,77 @@ def board_content(
             groups.setdefault(str(group), {})[name] = _metric_interval(
                 metric, losses[in_group], confidence[in_group], level=comparison.level, **part
             )
-    return {"curves": curves, "columns": columns, "groups": groups}
+    shown_columns = {
+        column: values
+        for column, values in columns.items()
+        if any(value is not None for value in values.values())
+    }
+    return {"curves": curves, "columns": shown_columns, "groups": groups}
+
+
+def _numbers_of_log(log: Log, signal: str) -> dict[str, float | None]:
+    """Scores at confidence targets and the calibration error of a log of answers, by title of their columns.
+
+    `signal` is the confidence that the log is ranked by. A question without an answer is not attempted. The calibration
+    error is None unless every confidence of an answer lies between 0 and 1. Empty for losses other than right and
+    wrong.
+    """
+    if log.loss_name == "loss":
+        return {}
+    rows = log.scored
+    answers = GradedAnswers(
+        right=np.where(log.answered[rows], 1 - log.losses(rows), 0.0), attempted=log.answered[rows]
+    )
+    numbers: dict[str, float | None] = {
+        f"score at {target:g}": score_at_target(target).value(answers) for target in TARGETS
+    }
+    stated = log.signals.get(signal, next(iter(log.signals.values()), None))
+    error = None
+    if stated is not None:
+        measured = rows & log.answered & np.isfinite(stated)
+        probabilities = stated[measured]
+        with suppress(AbstainError):  # too few answers, or confidences that are no probabilities
+            error = calibration_error(1 - log.loss[measured], probabilities).root.estimate
+    return {_CALIBRATION_COLUMN: error, **numbers}
+
+
+def _graded_content(
+    comparison: Comparison, models: Mapping[str, tuple[Predictions, str]], loss: str
+) -> dict[str, Any]:
+    """`board_content` of a ranking by a metric of graded answers: other scores as columns, the metric by group."""
+    metric = answer_metric(comparison.metric)
+    answers_of_model: dict[str, GradedAnswers] = {}
+    for name, (predictions, score) in models.items():
+        losses, _ = predictions.samples(score, loss)
+        attempted = np.ones(predictions.n, dtype=bool)
+        if predictions.abstained is not None:
+            attempted = ~predictions.abstained
+        answers_of_model[name] = GradedAnswers(np.where(attempted, 1 - losses, 0.0), attempted)
+    shown_metrics: dict[str, AnswerMetric] = {}
+    for answers in answers_of_model.values():
+        for shown in metrics_for_answers(answers):
+            shown_metrics.setdefault(shown.key, shown)
+    shown_metrics.pop(metric.key, None)
+    columns: dict[str, dict[str, float | None]] = {}
+    groups: dict[str, dict[str, float | Interval | None]] = {}
+    for name, (predictions, _) in models.items():
+        answers = answers_of_model[name]
+        for shown in shown_metrics.values():
+            value: float | None = None
+            with suppress(AbstainError):  # undefined for this model, e.g. nothing was attempted
+                value = shown.value(answers)
+            title = f"{shown.label} %" if shown.range == (0.0, 1.0) else shown.label
+            columns.setdefault(title, {})[name] = value
+        labels = predictions.group_labels()
+        for group in () if labels is None else np.unique(labels):
+            rows = labels == group
+            clusters = None if predictions.clusters is None else predictions.clusters[rows]
+            in_group: float | Interval | None = None
+            with suppress(AbstainError):
+                spread = spread_of_answers("board", metric, answers.select(rows), clusters)
+                in_group = spread.interval(comparison.level)
+            groups.setdefault(str(group), {})[name] = in_group
+    return {"curves": {}, "columns": columns, "groups": groups}
 
 
 def _answered_only(predictions: Predictions, metric: Metric) -> float | None:
@@ -323,6 +414,15 @@ def _summary(comparison: Comparison) -> str:
     if rival_count:
         verdict = f"{count_noun(rival_count, 'other model')} cannot be told apart from it"
     return f"{describe_first_place(comparison)}; {verdict}."
+
+
+def _short_notes(notes: Sequence[str]) -> list[str]:
+    """Notes of a comparison; the list of verdicts that depend on ties is cut off after their number."""
+    shortened = []
+    for note in notes:
+        count, separator, _ = note.partition(f"{TIES_PHRASE}: ")
+        shortened.append(f"{count}{TIES_PHRASE}." if separator else note)
+    return shortened
 
 
 def _subtitle(comparison: Comparison, direction: str) -> str:

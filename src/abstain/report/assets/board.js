@@ -5,6 +5,12 @@ const three = (x) => x === null || x === undefined ? "–" : Number(x.toPrecisio
 const percent = (x) => x === null || x === undefined ? "–" : (100 * x).toFixed(1) + "%";
 const aligned = (places) => (x) => x === null || x === undefined ? "–" : x.toFixed(places).replace(/^-(0\.?0*)$/, "$1"); // no -0.0000
 
+// the same number of digits in a whole column: three decimals, fewer where numbers are large, none of this where all are tiny
+function inColumn(j) {
+  const sizes = DATA.models.map((m) => Math.abs(m.more[j] ?? 0)), most = Math.max(...sizes);
+  return most < 0.01 ? three : aligned(most >= 100 ? 1 : most >= 10 ? 2 : 3);
+}
+
 // columns: a title, a value to sort by, a text to show
 
 // and what a file holds: one column or several
@@ -13,7 +19,7 @@ const COLUMNS = [
   { title: "model", value: (m) => m.name.toLowerCase(), text: (m) => m.name },
   { title: DATA.label, value: (m) => m.estimate, text: (m) => aligned(4)(m.estimate), csv: (m) => [m.estimate] },
   { title: "interval", value: (m) => m.low, text: (m) => m.low === null ? "–" : `${aligned(4)(m.low)} to ${aligned(4)(m.high)}`, titles: [`${DATA.label} low`, `${DATA.label} high`], csv: (m) => [m.low, m.high] },
-  ...DATA.columns.map((name, j) => ({ title: name, value: (m) => m.more[j], text: (m) => name.endsWith("%") ? percent(m.more[j]) : three(m.more[j]), csv: (m) => [name.endsWith("%") && m.more[j] !== null ? 100 * m.more[j] : m.more[j]] })),
+  ...DATA.columns.map((name, j) => ({ title: name, value: (m) => m.more[j], text: (m) => name.endsWith("%") ? percent(m.more[j]) : inColumn(j)(m.more[j]), csv: (m) => [name.endsWith("%") && m.more[j] !== null ? 100 * m.more[j] : m.more[j]] })),
   { title: "letters", value: (m) => m.letters, text: (m) => m.letters },
 ];
 
