@@ -130,8 +130,7 @@ def test_no_result_was_forgotten():
         "thresholds.Candidates",
         "thresholds.Cut",
         "thresholds.Origin",
-        "evaluation.ComparisonSeries",
-        "evaluation.GrowingComparison",
-    }  # parts of results, definitions, and states that are fed with more samples
+        "evaluation.ComparisonLook",
+    }  # parts of results, and definitions
     assert views - parts == set()
     assert len(list(pkgutil.iter_modules(abstain.__path__))) > 10

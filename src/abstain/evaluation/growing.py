@@ -15,7 +15,7 @@ import numpy as np
 from abstain._arrays import ArrayLike
 from abstain._check import check_count, check_fraction
 from abstain._stored import Chance, Stored, Within
-from abstain._tables import count_noun
+from abstain._tables import Notebook, count_noun
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.comparison import compare
 from abstain.evaluation.results import Comparison, Pair
@@ -48,7 +48,7 @@ class ComparisonLook:
 
 
 @dataclass(frozen=True, repr=False)
-class ComparisonSeries(Stored):
+class ComparisonSeries(Stored, Notebook):
     """The looks at a comparison that grows, and what they have decided.
 
     Parameters
@@ -233,7 +233,7 @@ class ComparisonSeries(Stored):
 
 
 @dataclass(frozen=True, repr=False)
-class GrowingComparison(Stored):
+class GrowingComparison(Stored, Notebook):
     """Models on the same samples, which are fed in batches; every batch ends with a look at the comparison.
 
     A rank depends on all samples, so all of them are kept: about 80 bytes of JSON per sample and two models.

@@ -24,7 +24,7 @@ _POWER = 0.8  # probability of a verdict with as many samples as a verdict says 
 
 
 @dataclass(frozen=True, repr=False)
-class GateVerdict(Stored):
+class GateVerdict(Stored, _tables.Notebook):
     """What the data say about a release.
 
     Parameters
