@@ -36,6 +36,7 @@ from written import (
     tau_bench,
     text_records,
     uqlm,
+    uqlm_lists,
     write_out_record,
     zstd_archive,
 )
@@ -227,3 +228,44 @@ def test_random_damage(whole, tmp_path):
         refused += said is not None
         assert said is None or "\n" not in said
     assert refused > 10
+
+
+OTHER_VALUES = [1, 0, -3, True, None, 0.5, float("inf"), "x", "", [], {}, ["a", "a"], [0.1], {"a": 1}, [{"a": 1}], [[1, 2], [3]]]  # fmt: skip
+WHOLE_LOGS: dict[str, Any] = {
+    "tau": tau_bench(), "tau2": tau2_bench(), "evaleval": evaleval(), "oaieval": openai_evals(), "swe": swe_bench(),
+    "uqlm": uqlm_lists(), "write out": [write_out_record(k) for k in range(6)], "promptfoo": promptfoo(3),
+    "inspect": inspect_json(), "results": {"results": {}, "n-shot": {}, "samples": {"mc": options(), "gen": text_records()}},
+}  # fmt: skip
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The keys that lead to each value inside a parsed log."""
+    keys: Any = ()
+    if isinstance(content, dict):
+        keys = list(content)
+    elif isinstance(content, list):
+        keys = range(len(content))
+    return [path, *(place for key in keys for place in places(content[key], (*path, key)))]
+
+
+@pytest.mark.parametrize("name", WHOLE_LOGS)
+def test_another_value_anywhere_is_read_or_refused_by_its_meaning(name, tmp_path):
+    """No reader fails on a value that it does not expect: a refusal never blames damage that is not there."""
+    rng = np.random.default_rng(0)
+    every_place = places(WHOLE_LOGS[name])[1:]
+    for number in rng.integers(0, len(every_place), 40):
+        content = copy.deepcopy(WHOLE_LOGS[name])
+        *keys, last = every_place[number]
+        parent = content
+        for key in keys:
+            parent = parent[key]
+        parent[last] = OTHER_VALUES[int(rng.integers(len(OTHER_VALUES)))]
+        path = tmp_path / "log.json"
+        path.write_text(json.dumps(content))
+        refusal = ""
+        try:
+            read_log(path)
+        except AbstainError as error:
+            refusal = str(error)
+        assert "damaged" not in refusal
+        assert "\n" not in refusal

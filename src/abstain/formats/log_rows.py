@@ -67,10 +67,10 @@ def summarise_token_logprobs(logprobs: Any) -> Row:
     """Return the sum and the mean of the log-probabilities of the generated tokens, as two columns of a row.
 
     The columns, "sequence_logprob" and "mean_token_logprob", serve as confidences. `logprobs` is a list with a number
-    for each token, or a dict for each with a number under "logprob"; or None. The result is empty where there are no
-    tokens, or where one of them has no number.
+    for each token, or a dict for each with a number under "logprob"; or anything else. The result is empty where there
+    are no tokens, or where one of them has no number.
     """
-    tokens = logprobs or ()
+    tokens = logprobs if isinstance(logprobs, list) else []
     numbers = [as_number(token.get("logprob") if isinstance(token, dict) else token) for token in tokens]
     values = [value for value in numbers if value is not None]
     if not values or len(values) < len(numbers):

@@ -45,7 +45,7 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
     matches: dict[str, list[Row]] = {}  # by sample
     metrics: dict[str, list[Row]] = {}
     answers: dict[str, str | None] = {}
-    tokens: Counter[str] = Counter()
+    tokens: dict[str, float] = {}
     for line in lines:
         specification = specification or get_nested(line, "spec")
         question = text_of(get_nested(line, "sample_id"))
@@ -62,7 +62,9 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
             )
         elif event == "sampling":
             answers[question] = _first_text(data.get("sampled"))
-            tokens[question] += int(as_number(get_nested(data, "usage", "total_tokens")) or 0)
+            token_count = as_number(get_nested(data, "usage", "total_tokens"))
+            if token_count is not None:
+                tokens[question] = tokens.get(question, 0.0) + token_count
     if not matches and not metrics:
         raise file_error(
             path, f"is a log of OpenAI evals without an event that scores ({_list_events(lines)})."
@@ -74,7 +76,7 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
         for epoch, scores in enumerate(scored, 1):
             row: Row = {"question": question, "epoch": float(epoch), "answer": answers.get(question)}
             row |= joined | scores
-            row[TOKENS] = float(tokens[question]) if tokens[question] else None
+            row[TOKENS] = tokens.get(question)
             rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     not_scores = ("question", "epoch", "answer", TOKENS)
@@ -134,7 +136,8 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
         )
     rows: list[Row] = []
     for index, example in enumerate(examples):
-        numbers = {name: as_number(value) for name, value in (example or {}).items()}
+        fields = example if isinstance(example, dict) else {}
+        numbers = {name: as_number(value) for name, value in fields.items()}
         question = text_of(get_nested(example, "prompt_id")) or str(index)
         rows.append(
             {"question": question, **{name: value for name, value in numbers.items() if value is not None}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     ]
     notes = []
     expected_count = as_number(get_nested(content, "total_instances"))
-    if expected_count is not None and expected_count > len(rows):
+    if expected_count is not None and len(rows) < expected_count < math.inf:
         notes.append(
             f"{len(rows):,} of {int(expected_count):,} instances were submitted; the others are left out."
         )
