@@ -294,7 +294,11 @@ class Metric:
         return sample.to_input_library(self.compute(sample.table()))
 
     def check_losses(self, function: str, loss: np.ndarray, is_zero_one: bool) -> None:
-        """Raise InputError or InfeasibleError, in the name of `function`, where losses are not what is needed."""
+        """Raise an error, in the name of `function`, where losses are not what the metric needs.
+
+        `is_zero_one` says that all of them are 0 or 1. InputError for other losses where these are needed, or a
+        requested risk out of range; InfeasibleError unless both right and wrong samples occur where both are needed.
+        """
         options = self.option_values
         if options.get("oracle") == "asymptotic" and not is_zero_one:
             raise InputError(

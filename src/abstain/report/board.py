@@ -338,7 +338,11 @@ def _metric_value(
     sample_weight: np.ndarray | None,
     abstained: np.ndarray | None,
 ) -> float | None:
-    """The value of a metric; None if it is undefined, e.g. if all answers are right."""
+    """The value of a metric; None if it is undefined, e.g. if all answers are right.
+
+    The columns, with one entry per sample, are checked already, so that every error of the package means "undefined".
+    `abstained` marks the samples without an answer.
+    """
     try:
         return float(metric(losses, confidence, sample_weight=sample_weight, abstained=abstained))
     except AbstainError:
