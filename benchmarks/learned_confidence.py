@@ -1,6 +1,6 @@
 """What a learned confidence is worth on real data, and that it is not kept where there is nothing to learn.
 
-    python benchmarks/learned_confidence.py PART [--every K]
+    python benchmarks/learned_confidence.py PART [--every K] [--start S]
 
 PART is one of
     language   68 language models: test AURC beside the single signal chosen on the same labels, and what a threshold
@@ -12,7 +12,7 @@ PART is one of
     cascades   pairs of language models, with single signals and with learned confidences
     speed      fit and application, beside `evaluate`
 
---every K takes every K-th model, file or run. Needs ABSTAIN_DATA, except for `nothing` and `speed`.
+--every K takes every K-th model, file or run, from the S-th on. Needs ABSTAIN_DATA, except for `nothing` and `speed`.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def by_model(changes: dict[tuple[str, int], float]) -> list[float]:
     return [float(np.mean([x for (name, _), x in changes.items() if name == model])) for model in names]
 
 
-def language(every: int) -> None:
-    models = load_models()[::every]
+def language(every: int, start: int) -> None:
+    models = load_models()[start::every]
     changes: dict[Any, dict[tuple[str, int], float]] = {}
     proven: dict[int, list[bool]] = {}
     covered: dict[Any, list[float]] = {}
@@ -104,7 +104,7 @@ def language(every: int) -> None:
                 for risk in (0.1, 0.2):
                     for kind, scores in (("single", rankdata(before)), ("learned", rankdata(after))):
                         rule = abstain.select_threshold(loss[:2000], scores[:2000], risk=risk, delta=DELTA)
-                        accepted = rule.accepts(scores[2000:])
+                        accepted = scores[2000:] >= (np.inf if rule.value is None else rule.value)
                         key = (risk, kind)
                         covered.setdefault(key, []).append(float(accepted.mean()))
                         feasible[key] = feasible.get(key, 0) + rule.feasible
@@ -136,7 +136,7 @@ def learn(model: LanguageModel, rows: np.ndarray) -> LearnedConfidence:
     return learn_confidence(model.loss[rows] == 0, **inputs_of(model, rows, "own_"), contributions=False)
 
 
-def unlabelled(every: int) -> None:
+def unlabelled(every: int, start: int) -> None:
     models = [model for model in load_models() if len(model.signals) == len(SIGNALS)]
     learning_rows, judging_rows = halves_of_questions()
     hindsight: dict[str, list[float]] = {}
@@ -147,7 +147,7 @@ def unlabelled(every: int) -> None:
         others = [model for model in models if model.family != family]
         weights = learn_weights(others, learning_rows, "{model_count} other models")
         combinations.load_shipped_weights = lambda weights=weights: weights
-        for model in [model for model in models if model.family == family][::every]:
+        for model in [model for model in models if model.family == family][start::every]:
             loss = model.loss[judging_rows]
             best = min(
                 abstain.aurc(loss, rank_missing_last(model.inputs[role][judging_rows])) for role in SIGNALS
@@ -203,10 +203,10 @@ def judge_few(model: LanguageModel, fit: np.ndarray, test: np.ndarray) -> tuple[
     return single, abstain.aurc(loss, confidence(**inputs_of(model, test)))
 
 
-def logits(every: int) -> None:
+def logits(every: int, start: int) -> None:
     folder = Path(os.environ["ABSTAIN_DATA"]) / "logits"
     lowest, proven = {}, {}
-    for path in sorted(folder.glob("*.npz"))[::every]:
+    for path in sorted(folder.glob("*.npz"))[start::every]:
         stored = np.load(path)
         kind = "logits" if "logits" in stored else "probs"
         scores = stored[kind].astype(np.float64)
@@ -238,14 +238,14 @@ def logits(every: int) -> None:
     print(f"keep=proven: {describe(list(proven.values()))}")
 
 
-def nothing(every: int) -> None:
+def nothing(every: int, start: int) -> None:
     """Signals that are functions of the baseline, noise features, noise categories; clusters share their outcome."""
     runs = 400 // every
     for n in (300, 1000, 5000):
         for has_clusters in (False, True):
             keeps, costs = [], []
             for seed in range(runs if n < 5000 else runs // 2):
-                rng = np.random.default_rng(seed)
+                rng = np.random.default_rng([start, seed])
                 keeps_candidate, cost = run_without_gain(rng, n, has_clusters)
                 keeps.append(keeps_candidate)
                 costs.append(cost)
@@ -284,9 +284,9 @@ def run_without_gain(rng: np.random.Generator, n: int, has_clusters: bool) -> tu
     return proven, abstain.aurc(~fresh_right, learned(**fresh)) / before - 1
 
 
-def cascades(every: int) -> None:
+def cascades(every: int, start: int) -> None:
     models = [model for model in load_models() if model.loss.mean() < 0.7]
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(start)
     ratios: dict[float, list[float]] = {0.2: [], 0.3: []}
     pairs = 0
     while pairs < 50 // every:
@@ -315,11 +315,11 @@ def cascades(every: int) -> None:
         )
 
 
-def elsewhere(every: int) -> None:
+def elsewhere(every: int, start: int) -> None:
     from pyarrow import parquet
 
     folder = Path(os.environ["ABSTAIN_DATA"]) / "llm"
-    for path in sorted((folder / "bplaut").glob("*.parquet"))[::every]:
+    for path in sorted((folder / "bplaut").glob("*.parquet"))[start::every]:
         table = parquet.read_table(path).to_pydict()
         rows = np.flatnonzero(np.asarray(table["setting"]) == "zero_shot")
         rows = np.random.default_rng(0).permutation(rows)[:8000]
@@ -336,7 +336,7 @@ def elsewhere(every: int) -> None:
     probs = np.asarray([table[f"p_{letter}"] for letter in "ABCD"]).T
     loss = 1.0 - np.asarray(table["is_correct"], dtype=float)
     report_elsewhere("medqa", loss, {"probs": probs / probs.sum(axis=1, keepdims=True)}, {}, None)
-    for path in sorted((folder / "vlm").glob("*.parquet"))[::every]:
+    for path in sorted((folder / "vlm").glob("*.parquet"))[start::every]:
         if path.stem.startswith("questions"):
             continue
         table = parquet.read_table(path).to_pydict()
@@ -384,7 +384,7 @@ def report_elsewhere(
     print(text, flush=True)
 
 
-def speed(every: int) -> None:
+def speed(every: int, start: int) -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(2000, 20))
     right = features[:, 0] + features[:, 1] + rng.logistic(size=2000) > 0
@@ -392,19 +392,19 @@ def speed(every: int) -> None:
     signals = {"x0": columns.pop("x0")}
     learn_confidence(right, signals=signals, features=columns)  # the first call loads modules
     for contributions in (False, True):
-        start = time.process_time()
+        began = time.process_time()
         learn_confidence(right, signals=signals, features=columns, contributions=contributions)
-        seconds = time.process_time() - start
+        seconds = time.process_time() - began
         print(f"  2,000 x 20, five folds, contributions={contributions}: {seconds:.2f} s of one core")
     labels = rng.integers(0, 10, 1_000_000)
     scores = rng.normal(size=(1_000_000, 10)) + 2 * np.eye(10)[labels]
     learned = learn_confidence(labels=labels[:5000], logits=scores[:5000], candidates=["class offsets"])
-    start = time.process_time()
+    began = time.process_time()
     abstain.evaluate(scores, labels)
-    evaluated = time.process_time() - start
-    start = time.process_time()
+    evaluated = time.process_time() - began
+    began = time.process_time()
     learned(logits=scores)
-    applied = time.process_time() - start
+    applied = time.process_time() - began
     print(f"  1,000,000 x 10 logits: evaluate {evaluated:.2f} s, apply {learned.kept!r} {applied:.2f} s")
 
 
@@ -425,9 +425,10 @@ def main() -> None:
     )
     parser.add_argument("part", choices=list(PARTS))
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--start", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore", abstain.errors.AbstainWarning)
-    PARTS[options.part](options.every)
+    PARTS[options.part](options.every, options.start)
 
 
 if __name__ == "__main__":
