@@ -18,6 +18,8 @@ from abstain.formats import Limits, read_predictions
 sys.path.insert(0, str(Path(__file__).parent))
 import malformed
 
+pytestmark = pytest.mark.xdist_group("malformed")  # one process makes the damaged files
+
 HERE = Path(__file__).parent
 NAMES = [
     *malformed.small_files(Path("mark")), "zip-bomb.npz", "gz-bomb.csv.gz", "long-line-bomb.csv.gz",

@@ -41,7 +41,11 @@ REST = (
     "resnet44__fattorib",
     "resnet50__luferrer",
 )
-MODELS = [*QUICK, *(pytest.param(m, marks=pytest.mark.slow) for m in REST)]
+# all tests of a model in one process, which computes its exact ranks once
+MODELS = [
+    *(pytest.param(model, marks=pytest.mark.xdist_group(model)) for model in QUICK),
+    *(pytest.param(model, marks=[pytest.mark.slow, pytest.mark.xdist_group(model)]) for model in REST),
+]
 
 
 def load(data_dir, model):

@@ -29,6 +29,9 @@ METRICS = {
 }
 
 
+pytestmark = pytest.mark.xdist_group("replicas")  # two processes are started once
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("replicas")
