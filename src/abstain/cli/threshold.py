@@ -108,7 +108,7 @@ def threshold(
           risk of accepted samples at most 5%, with probability 95%
       abstain threshold answers.csv --risk 0.1 --delta 0.01
       abstain threshold scans.npz --risk 0=0.05 --risk 1=0.02
-          error rates among those predicted as class 0 and as class 1, by one threshold
+          error rates among those predicted as class 0 and 1, by one threshold
       abstain threshold preds.npz --coverage 0.8
       abstain threshold preds.npz --cost 0.2
           a rejection costs 0.2, an error 1
