@@ -44,8 +44,8 @@ class PairRequest(NamedTuple):
 class RangeInfluence(NamedTuple):
     """What the influences of a range's samples need from outside the range.
 
-    A sample also changes the risk of all rows below it, by `constant + slope * loss`. `tie` holds mass and loss of a
-    range with one confidence, whose samples may be read a few at a time; None for other ranges.
+    A sample also changes the risk of all rows below it, by `constant + slope * loss`. `tie_sums` holds mass and loss of
+    a range with one confidence, whose samples may be read a few at a time; None for other ranges.
     """
 
     position: RangePosition
@@ -81,7 +81,7 @@ def influence_on_area(columns: Columns, outside: RangeInfluence, request: Engine
     """The influence of each sample of a range on the area of the whole set, in the order of `columns`.
 
     `outside` holds what the other ranges add. For a range with one confidence, `columns` may hold only some of its
-    samples: mass and loss of the row then come from `outside.tie`. Otherwise `columns` must be the whole range.
+    samples: mass and loss of the row then come from `outside.tie_sums`. Otherwise `columns` must be the whole range.
     `request` says what to compute.
     """
     loss = columns.loss.astype(np.float64)
