@@ -15,6 +15,8 @@ Network = tuple[str, str]  # image set and architecture
 _NAMES = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
+    "amazon": "Amazon reviews",
+    "transformer": "small transformer",
     "resnet18": "ResNet-18",
     "resnet34": "ResNet-34",
     "resnet50": "ResNet-50",

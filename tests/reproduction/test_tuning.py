@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from scipy import stats
 from torch import nn
 
 from abstain.errors import DataError, InputError
-from reproduction import tuned
+from reproduction import texts, tuned
 from reproduction.__main__ import main
 from reproduction.data import CLASSES, load_images, pack, split
 from reproduction.recipe import Recipe, RunSpec, objective
@@ -23,7 +24,7 @@ from reproduction.runs import pack as pack_runs
 from reproduction.sessions import run_plan
 from reproduction.training import Feed, Pixels, Run, channel_moments, grouped, train
 from reproduction.tuned import images_apart, load_ranks, load_tuned, seeds_apart, summary, tables
-from reproduction.tuning import LOTS, METHODS, lot_specs, open_tuning, tuning_spec
+from reproduction.tuning import LOTS, METHODS, lot_specs, open_tuning, start_of, tuning_spec
 
 ROOT = Path(__file__).parents[2]
 LOT_NAMES = [f"tiny:{lot}" for lot in LOTS]
@@ -45,10 +46,18 @@ def numbers(folder):
     }
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder that the first test to need them fills with trained runs."""
+    return tmp_path_factory.mktemp("trained")
+
+
 @pytest.fixture
-def whole(tiny, tmp_path):
-    """Every recipe trained without an interrupt."""
-    assert run_plan(lots(), session(tiny, tmp_path / "whole"))
+def whole(tiny, trained, tmp_path):
+    """Every recipe trained without an interrupt; trained once, and copied for each test."""
+    if not (trained / "results").exists():
+        assert run_plan(lots(), session(tiny, trained))
+    shutil.copytree(trained, tmp_path / "whole")
     return tmp_path / "whole"
 
 
@@ -300,8 +309,84 @@ def prefix_aurc(wrong, confidence):
 # ---------------------------------------------------------------- the experiment
 
 
+OTHER_STARTS = ("mixup", "smoothing")
+
+
+def is_of_first_experiment(run):
+    """Was the start of this run trained on images with cross-entropy alone?"""
+    return run["dataset"] != texts.DATASET and start_of(run["method"]) == "start"
+
+
+def test_all_runs_on_other_starts_are_there_and_say_where_they_come_from():
+    runs = [run for run in load_runs(TUNING / "runs") if not is_of_first_experiment(run)]
+    found = {(r["dataset"], r["model"], r["method"], r["seed"]) for r in runs}
+    methods = [
+        f"{start}{recipe}" for start in OTHER_STARTS for recipe in ("", "_average_ce", "_average_half")
+    ]
+    wanted = {("cifar10", "resnet18", method, seed) for method in methods for seed in range(3)}
+    text_methods = ("start", *texts.METHODS)
+    assert found == wanted | {
+        (texts.DATASET, texts.MODEL, m, seed) for m in text_methods for seed in range(4)
+    }
+    digests = {(run["dataset"], run["data"]) for run in load_runs()}
+    for run in runs:
+        assert run["device"] == "NVIDIA H200"
+        assert re.fullmatch("[0-9a-f]{12}", run["commit"])
+        assert run["date"] == "2026-11-16"
+        if run["dataset"] == texts.DATASET:
+            assert run["command"].startswith("python -m reproduction tune-text ")
+            assert run["data"] == "83d4c3daf719e3fc"
+            continue
+        assert (run["dataset"], run["data"]) in digests
+        lots = [word for word in run["command"].split() if ":" in word]
+        assert run["name"] in {spec.name for lot in lots for spec in lot_specs(lot, run["dataset"], 3)}
+        objective_, recipe = METHODS[run["method"]]
+        assert (run["objective"], Recipe(**run["recipe"])) == (objective_, recipe)
+        assert [entry["epoch"] for entry in run["log"]] == list(range(1, recipe.epochs + 1))
+
+
+@pytest.mark.data
+def test_the_texts_are_those_of_the_runs(data_dir):
+    reviews = texts.load_texts(data_dir)
+    assert reviews.digest() == "83d4c3daf719e3fc"
+    assert (reviews.train_tokens.shape, reviews.test_tokens.shape) == ((19_984, 64), (20_028, 64))
+
+
+def test_what_tuning_does_to_other_starts():
+    methods = load_tuned()["cifar10", "resnet18"]
+    plain = np.mean([run["test"]["aurc_01"] for run in methods["start"].values()])
+    tuned_plain = np.mean([run["test"]["aurc_01"] for run in methods["average_half"].values()])
+    for start in OTHER_STARTS:
+        spoiled = np.mean([run["test"]["aurc_01"] for run in methods[start].values()])
+        assert 1.8 < spoiled / plain < 3.2  # "about twice and three times the AURC of the plain start"
+        for recipe in AVERAGED:
+            gap = seeds_apart(methods, f"{start}_{recipe}", start)
+            assert gap.high < -0.35
+            assert gap.mean < -0.5  # "more than half"
+            assert gap.seeds == 3
+            repaired = np.mean([run["test"]["aurc_01"] for run in methods[f"{start}_{recipe}"].values()])
+            assert abs(repaired / tuned_plain - 1) < 0.12  # "close to the tuned plain start"
+    adds = {
+        start: seeds_apart(methods, f"{start}_average_half", f"{start}_average_ce") for start in OTHER_STARTS
+    }
+    text = (ROOT / "docs" / "train.md").read_text()
+    for gap in adds.values():
+        assert tuned.percent(gap.mean, gap.low, gap.high) in text
+    assert adds["mixup"].high < 0 < adds["smoothing"].high
+
+
+def test_tuning_kept_the_start_on_text():
+    methods = load_tuned()[texts.DATASET, texts.MODEL]
+    for method in texts.METHODS:
+        for seed, run in methods[method].items():
+            start = methods["start"][seed]
+            assert not run["improved"]
+            assert run["test"] == start["test"]
+            assert min(aurc for _, aurc in run["looks"]) > start["held_out"]["aurc_01"]  # "made it worse"
+
+
 def test_all_runs_of_the_experiment_are_there_and_say_where_they_come_from():
-    runs = load_runs(TUNING / "runs")
+    runs = [run for run in load_runs(TUNING / "runs") if is_of_first_experiment(run)]
     found = {(r["dataset"], r["model"], r["method"], r["seed"]) for r in runs}
     methods = ("start", "average_ce", "average_half", "ce", "harmonic")
     networks = (("cifar10", "resnet18"), ("cifar10", "vgg16_bn"), ("cifar100", "resnet18"))
@@ -329,7 +414,9 @@ def test_all_runs_of_the_experiment_are_there_and_say_where_they_come_from():
 def test_kept_ranks_and_logits_give_the_numbers_of_their_runs():
     runs = {run["name"]: run for run in load_runs(TUNING / "runs")}
     ranks = load_ranks()
-    assert len(ranks) == 45
+    assert (
+        len(ranks) == 45 + 18 + 4
+    )  # other starts; of texts, whose tuned networks are their starts, starts alone
     for name, (wrong, rank) in ranks.items():
         expected = runs[name]["from_float16"]["test"]
         assert wrong.mean() == pytest.approx(1 - expected["accuracy"], abs=1e-12)
@@ -407,7 +494,8 @@ def test_the_command_prints_the_tables(capsys):
     text = capsys.readouterr().out
     assert "| cifar10 | resnet18 | average_half | 5 | 3.53 | -24.5% [-30.4%, -18.7%] |" in text
     assert "| cifar100 | resnet18 | average_half relative to average_ce | +0.8% [-0.2%, +1.8%] |" in text
-    assert len(text.splitlines()) == 16 + 2 + 8 + 2 + 9 + 2 + 2
+    assert "| cifar10 | resnet18 | smoothing_average_half | 3 | 3.56 | -73.3% [-76.4%, -70.1%] |" in text
+    assert len(text.splitlines()) == 25 + 2 + 10 + 2 + 13 + 2 + 2
 
 
 AVERAGED = ("average_ce", "average_half")
@@ -431,7 +519,7 @@ def test_the_page_on_training_shows_what_the_runs_say(capsys):
 
 
 def test_the_words_of_the_page_on_training_hold():
-    runs = load_tuned()
+    runs = {network: methods for network, methods in load_tuned().items() if network[0] != texts.DATASET}
     for methods in runs.values():
         for recipe in AVERAGED:
             for seed, run in methods[recipe].items():  # "for every seed"
