@@ -271,8 +271,9 @@ class Side(NamedTuple):
         Limits of this model alone, as a function of the level.
     unit_effects : tuple of ndarray
         What each unit does to the estimate (weight times influence over total mass). One array, shape (units,), the
-        sum of whose squares is the squared `error`. With two kinds of clusters three: by the clusters of the first
-        kind, of the second, and of their intersections. Empty where the joint sums of a pair were computed elsewhere.
+        sum of whose squares is the squared `standard_error`. With two kinds of clusters three: by the clusters of the
+        first kind, of the second, and of their intersections. Empty where the joint sums of a pair were computed
+        elsewhere.
     """
 
     estimate: float
@@ -689,8 +690,9 @@ def _joint_sums(
 ) -> tuple[DifferenceSums, Any]:
     """Add up powers of what each unit does to the difference of each pair.
 
-    With e what a unit does to the difference on the scale: `second` is the sum of e^2, `excess` the sum of e^4 less
-    second^2 / n, and `error` the standard error of the difference, not on the scale.
+    With e what a unit does to the difference on the scale: `variance_on_scale` is the sum of e^2,
+    `variance_excess_on_scale` the sum of e^4 less its square over n, and `standard_error` that of the difference, not
+    on the scale.
 
     `a` and `b` are indices into `sides`, one entry per pair. `centre` holds the less biased estimate of each side, at
     which the derivative of `scale` is taken. `paired` says that all sides are on the same units; otherwise they are

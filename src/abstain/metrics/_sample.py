@@ -130,7 +130,7 @@ def prepare(
 ) -> Sample:
     """Check the inputs of a metric and bring them to one array library.
 
-    Abstained samples keep their mass in `total` and are dropped otherwise (in a batch, they get weight 0).
+    Abstained samples keep their mass in `total_mass` and are dropped otherwise (in a batch, they get weight 0).
 
     Parameters
     ----------
