@@ -336,10 +336,18 @@ def true_values(profile: Profile, levels: int | None) -> dict[Key, float]:
 
 
 def errors_behind(key: Key, truth: dict[Key, float], n: int, profile: Profile) -> float:
-    """Errors expected among the samples that a number is made of."""
+    """Errors expected among the samples that a number is made of; effective ones for an area between two coverages.
+
+    An error at coverage c has the weight ln(high / max(c, low)) in that area, 0 above `high`: those just below it count
+    for little, so that as many errors of equal weight as (sum w)^2 / sum w^2 would say as much.
+    """
     metric, at = key
-    if metric.startswith("aurc@"):  # those accepted up to the upper coverage
-        return n * float(profile.accepted(np.asarray(float(metric.rpartition("-")[2]))))
+    if metric.startswith("aurc@"):
+        low, high = (float(end) for end in metric.partition("@")[2].split("-"))
+        coverage = _GRID[high > _GRID]
+        weight = np.log(high / np.maximum(coverage, low))
+        chance = profile.chance(1 - coverage) / len(_GRID)
+        return n * float((weight @ chance) ** 2 / (weight**2 @ chance))
     if metric == "risk_at_coverage":
         return n * at * truth[key]
     return n * truth[key] * at if metric == "coverage_at_risk" else n * truth["risk", None]
