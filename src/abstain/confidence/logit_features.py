@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from abstain._arrays import Array, Namespace
@@ -11,7 +13,7 @@ _TOP_CLASSES = 10  # log-probabilities of so many most likely classes are featur
 _NORM_ORDERS = (3, 5, 8)  # of the norms of centred logits; larger orders are close to the maximum
 # Log-probabilities below this are raised to it: e^-60 is far below what any float32 model can mean, and a
 # probability of exactly 0 gets a finite logarithm.
-_LOWEST_LOG_PROBABILITY = -60.0
+LOWEST_LOG_PROBABILITY = -60.0
 
 
 def logit_feature_names(kind: str, class_count: int) -> tuple[str, ...]:
@@ -42,46 +44,60 @@ def compute_logit_features(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
     def compute(xp: Namespace, rows: Array) -> Array:
         """Features of each row, and the number of its largest entry in the last column."""
         predicted = np.argmax(rows, axis=1)
-        logits = rows if is_logits else np.log(np.maximum(rows, np.exp(_LOWEST_LOG_PROBABILITY)))
-        features = _features_of_rows(logits, is_logits)
+        logits = rows if is_logits else np.log(np.maximum(rows, np.exp(LOWEST_LOG_PROBABILITY)))
+        features = features_of_rows(np, logits, is_logits)
         return np.column_stack([features, predicted])
 
     columns = np.asarray(classes.map_rows(compute))
     return columns[:, :-1], columns[:, -1].astype(np.int64)
 
 
-def _features_of_rows(logits: np.ndarray, has_size: bool) -> np.ndarray:
-    """Features of rows of logits, shape (n, K); `has_size` is False for logarithms of probabilities."""
+def features_of_rows(xp: Any, logits: Array, has_size: bool) -> Array:
+    """Features of rows of logits, shape (n, K), in the array library `xp` (numpy or torch); shape (n, features).
+
+    `has_size` is False for logarithms of probabilities, whose overall size means nothing.
+    """
     class_count = logits.shape[1]
     top_count = min(_TOP_CLASSES, class_count)
-    largest = logits.max(axis=1, keepdims=True)
+    largest = xp.amax(logits, 1)[:, None]
     # distances below the largest logit, smallest (that of the prediction, 0) first
-    distance = np.minimum(largest - logits, -_LOWEST_LOG_PROBABILITY)
-    if class_count > top_count:
-        nearest = np.sort(np.partition(distance, top_count - 1, axis=1)[:, :top_count], axis=1)
-    else:
-        nearest = np.sort(distance, axis=1)
-    odds = np.exp(-distance)
-    total = odds.sum(axis=1)
-    log_total = np.log(total)
+    distance = xp.clip(largest - logits, None, -LOWEST_LOG_PROBABILITY)
+    nearest = _smallest_in_order(xp, distance, top_count)
+    odds = xp.exp(-distance)
+    total = xp.sum(odds, 1)
+    log_total = xp.log(total)
     # 1 / odds against the prediction; the terms of the other classes are added without the 1 of the prediction
     runner_up = nearest[:, 1]
-    others = np.exp(runner_up[:, None] - distance)
-    odds_of_others = np.maximum(others.sum(axis=1) - np.exp(runner_up), 1.0)
-    log_odds = runner_up - np.log(odds_of_others)
+    others = xp.exp(runner_up[:, None] - distance)
+    odds_of_others = xp.clip(xp.sum(others, 1) - xp.exp(runner_up), 1.0, None)
+    log_odds = runner_up - xp.log(odds_of_others)
     if class_count == 2:
         return log_odds[:, None]
-    negative_entropy = -(log_total + (distance * odds).sum(axis=1) / total)
+    negative_entropy = -(log_total + xp.sum(distance * odds, 1) / total)
     log_probabilities = -nearest - log_total[:, None]
-    columns = [log_odds, runner_up, negative_entropy, *log_probabilities.T]
+    columns = [log_odds, runner_up, negative_entropy]
+    columns += [log_probabilities[:, place] for place in range(top_count)]
     if has_size:
-        mean_distance = distance.mean(axis=1)  # the centred maximum
+        mean_distance = xp.sum(distance, 1) / class_count  # the centred maximum
         centred = mean_distance[:, None] - distance
         squares = centred * centred
-        cubes = squares * np.abs(centred)
-        power_sums = [cubes.sum(axis=1), (cubes * squares).sum(axis=1), (cubes * cubes * squares).sum(axis=1)]
-        columns += [mean_distance, mean_distance + log_total, np.sqrt(squares.mean(axis=1))]
+        cubes = squares * xp.abs(centred)
+        power_sums = [
+            xp.sum(cubes, 1),
+            xp.sum(cubes * squares, 1),
+            xp.sum(cubes * cubes * squares, 1),
+        ]
+        columns += [mean_distance, mean_distance + log_total, xp.sqrt(xp.sum(squares, 1) / class_count)]
         for order, power_sum in zip(_NORM_ORDERS, power_sums):
             norm = power_sum ** (1 / order)
-            columns.append(mean_distance / np.where(norm > 0, norm, 1.0))
-    return np.column_stack(columns)
+            columns.append(mean_distance / xp.where(norm > 0, norm, xp.ones_like(norm)))
+    return xp.stack(columns, 1)
+
+
+def _smallest_in_order(xp: Any, distance: Array, count: int) -> Array:
+    """Return the `count` smallest entries of each row in increasing order, shape (n, count)."""
+    if xp is not np:
+        return xp.topk(distance, count, dim=1, largest=False, sorted=True).values
+    if distance.shape[1] > count:
+        distance = np.partition(distance, count - 1, axis=1)[:, :count]
+    return np.sort(distance, axis=1)

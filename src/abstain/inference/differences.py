@@ -480,7 +480,7 @@ def compare_sides(
     low = np.where(has_no_spread, difference, np.minimum(low, difference))
     high = np.where(has_no_spread, difference, np.maximum(high, difference))
     has_few_draws = np.asarray(
-        [bool(sides[i].few_draws_note or sides[j].few_draws_note) for i, j in zip(a, b)]
+        [bool(sides[i].few_draws_note or sides[j].few_draws_note) for i, j in zip(a, b)], dtype=bool
     )
     for k in np.flatnonzero(has_no_verdict | (has_few_draws & ~has_no_spread)):
         # as if the two models were independent

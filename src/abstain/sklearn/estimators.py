@@ -35,12 +35,17 @@ from abstain import scores
 from abstain._arrays import Array, ArrayLike
 from abstain.cascades import cascade
 from abstain.cascades.inputs import PERSON, Promise
+from abstain.confidence import LearnedConfidence, learn_confidence
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.thresholds import GroupThresholds, Threshold, select_threshold
 from abstain.thresholds.calibration import Method
 from abstain.thresholds.promise import OUT_OF_FOLD
 
 Score = str | Callable[..., Any]
+LEARNED = "learned"  # the score that `learn_confidence` makes of the classifier's own class scores
+_SHARE_TO_LEARN = (
+    0.5  # of the calibration data, where the confidence is learned; the others certify the threshold
+)
 _RESIDUAL_FOLDS = 5  # out-of-fold residuals, on which the regressor's error model is trained
 
 
@@ -178,6 +183,15 @@ def predict_threshold_arguments(estimator: Any, X: ArrayLike, score: Score) -> d
     return threshold_arguments(method, as_class_columns(getattr(estimator, method)(X)), score)
 
 
+def _apply_learned(learned: LearnedConfidence, class_scores: dict[str, Any]) -> dict[str, Any]:
+    """Return a learned confidence of class scores as keyword arguments of `Threshold.accepts`.
+
+    `class_scores` holds "probs" or "logits", one row per sample; other entries are not read.
+    """
+    inputs = {kind: class_scores[kind] for kind in ("probs", "logits") if kind in class_scores}
+    return {"confidence": np.asarray(learned(**inputs)), "score": learned}
+
+
 def _make_indexable(X: Array) -> Any:
     """Convert an object that is an array only by its `__array__` method, and return all others unchanged."""
     return np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "shape") else X
@@ -305,10 +319,20 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             loss, columns = self._measure(_safe_indexing(X, calibration), y[calibration])
             calibration_arguments = arguments.select(calibration, len(y))
         _copy_feature_attributes(self, self.estimator_)
+        loss, columns, calibration_arguments = self._learn_confidence(loss, columns, calibration_arguments)
         self.threshold_ = self._select_threshold(
             loss, columns, groups=calibration_arguments.groups, clusters=calibration_arguments.clusters
         )
         self._warn_if_infeasible()
+
+    def _learn_confidence(
+        self, loss: np.ndarray, columns: dict[str, Any], arguments: _FitArguments
+    ) -> tuple[np.ndarray, dict[str, Any], _FitArguments]:
+        """Return losses, confidences and groups of the samples that are left to choose the threshold on: all here.
+
+        `columns` are keyword arguments of `Threshold.accepts`, one row per calibration sample.
+        """
+        return loss, columns, arguments
 
     def _warn_if_infeasible(self) -> None:
         """Warn if no threshold could be certified, for all samples or in some groups."""
@@ -531,7 +555,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         With `predict_proba` or `decision_function`. Logistic regression by default.
     score : str or callable
         The confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if there are
-        no probabilities).
+        no probabilities). "learned": half of the calibration data learn a better confidence from the class scores
+        (`abstain.learn_confidence`), and the other half certify the threshold.
     risk, coverage : float
         Exactly one: the largest error rate of accepted predictions, or the share of predictions to accept; see
         `select_threshold`.
@@ -554,6 +579,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     ----------
     threshold_ : Threshold
         The threshold on the confidence; equal confidences are accepted together.
+    confidence_ : LearnedConfidence or None
+        What `score="learned"` learned; it prints the candidates and whether the gain is proven.
     estimator_, classes_ : classifier, array
         The fitted classifier and its classes.
     guarantee_ : str or None
@@ -572,6 +599,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     """
 
     _default_estimator = LogisticRegression
+    confidence_: LearnedConfidence | None
 
     def __init__(
         self,
@@ -625,6 +653,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         """
         if y is not None:
             check_classification_targets(y)
+        self.confidence_ = None  # until it is learned again
         self._fit(X, y, groups, clusters, params)
         self.classes_ = self.estimator_.classes_
         if self.abstain_label_ is not None:
@@ -691,11 +720,54 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         tags.classifier_tags.multi_label = False
         return tags
 
+    @property
+    def _score_of_class_scores(self) -> Score:
+        """The score that decides whether probabilities or decision values are read: max softmax for a learned one."""
+        score = self._score_parameter
+        return "max_softmax" if isinstance(score, str) and score == LEARNED else score
+
+    @property
+    def _learns_confidence(self) -> bool:
+        """Is the confidence to be learned from the class scores?"""
+        score = self._score_parameter
+        return isinstance(score, str) and score == LEARNED
+
     def _confidence(self, X: Array) -> np.ndarray:
+        if self._learns_confidence:
+            return np.asarray(self._threshold_arguments(X)["confidence"])
         return classifier_confidence(self.estimator_, X, self._score_parameter)
 
     def _threshold_arguments(self, X: Array) -> dict[str, Any]:
-        return predict_threshold_arguments(self.estimator_, X, self._score_parameter)
+        """Return the confidences of samples as keyword arguments of `Threshold.accepts`.
+
+        Of a confidence that is still to be learned, the class scores that it will be learned from.
+        """
+        arguments = predict_threshold_arguments(self.estimator_, X, self._score_of_class_scores)
+        if self.confidence_ is None:
+            return arguments
+        return _apply_learned(self.confidence_, arguments)
+
+    def _learn_confidence(
+        self, loss: np.ndarray, columns: dict[str, Any], arguments: _FitArguments
+    ) -> tuple[np.ndarray, dict[str, Any], _FitArguments]:
+        """Learn the confidence on half of the calibration samples, and return the other half for the threshold.
+
+        Sets `confidence_`. Returns losses, confidences and groups of the samples it was not learned on; all samples
+        as they are if the score is not "learned". `columns` are keyword arguments of `Threshold.accepts`, one row per
+        calibration sample. Raises InputError if the estimator knows one class only, or errors are too few to learn.
+        """
+        if not self._learns_confidence:
+            return loss, columns, arguments
+        kind = next((name for name in ("probs", "logits") if name in columns), None)
+        if kind is None:
+            raise InputError(f"{type(self).__name__}: a learned confidence needs at least two classes.")
+        n = len(loss)
+        learn, certify = split_for_calibration(n, arguments.clusters, 1 - _SHARE_TO_LEARN, self.random_state)
+        learn_clusters = None if arguments.clusters is None else arguments.clusters[learn]
+        inputs: dict[str, Any] = {kind: columns[kind][learn]}
+        self.confidence_ = learn_confidence(loss=loss[learn], clusters=learn_clusters, **inputs)
+        class_scores: dict[str, Any] = {kind: columns[kind][certify]}
+        return loss[certify], _apply_learned(self.confidence_, class_scores), arguments.select(certify, n)
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
         """Return True for each wrong prediction."""
@@ -711,7 +783,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         one row per sample. `y` holds the true classes or values, one per sample.
         """
         self._train(X, y, arguments)
-        score = self._score_parameter
+        score = self._score_of_class_scores
         method = response_method(self.estimator_, score)
         response = cross_val_predict(
             self._unfitted_estimator(),

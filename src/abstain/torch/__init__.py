@@ -19,6 +19,7 @@ import_optional("torch", "abstain.torch", "torch")
 # The names below are imported when they are first used, because the metrics need torchmetrics.
 # For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.
 if TYPE_CHECKING:
+    from abstain.torch.confidence_head import ConfidenceHead
     from abstain.torch.loss import AURCLoss, LinearWarmup, aurc_loss, smooth_zero_one
     from abstain.torch.metrics import (
         AUGRC,
@@ -39,6 +40,7 @@ __all__ = [
     "EAURC",
     "NAURC",
     "AURCLoss",
+    "ConfidenceHead",
     "CoverageAtRisk",
     "LinearWarmup",
     "RiskAtCoverage",
@@ -51,6 +53,7 @@ __all__ = [
 # the module of each name; names that are not listed are in `metrics`
 _MODULE_OF_NAME = {
     "AURCLoss": "loss",
+    "ConfidenceHead": "confidence_head",
     "LinearWarmup": "loss",
     "aurc_loss": "loss",
     "smooth_zero_one": "loss",
