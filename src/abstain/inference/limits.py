@@ -264,13 +264,13 @@ def limits_without_spread(
 class DifferenceSums(NamedTuple):
     """Sums over independent units of what they do to the difference of two models, one entry per pair.
 
-    v_A and v_B are what a unit does to either estimate T, and e = v_A rate(T_A) - v_B rate(T_B) is the same on the
-    metric's scale. For independent test sets `second`, `excess` and the square of `error` add up over both.
+    v_A and v_B are what a unit does to either estimate T, and e = v_A f'(T_A) - v_B f'(T_B) is the same on the metric's
+    scale f. For independent test sets the first two fields and the square of `standard_error` add up over both.
 
     Attributes
     ----------
     variance_on_scale, variance_excess_on_scale : array
-        The sum of e^2, and the sum of e^4 less second^2 / n.
+        The sum of e^2, and the sum of e^4 less (sum of e^2)^2 / n.
     standard_error : array
         Standard error of the difference: the root of the sum of (v_A - v_B)^2.
     """
