@@ -10,16 +10,21 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from abstain.errors import InputError, MissingDependencyError
+from abstain._check import check_choice
+from abstain.calibration.table_metrics import CALIBRATION_METRICS
+from abstain.errors import DataError, InfeasibleError, InputError, MissingDependencyError
+from abstain.evaluation import evaluate_repeats
 from abstain.formats.inspect_log import GRADES
 from abstain.formats.log_rows import MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB, summarise_token_logprobs
 from abstain.formats.logs import Log, Rules
 from abstain.inference import Interval
-from abstain.lm_eval import log_interval
+from abstain.lm_eval import interval_without_ranking, log_interval
+from abstain.metrics import answer_metric
 
 try:
     from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, accuracy, metric, scorer, stderr
@@ -27,7 +32,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError("abstain.inspect_ai", "inspect_ai", "inspect") from error
 
-__all__ = ["aurc", "risk_at_coverage", "with_confidence"]
+__all__ = ["answer_score", "aurc", "calibration_error", "pass_k", "risk_at_coverage", "with_confidence"]
 
 # Current versions of Inspect can pass the scores of all epochs to a metric; older ones pass one score per sample.
 _can_pass_all_epochs = "scores" in inspect.signature(metric).parameters
@@ -65,8 +70,9 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     def measure(scores: list[SampleScore]) -> dict[str, float]:
         log = _make_log(scores, confidence)
         rules = Rules(unanswered=unanswered, missing="last")
-        result = log_interval(log, "aurc", rules=rules, level=level, metric_options={})
-        return _label_limits("aurc", result)
+        return _measure_if_defined(
+            log, "aurc", lambda: log_interval(log, "aurc", rules=rules, level=level, metric_options={})
+        )
 
     return measure
 
@@ -104,19 +110,147 @@ def risk_at_coverage(
     def measure(scores: list[SampleScore]) -> dict[str, float]:
         log = _make_log(scores, confidence)
         rules = Rules(unanswered=unanswered, missing="last")
-        result = log_interval(
-            log, "risk_at_coverage", rules=rules, level=level, metric_options={"coverage": coverage}
+        options = {"coverage": coverage}
+        return _measure_if_defined(
+            log,
+            f"risk_at_{coverage:g}",
+            lambda: log_interval(log, "risk_at_coverage", rules=rules, level=level, metric_options=options),
         )
-        return _label_limits(f"risk_at_{coverage:g}", result)
 
     return measure
 
 
-def _make_log(scores: list[SampleScore], confidence: str) -> Log:
+@_metric_of_all_epochs  # type: ignore[untyped-decorator]
+def answer_score(name: str = "simpleqa_f", level: float = 0.95) -> Metric:
+    """A score of graded answers with its interval, such as SimpleQA's F; no confidence is needed.
+
+    A score of "N" (no answer) is not attempted. Epochs of one sample are a cluster.
+
+    Parameters
+    ----------
+    name : str
+        As in `abstain.metrics.answer_metric`: "accuracy_given_attempted", "simpleqa_f", "hallucination_rate",
+        "omniscience_index", "score_at_target@0.75" ...
+    level : float
+        Level of the interval.
+
+    Returns
+    -------
+    Metric
+        With the values `NAME`, `NAME_low`, `NAME_high`.
+
+    Examples
+    --------
+    >>> from inspect_ai.scorer import SampleScore, Score  # doctest: +SKIP
+    >>> scores = [SampleScore(score=Score(value=v)) for v in ("C", "C", "I", "N")]  # doctest: +SKIP
+    >>> answer_score("simpleqa_f")(scores)["simpleqa_f"]  # 2 * 2 / (4 + 3)  # doctest: +SKIP
+    0.5714285714285714
+    """
+    chosen_metric = answer_metric(name, "answer_score")
+
+    def measure(scores: list[SampleScore]) -> dict[str, float]:
+        log = _make_log(scores, None)
+        return _measure_if_defined(
+            log, chosen_metric.key, lambda: interval_without_ranking(log, chosen_metric, level=level)
+        )
+
+    return measure
+
+
+@_metric_of_all_epochs  # type: ignore[untyped-decorator]
+def calibration_error(confidence: str = "confidence", scale: str = "fraction", level: float = 0.95) -> Metric:
+    """Calibration error of a confidence with its interval; lower is better. See `abstain.calibration`.
+
+    Parameters
+    ----------
+    confidence : str
+        Name of the number in the score's metadata, or in the sample's.
+    scale : {"fraction", "percent"}
+        Whether that number is a probability from 0 to 1 or a percentage.
+    level : float
+        Level of the interval.
+
+    Returns
+    -------
+    Metric
+        With the values `calibration_error`, `calibration_error_low`, `calibration_error_high`.
+
+    Examples
+    --------
+    >>> from inspect_ai.scorer import SampleScore, Score  # doctest: +SKIP
+    >>> scores = [Score(value=v, metadata={"confidence": 0.8}) for v in "CCCCI" * 20]  # doctest: +SKIP
+    >>> calibration_error()([SampleScore(score=s) for s in scores])["calibration_error"]  # doctest: +SKIP
+    0.0
+    """
+
+    check_choice("calibration_error", "scale", scale, ("fraction", "percent"))
+
+    def measure(scores: list[SampleScore]) -> dict[str, float]:
+        log = _make_log(scores, confidence)
+        if scale == "percent":
+            log = replace(log, signals={confidence: log.signals[confidence] / 100})
+        metric = CALIBRATION_METRICS["calibration_error"]
+        return _measure_if_defined(
+            log, metric.key, lambda: interval_without_ranking(log, metric, level=level)
+        )
+
+    return measure
+
+
+@_metric_of_all_epochs  # type: ignore[untyped-decorator]
+def pass_k(k: int = 1, level: float = 0.95) -> Metric:
+    """Right at least once in k epochs (pass@k) and right in all of them (pass^k), with intervals over samples.
+
+    Parameters
+    ----------
+    k : int
+        Number of epochs, at most as many as the task has.
+    level : float
+        Level of the intervals.
+
+    Returns
+    -------
+    Metric
+        With the values `pass_at@K` and `pass_all@K`, each with `_low` and `_high`.
+
+    Examples
+    --------
+    >>> from inspect_ai.scorer import SampleScore, Score  # doctest: +SKIP
+    >>> scores = [SampleScore(score=Score(value=v), sample_id=s) for v, s in zip("CICC", "aabb")]  # doctest: +SKIP
+    >>> pass_k(2)(scores)["pass_all@2"]  # doctest: +SKIP
+    0.5
+    """
+
+    def measure(scores: list[SampleScore]) -> dict[str, float]:
+        log = _make_log(scores, None)
+        rows = log.scored
+        if log.questions < 2:  # of a run that has just begun
+            return {}
+        question = np.arange(log.n) if log.question is None else np.asarray(log.question)
+        smallest_count = np.unique(question[rows], return_counts=True)[1].min(initial=log.n)
+        if smallest_count < k:  # some question does not have its epochs yet
+            return {}
+        table = evaluate_repeats(
+            1 - log.losses(rows), question[rows], answered=log.answered[rows], k=k, level=level
+        )
+        values: dict[str, float] = {}
+        for entry in table.entries:
+            if entry.metric == "accuracy" or entry.estimate is None:
+                continue
+            values[entry.metric] = entry.estimate
+            if entry.low is not None and entry.high is not None:
+                values |= {f"{entry.metric}_low": entry.low, f"{entry.metric}_high": entry.high}
+        return values
+
+    return measure
+
+
+def _make_log(scores: list[SampleScore], confidence: str | None) -> Log:
     """Return Inspect's scores as a log of answers, one row per score (several per sample where there are epochs).
 
-    `confidence` names the number in the metadata to rank by; NaN for a score without it. A score is a number from 0
-    (wrong) to 1 (right), or a letter: "C" right, "I" wrong, "P" half right, "N" no answer, any other not scored (NaN).
+    `confidence` names the number in the metadata to rank by, NaN for a score without it; None: no confidence is read. A
+    score is a number from 0 (wrong) to 1 (right), or a letter: "C" right, "I" wrong, "P" half right, "N" no answer, any
+    other not scored (NaN).
     Scores of one sample id are repeats of one question.
 
     InputError where a score is neither a number nor a text, or where no score has the confidence.
@@ -126,12 +260,16 @@ def _make_log(scores: list[SampleScore], confidence: str) -> Log:
         if not isinstance(grade, (str, bool, int, float)):
             raise InputError(f"abstain.inspect_ai: a score must be one number or letter, got {grade!r}.")
     correctness = [GRADES.get(grade, np.nan) if isinstance(grade, str) else float(grade) for grade in grades]
-    confidences = np.array([_find_confidence(sample_score, confidence) for sample_score in scores])
-    if not np.isfinite(confidences).any():
-        raise InputError(
-            f"abstain.inspect_ai: no score has a number {confidence!r} in its metadata. "
-            f"Wrap the scorer: with_confidence(match(), ...)."
+    signals = {}
+    if confidence is not None:
+        signals[confidence] = np.array(
+            [_find_confidence(sample_score, confidence) for sample_score in scores]
         )
+        if not np.isfinite(signals[confidence]).any():
+            raise InputError(
+                f"abstain.inspect_ai: no score has a number {confidence!r} in its metadata. "
+                f"Wrap the scorer: with_confidence(match(), ...)."
+            )
     question_numbers = None
     if any(sample_score.sample_id is not None for sample_score in scores):
         sample_ids = [str(sample_score.sample_id) for sample_score in scores]
@@ -141,9 +279,23 @@ def _make_log(scores: list[SampleScore], confidence: str) -> Log:
         tool="Inspect",
         loss=1 - np.array(correctness),
         answered=np.array([grade != "N" for grade in grades]),
-        signals={confidence: confidences},
+        signals=signals,
         question=question_numbers,
     )
+
+
+def _measure_if_defined(log: Log, label: str, measure: Callable[[], Interval]) -> dict[str, float]:
+    """Return an interval under its label, or nothing where there are not enough answers for it.
+
+    Inspect also computes metrics while a run is under way, and an error would end the run. Mistakes in the task, such
+    as a confidence that no score has, still raise.
+    """
+    if log.questions < 2:
+        return {}
+    try:
+        return _label_limits(label, measure())
+    except (InfeasibleError, DataError):  # for example, nothing was answered so far
+        return {}
 
 
 def _label_limits(label: str, result: Interval) -> dict[str, float]:

@@ -6,17 +6,22 @@ Works on what `lm_eval.simple_evaluate(..., log_samples=True)` returns; the harn
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from abstain.errors import AbstainError, InputError
+from abstain.evaluation.graded import FurtherMetric, find_further_metric
 from abstain.formats.answers import make_log
 from abstain.formats.lm_eval_log import read_lm_eval
 from abstain.formats.log_rows import make_log_source
 from abstain.formats.logs import Log, Rules
 from abstain.formats.safety import Limits
 from abstain.inference import Interval, interval
+from abstain.inference.ratios import spread_of_answers
+from abstain.metrics.answer_metrics import AnswerMetric, GradedAnswers, answer_metric
 
 __all__ = ["add_selective"]
 
@@ -27,6 +32,7 @@ def add_selective(
     confidence: str | None = None,
     coverage: float = 0.8,
     unanswered: str = "abstained",
+    metrics: Sequence[str] = (),
     level: float = 0.95,
 ) -> dict[str, Any]:
     """Add `aurc` and `risk_at_<coverage>` with standard error and interval to every task that has a confidence.
@@ -46,6 +52,10 @@ def add_selective(
     unanswered : {"abstained", "wrong"}
         How a reply counts in which the filter found no answer: never accepted and kept in the coverage, or wrong and
         ranked last.
+    metrics : names
+        Further metrics to add: of graded answers ("simpleqa_f", "score_at_target@0.75", as in
+        `abstain.metrics.answer_metric`), also for tasks without a confidence, and of calibration ("calibration_error",
+        "brier_score") for confidences that are probabilities ("softmax").
     level : float
         Level of the intervals.
 
@@ -62,13 +72,17 @@ def add_selective(
     >>> extended = add_selective({"results": {"mine": {"acc,none": 2 / 3}}, "samples": {"mine": samples}})
     >>> round(extended["results"]["mine"]["aurc,none"], 4)
     0.1111
+    >>> extended = add_selective(extended, metrics=["score_at_target@0.75"])
+    >>> round(extended["results"]["mine"]["score_at_target@0.75,none"], 4)  # 2 right, and 1 wrong that costs 3
+    -0.3333
     """
     if not isinstance(results.get("samples"), dict):
         raise InputError(
             "add_selective: `results` must have samples. Run simple_evaluate(..., log_samples=True)."
         )
+    further_metrics = [_find_metric(name) for name in metrics]
     # Label in the results -> name and options of the metric.
-    metrics: dict[str, tuple[str, dict[str, float]]] = {
+    ranking_metrics: dict[str, tuple[str, dict[str, float]]] = {
         "aurc": ("aurc", {}),
         f"risk_at_{coverage:g}": ("risk_at_coverage", {"coverage": coverage}),
     }
@@ -85,9 +99,16 @@ def add_selective(
                 notes.append(str(error))
                 continue
             notes += log.summary_lines()
+            for further_metric in further_metrics:
+                try:
+                    result = interval_without_ranking(log, further_metric, level=level)
+                except AbstainError as error:  # for example, a task without a confidence has no calibration
+                    notes.append(str(error))
+                else:
+                    task_results |= _harness_values(further_metric.key, filter_name, result)
             if not log.signals:  # no confidence to rank by
                 continue
-            for label, (metric, options) in metrics.items():
+            for label, (metric, options) in ranking_metrics.items():
                 try:
                     result = log_interval(log, metric, rules=log.rules, level=level, metric_options=options)
                 except AbstainError as error:  # for example, more abstentions than that coverage allows
@@ -137,3 +158,33 @@ def log_interval(
     fields = log.fields(rules)
     columns = {name: fields[name] for name in ("abstained", "clusters") if name in fields}
     return interval(metric, fields["loss"], fields["confidence"], level=level, **columns, **metric_options)
+
+
+def _find_metric(name: str) -> FurtherMetric:
+    """The metric of graded answers or of calibration with this name; InputError, with the known ones, for another."""
+    metric = find_further_metric(name)
+    return answer_metric(name, "add_selective") if metric is None else metric
+
+
+def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -> Interval:
+    """Return a metric of graded answers or of calibration with its interval.
+
+    A question without an answer is not attempted, and repeats of one question are a cluster. Calibration is that of the
+    log's first confidence, over the answers that have one. InputError where the metric cannot be computed: losses other
+    than right and wrong, no confidence, or one that is no probability. InfeasibleError where it is undefined.
+    """
+    if log.loss_name == "loss":
+        raise InputError(f"{metric.key}: needs right and wrong answers, and this task has other losses.")
+    repeats = log.repeats()
+    if isinstance(metric, AnswerMetric):
+        rows = log.scored
+        attempted = log.answered[rows]
+        answers = GradedAnswers(right=np.where(attempted, 1 - log.losses(rows), 0.0), attempted=attempted)
+        clusters = None if repeats is None else repeats[rows]
+        return spread_of_answers(metric.key, metric, answers, clusters).interval(level)
+    if not log.signals:
+        raise InputError(f"{metric.key}: needs a confidence, and this task has none.")
+    confidence = next(iter(log.signals.values()))
+    rows = log.scored & log.answered & np.isfinite(confidence)
+    clusters = None if repeats is None else repeats[rows]
+    return metric.measure(1 - log.loss[rows], confidence[rows], level, clusters)

@@ -12,7 +12,14 @@ from inspect_ai.solver import generate
 
 from abstain.errors import InputError
 from abstain.formats import read_log, read_predictions
-from abstain.inspect_ai import aurc, risk_at_coverage, with_confidence
+from abstain.inspect_ai import (
+    answer_score,
+    aurc,
+    calibration_error,
+    pass_k,
+    risk_at_coverage,
+    with_confidence,
+)
 
 RNG = np.random.default_rng(4)
 STATED = RNG.integers(30, 100, 60)
@@ -86,6 +93,35 @@ def test_refusals_and_answers_without_confidence():
         np.mean([0, 0.5])
     )
     assert risk_at_coverage(0.5)(scores(("C", 0.9), ("I", 0.2)))["risk_at_0.5"] == 0
+
+
+def test_scores_of_graded_answers():
+    told = scores(("C", None), ("C", None), ("I", None), ("N", None))
+    assert answer_score("simpleqa_f")(told)["simpleqa_f"] == pytest.approx(4 / 7)
+    found = answer_score("score_at_target@0.75")(told)
+    assert found["score_at_target@0.75"] == pytest.approx(2 / 4 - 3 / 4)
+    assert found["score_at_target@0.75_low"] < found["score_at_target@0.75"]
+    repeated = [
+        SampleScore(score=Score(value=grade), sample_id=sample) for grade, sample in zip("CICCII", "aabbcc")
+    ]
+    found = pass_k(2)(repeated)
+    assert (found["pass_at@2"], found["pass_all@2"]) == pytest.approx((2 / 3, 1 / 3))
+
+
+def test_calibration_of_stated_numbers():
+    told = scores(*[("C" if k % 5 else "I", 80) for k in range(100)])
+    found = calibration_error(scale="percent")(told)
+    assert found["calibration_error"] == 0
+    assert found["calibration_error_high"] < 0.15
+    with pytest.raises(InputError, match="probability from 0 to 1"):
+        calibration_error()(told)
+
+
+def test_a_run_that_has_just_begun_has_no_values_and_goes_on():
+    assert aurc()(scores(("C", 0.9))) == {}
+    assert risk_at_coverage()(scores(("N", 0.9), ("N", 0.8))) == {}
+    assert answer_score()(scores(("C", None))) == {}
+    assert pass_k(2)(scores(("C", None), ("I", None))) == {}
 
 
 def test_what_cannot_be_measured_is_said():

@@ -62,3 +62,12 @@ def test_results_gain_aurc_in_one_line(results):
     assert found["aurc_low,none"] < found["aurc,none"] < found["aurc_high,none"]
     assert 0 <= found["risk_at_0.8,none"] <= 1
     assert "softmax" in results["selective"]["lengths"][0]
+
+
+def test_scores_of_graded_answers_and_calibration(results):
+    found = add_selective(results, metrics=["score_at_target@0.75", "calibration_error"])["results"][
+        "lengths"
+    ]
+    right = np.array([sample["acc"] for sample in results["samples"]["lengths"]])
+    assert found["score_at_target@0.75,none"] == pytest.approx(right.mean() - 3 * (1 - right.mean()))
+    assert found["calibration_error_low,none"] <= found["calibration_error,none"]
