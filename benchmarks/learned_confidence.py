@@ -371,9 +371,16 @@ def report_elsewhere(
         clusters=None if cluster is None else unit[is_fit],
         contributions=False,
     )
-    baseline = learn_confidence(loss=loss[is_fit], **take(is_fit), candidates=[], contributions=False)
     test = ~is_fit
-    before = abstain.aurc(loss[test], baseline(**take(test)))
+    if "signals" in inputs:
+        single = min(
+            inputs["signals"].values(),
+            key=lambda signal: abstain.aurc(loss[is_fit], rank_missing_last(signal[is_fit])),
+        )
+        baseline = rank_missing_last(single[test])
+    else:
+        baseline = abstain.scores.max_softmax(inputs.get("logits"), probs=inputs.get("probs"))[test]
+    before = abstain.aurc(loss[test], baseline)
     after = abstain.aurc(loss[test], learned(**take(test)))
     text = f"  {name:45} learned {after / before - 1:+.1%} ({learned.kept}, proven {learned.proven})"
     if "signals" in inputs and len(inputs["signals"]) > 1:

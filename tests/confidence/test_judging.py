@@ -48,3 +48,11 @@ def test_the_lowest_is_kept_or_the_lowest_that_is_proven():
     worse = [result("baseline", 0.2), result("a", 0.3, 1e-9)]
     assert choose_candidate(worse, "proven", 0.95) == 0
     assert choose_candidate(worse, "lowest", 0.95) == 0
+
+
+def test_a_trusted_candidate_goes_before_the_baseline_unless_it_is_proven_worse():
+    doubtful = [result("baseline", 0.2), result("combined", 0.21, 0.5), result("signals", 0.22)]
+    assert choose_candidate(doubtful, "lowest", 0.95, trusted="combined") == 1
+    assert choose_candidate(doubtful, "proven", 0.95, trusted="combined") == 0
+    worse = [result("baseline", 0.2), result("combined", 0.3, 0.001)]
+    assert choose_candidate(worse, "lowest", 0.95, trusted="combined") == 0

@@ -129,6 +129,7 @@ ONE = {"token": SIGNALS["token"]}
         ({"signals": {"x": [1.0]}}, ShapeError, "one entry per row"),
         ({"signals": ONE, "features": ONE}, InputError, "a name must stand for one input"),
         ({"signals": ONE, "categories": {"id": np.arange(200) + 0.5}, "folds": 1}, InputError, "at least 2"),
+        ({"signals": ONE, "candidates": []}, InputError, "must name one besides the baseline (signals)"),
         ({"signals": ONE, "candidates": ["signal"]}, InputError, 'Did you mean "signals"'),
         ({"signals": ONE, "clusters": np.arange(200) // 100}, InputError, "at least 5 clusters"),
         ({"signals": ONE, "sample_weight": -np.ones(200)}, InputError, "not negative"),

@@ -166,17 +166,24 @@ def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, .
     return tuple(results)
 
 
-def choose_candidate(results: Sequence[CandidateResult], keep: str, level: float) -> int:
+def choose_candidate(
+    results: Sequence[CandidateResult], keep: str, level: float, trusted: str | None = None
+) -> int:
     """Return the index of the candidate to keep; `results` are ordered from the simplest, the baseline, on.
 
     With `keep` "lowest" it is the one with the lowest AURC, the simplest of those within rounding. With "proven" it is
-    the lowest among those proven better than the baseline, or the baseline if there is none. `level` is the two-sided
-    confidence level, such as 0.95.
+    the lowest among those proven better than the baseline, or the baseline if there is none. `trusted` names a
+    candidate that is known to be better from other data: with "lowest" the baseline is then out, unless these rows
+    prove the trusted candidate worse.
     """
     eligible = [
         place
         for place, result in enumerate(results)
         if place == 0 or keep == "lowest" or result.is_proven(level)
     ]
+    if trusted is not None and keep == "lowest":
+        believed = next((result for result in results if result.name == trusted), None)
+        if believed is not None and not (believed.p_value < 1 - level and believed.difference > 0):
+            eligible.remove(0)
     lowest = min(results[place].aurc for place in eligible)
     return next(place for place in eligible if results[place].aurc <= lowest * (1 + _ROUNDING))

@@ -12,6 +12,7 @@ from abstain._check import check_choice, check_count, check_fraction
 from abstain._tables import count_noun
 from abstain.confidence.candidates import (
     BASELINE,
+    COMBINED,
     SIGNALS,
     Candidate,
     LearningData,
@@ -96,8 +97,9 @@ def learn_confidence(
     candidates : sequence of str, optional
         Names of those to try besides the baseline, by default all that the inputs allow.
     keep : {"lowest", "proven"}
-        "lowest": the candidate with the lowest out-of-fold AURC, whether proven or not. "proven": only one that the
-        test proves better than the baseline.
+        "lowest": the candidate with the lowest out-of-fold AURC, whether proven or not; where shipped weights apply,
+        the baseline only if these rows prove them worse. "proven": only one that the test proves better than the
+        baseline.
     folds : int
         Number of folds, at least 2.
     level : float
@@ -162,7 +164,8 @@ def learn_confidence(
     scores = [baseline.apply(data.table)]
     scores += [score_out_of_fold(candidate, data, fold, profiles) for candidate in tried[1:]]
     results = results_of([candidate.name for candidate in tried], judge(_NAME, data, scores, level))
-    place = choose_candidate(results, keep, level)
+    uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
+    place = choose_candidate(results, keep, level, trusted=COMBINED if uses_shipped else None)
     model = tried[place].fit(data, profile)
     parts: tuple[Contribution, ...] = ()
     if contributions and model.linear is not None:
@@ -272,6 +275,9 @@ def _choose_candidates(available: list[Candidate], names: Sequence[str] | None) 
         return available
     requested = [names] if isinstance(names, str) else list(names)
     known_names = [candidate.name for candidate in available]
+    if not set(requested) - {BASELINE}:
+        listed = ", ".join(known_names[1:])
+        raise InputError(f"{_NAME}: `candidates` must name one besides the baseline ({listed}), got none.")
     for name in requested:
         check_choice(_NAME, "candidates", name, known_names)
     return [candidate for candidate in available if candidate.name in (BASELINE, *requested)]

@@ -156,6 +156,8 @@ class LearnedConfidence(_tables.Notebook, Stored):
         if self.proven:
             return f"{self.kept!r} was kept: {gain}, proven at level {self.level:g} (p = {self.result.p_value:.2g})."
         doubt = self.result.note or f"p = {self.result.p_value:.2g}"
+        if self.result.difference >= 0:
+            doubt += "; the shipped weights are trusted unless proven worse"
         return f"{self.kept!r} was kept: {gain}, not proven at level {self.level:g} ({doubt})."
 
     def refuse_fitted_rows(self, function: str, confidence: np.ndarray) -> None:
