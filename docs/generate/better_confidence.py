@@ -1,6 +1,6 @@
 """The figure of the page on better confidences, from a language model's answers in the folder llm/ of ABSTAIN_DATA.
 
-    python docs/generate/better_confidence.py    writes the figure, and prints the areas that the page shows
+python docs/generate/better_confidence.py    writes the figure, and prints the areas that the page shows
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIGURE = Path(__file__).parents[1] / "images" / "better-confidence.svg"
 
 
 def read_answers() -> tuple[np.ndarray, dict[str, dict[str, np.ndarray]]]:
-    """Return which answers are correct, and the keywords of `learn_confidence`; questions without an answer are left out."""
+    """Return which answers are correct, and the keywords of `learn_confidence`; unanswered questions are left out."""
     table = pq.read_table(Path(os.environ["ABSTAIN_DATA"]) / "llm" / "mmlu_pro" / f"{MODEL}.parquet")
     columns = {name: table[name].to_numpy() for name in table.column_names}
     answered = np.array([answer is not None for answer in columns["extracted_answer"]])
@@ -66,7 +66,9 @@ def main() -> None:
         confidences[label] = np.nan_to_num(signal, nan=-1.0)  # ranked last
     print(learned)
     for label, confidence in confidences.items():
-        print(f"{label}: AURC {abstain.aurc(loss, confidence):.4f} on {len(loss):,} other answers")
+        together = abstain.aurc(loss, confidence)
+        in_random_order = abstain.aurc(loss, confidence, ties="expected")
+        print(f"{label}: AURC {together:.4f}, equal confidences in random order {in_random_order:.4f}")
     curves = {
         label: abstain.risk_coverage_curve(loss, confidence) for label, confidence in confidences.items()
     }
