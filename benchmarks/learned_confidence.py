@@ -140,8 +140,8 @@ def unlabelled(every: int, start: int) -> None:
     models = [model for model in load_models() if len(model.signals) == len(SIGNALS)]
     learning_rows, judging_rows = halves_of_questions()
     hindsight: dict[str, list[float]] = {}
-    few: dict[int, list[float]] = {}
-    few_hindsight: dict[int, list[float]] = {}
+    few: dict[int, dict[tuple[str, int], float]] = {}
+    few_hindsight: dict[int, dict[tuple[str, int], float]] = {}
     used = 0
     for family in sorted({model.family for model in models}):
         others = [model for model in models if model.family != family]
@@ -174,18 +174,22 @@ def unlabelled(every: int, start: int) -> None:
                         abstain.aurc(model.loss[test], rank_missing_last(model.inputs[role][test]))
                         for role in SIGNALS
                     )
-                    few.setdefault(label_count, []).append(learned / single - 1)
-                    few_hindsight.setdefault(label_count, []).append(learned / best_test - 1)
+                    few.setdefault(label_count, {})[model.name, seed] = learned / single - 1
+                    few_hindsight.setdefault(label_count, {})[model.name, seed] = learned / best_test - 1
     print(
         "no labels, weights from other families and other questions, beside the best single signal in hindsight"
     )
     for name, changes in hindsight.items():
         print(f"  {name}: {describe(changes)}")
     print(f"  the guard let the weights pass for {used} of {len(hindsight['mean of ranks'])} models")
-    for label_count, changes in few.items():
+    for label_count in few:
         print(f"{label_count} labels, {len(SEEDS)} seeds:")
-        print(f"  beside the single signal chosen on them: {describe(changes)}")
-        print(f"  beside the best single signal in hindsight: {describe(few_hindsight[label_count])}")
+        for beside, changes in (
+            ("the single signal chosen on them", few[label_count]),
+            ("the best single signal in hindsight", few_hindsight[label_count]),
+        ):
+            worst = max(changes.values())
+            print(f"  beside {beside}: {describe(by_model(changes))} (models), worst single run {worst:+.1%}")
 
 
 def judge_few(model: LanguageModel, fit: np.ndarray, test: np.ndarray) -> tuple[float, float]:

@@ -129,7 +129,6 @@ ONE = {"token": SIGNALS["token"]}
         ({"signals": {"x": [1.0]}}, ShapeError, "one entry per row"),
         ({"signals": ONE, "features": ONE}, InputError, "a name must stand for one input"),
         ({"signals": ONE, "categories": {"id": np.arange(200) + 0.5}, "folds": 1}, InputError, "at least 2"),
-        ({"signals": ONE, "candidates": []}, InputError, "must name one besides the baseline (signals)"),
         ({"signals": ONE, "candidates": ["signal"]}, InputError, 'Did you mean "signals"'),
         ({"signals": ONE, "clusters": np.arange(200) // 100}, InputError, "at least 5 clusters"),
         ({"signals": ONE, "sample_weight": -np.ones(200)}, InputError, "not negative"),
@@ -172,3 +171,11 @@ def test_copies_of_rows_stay_in_one_fold_and_are_noted():
     copies = {name: np.repeat(signal, 3) for name, signal in signals.items()}
     learned = learn_confidence(np.repeat(right, 3), signals=copies)
     assert any("800 rows repeat" in note for note in learned.notes)
+
+
+@pytest.mark.parametrize("candidates", [[], ["baseline"], "baseline"])
+def test_the_baseline_may_be_asked_for_alone(candidates):
+    learned = learn_confidence(RIGHT, signals=SIGNALS, candidates=candidates)
+    assert [result.name for result in learned.candidates] == ["baseline"]
+    assert learned.kept == "baseline"
+    assert LearnedConfidence.from_json(learned.to_json()).verdict == learned.verdict

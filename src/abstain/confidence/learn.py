@@ -95,7 +95,7 @@ def learn_confidence(
     clusters : array, shape (n,), optional
         One label per row: rows of one cluster (a patient, a document) are never split between folds.
     candidates : sequence of str, optional
-        Names of those to try besides the baseline, by default all that the inputs allow.
+        Names of those to try besides the baseline, by default all that the inputs allow; [] keeps the baseline.
     keep : {"lowest", "proven"}
         "lowest": the candidate with the lowest out-of-fold AURC, whether proven or not; where shipped weights apply,
         the baseline only if these rows prove them worse. "proven": only one that the test proves better than the
@@ -275,9 +275,6 @@ def _choose_candidates(available: list[Candidate], names: Sequence[str] | None) 
         return available
     requested = [names] if isinstance(names, str) else list(names)
     known_names = [candidate.name for candidate in available]
-    if not set(requested) - {BASELINE}:
-        listed = ", ".join(known_names[1:])
-        raise InputError(f"{_NAME}: `candidates` must name one besides the baseline ({listed}), got none.")
     for name in requested:
         check_choice(_NAME, "candidates", name, known_names)
     return [candidate for candidate in available if candidate.name in (BASELINE, *requested)]
