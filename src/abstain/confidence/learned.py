@@ -172,7 +172,8 @@ class LearnedConfidence(_tables.Notebook, Stored):
         if share:
             raise InputError(
                 f"{function}: these rows must not be those that the confidence was fitted on, got {share:.0%} of them. "
-                f"A promise needs fresh rows: split the labelled rows first, or use `learn_and_select`."
+                f"A promise needs fresh rows: split the labelled rows first, or use `learn_and_select` "
+                f"(`abstain improve --risk`)."
             )
 
     def frame(self, library: str | None = None) -> Any:
