@@ -356,7 +356,7 @@ class Engine:
         >>> files.risk_at_coverage(predictions, coverage=0.5)  # two of three are accepted
         0.0
         """
-        return self._estimate("risk_at_coverage", data, options, by_name(f"risk_at_coverage@{coverage!r}"))
+        return self._estimate("risk_at_coverage", data, options, by_name(f"risk_at_coverage@{coverage}"))
 
     def coverage_at_risk(
         self, data: Any, /, *, risk: float, **options: Unpack[EngineOptions]
@@ -382,7 +382,7 @@ class Engine:
         >>> files.coverage_at_risk(predictions, risk=0.2)  # two of three are accepted
         0.6666666666666666
         """
-        return self._estimate("coverage_at_risk", data, options, by_name(f"coverage_at_risk@{risk!r}"))
+        return self._estimate("coverage_at_risk", data, options, by_name(f"coverage_at_risk@{risk}"))
 
     def risk_coverage_curve(
         self, data: Any, /, *, points: int = 1000, **options: Unpack[EngineOptions]
