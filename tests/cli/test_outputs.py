@@ -152,6 +152,7 @@ def test_an_output_is_never_where_standard_output_goes(run):
 
 WRONG_NAMES = {
     "--save": "x.csv",
+    "--save-rule": "x.csv",
     "--record": "x.html",
     "--state": "x.npz",
     "--html": "x.md",

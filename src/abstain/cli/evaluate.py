@@ -89,6 +89,7 @@ def evaluate(
         draw_description(screen.make_console(), describe_file(file, read_options))
         return
     predictions = None  # of a file that is read in memory
+    uncertain = None  # why such a file could not be read
     if chosen_engine != "memory" and price is not None:
         raise click.UsageError("--price is for files that are read in memory, not for --engine.")
     if chosen_engine == "memory":
@@ -99,16 +100,18 @@ def evaluate(
             if engine is not None or price is not None or not engine_can_read(file):
                 raise
             chosen_engine = "files"
-        except UncertainError:  # perhaps there is no confidence
-            unranked = evaluate_unranked(file, read_options, price, options)
-            if unranked is None:
-                raise
-            table, predictions = unranked
-            first_estimate = table.entries[0].estimate
-            quiet = "-" if first_estimate is None else repr(float(first_estimate))
-            draw = partial(draw_evaluation, table=table, predictions=predictions)
-            screen.deliver(output, table, quiet=quiet, draw=draw)
-            return
+        except UncertainError as error:
+            uncertain = error.with_traceback(None)  # which would keep what was read in memory
+    if uncertain is not None:  # perhaps there is no confidence
+        unranked = evaluate_unranked(file, read_options, price, options)
+        if unranked is None:
+            raise uncertain
+        table, predictions = unranked
+        first_estimate = table.entries[0].estimate
+        quiet = "-" if first_estimate is None else repr(float(first_estimate))
+        draw = partial(draw_evaluation, table=table, predictions=predictions)
+        screen.deliver(output, table, quiet=quiet, draw=draw)
+        return
     if chosen_engine == "memory":
         assert predictions is not None
         opt.refuse_unused_names(predictions)

@@ -115,9 +115,9 @@ def make_log(
     selected_rows, columns_used = select_rows(source, rules)
     # Ids are loaded later, and only where files are put in one order.
     ids = source.columns[roles["ids"].names[0]] if "ids" in roles else None
-    loaded_roles = {
-        role: columns for role, columns in roles.items() if role not in ("ids", "classes", *LEARNING_ROLES)
-    }
+    # Class scores say nothing of answers, and may be large.
+    unread_roles = ("ids", "classes", "logits", "probs", *LEARNING_ROLES)
+    loaded_roles = {role: columns for role, columns in roles.items() if role not in unread_roles}
     learning_columns = load_learning_columns(source, roles)
     values = {
         role: source.load(role, columns) for role, columns in loaded_roles.items() if role != "confidence"

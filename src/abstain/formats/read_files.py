@@ -270,7 +270,12 @@ def _load_fields(
     loaded_roles = {
         role: role_columns for role, role_columns in roles.items() if role not in ("ids", *LEARNING_ROLES)
     }
-    values = {role: source.load(role, role_columns) for role, role_columns in loaded_roles.items()}
+    unread_class_scores = {"logits", "probs"} - {scores_role}  # large, and of no use without labels
+    values = {
+        role: source.load(role, role_columns)
+        for role, role_columns in loaded_roles.items()
+        if role not in unread_class_scores
+    }
     learning_columns = load_learning_columns(source, roles)
     if second_file_labels is not None:
         values["labels"] = second_file_labels
