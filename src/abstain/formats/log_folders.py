@@ -42,6 +42,7 @@ def split_by_column(source: Source, name: str) -> dict[str, Source]:
     Values come in the order of the table. A column is loaded once for all parts. UncertainError where there is no such
     column, DataError where some column has another number of rows.
 
+    >>> from abstain.formats.columns import Column
     >>> table = Source(Path("t.csv"), "csv", {"m": Column.of(Words.of("aba")), "x": Column.of(np.arange(3))})
     >>> {value: part.columns["x"].load().tolist() for value, part in split_by_column(table, "m").items()}
     {'a': [0, 2], 'b': [1]}
