@@ -97,14 +97,14 @@ def single_scores(table: InputTable) -> list[SingleScore]:
     Signals that are constant or missing everywhere are left out; there may be none at all. `table` holds the inputs of
     all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
-    found = []
+    single: list[SingleScore] = []
     if table.class_scores is not None:
-        found.append(SingleScore(score="max_softmax"))
+        single.append(SingleScore(score="max_softmax"))
     for name, signal in table.signals.items():
         values = signal[~np.isnan(signal)]
         if len(values) and bool(np.any(values != values[0])):
-            found.append(SingleScore(score="signal", signal=name))
-    return found
+            single.append(SingleScore(score="signal", signal=name))
+    return single
 
 
 def list_candidates(table: InputTable, combination: Combination | None = None) -> list[Candidate]:

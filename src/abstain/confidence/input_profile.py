@@ -105,12 +105,12 @@ class InputProfile:
         `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
         scores.
         """
-        given = [*table.numbers, *table.categories]
+        input_names = [*table.numbers, *table.categories]
         if table.kind is not None:
-            given.append(table.kind)
+            input_names.append(table.kind)
         for name in self.names:
-            if name not in given:
-                listed = ", ".join(given) or "none"
+            if name not in input_names:
+                listed = ", ".join(input_names) or "none"
                 raise InputError(
                     f"{function}: this confidence reads {', '.join(self.names)}, got {listed}. "
                     f"Pass {name!r} too, with NaN in rows that lack it."

@@ -124,10 +124,12 @@ def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], 
     sides = [side_from_units(contestant) for contestant in units]
     has_negative = any(bool((contestant.loss < 0).any()) for contestant in units)
     scale = AURC.scale_for(units[0].zero_one, has_negative).scaled(units[0].error_size)
-    others = np.arange(1, len(sides))
+    later_places = np.arange(1, len(sides))
     tests = Tests(*np.empty((len(Tests._fields), 0)))  # no other confidence, no test
-    if len(others):
-        tests = compare_sides(sides, a=others, b=np.zeros_like(others), scale=scale, level=level, paired=True)
+    if len(later_places):
+        tests = compare_sides(
+            sides, a=later_places, b=np.zeros_like(later_places), scale=scale, level=level, paired=True
+        )
     intervals = [
         make_interval(AURC, spread_by_sample(function, contestant), summarise_units(contestant), level)
         for contestant in units

@@ -200,9 +200,9 @@ class LearnedConfidence(_tables.Notebook, Stored):
 
     def tables(self) -> dict[str, dict[str, list[str]]]:
         """The tables that the repr and the command line show, by caption: cells of text by column title."""
-        shown = {}
+        cells_by_caption = {}
         if self.candidates:
-            shown[f"Out-of-fold AURC by candidate, {self.level:.0%} intervals"] = {
+            cells_by_caption[f"Out-of-fold AURC by candidate, {self.level:.0%} intervals"] = {
                 "candidate": [
                     result.name + (" *" if result.name == self.kept else "") for result in self.candidates
                 ],
@@ -221,14 +221,14 @@ class LearnedConfidence(_tables.Notebook, Stored):
                 ],
             }
         if self.contributions:
-            shown["AURC with all inputs minus AURC without one"] = {
+            cells_by_caption["AURC with all inputs minus AURC without one"] = {
                 "without": [part.name for part in self.contributions],
                 "difference": [
                     _show_difference(part.difference, part.low, part.high) for part in self.contributions
                 ],
                 "p": [f"{part.p_value:.2g}" for part in self.contributions],
             }
-        return shown
+        return cells_by_caption
 
     def __repr__(self) -> str:
         rows = f"{self.n:,} rows"

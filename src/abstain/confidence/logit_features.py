@@ -68,8 +68,8 @@ def features_of_rows(xp: Any, logits: Array, has_size: bool) -> Array:
     log_total = xp.log(total)
     # 1 / odds against the prediction; the terms of the other classes are added without the 1 of the prediction
     runner_up = nearest[:, 1]
-    others = xp.exp(runner_up[:, None] - distance)
-    odds_of_others = xp.clip(xp.sum(others, 1) - xp.exp(runner_up), 1.0, None)
+    relative_odds = xp.exp(runner_up[:, None] - distance)
+    odds_of_others = xp.clip(xp.sum(relative_odds, 1) - xp.exp(runner_up), 1.0, None)
     log_odds = runner_up - xp.log(odds_of_others)
     if class_count == 2:
         return log_odds[:, None]

@@ -76,14 +76,14 @@ class ShippedWeights(Stored):
 
     def find_columns(self, names: tuple[str, ...]) -> dict[str, str] | str:
         """Return the name of each input among these names, by role; a sentence that names the first one missing."""
-        found = {}
+        name_of_role = {}
         for role in self.signals:
             name = next((name for name in names if name in ROLE_NAMES[role]), None)
             if name is None:
-                known = " or ".join(repr(alias) for alias in ROLE_NAMES[role])
-                return f"there is no input called {known}"
-            found[role] = name
-        return found
+                accepted_names = " or ".join(repr(alias) for alias in ROLE_NAMES[role])
+                return f"there is no input called {accepted_names}"
+            name_of_role[role] = name
+        return name_of_role
 
     def refusal(self, columns: Mapping[str, np.ndarray], references: Mapping[str, RankReference]) -> str:
         """Say why these rows do not resemble those that the weights were learned on; "" if they do.

@@ -83,12 +83,12 @@ class RankReference:
 
         It lies between 0 and 1 and ignores rows where the signal is missing; 0 if all are.
         """
-        known = np.sort(signal[np.isfinite(signal)])
-        if not len(known):
+        sorted_values = np.sort(signal[np.isfinite(signal)])
+        if not len(sorted_values):
             return 0.0
-        below = np.searchsorted(known, self.values, side="left")
-        at_most = np.searchsorted(known, self.values, side="right")
-        return float(np.max(np.abs((below + at_most) / (2 * len(known)) - self.ranks)))
+        below = np.searchsorted(sorted_values, self.values, side="left")
+        at_most = np.searchsorted(sorted_values, self.values, side="right")
+        return float(np.max(np.abs((below + at_most) / (2 * len(sorted_values)) - self.ranks)))
 
     @property
     def is_consistent(self) -> bool:
