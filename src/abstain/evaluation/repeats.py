@@ -40,8 +40,8 @@ def evaluate_repeats(
 ) -> Evaluation:
     r"""Accuracy, right at least once (pass@k) and right every time (pass^k), where questions were asked repeatedly.
 
-    .. math:: \text{pass@}k = 1 - \binom{n-c}{k} \Big/ \binom{n}{k}, \qquad
-              \text{pass}^k = \binom{c}{k} \Big/ \binom{n}{k}
+    .. math:: \text{pass@}k = 1 - \binom{n-c}{k} / \binom{n}{k}, \qquad
+              \text{pass}^k = \binom{c}{k} / \binom{n}{k}
 
     for a question with c right answers of n: the expectations over k of its attempts. They are averaged over questions,
     and the questions (or clusters of them) are the independent draws of the intervals.

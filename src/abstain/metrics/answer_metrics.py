@@ -184,7 +184,7 @@ def check_probabilities(function: str, confidence: ArrayLike, attempted: np.ndar
 class AnswerMetric:
     r"""A number about graded answers: a ratio of two weighted counts of questions.
 
-    .. math:: T = \sum_q N_q \Big/ \sum_q D_q, \qquad \mathrm{IF}_q = (N_q - T D_q) / \bar D
+    .. math:: T = \sum_q N_q / \sum_q D_q, \qquad \mathrm{IF}_q = (N_q - T D_q) / \bar D
 
     N and D are what a question adds to the two counts, IF its influence, from which the error bar follows.
 
