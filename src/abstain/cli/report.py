@@ -57,8 +57,9 @@ def report(
     """
     purpose = "compared" if len(files) > 1 else "one file"
     models, notes = read_options.read_several(name_files(files, names), purpose)
+    notes = [*notes, *reading_notes(models)]
     if len(models) == 1 and models[0].learned is not None:
-        notes = [*notes, before_and_after_note(models[0])]
+        notes = [before_and_after_note(models[0]), *notes]
         models = before_and_after(models[0])
     for model in models:
         opt.note_chosen_confidence(model)
@@ -67,7 +68,7 @@ def report(
     opt.refuse_unused_names(*models)
     write_report(
         models,
-        notes=[*notes, *reading_notes(models)],
+        notes=notes,
         command=opt.typed_command("--open", "-q", "--quiet"),
         **page_options,
     )
@@ -97,13 +98,16 @@ def before_and_after(model: Predictions) -> list[Predictions]:
 
 
 def before_and_after_note(model: Predictions) -> str:
-    """Return the sentence that says what the learned confidence is, and that it is fair to compare it here."""
+    """Return the sentences that say what the learned confidence of a model is, and where it may be judged.
+
+    The model must be ranked by a learned confidence (`Predictions.with_confidence`).
+    """
     learned = model.learned
     assert learned is not None
     return (
-        f"Before and after: the learned confidence {learned.fingerprint} (of {', '.join(learned.inputs)}) next to each "
-        f"confidence of the file, on the same samples. {learned.verdict} Rows that it was fitted on flatter it; "
-        f"judge it on others."
+        f"Before and after: the confidence learned from {', '.join(learned.inputs)}, next to each confidence of the "
+        f"file on the same samples. When it was learned: {learned.verdict} The rows it was fitted on flatter it; judge "
+        f"it on others."
     )
 
 
