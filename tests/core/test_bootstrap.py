@@ -28,11 +28,11 @@ METRICS = {
 }
 
 
-def written_out(units, counts):
+def written_out(samples, counts):
     """The resample as rows of samples."""
-    order = np.argsort(-units.confidence, kind="stable")
+    order = np.argsort(-samples.answered_confidence, kind="stable")
     take = np.repeat(order, counts)
-    return units.loss[take], units.confidence[take]
+    return samples.answered_loss[take], samples.answered_confidence[take]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -43,26 +43,26 @@ def test_a_replicate_is_the_metric_of_the_resample(metric, levels, estimator):
     if metric in ("aurc", "oracle_aurc", "e_aurc", "naurc"):
         options["estimator"] = estimator
     l, g = sample(60, 1, levels)
-    units = gather("interval", metric, l, g, options=options)
-    source = make_resampler(units)
+    samples = gather("interval", metric, l, g, options=options)
+    source = make_resampler(samples)
     counts = source.counts(np.random.default_rng(0), 20)
     assert source.pair_counts is None
     assert (counts.sum(axis=1) == 60).all()
-    ours = metric_of_draw(units)(source.tabulate(counts))
-    theirs = [abstain.metrics.by_name(metric)(*written_out(units, c), **options) for c in counts]
+    ours = metric_of_draw(samples)(source.tabulate(counts))
+    theirs = [abstain.metrics.by_name(metric)(*written_out(samples, c), **options) for c in counts]
     np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_drawing_cells_gives_the_metric_of_the_resample(metric):
     l, g = sample(400, 2, levels=5)
-    units = gather("interval", metric, l, g, options=METRICS[metric])
-    source = make_resampler(units)
+    samples = gather("interval", metric, l, g, options=METRICS[metric])
+    source = make_resampler(samples)
     assert source.pair_counts is not None
     assert len(source.pair_counts) <= 10
     assert source.pair_counts.sum() == 400
     counts = source.counts(np.random.default_rng(0), 10)
-    ours = metric_of_draw(units)(source.tabulate(counts))
+    ours = metric_of_draw(samples)(source.tabulate(counts))
     theirs = [
         abstain.metrics.by_name(metric)(
             np.repeat(source.loss, c), np.repeat(source.confidence, c), **METRICS[metric]

@@ -62,10 +62,10 @@ def test_weights_and_abstentions_travel_with_their_samples():
     w, out = rng.integers(1, 5, 50) * 0.5, rng.random(50) < 0.3
     for metric in ("aurc", "augrc", "risk_at_coverage"):
         options = {"coverage": 0.2} if metric == "risk_at_coverage" else {}
-        units = gather("interval", metric, l, g, w, out, options=options)
-        source = make_resampler(units)
+        samples = gather("interval", metric, l, g, w, out, options=options)
+        source = make_resampler(samples)
         counts = source.counts(np.random.default_rng(0), 8)
-        ours = metric_of_draw(units)(source.tabulate(counts))
+        ours = metric_of_draw(samples)(source.tabulate(counts))
         kept, idle = np.flatnonzero(~out), np.flatnonzero(out)
         arranged = np.concatenate([kept[np.argsort(-g[kept], kind="stable")], idle])
         for value, c in zip(ours, counts):
@@ -114,8 +114,8 @@ def test_bca_shifts_percentiles_by_its_formula():
 
     l, g = sample(80, 11)
     found = interval("aurc", l, g, method="bca", rng=2, replicates=1000)
-    units = gather("interval", "aurc", l, g)
-    values = compute_replicates(units, metric_of_draw(units), 1000, np.random.default_rng(2), False)
+    samples = gather("interval", "aurc", l, g)
+    values = compute_replicates(samples, metric_of_draw(samples), 1000, np.random.default_rng(2), False)
     without = np.asarray([abstain.aurc(np.delete(l, i), np.delete(g, i)) for i in range(80)])
     pull = without.mean() - without
     a = np.sum(pull**3) / (6 * np.sum(pull**2) ** 1.5)
@@ -262,8 +262,8 @@ def test_deletions_compare_with_the_best_order_of_the_samples_that_are_left(weig
     loss = rng.random(12)
     confidence = rng.integers(0, 5, 12) / 4
     weight = rng.integers(1, 4, 12).astype(float) if weighted else None
-    units = gather("interval", "e_aurc", loss, confidence, weight, repetitions=weighted)
-    estimate, without_sample = delete_each_unit(units)
+    samples = gather("interval", "e_aurc", loss, confidence, weight, repetitions=weighted)
+    estimate, without_sample = delete_each_unit(samples)
 
     def e_aurc(kept):
         kept_weight = None if weight is None else weight[kept]

@@ -12,9 +12,9 @@ from abstain._stored import Finite, Share, Within
 from abstain.confidence.candidates import LearningData
 from abstain.core.influence import RankedLoss
 from abstain.core.rows import rank_confidences
-from abstain.inference.differences import Tests, compare_sides, convert_to_one_error_size, side_from_units
+from abstain.inference.differences import Tests, compare_sides, convert_to_one_error_size, side_from_samples
 from abstain.inference.limits import make_interval
-from abstain.inference.standard_errors import gather, spread_by_sample, summarise_units
+from abstain.inference.standard_errors import gather, spread_by_sample, summarise_samples
 from abstain.metrics.definitions import AURC
 
 _ROUNDING = 1e-9  # relative difference of AURC within which the simpler candidate is preferred
@@ -117,13 +117,17 @@ def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], 
         )
         for confidence in confidences
     ]
-    units = []
+    samples = []
     for contestant in convert_to_one_error_size(function, gathered):
-        ranked = RankedLoss(rank_confidences(contestant.confidence), contestant.loss, contestant.weight)
-        units.append(contestant._replace(ranked_by_confidence=ranked))
-    sides = [side_from_units(contestant) for contestant in units]
-    has_negative = any(bool((contestant.loss < 0).any()) for contestant in units)
-    scale = AURC.scale_for(units[0].zero_one, has_negative).scaled(units[0].error_size)
+        ranked = RankedLoss(
+            rank_confidences(contestant.answered_confidence),
+            contestant.answered_loss,
+            contestant.answered_weight,
+        )
+        samples.append(contestant._replace(ranked_by_confidence=ranked))
+    sides = [side_from_samples(contestant) for contestant in samples]
+    has_negative = any(bool((contestant.answered_loss < 0).any()) for contestant in samples)
+    scale = AURC.scale_for(samples[0].zero_one, has_negative).scaled(samples[0].error_size)
     later_places = np.arange(1, len(sides))
     tests = Tests(*np.empty((len(Tests._fields), 0)))  # no other confidence, no test
     if len(later_places):
@@ -131,8 +135,8 @@ def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], 
             sides, a=later_places, b=np.zeros_like(later_places), scale=scale, level=level, paired=True
         )
     intervals = [
-        make_interval(AURC, spread_by_sample(function, contestant), summarise_units(contestant), level)
-        for contestant in units
+        make_interval(AURC, spread_by_sample(function, contestant), summarise_samples(contestant), level)
+        for contestant in samples
     ]
     return Judged(
         aurc=[side.estimate for side in sides],

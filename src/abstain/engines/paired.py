@@ -181,5 +181,5 @@ class PairComparison:
 def _side(answer: Answer, metric: Metric) -> Side:
     """One model of a comparison; its influences are only known through the joint sums."""
     spread = evidence.spread_from_evidence(metric, answer.evidence[0])
-    sample = evidence.summarise_sample(answer.totals.in_error_units())
+    sample = evidence.summarise_totals(answer.totals.in_error_units())
     return side_from_spread(metric, spread, sample, effects=())

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from abstain.errors import InfeasibleError, InputError
-from abstain.inference.intervals import interval_of_units
-from abstain.inference.standard_errors import Units
+from abstain.inference.intervals import interval_of_samples
+from abstain.inference.standard_errors import CheckedSamples
 from abstain.metrics import auroc
 from abstain.metrics.definitions import AUROC
 
@@ -19,30 +19,34 @@ _LEVEL = 0.99  # of the interval that must lie below 1/2, so that chance alone r
 _ALWAYS_TESTED = 1_000_000  # samples; larger rankings are tested only where their AUROC is known already
 
 
-def worse_than_chance(name: str, units: Units, estimate: float | None = None) -> str | None:
+def worse_than_chance(name: str, samples: CheckedSamples, estimate: float | None = None) -> str | None:
     """A warning if the interval of a ranking's AUROC lies entirely below 1/2, otherwise None.
 
     Parameters
     ----------
     name : str
         The score or the contestant, for the warning.
-    units : Units
+    samples : CheckedSamples
         Checked samples with the confidence that ranks them. Losses other than 0/1 have no AUROC and no warning.
     estimate : float, optional
         The AUROC, where it is known already.
     """
-    if not units.zero_one:
+    if not samples.zero_one:
         return None
     try:
         if estimate is None:
-            if len(units.loss) > _ALWAYS_TESTED:
+            if len(samples.answered_loss) > _ALWAYS_TESTED:
                 return None
-            estimate = float(auroc(units.loss, units.confidence, sample_weight=units.weight))
+            estimate = float(
+                auroc(
+                    samples.answered_loss, samples.answered_confidence, sample_weight=samples.answered_weight
+                )
+            )
         if estimate >= 0.5:
             return None
         # rankings cached for another metric are dropped
-        auroc_units = units._replace(metric=AUROC, ranked_by_confidence=None, ranked_by_loss=None)
-        interval = interval_of_units(auroc_units, _LEVEL, None, None)
+        auroc_samples = samples._replace(metric=AUROC, ranked_by_confidence=None, ranked_by_loss=None)
+        interval = interval_of_samples(auroc_samples, _LEVEL, None, None)
     except (InputError, InfeasibleError):  # all samples are right, or all are wrong
         return None
     if interval.high >= 0.5:

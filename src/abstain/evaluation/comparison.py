@@ -29,12 +29,12 @@ from abstain.inference.differences import (
     Tests,
     compare_sides,
     convert_to_one_error_size,
-    side_from_units,
+    side_from_samples,
 )
 from abstain.inference.limits import DifferenceSums, make_interval
 from abstain.inference.ratios import AnswerSpread, scale_of_answers, spread_of_answers
 from abstain.inference.records import Interval
-from abstain.inference.standard_errors import Units, gather, spread_by_sample, summarise_units
+from abstain.inference.standard_errors import CheckedSamples, gather, spread_by_sample, summarise_samples
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.answer_metrics import AnswerMetric, answer_metric, grade_answers
 from abstain.metrics.definitions import AURC, by_name
@@ -168,7 +168,7 @@ def compare(
         raise InputError("compare: takes models or `probs=`, one of them, got both.")
     kind = "logits" if probs is None else "probs"
     outputs = models if probs is None else probs
-    units_by_name = _gather_contestants(
+    samples_by_name = _gather_contestants(
         outputs,
         kind,
         {"labels": labels, "sample_weight": sample_weight, "clusters": clusters, "abstained": abstained},
@@ -179,9 +179,9 @@ def compare(
         paired=paired,
         classes=classes,
     )
-    if len(units_by_name) < 2:
-        raise InputError(f"compare: needs at least two contestants, got {len(units_by_name)}.")
-    return _compare_units(units_by_name, compared_metric, loss_name, level, paired, looks)
+    if len(samples_by_name) < 2:
+        raise InputError(f"compare: needs at least two contestants, got {len(samples_by_name)}.")
+    return _compare_samples(samples_by_name, compared_metric, loss_name, level, paired, looks)
 
 
 # inputs ---------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def _gather_contestants(
     metric: Metric,
     paired: bool,
     classes: Any,
-) -> dict[str, Units]:
+) -> dict[str, CheckedSamples]:
     """Check the samples of each contestant and sort them once, for influences and interval alike.
 
     Parameters
@@ -242,7 +242,7 @@ def _gather_contestants(
         if not may_be_shared and column is not None and not isinstance(column, Mapping):
             raise InputError(f"compare: with paired=False `{argument}` must be a dict by contestant.")
     titles: list[str] = []
-    checked: list[Units] = []
+    checked: list[CheckedSamples] = []
     for model_name, model in models.items():
         model_columns = {
             argument: _column_of_model(column, model_name) for argument, column in columns.items()
@@ -258,7 +258,7 @@ def _gather_contestants(
             columns_of_clusters = cluster_columns("compare", clusters, len(flat_loss))
             if columns_of_clusters is not None and columns_of_clusters.shape != (len(flat_loss), 2):
                 columns_of_clusters = columns_of_clusters.reshape(-1)
-            units = gather(
+            samples = gather(
                 "compare",
                 metric,
                 flat_loss,
@@ -268,13 +268,15 @@ def _gather_contestants(
                 repetitions=repetitions,
             )
             titles.append(title)
-            checked.append(units)
-    contestants: dict[str, Units] = {}
-    for title, units in zip(titles, convert_to_one_error_size("compare", checked)):
-        ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
-        contestants[title] = units._replace(ranked_by_confidence=ranked)
-    if paired and len({units.sample_count for units in contestants.values()}) > 1:
-        counts = ", ".join(f"{title} {units.sample_count}" for title, units in contestants.items())
+            checked.append(samples)
+    contestants: dict[str, CheckedSamples] = {}
+    for title, samples in zip(titles, convert_to_one_error_size("compare", checked)):
+        ranked = RankedLoss(
+            rank_confidences(samples.answered_confidence), samples.answered_loss, samples.answered_weight
+        )
+        contestants[title] = samples._replace(ranked_by_confidence=ranked)
+    if paired and len({samples.sample_count for samples in contestants.values()}) > 1:
+        counts = ", ".join(f"{title} {samples.sample_count}" for title, samples in contestants.items())
         raise ShapeError(
             f"compare: the contestants must see the same samples, got {counts}. Or use paired=False."
         )
@@ -283,7 +285,7 @@ def _gather_contestants(
     return contestants
 
 
-def _check_same_clusters(contestants: Mapping[str, Units]) -> None:
+def _check_same_clusters(contestants: Mapping[str, CheckedSamples]) -> None:
     """Raise InputError if contestants on the same samples have different clusters, or only some have clusters."""
     titles = list(contestants)
     first_clusters = contestants[titles[0]].clusters
@@ -467,8 +469,8 @@ def _letters_of_equals(different: np.ndarray) -> list[str]:
     return letters
 
 
-def _compare_units(
-    units_by_name: Mapping[str, Units],
+def _compare_samples(
+    samples_by_name: Mapping[str, CheckedSamples],
     metric: Metric,
     loss_name: str,
     level: float,
@@ -477,7 +479,7 @@ def _compare_units(
 ) -> Comparison:
     """Compare checked samples in memory, and note verdicts that depend on ties and rankings worse than chance.
 
-    `units_by_name` holds each contestant's samples with `ranked` set, with losses in one common unit; `loss_name` is
+    `samples_by_name` holds each contestant's samples with `ranked` set, with losses in one common unit; `loss_name` is
     shown in the result. `looks` is the rule by which tests hold at every look, None for a single look. If ties change
     some AURC by more than its standard error, all pairs are tested again with equal confidences in random order, and a
     note says which verdicts change.
@@ -485,24 +487,24 @@ def _compare_units(
     interval_level = level
     anytime_test = None
     if looks is not None:
-        any_units = next(iter(units_by_name.values()))
-        check_one_kind("compare", any_units.clusters, "`anytime=True`")
+        any_samples = next(iter(samples_by_name.values()))
+        check_one_kind("compare", any_samples.clusters, "`anytime=True`")
         anytime_test = AnytimeTest(
-            looks, max(units.positive_weight_count for units in units_by_name.values())
+            looks, max(samples.positive_weight_count for samples in samples_by_name.values())
         )
         interval_level = float(anytime_test.fixed_level(level))
-    sides = {name: side_from_units(units) for name, units in units_by_name.items()}
-    scale = _scale_of_units(metric, list(units_by_name.values()))
+    sides = {name: side_from_samples(samples) for name, samples in samples_by_name.items()}
+    scale = _scale_of_samples(metric, list(samples_by_name.values()))
     competitors = [
         Competitor(
             name=name,
             side=sides[name],
             interval=make_interval(
-                metric, spread_by_sample("compare", units), summarise_units(units), interval_level
+                metric, spread_by_sample("compare", samples), summarise_samples(samples), interval_level
             ),
-            sample_count=units.positive_weight_count,
+            sample_count=samples.positive_weight_count,
         )
-        for name, units in units_by_name.items()
+        for name, samples in samples_by_name.items()
     ]
     comparison = assemble_comparison(
         competitors,
@@ -513,12 +515,14 @@ def _compare_units(
         paired=paired,
         looks=looks,
     )
-    warnings = [worse_than_chance(name, units_by_name[name]) for name in comparison.names]
+    warnings = [worse_than_chance(name, samples_by_name[name]) for name in comparison.names]
     notes = [warning for warning in warnings if warning is not None]
-    ties_matter = [_ties_matter(units, sides[name].standard_error) for name, units in units_by_name.items()]
+    ties_matter = [
+        _ties_matter(samples, sides[name].standard_error) for name, samples in samples_by_name.items()
+    ]
     if metric == AURC and any(ties_matter):
         sides_in_random_order = [
-            side_from_units(units_by_name[name]._replace(metric=metric.with_options(ties="expected")))
+            side_from_samples(samples_by_name[name]._replace(metric=metric.with_options(ties="expected")))
             for name in comparison.names
         ]
         first, second = np.triu_indices(len(comparison.names), 1)
@@ -535,30 +539,30 @@ def _compare_units(
     return replace(comparison, notes=tuple(notes))
 
 
-def _scale_of_units(metric: Metric, contestants: Sequence[Units]) -> Scale:
+def _scale_of_samples(metric: Metric, contestants: Sequence[CheckedSamples]) -> Scale:
     """The scale on which differences of the metric are tested, in the user's units of the loss."""
-    zero_one = all(units.zero_one for units in contestants)
-    negative = any(bool((units.loss < 0).any()) for units in contestants)
+    zero_one = all(samples.zero_one for samples in contestants)
+    negative = any(bool((samples.answered_loss < 0).any()) for samples in contestants)
     scale = metric.scale_for(zero_one, negative)
     if metric.scales_with_loss:
         return scale.scaled(contestants[0].error_size)
     return scale
 
 
-def _ties_matter(units: Units, standard_error: float) -> bool:
+def _ties_matter(samples: CheckedSamples, standard_error: float) -> bool:
     """Is the area with equal confidences in random order more than a standard error away?
 
-    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
-    ones, and weights, clusters and strata of all.
+    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
+    answered ones; weights, clusters and strata of all.
     """
     if (
-        not units.has_whole_weights
-        or units.ranked_by_confidence is None
-        or units.ranked_by_confidence.row_of_sample is None
+        not samples.has_whole_weights
+        or samples.ranked_by_confidence is None
+        or samples.ranked_by_confidence.row_of_sample is None
     ):
         return False
-    rows = units.ranked_by_confidence.rows
-    return abs(units.error_size * gap_of_ties(rows.accepted_mass, rows.accepted_loss)) > standard_error
+    rows = samples.ranked_by_confidence.rows
+    return abs(samples.error_size * gap_of_ties(rows.accepted_mass, rows.accepted_loss)) > standard_error
 
 
 def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float) -> str:

@@ -160,8 +160,8 @@ def _measure_ensemble(
 
     def measure_predictor(loss: np.ndarray, confidence: np.ndarray) -> tuple[EstimateSpread, SampleSummary]:
         """Estimate and spread of one predictor, in units of `error_size`, and what limits need of its sample."""
-        units = gather("expected_aurc", metric, loss, confidence, error_size=error_size)
-        return measure("expected_aurc", units)
+        samples = gather("expected_aurc", metric, loss, confidence, error_size=error_size)
+        return measure("expected_aurc", samples)
 
     influences = [influence(metric, loss, confidence) for loss, confidence in members]
     estimates = np.array([member.estimate for member in influences])

@@ -23,7 +23,7 @@ from abstain.evaluation.results import MISSING, Entry, Evaluation
 from abstain.inference.clusters import cluster_codes, cluster_columns
 from abstain.inference.ratios import spread_of_answers
 from abstain.inference.records import Interval
-from abstain.inference.standard_errors import Units, fill_in
+from abstain.inference.standard_errors import CheckedSamples, fill_in
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.metrics.answer_metrics import (
     AnswerMetric,
@@ -182,37 +182,45 @@ def find_further_metric(metric: Any) -> FurtherMetric | None:
 
 
 def further_entries(
-    metrics: Sequence[FurtherMetric], units: Units, *, level: float, score: str, loss: str, group: Any
+    metrics: Sequence[FurtherMetric],
+    samples: CheckedSamples,
+    *,
+    level: float,
+    score: str,
+    loss: str,
+    group: Any,
 ) -> list[Entry]:
     """Entries of metrics that do not read the ranking, for checked samples with one confidence.
 
-    `units` are the samples of a group (None: of all): a loss of 0 is a right answer, 1 a wrong one, between them partly
-    right; samples that abstained are not attempted. Where the samples have weights, other losses, or for calibration
-    confidences that are no probabilities, an entry has the reason instead of a number. `level` is the two-sided
-    confidence level, such as 0.95.
+    `samples` are the samples of a group (None: of all): a loss of 0 is a right answer, 1 a wrong one, between them
+    partly right; samples that abstained are not attempted. Where the samples have weights, other losses, or for
+    calibration confidences that are no probabilities, an entry has the reason instead of a number. `level` is the
+    two-sided confidence level, such as 0.95.
     """
-    attempted = np.ones(units.sample_count, dtype=bool) if units.is_answered is None else units.is_answered
-    losses = units.error_size * units.loss.astype(np.float64)
+    attempted = (
+        np.ones(samples.sample_count, dtype=bool) if samples.is_answered is None else samples.is_answered
+    )
+    losses = samples.error_size * samples.answered_loss.astype(np.float64)
     problem = ""
-    if units.weight is not None:
+    if samples.answered_weight is not None:
         problem = "takes every sample once, and these have weights"
     elif not ((losses >= 0) & (losses <= 1)).all():
         problem = "needs losses from 0 (right) to 1 (wrong)"
-    answers = GradedAnswers(right=fill_in(units, 1 - losses), attempted=attempted)
+    answers = GradedAnswers(right=fill_in(samples, 1 - losses), attempted=attempted)
     entries = []
     for metric in metrics:
         if problem:
-            entry = _empty_entry(metric, units.sample_count, score=score, loss=loss, group=group)
+            entry = _empty_entry(metric, samples.sample_count, score=score, loss=loss, group=group)
             entries.append(replace(entry, reason=problem))
         elif isinstance(metric, AnswerMetric):
             entries += answer_entries(
-                answers, [metric], level=level, clusters=units.clusters, score=score, loss=loss, group=group
+                answers, [metric], level=level, clusters=samples.clusters, score=score, loss=loss, group=group
             )
         else:
-            entry = _empty_entry(metric, units.sample_count, score=score, loss=loss, group=group)
-            clusters = None if units.clusters is None else units.clusters[attempted]
+            entry = _empty_entry(metric, samples.sample_count, score=score, loss=loss, group=group)
+            clusters = None if samples.clusters is None else samples.clusters[attempted]
             try:
-                interval = metric.measure(1 - losses, units.confidence, level, clusters)
+                interval = metric.measure(1 - losses, samples.answered_confidence, level, clusters)
             except InputError as error:
                 entries.append(replace(entry, reason=str(error).partition(": ")[2]))
             else:

@@ -55,15 +55,15 @@ from abstain.inference.evidence import (
     request_for,
     summarise_part,
 )
-from abstain.inference.intervals import evidence_of_blocks, interval_of_units
+from abstain.inference.intervals import evidence_of_blocks, interval_of_samples
 from abstain.inference.limits import make_interval
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import (
-    Units,
+    CheckedSamples,
     gather,
     spread_by_sample,
-    summarise_units,
-    totals_of_units,
+    summarise_samples,
+    totals_of_samples,
 )
 from abstain.metrics._sample import group_codes, prepare, rows_of_groups
 from abstain.metrics.answer_metrics import AnswerMetric
@@ -564,14 +564,14 @@ def _evaluate_without_confidence(
     )
 
 
-class _CheckedSamples(NamedTuple):
+class _SamplesOfGroup(NamedTuple):
     """All samples, or those of one group, checked.
 
     `losses` holds the checked samples with each loss, `scores` the confidences of the samples that were answered, and
     `totals` the sums over all samples of each loss.
     """
 
-    losses: dict[str, Units]
+    losses: dict[str, CheckedSamples]
     scores: dict[str, np.ndarray]
     totals: dict[str, Totals]
 
@@ -581,8 +581,8 @@ def _check_samples(
     columns: Mapping[str, np.ndarray | None],
     repetitions: bool,
     rows: np.ndarray | slice,
-    all_samples: _CheckedSamples | None = None,
-) -> _CheckedSamples:
+    all_samples: _SamplesOfGroup | None = None,
+) -> _SamplesOfGroup:
     """Check the samples of these rows once for every loss and once for every score.
 
     `columns` are sample_weight, abstained and clusters, each None or with one value per sample of the whole data (two
@@ -597,12 +597,12 @@ def _check_samples(
     clusters = part.pop("clusters")
     any_loss = next(iter(vectors.losses.values()))[rows]
     any_confidence = next(iter(vectors.scores.values()))[rows]
-    units_by_loss = {}
+    samples_by_loss = {}
     for name, loss in vectors.losses.items():
         error_size = None
         if all_samples is not None and all_samples.losses[name].zero_one:
             error_size = all_samples.losses[name].error_size
-        units_by_loss[name] = gather(
+        samples_by_loss[name] = gather(
             "evaluate",
             "risk",
             loss[rows],
@@ -616,10 +616,10 @@ def _check_samples(
     for name, confidence in vectors.scores.items():
         sample = prepare("evaluate", any_loss, confidence[rows], **part, repetitions=repetitions)
         confidences[name] = sample.confidence
-    return _CheckedSamples(
-        losses=units_by_loss,
+    return _SamplesOfGroup(
+        losses=samples_by_loss,
         scores=confidences,
-        totals={name: totals_of_units(units) for name, units in units_by_loss.items()},
+        totals={name: totals_of_samples(samples) for name, samples in samples_by_loss.items()},
     )
 
 
@@ -647,13 +647,13 @@ def _evaluate_in_memory(
         labels, codes = group_codes("evaluate", groups, weight=columns["sample_weight"])
         group_names = [MISSING if label is None else label for label in labels]
     all_samples = _check_samples(vectors, columns, repetitions, slice(None))
-    samples_of_group: dict[Any, _CheckedSamples] = {None: all_samples}
+    samples_of_group: dict[Any, _SamplesOfGroup] = {None: all_samples}
     for name, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
         samples_of_group[name] = _check_samples(vectors, columns, repetitions, rows, all_samples)
-    any_units = next(iter(all_samples.losses.values()))
-    _check_repetitions(requested_metrics or (), any_units)
-    if group_names and any_units.is_answered is not None:
-        codes = codes[any_units.is_answered]  # rankings hold the answered samples only
+    any_samples = next(iter(all_samples.losses.values()))
+    _check_repetitions(requested_metrics or (), any_samples)
+    if group_names and any_samples.is_answered is not None:
+        codes = codes[any_samples.is_answered]  # rankings hold the answered samples only
     metrics = {
         loss: metrics_for(requested_metrics, total.is_right_or_wrong)
         for loss, total in all_samples.totals.items()
@@ -667,28 +667,31 @@ def _evaluate_in_memory(
     with progress_bars(show_progress) as bars:
         for score, confidence in all_samples.scores.items():
             for group, ranking in _rankings(confidence, group_names, codes):
-                samples = samples_of_group[group]
-                for loss, loss_units in samples.losses.items():
-                    if not loss_units.zero_one and (group, loss) not in best_order:
+                group_samples = samples_of_group[group]
+                for loss, samples_with_loss in group_samples.losses.items():
+                    if not samples_with_loss.zero_one and (group, loss) not in best_order:
                         best_order[group, loss] = ranked_by_loss(
-                            loss_units.loss, loss_units.weight, loss_units.has_whole_weights
+                            samples_with_loss.answered_loss,
+                            samples_with_loss.answered_weight,
+                            samples_with_loss.has_whole_weights,
                         )
-                    units = loss_units._replace(
-                        confidence=samples.scores[score], ranked_by_loss=best_order.get((group, loss))
+                    samples = samples_with_loss._replace(
+                        answered_confidence=group_samples.scores[score],
+                        ranked_by_loss=best_order.get((group, loss)),
                     )
                     key = (score, loss, group)
                     entries[key], curve = _measure(
-                        key, units, samples.totals[loss], ranking, metrics[loss], level
+                        key, samples, group_samples.totals[loss], ranking, metrics[loss], level
                     )
                     entries[key] += further_entries(
-                        further_metrics, units, level=level, score=score, loss=loss, group=group
+                        further_metrics, samples, level=level, score=score, loss=loss, group=group
                     )
                     if group is None:
                         curves[score, loss] = curve
                         auroc = next(
                             (entry.estimate for entry in entries[key] if entry.metric == AUROC.key), None
                         )
-                        warning = worse_than_chance(score, units, auroc)
+                        warning = worse_than_chance(score, samples, auroc)
                         if warning is not None:
                             warnings.append(warning)
             bars.advance("evaluating", 1, len(vectors.scores))
@@ -708,10 +711,10 @@ def _evaluate_in_memory(
     )
 
 
-def _check_repetitions(metrics: Sequence[Metric], units: Units) -> None:
+def _check_repetitions(metrics: Sequence[Metric], samples: CheckedSamples) -> None:
     """Raise InputError if a metric needs weights that are numbers of repetitions and the weights are relative."""
     for metric in metrics:
-        if metric.needs_repetitions and not units.has_whole_weights:
+        if metric.needs_repetitions and not samples.has_whole_weights:
             raise repetitions_error("evaluate", metric.needs_repetitions)
 
 
@@ -758,7 +761,7 @@ def _rankings(
 
 
 def _measure(
-    key: Key, units: Units, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
+    key: Key, samples: CheckedSamples, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
 ) -> tuple[list[Entry], CurveLine]:
     """The entries of all metrics of one loss along one ranking, and the risk-coverage curve.
 
@@ -766,7 +769,7 @@ def _measure(
     ----------
     key
         Score, loss and group, for the entries.
-    units : Units
+    samples : CheckedSamples
         The checked samples, in the order of the data, with losses in units of `error_size`.
     total : Totals
         Sums over these samples.
@@ -777,48 +780,48 @@ def _measure(
     need the influence of each sample, except for points of the curve of independent samples. Samples that all belong to
     one cluster, as those of a group may, get numbers without intervals.
     """
-    has_one_cluster = units.clusters is not None and units.unit_count < 2
+    has_one_cluster = samples.clusters is not None and samples.unit_count < 2
     if has_one_cluster:
-        units = units._replace(clusters=None)
-    sums_suffice = units.zero_one and units.has_independent_samples and units.is_answered is None
+        samples = samples._replace(clusters=None)
+    sums_suffice = samples.zero_one and samples.has_independent_samples and samples.is_answered is None
     requests = requests_for([metric for metric in metrics if sums_suffice or isinstance(metric, PointMetric)])
     if not sums_suffice:
-        units, ranking = _in_ranking_order(units, ranking)
+        samples, ranking = _in_ranking_order(samples, ranking)
     if sums_suffice or requests != [EvidenceRequest()]:
-        evidence, accepted_mass, accepted_loss = _gather_evidence(units, total, ranking, requests)
+        evidence, accepted_mass, accepted_loss = _gather_evidence(samples, total, ranking, requests)
     else:
-        assert units.ranked_by_confidence is not None
+        assert samples.ranked_by_confidence is not None
         no_evidence = Evidence(
             totals=total, request=requests[0], area_sums={}, accepted_sums=(), mass_within_risk={}
         )
         evidence = [no_evidence]
-        accepted_mass = units.ranked_by_confidence.rows.accepted_mass
-        accepted_loss = units.ranked_by_confidence.rows.accepted_loss
-    sample = summarise_units(units, total)
+        accepted_mass = samples.ranked_by_confidence.rows.accepted_mass
+        accepted_loss = samples.ranked_by_confidence.rows.accepted_loss
+    sample = summarise_samples(samples, total)
 
     def from_samples(metric: Metric) -> Interval | None:
         """The interval from the influence of each sample; None where the evidence is enough."""
         is_point = isinstance(metric, PointMetric)
-        if is_point and units.has_independent_samples:
+        if is_point and samples.has_independent_samples:
             return None
         if metric.is_smooth and sums_suffice:
             return None
-        metric_units = units._replace(metric=metric)
+        metric_samples = samples._replace(metric=metric)
         if not metric.is_smooth:  # no influence function: a point of the curve of clustered samples
-            return interval_of_units(metric_units, level, None, None)
-        return make_interval(metric, spread_by_sample("evaluate", metric_units), sample, level)
+            return interval_of_samples(metric_samples, level, None, None)
+        return make_interval(metric, spread_by_sample("evaluate", metric_samples), sample, level)
 
     entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
     if has_one_cluster:
         entries = [_without_interval(entry, _ONE_UNIT) for entry in entries]
-    has_ties = len(accepted_mass) < len(units.loss)
-    if units.has_whole_weights and has_ties:
+    has_ties = len(accepted_mass) < len(samples.answered_loss)
+    if samples.has_whole_weights and has_ties:
         entries = [
-            _with_random_ties(entry, accepted_mass, units.error_size * accepted_loss) for entry in entries
+            _with_random_ties(entry, accepted_mass, samples.error_size * accepted_loss) for entry in entries
         ]
     drawn = select_drawn_points(accepted_mass)
-    coverage = accepted_mass[drawn] / units.total_mass
-    risk = units.error_size * accepted_loss[drawn] / accepted_mass[drawn]
+    coverage = accepted_mass[drawn] / samples.total_mass
+    risk = samples.error_size * accepted_loss[drawn] / accepted_mass[drawn]
     return entries, thinned(key[0], coverage, risk)
 
 
@@ -866,48 +869,54 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
     return float(area(rows, ties="expected") - area(rows))
 
 
-def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
+def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[CheckedSamples, Ranking]:
     """Samples sorted by a ranking, with the ranked loss attached, and the ranking of the sorted samples.
 
     Influences of sorted samples need not be moved back to the order of the data, which saves time; their sums do not
-    depend on the order. Where samples abstained, columns also hold these, so the units stay in the order of the data
+    depend on the order. Where samples abstained, columns also hold these, so the samples stay in the order of the data
     and `ranking` is returned as it is. Confidences are sorted only for clusters, which alone read them; otherwise
-    `confidence` of the result is in the old order. `units` holds the checked samples: losses (in units of
-    `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all.
+    `answered_confidence` of the result is in the old order. `samples` holds the checked samples of one call: loss (in
+    units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
     """
-    if units.is_answered is not None:
-        return units._replace(ranked_by_confidence=RankedLoss(ranking, units.loss, units.weight)), ranking
+    if samples.is_answered is not None:
+        return samples._replace(
+            ranked_by_confidence=RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
+        ), ranking
     order = ranking.order
-    fields = ["loss", "weight", "all_weights", "clusters"]
-    if not units.has_independent_samples:
-        fields.append("confidence")  # only clusters read it
+    fields = ["answered_loss", "answered_weight", "weights_of_all", "clusters"]
+    if not samples.has_independent_samples:
+        fields.append("answered_confidence")  # only clusters read it
     sorted_columns: dict[str, Any] = {}
     for field in fields:
-        column = getattr(units, field)
+        column = getattr(samples, field)
         sorted_columns[field] = None if column is None else column[order]
     sorted_ranking = Ranking(np.arange(len(order)), ranking.row_stops)
-    ranked = RankedLoss(sorted_ranking, sorted_columns["loss"], sorted_columns["weight"], in_order=True)
-    by_loss = None if units.ranked_by_loss is None else ReorderedLoss(units.ranked_by_loss, order)
-    return units._replace(
+    ranked = RankedLoss(
+        sorted_ranking, sorted_columns["answered_loss"], sorted_columns["answered_weight"], in_order=True
+    )
+    by_loss = None if samples.ranked_by_loss is None else ReorderedLoss(samples.ranked_by_loss, order)
+    return samples._replace(
         **sorted_columns, ranked_by_confidence=ranked, ranked_by_loss=by_loss
     ), sorted_ranking
 
 
 def _gather_evidence(
-    units: Units, total: Totals, ranking: Ranking, requests: list[EvidenceRequest]
+    samples: CheckedSamples, total: Totals, ranking: Ranking, requests: list[EvidenceRequest]
 ) -> tuple[list[Evidence], np.ndarray, np.ndarray]:
     """Evidence for every request, and accepted mass and loss at each row (distinct confidence), most confident first.
 
     The ranking is read once in parts, and each part is summarised for every request that can be summed over parts.
     Requests that cannot (metrics with functions of their own) then get the whole table at once. With relative weights
-    the best area of 0/1 losses has no closed form, so it is computed here. `units` holds the checked samples: losses
-    (in units of `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of
+    the best area of 0/1 losses has no closed form, so it is computed here. `samples` holds the checked samples of one
+    call: loss (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of
     all.
     """
     parts: list[list[PartSummary]] = [[] for _ in requests]
     accepted_mass = []
     accepted_loss = []
-    for table in tables_along_ranking(ranking, units.loss, units.weight, units.zero_one):
+    for table in tables_along_ranking(
+        ranking, samples.answered_loss, samples.answered_weight, samples.zero_one
+    ):
         accepted_mass.append(table.rows.accepted_mass)
         accepted_loss.append(table.rows.accepted_loss)
         for request, request_parts in zip(requests, parts):
@@ -916,15 +925,19 @@ def _gather_evidence(
     for request, request_parts in zip(requests, parts):
         if not request.is_additive:
             whole_table = tables_along_ranking(
-                ranking, units.loss, units.weight, units.zero_one, len(units.loss)
+                ranking,
+                samples.answered_loss,
+                samples.answered_weight,
+                samples.zero_one,
+                len(samples.answered_loss),
             )
             request_parts.append(summarise_part(next(whole_table), total, request))
     evidence = []
     for request, request_parts in zip(requests, parts):
         best_area = None
         reads_curve = any(isinstance(area, AreaUnderCurve) for area in request.areas)
-        if units.zero_one and not total.has_whole_weights and reads_curve:
-            loss = units.loss.astype(np.float64)
-            best_area = float(oracle_area(np, loss, units.weight, request.estimator))
+        if samples.zero_one and not total.has_whole_weights and reads_curve:
+            loss = samples.answered_loss.astype(np.float64)
+            best_area = float(oracle_area(np, loss, samples.answered_weight, request.estimator))
         evidence.append(merge_parts(request_parts, total, request, best_area))
     return evidence, np.concatenate(accepted_mass), np.concatenate(accepted_loss)

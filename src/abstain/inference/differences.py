@@ -24,14 +24,14 @@ from abstain.inference.limits import (
 from abstain.inference.records import Difference
 from abstain.inference.standard_errors import (
     SMALLEST_LOSS,
-    Units,
+    CheckedSamples,
+    effects_of_units,
     fill_in,
     gather,
-    influences_of_units,
+    influences_of_samples,
     leave_one_out,
     spread_by_sample,
-    summarise_units,
-    unit_effects,
+    summarise_samples,
 )
 from abstain.metrics.limit_rules import note_on_few_draws
 from abstain.metrics.metric import Metric
@@ -209,41 +209,41 @@ def _difference(
     level = check_fraction(name, "level", level, open_high=True)
     looks = check_anytime(name, anytime, planned, level)
     paired = name == "paired_difference"
-    units_a, units_b = convert_to_one_error_size(
+    samples_a, samples_b = convert_to_one_error_size(
         name,
         [
             gather(name, metric, *columns_a, options=options, repetitions=repetitions),
             gather(name, metric, *columns_b, options=options, repetitions=repetitions),
         ],
     )
-    if paired and units_a.sample_count != units_b.sample_count:
+    if paired and samples_a.sample_count != samples_b.sample_count:
         raise ShapeError(
-            f"{name}: A and B must be the same samples, got {units_a.sample_count} and {units_b.sample_count} of them. "
-            f"Use `unpaired_difference` for different test sets."
+            f"{name}: A and B must be the same samples, got {samples_a.sample_count} and "
+            f"{samples_b.sample_count} of them. Use `unpaired_difference` for different test sets."
         )
     if looks is not None:
-        check_one_kind(name, units_a.clusters, "`anytime=True`")
-    sides = [side_from_units(units_a), side_from_units(units_b)]
-    has_negative = bool((units_a.loss < 0).any() or (units_b.loss < 0).any())
-    scale = units_a.metric.scale_for(units_a.zero_one and units_b.zero_one, has_negative)
-    if units_a.metric.scales_with_loss:  # losses are in units of an error, estimates in the user's units
-        scale = scale.scaled(units_a.error_size)
+        check_one_kind(name, samples_a.clusters, "`anytime=True`")
+    sides = [side_from_samples(samples_a), side_from_samples(samples_b)]
+    has_negative = bool((samples_a.answered_loss < 0).any() or (samples_b.answered_loss < 0).any())
+    scale = samples_a.metric.scale_for(samples_a.zero_one and samples_b.zero_one, has_negative)
+    if samples_a.metric.scales_with_loss:  # losses are in units of an error, estimates in the user's units
+        scale = scale.scaled(samples_a.error_size)
     # a family of one pair: side 0 minus side 1
-    anytime_test = None if looks is None else AnytimeTest(looks, units_a.positive_weight_count)
+    anytime_test = None if looks is None else AnytimeTest(looks, samples_a.positive_weight_count)
     test = compare_sides(
         sides, np.asarray([0]), np.asarray([1]), scale, level, paired, anytime_test=anytime_test
     )
     return Difference(
-        metric=units_a.metric.name,
+        metric=samples_a.metric.name,
         difference=float(test.difference[0]),
         standard_error=float(test.standard_error[0]),
         low=float(test.low[0]),
         high=float(test.high[0]),
         p_value=float(test.p_value[0]),
         level=level,
-        n=units_a.positive_weight_count
+        n=samples_a.positive_weight_count
         if paired
-        else units_a.positive_weight_count + units_b.positive_weight_count,
+        else samples_a.positive_weight_count + samples_b.positive_weight_count,
         estimate_a=sides[0].estimate,
         estimate_b=sides[1].estimate,
         paired=paired,
@@ -287,34 +287,34 @@ class Side(NamedTuple):
     unit_effects: tuple[np.ndarray, ...]
 
 
-def side_from_units(units: Units) -> Side:
-    """Make the side of a model from its checked samples, whose losses are in units of `units.error_size`.
+def side_from_samples(samples: CheckedSamples) -> Side:
+    """Make the side of a model from its checked samples, whose losses are in units of `samples.error_size`.
 
     Numbers of the side are in the user's units. Raises InputError if the metric has no influence function, or if there
     is only one cluster.
     """
-    influences = influences_of_units("paired_difference", units)
-    size = units.error_size if units.metric.scales_with_loss else 1.0
-    weighted_losses = influences.rank_weights * fill_in(units, units.loss)
+    influences = influences_of_samples("paired_difference", samples)
+    size = samples.error_size if samples.metric.scales_with_loss else 1.0
+    weighted_losses = influences.rank_weights * fill_in(samples, samples.answered_loss)
     effects = []
     effective_errors = math.inf
-    for kind in units.by_kind() if units.has_two_kinds else [units]:
-        kind_effects = unit_effects(influences.influence, kind)
+    for kind in samples.by_each_clustering() if samples.has_two_way_clusters else [samples]:
+        kind_effects = effects_of_units(influences.influence, kind)
         if kind.clusters is not None:  # unbiased variance: n - 1 instead of n clusters in the denominator
             kind_effects = kind_effects * math.sqrt(len(kind_effects) / (len(kind_effects) - 1))
         effects.append(size * kind_effects)
         # what each unit adds to the estimate
-        loss_shares = unit_effects(weighted_losses, kind, centred=False)
+        loss_shares = effects_of_units(weighted_losses, kind, centred=False)
         sum_of_squares = float(loss_shares @ loss_shares)
         effective_errors_of_kind = (
             float(np.sum(loss_shares)) ** 2 / sum_of_squares if sum_of_squares > 0 else 0.0
         )
         effective_errors = min(effective_errors, effective_errors_of_kind)
-    leave_one_out_estimate = leave_one_out(units)  # None if the metric has none, or with weights
-    sample = summarise_units(units)
-    draws, note = note_on_few_draws(units.metric.rule, effective_errors, sample)
+    leave_one_out_estimate = leave_one_out(samples)  # None if the metric has none, or with weights
+    sample = summarise_samples(samples)
+    draws, note = note_on_few_draws(samples.metric.rule, effective_errors, sample)
     squared_errors = [float(kind_effects @ kind_effects) for kind_effects in effects]
-    squared_error = two_way_variance(*squared_errors) if units.has_two_kinds else squared_errors[0]
+    squared_error = two_way_variance(*squared_errors) if samples.has_two_way_clusters else squared_errors[0]
     centre = influences.estimate if leave_one_out_estimate is None else leave_one_out_estimate
     return Side(
         estimate=size * influences.estimate,
@@ -324,7 +324,7 @@ def side_from_units(units: Units) -> Side:
         few_draws_note=note,
         risk=size * sample.risk,
         unit_count=sample.unit_count,
-        limits_at_level=lambda level: limits_of_units(units, level),
+        limits_at_level=lambda level: limits_of_samples(samples, level),
         unit_effects=tuple(effects),
     )
 
@@ -360,40 +360,40 @@ def side_from_spread(
     )
 
 
-def convert_to_one_error_size(name: str, units: Sequence[Units]) -> list[Units]:
+def convert_to_one_error_size(name: str, samples: Sequence[CheckedSamples]) -> list[CheckedSamples]:
     """Convert the losses of the models of a comparison to the same units.
 
-    `units` holds the checked samples of each model. Where all losses of a model are 0 or one number c, they are 0/1
+    `samples` holds the checked samples of each model. Where all losses of a model are 0 or one number c, they are 0/1
     losses with `error_size` c. If all such models have the same c, it is kept, and models without errors take it.
     Otherwise their losses are converted to the user's units and are no longer treated as 0/1 losses.
 
     Raises InputError if an `error_size` is so large or small that its fourth power leaves the range of a float; `name`
     is the function that the message names.
     """
-    for model in units:
+    for model in samples:
         if not SMALLEST_LOSS < model.error_size < 1 / SMALLEST_LOSS:
             rule = f"losses must lie between {SMALLEST_LOSS:g} and {1 / SMALLEST_LOSS:g} in size"
             raise InputError(
                 f"{name}: {rule}, got about {model.error_size:.2g}. Divide them all by one number."
             )
-    sizes = {model.error_size for model in units if model.zero_one and model.loss.any()}
+    sizes = {model.error_size for model in samples if model.zero_one and model.answered_loss.any()}
     if not sizes:  # no model with 0/1 losses has an error
-        return list(units)
+        return list(samples)
     if len(sizes) == 1:
         size = sizes.pop()
-        return [model._replace(error_size=size) if model.zero_one else model for model in units]
+        return [model._replace(error_size=size) if model.zero_one else model for model in samples]
     return [
-        model._replace(loss=model.error_size * model.loss, zero_one=False, error_size=1.0)
+        model._replace(answered_loss=model.error_size * model.answered_loss, zero_one=False, error_size=1.0)
         if model.zero_one
         else model
-        for model in units
+        for model in samples
     ]
 
 
-def limits_of_units(units: Units, level: float) -> tuple[float, float]:
+def limits_of_samples(samples: CheckedSamples, level: float) -> tuple[float, float]:
     """Lower and upper limit of the metric of one model alone, in the user's units."""
-    spread = spread_by_sample("paired_difference", units)
-    interval = make_interval(units.metric, spread, summarise_units(units), level)
+    spread = spread_by_sample("paired_difference", samples)
+    interval = make_interval(samples.metric, spread, summarise_samples(samples), level)
     return interval.low, interval.high
 
 

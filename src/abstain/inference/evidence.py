@@ -363,7 +363,7 @@ def gather_evidence(
 # estimates --------------------------------------------------------------------------------------------------
 
 
-def summarise_sample(totals: Totals) -> SampleSummary:
+def summarise_totals(totals: Totals) -> SampleSummary:
     """What limits must know of independent samples, from the sums over the data set.
 
     Losses are in the units of `totals`. Effective counts are (sum x)^2 / sum x^2 of the weights, or of the weighted
@@ -458,7 +458,7 @@ def estimate_interval(
     if is_for_zero_one and not evidence.totals.zero_one:
         raise InputError(f"interval: {metric.name} of losses other than 0/1 needs the samples themselves.")
     spread = spread_from_evidence(metric, evidence)
-    return limits.make_interval(metric, spread, summarise_sample(evidence.totals), level, method, loss_bound)
+    return limits.make_interval(metric, spread, summarise_totals(evidence.totals), level, method, loss_bound)
 
 
 def _point_interval(
@@ -474,7 +474,7 @@ def _point_interval(
     totals = evidence.totals
     note = ""
     if metric.cut_at == "tpr":
-        sample = summarise_sample(totals)
+        sample = summarise_totals(totals)
         note = note_on_few_draws(metric.rule, sample.error_draws, sample)[1]
         value, (low, high) = _limits_at_tpr(metric.cut, evidence, level, design_effect)
     elif metric.cut_at == "coverage":

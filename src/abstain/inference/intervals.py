@@ -31,16 +31,16 @@ from abstain.inference.limits import make_interval, mean_spread, moments
 from abstain.inference.point_limits import WINDOW_SAMPLES
 from abstain.inference.records import GroupedIntervals, Interval
 from abstain.inference.standard_errors import (
-    Units,
+    CheckedSamples,
+    effects_of_units,
     error_size_of,
-    evidence_of_units,
+    evidence_of_samples,
     fill_in,
     find_metric,
     gather,
-    influences_of_units,
+    influences_of_samples,
     measure,
-    summarise_units,
-    unit_effects,
+    summarise_samples,
 )
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.metrics.areas import Oracle
@@ -192,9 +192,9 @@ def interval(
 
     def measure_part(
         loss: Array, confidence: Array, columns: dict[str, Any], error_size: float | None
-    ) -> tuple[Units, Interval]:
+    ) -> tuple[CheckedSamples, Interval]:
         """Check the samples of one group (or all of them) and make their interval."""
-        units = gather(
+        samples = gather(
             "interval",
             metric,
             loss,
@@ -204,15 +204,15 @@ def interval(
             error_size=error_size,
             repetitions=repetitions,
         )
-        if units.unit_count < 2:
+        if samples.unit_count < 2:
             raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
-        _check_method(units, method)
+        _check_method(samples, method)
         if looks is not None:
-            return units, _interval_at_any_time(units, looks, method, loss_bound)
+            return samples, _interval_at_any_time(samples, looks, method, loss_bound)
         if method in ("bootstrap", "bca"):
             generator = np.random.default_rng(rng)
-            return units, resampling.interval(units, level, method, replicates, generator, progress)
-        return units, interval_of_units(units, level, method, loss_bound)
+            return samples, resampling.interval(samples, level, method, replicates, generator, progress)
+        return samples, interval_of_samples(samples, level, method, loss_bound)
 
     if groups is None:
         return measure_part(loss, confidence, columns, known_error_size)[1]
@@ -229,8 +229,8 @@ def interval(
     parts = []
     for rows in rows_of_groups(group_of_sample, len(labels)):
         group_columns = {name: None if x is None else x[rows] for name, x in host_columns.items()}
-        units, interval = measure_part(loss[rows], confidence[rows], group_columns, known_error_size)
-        parts.append(GroupPart(rows, units, interval))
+        samples, interval = measure_part(loss[rows], confidence[rows], group_columns, known_error_size)
+        parts.append(GroupPart(rows, samples, interval))
     cluster_of_sample = cluster_codes("interval", clusters, len(loss))
     macro = _macro_interval(parts, len(loss), cluster_of_sample, level, method)
     intervals = {label: part.interval for label, part in zip(labels, parts)}
@@ -238,39 +238,39 @@ def interval(
 
 
 def _interval_at_any_time(
-    units: Units, looks: AnytimeRule, method: str | None, loss_bound: float | None
+    samples: CheckedSamples, looks: AnytimeRule, method: str | None, loss_bound: float | None
 ) -> Interval:
     """The interval of checked samples that holds at every look, at the level of `looks`.
 
     Raises InputError for the bootstrap, whose replicates do not reach far enough into the tails, and for two kinds of
-    clusters, since it is not known how their variance falls as samples come in. `units` holds the checked samples:
-    losses (in units of `units.error_size`), confidences and weights of the answered ones, and weights, clusters and
-    strata of all. A look is an evaluation of the data that came in so far.
+    clusters, since it is not known how their variance falls as samples come in. `samples` holds the checked samples of
+    one call: loss (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata
+    of all. A look is an evaluation of the data that came in so far.
     """
     if method in ("bootstrap", "bca"):
         raise InputError(
             f'interval: `anytime=True` goes without resampling, got method "{method}". Leave it out.'
         )
-    check_one_kind("interval", units.clusters, "`anytime=True`")
-    fixed_level = float(looks.fixed_level(looks.level, units.positive_weight_count))
-    interval = interval_of_units(units, fixed_level, method, loss_bound)
+    check_one_kind("interval", samples.clusters, "`anytime=True`")
+    fixed_level = float(looks.fixed_level(looks.level, samples.positive_weight_count))
+    interval = interval_of_samples(samples, fixed_level, method, loss_bound)
     return replace(
         interval, level=looks.level, method=f"{interval.method}, at any time, planned for {looks.planned:,}"
     )
 
 
-def _check_method(units: Units, method: str | None) -> None:
+def _check_method(samples: CheckedSamples, method: str | None) -> None:
     """Raise InputError for a method that has no meaning for the metric and the losses.
 
-    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
-    ones, and weights, clusters and strata of all.
+    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
+    answered ones; weights, clusters and strata of all.
     """
     if method is None:
         return
     check_choice("interval", "method", method, get_args(Method))
-    metric = units.metric
-    has_negative_loss = bool((units.loss < 0).any())
-    scale = metric.scale_for(units.zero_one, has_negative_loss)
+    metric = samples.metric
+    has_negative_loss = bool((samples.answered_loss < 0).any())
+    scale = metric.scale_for(samples.zero_one, has_negative_loss)
     problem = ""
     if isinstance(metric, PointMetric) and method != "bootstrap":
         problem = f'a smooth metric, got {metric.name}. Use "bootstrap", or none.'
@@ -284,96 +284,102 @@ def _check_method(units: Units, method: str | None) -> None:
         raise InputError(f'interval: `method="{method}"` needs {problem}')
 
 
-def interval_of_units(units: Units, level: float, method: str | None, loss_bound: float | None) -> Interval:
+def interval_of_samples(
+    samples: CheckedSamples, level: float, method: str | None, loss_bound: float | None
+) -> Interval:
     """The interval of checked samples: of a point of the curve, by the jackknife, or from influences.
 
-    A metric without an influence function is jackknifed. `units` holds the checked samples: losses (in units of
-    `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all. `level`
-    is the two-sided confidence level, such as 0.95.
+    A metric without an influence function is jackknifed. `samples` holds the checked samples of one call: loss (in
+    units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all. `level` is
+    the two-sided confidence level, such as 0.95.
     """
-    metric = units.metric
+    metric = samples.metric
     if isinstance(metric, PointMetric):
-        return _point_interval(units, level)
+        return _point_interval(samples, level)
     if method == "jackknife" or not metric.is_smooth:
-        spread = resampling.jackknife(units)
-        sample = summarise_units(units)
+        spread = resampling.jackknife(samples)
+        sample = summarise_samples(samples)
         return make_interval(metric, spread, sample, level, "jackknife", loss_bound, "jackknife")
-    spread, sample = measure("interval", units)
+    spread, sample = measure("interval", samples)
     return make_interval(metric, spread, sample, level, method, loss_bound)
 
 
-def _point_interval(units: Units, level: float) -> Interval:
+def _point_interval(samples: CheckedSamples, level: float) -> Interval:
     """The interval of a point of the curve; clusters and strata multiply its variance as they do at the cut itself.
 
-    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
-    ones, and weights, clusters and strata of all. `level` is the two-sided confidence level, such as 0.95.
+    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
+    answered ones; weights, clusters and strata of all. `level` is the two-sided confidence level, such as 0.95.
     """
-    metric = units.metric
-    evidence = evidence_of_units(units)
+    metric = samples.metric
+    evidence = evidence_of_samples(samples)
     interval = estimate_interval(metric, evidence, level=level)
-    if units.has_independent_samples:
+    if samples.has_independent_samples:
         return interval
     answered_design_effect = 1.0
-    if units.is_answered is not None:
-        answered = units.is_answered.astype(np.float64)
-        answered_design_effect = _design_effect(units, answered - units.answered_mass / units.total_mass)
+    if samples.is_answered is not None:
+        answered = samples.is_answered.astype(np.float64)
+        answered_design_effect = _design_effect(
+            samples, answered - samples.answered_mass / samples.total_mass
+        )
     return estimate_interval(
         metric,
         evidence,
         level=level,
-        design_effect=_design_effect(units, _influence_at_cut(units, interval.estimate)),
+        design_effect=_design_effect(samples, _influence_at_cut(samples, interval.estimate)),
         answered_design_effect=answered_design_effect,
     )
 
 
-def _design_effect(units: Units, influences: np.ndarray) -> float:
+def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
     """Variance of a mean of these influences by clusters and strata, over that of independent samples.
 
-    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
-    ones, and weights, clusters and strata of all.
+    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
+    answered ones; weights, clusters and strata of all.
     """
-    independent_effects = unit_effects(influences, units._replace(clusters=None, strata=None))
-    largest_effect = units.total_mass * np.abs(independent_effects).max()
-    if largest_effect <= SUM_ROUNDING * np.abs(units.loss).max():  # rounding alone
+    independent_effects = effects_of_units(influences, samples._replace(clusters=None, strata=None))
+    largest_effect = samples.total_mass * np.abs(independent_effects).max()
+    if largest_effect <= SUM_ROUNDING * np.abs(samples.answered_loss).max():  # rounding alone
         return 1.0
-    if units.has_two_kinds:
-        variance = two_way_variance(*(_variance_of_units(influences, kind) for kind in units.by_kind()))
+    if samples.has_two_way_clusters:
+        variance = two_way_variance(
+            *(_variance_of_units(influences, kind) for kind in samples.by_each_clustering())
+        )
     else:
-        variance = _variance_of_units(influences, units)
+        variance = _variance_of_units(influences, samples)
     return max(float(variance) / float(independent_effects @ independent_effects), SMALLEST_DESIGN_EFFECT)
 
 
-def _variance_of_units(influences: np.ndarray, units: Units) -> float:
+def _variance_of_units(influences: np.ndarray, samples: CheckedSamples) -> float:
     """Variance of a mean of these influences by strata, and by clusters of one kind."""
-    effects = unit_effects(influences, units)
-    inflation = 1.0 if units.clusters is None else len(effects) / (len(effects) - 1)
+    effects = effects_of_units(influences, samples)
+    inflation = 1.0 if samples.clusters is None else len(effects) / (len(effects) - 1)
     return inflation * float(effects @ effects)
 
 
-def _influence_at_cut(units: Units, value: float) -> np.ndarray:
+def _influence_at_cut(samples: CheckedSamples, value: float) -> np.ndarray:
     r"""Influence of each of all n samples on a point A/B of the curve, cut where C reaches a share of its whole.
 
     .. math:: \left(a_i - \frac AB b_i - \frac{A' - (A/B) B'}{C'} (1(i) - \text{share})\, c_i\right) / B
 
     A counts the errors accepted, B the samples accepted (of FPR, all errors), C all samples (of FPR, the right ones),
     and the slopes at the cut are read in one window around it; see `point_limits`. `value` is the estimate, which is
-    the cut where the metric is a coverage. `units` holds the checked samples: losses (in units of `units.error_size`),
-    confidences and weights of the answered ones, and weights, clusters and strata of all.
+    the cut where the metric is a coverage. `samples` holds the checked samples of one call: loss (in units of
+    `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
     """
-    metric = units.metric
+    metric = samples.metric
     assert isinstance(metric, PointMetric)
     counts_right = metric.cut_at == "tpr"
-    confidence = units.confidence
-    loss = units.loss.astype(np.float64)
-    weight = units.times_weight(np.ones(len(loss)))
+    confidence = samples.answered_confidence
+    loss = samples.answered_loss.astype(np.float64)
+    weight = samples.times_weight(np.ones(len(loss)))
     order = (
         argsort_descending(confidence)
-        if units.ranked_by_confidence is None
-        else units.ranked_by_confidence.ranking.order
+        if samples.ranked_by_confidence is None
+        else samples.ranked_by_confidence.ranking.order
     )
     counted = 1 - loss if counts_right else np.ones_like(loss)
     counted_mass = np.cumsum((weight * counted)[order])
-    whole_mass = counted_mass[-1] if counts_right else units.total_mass
+    whole_mass = counted_mass[-1] if counts_right else samples.total_mass
     requested_share = value if metric.cut_at == "risk" else metric.cut
     cut_place = np.searchsorted(counted_mass, requested_share * whole_mass * (1 - SHARE_ROUNDING))
     cut_confidence = confidence[order[min(int(cut_place), len(loss) - 1)]]
@@ -394,7 +400,7 @@ def _influence_at_cut(units: Units, value: float) -> np.ndarray:
     slope = weight[in_window] @ window_loss / window_mass
     at_cut = slope * counted * (is_accepted - accepted_share)
     influence = (is_accepted * loss - point * divisor - at_cut) / B
-    return fill_in(units, influence, 0.0 if counts_right else slope * accepted_share / B)
+    return fill_in(samples, influence, 0.0 if counts_right else slope * accepted_share / B)
 
 
 class GroupPart(NamedTuple):
@@ -404,14 +410,14 @@ class GroupPart(NamedTuple):
     ----------
     rows : ndarray of int
         Indices of its samples among all samples of the call, ascending.
-    units : Units
+    samples : CheckedSamples
         The checked samples of the group.
     interval : Interval
         Of the metric within the group, in the user's units.
     """
 
     rows: np.ndarray
-    units: Units
+    samples: CheckedSamples
     interval: Interval
 
 
@@ -427,7 +433,7 @@ def _macro_interval(
     included. `level` is two-sided; `method` is the scale of the interval, or "bootstrap", "bca" or "jackknife".
     """
     group_count = len(parts)
-    metric = parts[0].units.metric
+    metric = parts[0].samples.metric
     intervals = [part.interval for part in parts]
     first = intervals[0]
     estimate = float(np.mean([interval.estimate for interval in intervals]))
@@ -477,34 +483,34 @@ def _mean_over_groups(
     `sample_count` is the number of samples of the call. `clusters` holds the cluster of each of them, numbered from 0,
     shape (n,) or (n, 2) for two kinds of clusters; None if samples are independent.
     """
-    metric = parts[0].units.metric
-    measured = [measure("interval", part.units) for part in parts]
-    samples = [sample for _, sample in measured]
+    metric = parts[0].samples.metric
+    measured = [measure("interval", part.samples) for part in parts]
+    summaries = [sample for _, sample in measured]
     hidden_variances = [metric.rule.hidden_variance(spread, sample) for spread, sample in measured]
     mean = mean_spread([spread for spread, _ in measured], hidden_variances)
-    summary = samples[0]._replace(
+    summary = summaries[0]._replace(
         sample_count=sample_count,
-        unit_count=sum(sample.unit_count for sample in samples),
-        effective_draws=sum(sample.effective_draws for sample in samples),
-        is_zero_one=all(sample.is_zero_one for sample in samples),
-        has_negative_loss=any(sample.has_negative_loss for sample in samples),
-        risk=float(np.mean([sample.risk for sample in samples])),
-        error_count=sum(sample.error_count for sample in samples),
-        largest_loss=max(sample.largest_loss for sample in samples),
-        right_count=sum(sample.right_count for sample in samples),
-        error_draws=sum(sample.error_draws for sample in samples),
-        right_draws=sum(sample.right_draws for sample in samples),
+        unit_count=sum(sample.unit_count for sample in summaries),
+        effective_draws=sum(sample.effective_draws for sample in summaries),
+        is_zero_one=all(sample.is_zero_one for sample in summaries),
+        has_negative_loss=any(sample.has_negative_loss for sample in summaries),
+        risk=float(np.mean([sample.risk for sample in summaries])),
+        error_count=sum(sample.error_count for sample in summaries),
+        largest_loss=max(sample.largest_loss for sample in summaries),
+        right_count=sum(sample.right_count for sample in summaries),
+        error_draws=sum(sample.error_draws for sample in summaries),
+        right_draws=sum(sample.right_draws for sample in summaries),
     )
     if clusters is None:
         return mean, summary
     sample_effects = np.zeros(len(clusters))
     loss_effects = np.zeros(len(clusters))
     for part in parts:
-        influences = influences_of_units("interval", part.units)
-        independent = part.units._replace(clusters=None)
-        weighted_loss = influences.rank_weights * fill_in(part.units, part.units.loss)
-        sample_effects[part.rows] = unit_effects(influences.influence, independent)
-        loss_effects[part.rows] = unit_effects(weighted_loss, independent, centred=False)
+        influences = influences_of_samples("interval", part.samples)
+        independent = part.samples._replace(clusters=None)
+        weighted_loss = influences.rank_weights * fill_in(part.samples, part.samples.answered_loss)
+        sample_effects[part.rows] = effects_of_units(influences.influence, independent)
+        loss_effects[part.rows] = effects_of_units(weighted_loss, independent, centred=False)
     group_count = len(parts)
     kinds = (clusters,) if clusters.ndim == 1 else split_kinds(clusters)
     variances = []

@@ -20,7 +20,13 @@ from abstain.inference.clusters import check_one_kind
 from abstain.inference.limits import in_loss_units, moments
 from abstain.inference.point_limits import pointwise_level, proportion
 from abstain.inference.records import CurveBand, Interval
-from abstain.inference.standard_errors import Units, gather, influences_of_units, measure, unit_effects
+from abstain.inference.standard_errors import (
+    CheckedSamples,
+    effects_of_units,
+    gather,
+    influences_of_samples,
+    measure,
+)
 from abstain.metrics._sample import CurveTable
 from abstain.metrics.few_draws import FEW
 from abstain.metrics.summaries import EstimateSpread
@@ -31,77 +37,89 @@ BAND_POINTS = 100  # coverages of a band by default
 MOST_DELETIONS = 2e8  # (values without a unit) * (rows of the table): about a minute of work
 
 
-def delete_each_sample(units: Units) -> tuple[float, np.ndarray] | None:
+def delete_each_sample(samples: CheckedSamples) -> tuple[float, np.ndarray] | None:
     """Compute the metric, and its value without each sample in input order, exactly and in O(n).
 
     None where there is no formula: for most metrics, with weights, if a sample abstained, or with fewer than 3 samples.
-    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
-    ones, and weights, clusters and strata of all.
+    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
+    answered ones; weights, clusters and strata of all.
     """
-    deletion = units.metric.deletion
+    deletion = samples.metric.deletion
     if (
         deletion is None
-        or units.weight is not None
-        or units.is_answered is not None
-        or units.sample_count < 3
+        or samples.answered_weight is not None
+        or samples.is_answered is not None
+        or samples.sample_count < 3
     ):
         return None
     if deletion == "mean":
-        total = float(np.sum(units.loss, dtype=np.float64))
-        return total / units.sample_count, (total - units.loss.astype(np.float64)) / (units.sample_count - 1)
-    area = units.metric.area
+        total = float(np.sum(samples.answered_loss, dtype=np.float64))
+        return total / samples.sample_count, (total - samples.answered_loss.astype(np.float64)) / (
+            samples.sample_count - 1
+        )
+    area = samples.metric.area
     assert isinstance(area, AreaUnderCurve)
-    estimate = area_of_samples(units.loss, units.confidence, None, area.estimator, area.ties)
-    without_sample = leave_one_out_areas(units.loss, units.confidence, area.estimator, area.ties)
+    estimate = area_of_samples(
+        samples.answered_loss, samples.answered_confidence, None, area.estimator, area.ties
+    )
+    without_sample = leave_one_out_areas(
+        samples.answered_loss, samples.answered_confidence, area.estimator, area.ties
+    )
     return float(estimate), without_sample
 
 
-def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
+def delete_each_unit(samples: CheckedSamples) -> tuple[float, np.ndarray]:
     """Compute the metric, and its value without each independent unit (sample or cluster), one by one.
 
     The values are ordered by unit number. Units whose samples all abstained come last: the value without them is the
-    estimate. Raises InputError for two kinds of clusters, and where all this would take very long. `units` holds the
-    checked samples: losses (in units of `units.error_size`), confidences and weights of the answered ones, and weights,
+    estimate. Raises InputError for two kinds of clusters, and where all this would take very long. `samples` holds the
+    checked samples of one call: loss (in units of `error_size`), confidence and weight of the answered ones; weights,
     clusters and strata of all.
     """
-    check_one_kind("interval", units.clusters, "the jackknife of a metric without an influence function")
-    ranked = units.ranked_by_confidence
+    check_one_kind("interval", samples.clusters, "the jackknife of a metric without an influence function")
+    ranked = samples.ranked_by_confidence
     if ranked is None:
-        ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
+        ranked = RankedLoss(
+            rank_confidences(samples.answered_confidence), samples.answered_loss, samples.answered_weight
+        )
     row_mass = ranked.rows.mass
     row_loss = ranked.rows.loss
     row_count = len(row_mass)
-    row_of_ranked = np.arange(len(units.loss)) if ranked.row_of_sample is None else ranked.row_of_sample
+    row_of_ranked = (
+        np.arange(len(samples.answered_loss)) if ranked.row_of_sample is None else ranked.row_of_sample
+    )
     row_of_sample = ranked.in_input_order(row_of_ranked)
-    weight = units.times_weight(np.ones(len(units.loss)))
-    weighted_loss = weight * units.loss
-    unit_of_sample = np.arange(len(units.loss))  # of the answered samples
-    if units.clusters is not None:
-        unit_of_sample = units.clusters if units.is_answered is None else units.clusters[units.is_answered]
+    weight = samples.times_weight(np.ones(len(samples.answered_loss)))
+    weighted_loss = weight * samples.answered_loss
+    unit_of_sample = np.arange(len(samples.answered_loss))  # of the answered samples
+    if samples.clusters is not None:
+        unit_of_sample = (
+            samples.clusters if samples.is_answered is None else samples.clusters[samples.is_answered]
+        )
     by_unit = np.argsort(unit_of_sample, kind="stable")
     unit_starts = np.flatnonzero(np.diff(unit_of_sample[by_unit], prepend=-1))
     if len(unit_starts) * row_count > MOST_DELETIONS:
         raise InputError(
-            f"interval: the jackknife of {units.metric.name} would take {len(unit_starts):,} computations of "
+            f"interval: the jackknife of {samples.metric.name} would take {len(unit_starts):,} computations of "
             f'{row_count:,} rows. Give its definition `influence=`, or use method="bootstrap".'
         )
-    all_samples = np.ones(len(units.loss), dtype=bool)
-    estimate = _value_of_rows(units, row_mass, row_loss, all_samples)
-    without_unit = np.full(units.unit_count, estimate)
+    all_samples = np.ones(len(samples.answered_loss), dtype=bool)
+    estimate = _value_of_rows(samples, row_mass, row_loss, all_samples)
+    without_unit = np.full(samples.unit_count, estimate)
     for unit, members in enumerate(np.split(by_unit, unit_starts[1:])):
         rows = row_of_sample[members]
         mass = row_mass - np.bincount(rows, weight[members], row_count)
         loss = row_loss - np.bincount(rows, weighted_loss[members], row_count)
         is_kept = all_samples.copy()
         is_kept[members] = False
-        without_unit[unit] = _value_of_rows(units, mass, loss, is_kept)
+        without_unit[unit] = _value_of_rows(samples, mass, loss, is_kept)
     return estimate, without_unit
 
 
-def _value_of_rows(units: Units, mass: np.ndarray, loss: np.ndarray, is_kept: np.ndarray) -> float:
+def _value_of_rows(samples: CheckedSamples, mass: np.ndarray, loss: np.ndarray, is_kept: np.ndarray) -> float:
     """Compute the metric from the mass and loss of each row, most confident first; rows without mass are dropped.
 
-    `units` names the metric and the unit of the losses. A metric that scales with the loss is returned in that unit.
+    `samples` names the metric and the unit of the losses. A metric that scales with the loss is returned in that unit.
     `is_kept` marks the answered samples that the rows are made of, in input order: a metric that compares with the best
     possible order reads their losses.
     """
@@ -110,28 +128,29 @@ def _value_of_rows(units: Units, mass: np.ndarray, loss: np.ndarray, is_kept: np
         """The rows of the kept samples, each a row of its own, smallest loss first."""
         import array_api_compat.numpy as xp
 
-        weight = None if units.weight is None else units.weight[is_kept]
-        return oracle_rows(xp, units.loss[is_kept].astype(np.float64), weight)
+        weight = None if samples.answered_weight is None else samples.answered_weight[is_kept]
+        return oracle_rows(xp, samples.answered_loss[is_kept].astype(np.float64), weight)
 
     has_mass = mass > SUM_ROUNDING * mass.max()
     rows = Rows.accumulate(mass[has_mass], loss[has_mass])
-    table = _curve_table(units, rows, total_mass=rows.total_mass[0], rows_by_loss=rows_by_loss)
-    return float(units.metric.compute(table))
+    table = _curve_table(samples, rows, total_mass=rows.total_mass[0], rows_by_loss=rows_by_loss)
+    return float(samples.metric.compute(table))
 
 
-def jackknife(units: Units) -> EstimateSpread:
+def jackknife(samples: CheckedSamples) -> EstimateSpread:
     """Estimate the metric and its spread by the jackknife; `centre` is the bias-corrected estimate.
 
     Exact deletion for AURC, AUGRC and risk of unweighted independent samples, and for metrics without an influence
     function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias: `centre` is then
-    the estimate. Raises InputError where deletion would take very long. `units` holds the checked samples: losses (in
-    units of `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all.
+    the estimate. Raises InputError where deletion would take very long. `samples` holds the checked samples of one
+    call: loss (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of
+    all.
     """
-    deletions = delete_each_sample(units) if units.has_independent_samples else None
-    if deletions is None and not units.metric.is_smooth:
-        deletions = delete_each_unit(units)
+    deletions = delete_each_sample(samples) if samples.has_independent_samples else None
+    if deletions is None and not samples.metric.is_smooth:
+        deletions = delete_each_unit(samples)
     if deletions is None:
-        spread, _sample = measure("interval", units)
+        spread, _sample = measure("interval", samples)
         return spread._replace(centre=spread.estimate)
     estimate, without_unit = deletions
     n = len(without_unit)
@@ -150,7 +169,12 @@ Statistic = Callable[[Replicates], np.ndarray]  # one value per replicate
 
 
 def interval(
-    units: Units, level: float, method: str, replicates: int, rng: np.random.Generator, progress: bool | None
+    samples: CheckedSamples,
+    level: float,
+    method: str,
+    replicates: int,
+    rng: np.random.Generator,
+    progress: bool | None,
 ) -> Interval:
     """Bootstrap interval: percentiles of the replicates, with method "bca" corrected for bias and skewness.
 
@@ -159,36 +183,36 @@ def interval(
 
     Raises InputError for fewer than 100 replicates, for two kinds of clusters, and if the metric is undefined in more
     than half of the replicates. `level` is the two-sided confidence level, such as 0.95. `rng` is the source of all
-    randomness. `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of
-    the answered ones, and weights, clusters and strata of all.
+    randomness. `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight
+    of the answered ones; weights, clusters and strata of all.
     """
     _check_replicates("interval", replicates)
-    check_one_kind("interval", units.clusters, "the bootstrap")
-    compute_metric = metric_of_draw(units)
-    estimate = float(compute_metric(observed_draw(units))[0])
-    values = compute_replicates(units, compute_metric, replicates, rng, progress)
+    check_one_kind("interval", samples.clusters, "the bootstrap")
+    compute_metric = metric_of_draw(samples)
+    estimate = float(compute_metric(observed_draw(samples))[0])
+    values = compute_replicates(samples, compute_metric, replicates, rng, progress)
     values = values[np.isfinite(values)]
     if len(values) < replicates / 2:
         raise InputError(
-            f"interval: most resamples leave {units.metric.name} undefined; too few errors to say anything."
+            f"interval: most resamples leave {samples.metric.name} undefined; too few errors to say anything."
         )
     tails = np.asarray([(1 - level) / 2, (1 + level) / 2])
     if method == "bca":
-        tails = _bca_tails(values, estimate, units, tails)
+        tails = _bca_tails(values, estimate, samples, tails)
     low, high = (float(x) for x in np.quantile(values, tails))
     error = float(np.std(values, ddof=1))
     in_error_units = Interval(
-        metric=units.metric.name,
+        metric=samples.metric.name,
         estimate=estimate,
         standard_error=error,
         low=low,
         high=high,
         level=level,
         method=method,
-        n=units.positive_weight_count,
+        n=samples.positive_weight_count,
         centre="replicates",
     )
-    return in_loss_units(units.metric, in_error_units, units.error_size)
+    return in_loss_units(samples.metric, in_error_units, samples.error_size)
 
 
 def _check_replicates(name: str, replicates: int) -> None:
@@ -197,25 +221,25 @@ def _check_replicates(name: str, replicates: int) -> None:
         raise InputError(f"{name}: `replicates` must be at least 100 for a percentile, got {replicates}.")
 
 
-def _bca_tails(values: np.ndarray, estimate: float, units: Units, tails: np.ndarray) -> np.ndarray:
+def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tails: np.ndarray) -> np.ndarray:
     """Compute the tail probabilities of the BCa interval from the nominal ones, `tails`.
 
     They are moved by the bias z0 of the replicates against the estimate, and by the skewness a of what single units
     (samples or clusters) do to it. `values` holds the finite replicates of the metric. The skewness comes from values
     without each unit if these can be computed, else from the influence function; it is 0 if no unit has an effect.
-    `units` holds the checked samples and the metric.
+    `samples` holds the checked samples and the metric.
     """
     from scipy.special import ndtr, ndtri
 
-    deletions = delete_each_sample(units) if units.clusters is None else None
-    if deletions is None and not units.metric.is_smooth:
-        deletions = delete_each_unit(units)
+    deletions = delete_each_sample(samples) if samples.clusters is None else None
+    if deletions is None and not samples.metric.is_smooth:
+        deletions = delete_each_unit(samples)
     if deletions is not None:
         _, without_unit = deletions
         effects = np.mean(without_unit) - without_unit
     else:
-        influence = influences_of_units("interval", units).influence
-        effects = unit_effects(influence, units._replace(strata=None))
+        influence = influences_of_samples("interval", samples).influence
+        effects = effects_of_units(influence, samples._replace(strata=None))
     a = float(np.sum(effects**3)) / max(6 * float(effects @ effects) ** 1.5, 1e-300)
     share_below = np.mean(values < estimate) + np.mean(values == estimate) / 2
     z0 = ndtri(np.clip(share_below, 0.5 / len(values), 1 - 0.5 / len(values)))
@@ -223,25 +247,25 @@ def _bca_tails(values: np.ndarray, estimate: float, units: Units, tails: np.ndar
     return np.asarray(ndtr(z0 + z / (1 - a * z)))
 
 
-def make_resampler(units: Units) -> Resampler:
+def make_resampler(samples: CheckedSamples) -> Resampler:
     """Make a resampler of all samples: the answered ones first, then those that abstained.
 
-    Raises InputError if a cluster lies in more than one stratum. `units` holds the checked samples: losses (in units of
-    `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all.
+    Raises InputError if a cluster lies in more than one stratum. `samples` holds the checked samples of one call: loss
+    (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
     """
     abstained_weight = None
-    clusters = units.clusters
-    strata = units.strata
-    if units.is_answered is not None:
-        has_abstained = ~units.is_answered
-        if units.all_weights is None:
+    clusters = samples.clusters
+    strata = samples.strata
+    if samples.is_answered is not None:
+        has_abstained = ~samples.is_answered
+        if samples.weights_of_all is None:
             abstained_weight = np.ones(int(has_abstained.sum()))
         else:
-            abstained_weight = units.all_weights[has_abstained]
+            abstained_weight = samples.weights_of_all[has_abstained]
         if clusters is not None:
-            clusters = np.concatenate([clusters[units.is_answered], clusters[has_abstained]])
+            clusters = np.concatenate([clusters[samples.is_answered], clusters[has_abstained]])
         if strata is not None:
-            strata = np.concatenate([strata[units.is_answered], strata[has_abstained]])
+            strata = np.concatenate([strata[samples.is_answered], strata[has_abstained]])
     if clusters is not None and strata is not None:
         pair_count = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
         cluster_count = int(clusters.max()) + 1
@@ -250,18 +274,18 @@ def make_resampler(units: Units) -> Resampler:
                 "interval: every cluster must lie in one stratum, got clusters spread over several."
             )
     return Resampler(
-        units.loss,
-        units.confidence,
-        weight=units.weight,
+        samples.answered_loss,
+        samples.answered_confidence,
+        weight=samples.answered_weight,
         abstained_weight=abstained_weight,
         clusters=clusters,
         strata=strata,
     )
 
 
-def observed_draw(units: Units) -> Replicates:
+def observed_draw(samples: CheckedSamples) -> Replicates:
     """The sample itself as the only replicate, so that the same code computes the estimate and the replicates."""
-    resampler = make_resampler(units)
+    resampler = make_resampler(samples)
     counts = (
         np.ones(resampler.sample_count, dtype=np.int64)
         if resampler.pair_counts is None
@@ -271,15 +295,19 @@ def observed_draw(units: Units) -> Replicates:
 
 
 def compute_replicates(
-    units: Units, compute: Statistic, replicates: int, rng: np.random.Generator, progress: bool | None
+    samples: CheckedSamples,
+    compute: Statistic,
+    replicates: int,
+    rng: np.random.Generator,
+    progress: bool | None,
 ) -> np.ndarray:
     """Draw `replicates` replicates and return `compute` of each of them, along the first axis.
 
-    Values are not finite where the statistic is undefined, as in a replicate without errors; callers drop them. `units`
-    holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered ones,
-    and weights, clusters and strata of all. `rng` is the source of all randomness.
+    Values are not finite where the statistic is undefined, as in a replicate without errors; callers drop them.
+    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
+    answered ones; weights, clusters and strata of all. `rng` is the source of all randomness.
     """
-    resampler = make_resampler(units)
+    resampler = make_resampler(samples)
     values = []
     with progress_bars(progress) as bars:
         for size in resampler.batches(replicates):
@@ -289,32 +317,32 @@ def compute_replicates(
     return np.concatenate(values)
 
 
-def metric_of_draw(units: Units) -> Statistic:
+def metric_of_draw(samples: CheckedSamples) -> Statistic:
     """Return a function that computes the metric of each of several replicates."""
 
     def compute_metric(draw: Replicates) -> np.ndarray:
-        table = _curve_table(units, draw.rows, total_mass=draw.total_mass, rows_by_loss=draw.rows_by_loss)
-        return np.asarray(units.metric.compute(table))
+        table = _curve_table(samples, draw.rows, total_mass=draw.total_mass, rows_by_loss=draw.rows_by_loss)
+        return np.asarray(samples.metric.compute(table))
 
     return compute_metric
 
 
 def _curve_table(
-    units: Units, rows: Rows, total_mass: np.ndarray | float, rows_by_loss: Callable[[], Rows]
+    samples: CheckedSamples, rows: Rows, total_mass: np.ndarray | float, rows_by_loss: Callable[[], Rows]
 ) -> CurveTable:
     """Make the table that a metric is computed from.
 
     `rows` are most confident first, `rows_by_loss()` smallest loss first; `total_mass` includes abstained samples.
-    Their losses are in units of `units.error_size`. A metric that scales with the loss keeps these units (its interval
-    is converted at the end); for any other metric they are converted to the user's units here.
+    Their losses are in units of `samples.error_size`. A metric that scales with the loss keeps these units (its
+    interval is converted at the end); for any other metric they are converted to the user's units here.
     """
-    unit = 1.0 if units.metric.scales_with_loss else units.error_size
+    unit = 1.0 if samples.metric.scales_with_loss else samples.error_size
     return CurveTable(
         rows=_scale_losses(rows, unit),
         total_mass=total_mass,
         rows_by_loss=lambda: _scale_losses(rows_by_loss(), unit),
-        has_weights=units.weight is not None,
-        has_whole_weights=units.has_whole_weights,
+        has_weights=samples.answered_weight is not None,
+        has_whole_weights=samples.has_whole_weights,
     )
 
 
@@ -392,19 +420,21 @@ def curve_band(
     """
     level = check_fraction("curve_band", "level", level, open_high=True)
     _check_replicates("curve_band", replicates)
-    units = gather("curve_band", "risk", loss, confidence, sample_weight, abstained, clusters, strata)
-    check_one_kind("curve_band", units.clusters, "the bootstrap")
-    if bool((units.loss < 0).any()):
+    samples = gather("curve_band", "risk", loss, confidence, sample_weight, abstained, clusters, strata)
+    check_one_kind("curve_band", samples.clusters, "the bootstrap")
+    if bool((samples.answered_loss < 0).any()):
         raise InputError("curve_band: needs losses of at least 0, got negative ones.")
     grid = _check_coverages(
-        coverage, n=len(units.loss), answered_share=units.answered_mass / units.total_mass
+        coverage, n=len(samples.answered_loss), answered_share=samples.answered_mass / samples.total_mass
     )
-    largest_loss = max(1.0 if units.zero_one else 0.0, float(units.loss.max()), np.finfo(float).tiny)
-    risks, masses = _read_at_coverages(observed_draw(units), grid)
+    largest_loss = max(
+        1.0 if samples.zero_one else 0.0, float(samples.answered_loss.max()), np.finfo(float).tiny
+    )
+    risks, masses = _read_at_coverages(observed_draw(samples), grid)
     risk = risks[0]
     accepted_mass = masses[0]
     # weights need not be counts, but the spread depends on counts
-    samples_per_mass = len(units.loss) / units.answered_mass
+    samples_per_mass = len(samples.answered_loss) / samples.answered_mass
     phi = _arcsine_risk(risk / largest_loss, accepted_mass * samples_per_mass)
     # standard deviation on the arcsine scale
     unit_width = 1 / (2 * np.sqrt(accepted_mass * samples_per_mass))
@@ -415,25 +445,25 @@ def curve_band(
         return np.asarray(np.max(np.abs(drawn_phi - phi) / unit_width, axis=1))
 
     deviations = compute_replicates(
-        units, largest_deviation, replicates, np.random.default_rng(rng), progress
+        samples, largest_deviation, replicates, np.random.default_rng(rng), progress
     )
     half_width = np.quantile(deviations, level) * unit_width
     low = np.sin(np.clip(phi - half_width, 0, np.pi / 2)) ** 2 * largest_loss
     high = np.sin(np.clip(phi + half_width, 0, np.pi / 2)) ** 2 * largest_loss
-    low, high = _widen_for_few_errors(units, risk, accepted_mass, largest_loss, level, low, high)
+    low, high = _widen_for_few_errors(samples, risk, accepted_mass, largest_loss, level, low, high)
     return CurveBand(
         coverage=grid,
-        risk=units.error_size * risk,
-        low=units.error_size * np.minimum(low, risk),
-        high=units.error_size * np.maximum(high, risk),
+        risk=samples.error_size * risk,
+        low=samples.error_size * np.minimum(low, risk),
+        high=samples.error_size * np.maximum(high, risk),
         level=level,
         method="bootstrap",
-        n=units.positive_weight_count,
+        n=samples.positive_weight_count,
     )
 
 
 def _widen_for_few_errors(
-    units: Units,
+    samples: CheckedSamples,
     risk: np.ndarray,
     accepted_mass: np.ndarray,
     largest_loss: float,
@@ -443,17 +473,17 @@ def _widen_for_few_errors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Widen a band to the simultaneous limits of a proportion where few errors, or few right samples, are accepted.
 
-    Losses lie in [0, largest_loss], in units of `units.error_size`, as do `risk`, `low` and `high`. `risk` and
+    Losses lie in [0, largest_loss], in units of `samples.error_size`, as do `risk`, `low` and `high`. `risk` and
     `accepted_mass` are those of the sample, and `low` and `high` the band, at each coverage (ascending). `level` is
     that of the whole band. Returns the two ends of the widened band.
     """
-    order = argsort_descending(units.confidence)
-    weight = units.times_weight(np.ones(len(units.loss)))[order]
-    loss = units.loss[order].astype(np.float64) / largest_loss
+    order = argsort_descending(samples.answered_confidence)
+    weight = samples.times_weight(np.ones(len(samples.answered_loss)))[order]
+    loss = samples.answered_loss[order].astype(np.float64) / largest_loss
     # index of the last sample accepted at each coverage
     last = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
     last = np.minimum(last, len(order) - 1)
-    clusters_per_sample = units.unit_count / units.positive_weight_count
+    clusters_per_sample = samples.unit_count / samples.positive_weight_count
     draws = _effective_count(weight, last) * clusters_per_sample
     rarer_count = _effective_count(weight * loss, last) * clusters_per_sample
     if np.isin(loss, (0.0, 1.0)).all():

@@ -29,7 +29,7 @@ from abstain.inference.evidence import (
     gather_evidence,
     request_for,
     spread_from_evidence,
-    summarise_sample,
+    summarise_totals,
 )
 from abstain.inference.limits import make_spread
 from abstain.inference.records import Influences
@@ -42,23 +42,26 @@ from abstain.metrics.summaries import EstimateSpread, SampleSummary
 SMALLEST_LOSS = 1e-60  # fourth powers of losses below this, or above its inverse, leave the range of floats
 
 
-class Units(NamedTuple):
+class CheckedSamples(NamedTuple):
     """Checked samples of one call: those that were answered as vectors, and how they were drawn.
 
     Attributes
     ----------
     metric : Metric
         What is estimated, with its options.
-    loss, confidence, weight : ndarray
-        Of the answered samples; no weight means 1 for all. Losses are in units of `error_size`.
-    is_answered : ndarray of bool or None
-        Which of all n samples are answered and have a weight; None for all.
+    answered_loss, answered_confidence : ndarray, shape (m,)
+        Of the m samples that were answered and have a weight above 0, in input order. Losses are in units of
+        `error_size`.
+    answered_weight : ndarray, shape (m,), or None
+        Their weights; None means 1 for all.
+    is_answered : ndarray of bool, shape (n,), or None
+        Which of all n samples are these m; None where m = n.
     sample_count : int
-        Samples in the input.
+        n, the number of samples in the input.
     total_mass : float
-        Mass of all samples, abstained ones included.
-    all_weights : ndarray or None
-        Weights of all n samples.
+        Sum of the weights of all samples, abstained ones included.
+    weights_of_all : ndarray, shape (n,), or None
+        Weights of all n samples; None means 1 for all.
     clusters : ndarray of int or None
         Codes 0, 1, ... of all n samples, shape (n,); shape (n, 2) for two crossed kinds of clusters.
     strata : ndarray of int or None
@@ -72,13 +75,13 @@ class Units(NamedTuple):
     """
 
     metric: Metric
-    loss: np.ndarray
-    confidence: np.ndarray
-    weight: np.ndarray | None
+    answered_loss: np.ndarray
+    answered_confidence: np.ndarray
+    answered_weight: np.ndarray | None
     is_answered: np.ndarray | None
     sample_count: int
     total_mass: float
-    all_weights: np.ndarray | None
+    weights_of_all: np.ndarray | None
     clusters: np.ndarray | None
     strata: np.ndarray | None
     zero_one: bool
@@ -89,12 +92,14 @@ class Units(NamedTuple):
     @property
     def answered_mass(self) -> float:
         """Mass of the answered samples."""
-        return float(len(self.loss) if self.weight is None else self.weight.sum())
+        return float(len(self.answered_loss) if self.answered_weight is None else self.answered_weight.sum())
 
     @property
     def has_whole_weights(self) -> bool:
         """Are the weights repetitions, or all 1? (Relative weights over their unit are whole only if all are 1.)"""
-        return self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
+        return self.answered_weight is None or bool(
+            np.all(self.answered_weight == np.floor(self.answered_weight))
+        )
 
     @property
     def has_independent_samples(self) -> bool:
@@ -103,12 +108,14 @@ class Units(NamedTuple):
 
     def times_weight(self, values: np.ndarray) -> np.ndarray:
         """Values of the answered samples times their weights."""
-        return values if self.weight is None else self.weight * values
+        return values if self.answered_weight is None else self.answered_weight * values
 
     @property
     def positive_weight_count(self) -> int:
         """Samples, without those of no weight."""
-        return self.sample_count if self.all_weights is None else int(np.count_nonzero(self.all_weights))
+        return (
+            self.sample_count if self.weights_of_all is None else int(np.count_nonzero(self.weights_of_all))
+        )
 
     @property
     def unit_count(self) -> int:
@@ -121,11 +128,11 @@ class Units(NamedTuple):
         return int(np.min(self.clusters.max(axis=0))) + 1
 
     @property
-    def has_two_kinds(self) -> bool:
+    def has_two_way_clusters(self) -> bool:
         """Are there two crossed kinds of clusters?"""
         return self.clusters is not None and self.clusters.ndim == 2
 
-    def by_kind(self) -> list[Units]:
+    def by_each_clustering(self) -> list[CheckedSamples]:
         """The same samples with clusters of one kind: by the first kind, by the second, by their intersections.
 
         Only for samples with two kinds of clusters.
@@ -156,7 +163,7 @@ def gather(
     options: dict[str, Any] | None = None,
     error_size: float | None = None,
     repetitions: bool = False,
-) -> Units:
+) -> CheckedSamples:
     """Check everything once. Losses that are 0 or one number c become 0/1 losses in units of c.
 
     `error_size`: c where it is known already, for a part of a data set that may hold no error.
@@ -201,15 +208,15 @@ def gather(
         zero_one = True
     if requested.drops_loss_offset and requested.option_values["estimator"] == "harmonic":
         losses = subtract_large_offset(losses)
-    return Units(
+    return CheckedSamples(
         metric=requested,
-        loss=losses,
-        confidence=sample.confidence,
-        weight=sample.weight,
+        answered_loss=losses,
+        answered_confidence=sample.confidence,
+        answered_weight=sample.weight,
         is_answered=is_answered,
         sample_count=n,
         total_mass=float(sample.total_mass),
-        all_weights=sample.all_weights,
+        weights_of_all=sample.all_weights,
         clusters=checked_clusters,
         strata=_stratum_codes(function, strata, n),
         zero_one=zero_one,
@@ -288,7 +295,7 @@ def influence(
     >>> influence("risk", [0, 0, 1, 1], [0.9, 0.8, 0.7, 0.6]).values.tolist()
     [-0.5, -0.5, 0.5, 0.5]
     """
-    units = gather(
+    samples = gather(
         "influence",
         metric,
         loss,
@@ -298,9 +305,9 @@ def influence(
         options=options,
         repetitions=repetitions,
     )
-    influences = influences_of_units("influence", units)
-    factor = units.error_size if units.metric.scales_with_loss else 1.0
-    return Influences(units.metric.name, factor * influences.estimate, factor * influences.influence)
+    influences = influences_of_samples("influence", samples)
+    factor = samples.error_size if samples.metric.scales_with_loss else 1.0
+    return Influences(samples.metric.name, factor * influences.estimate, factor * influences.influence)
 
 
 def standard_error(
@@ -347,7 +354,7 @@ def standard_error(
     >>> round(standard_error("risk", [0, 0, 1, 1], [0.9, 0.8, 0.7, 0.6]), 3)  # sqrt(0.25 / 4)
     0.25
     """
-    units = gather(
+    samples = gather(
         "standard_error",
         metric,
         loss,
@@ -358,42 +365,44 @@ def standard_error(
         options=options,
         repetitions=repetitions,
     )
-    factor = units.error_size if units.metric.scales_with_loss else 1.0
-    return factor * measure("standard_error", units)[0].standard_error
+    factor = samples.error_size if samples.metric.scales_with_loss else 1.0
+    return factor * measure("standard_error", samples)[0].standard_error
 
 
-def measure(function: str, units: Units) -> tuple[EstimateSpread, SampleSummary]:
-    """Estimate with its spread, and what limits must know of the sample, both in units of `units.error_size`.
+def measure(function: str, samples: CheckedSamples) -> tuple[EstimateSpread, SampleSummary]:
+    """Estimate with its spread, and what limits must know of the sample, both in units of `samples.error_size`.
 
     Raises InputError, in the name of the user's `function`, for a metric without an influence function.
     """
-    check_has_influence(function, units.metric)
-    needs_second_ranking = units.metric.needs.order_by_loss and not units.zero_one
-    if units.has_independent_samples and units.is_answered is None and not needs_second_ranking:
-        evidence = evidence_of_units(units)
-        return spread_from_evidence(units.metric, evidence), summarise_sample(evidence.totals)
-    return spread_by_sample(function, units), summarise_units(units)
+    check_has_influence(function, samples.metric)
+    needs_second_ranking = samples.metric.needs.order_by_loss and not samples.zero_one
+    if samples.has_independent_samples and samples.is_answered is None and not needs_second_ranking:
+        evidence = evidence_of_samples(samples)
+        return spread_from_evidence(samples.metric, evidence), summarise_totals(evidence.totals)
+    return spread_by_sample(function, samples), summarise_samples(samples)
 
 
-def spread_by_sample(function: str, units: Units) -> EstimateSpread:
-    """Estimate and spread from the influence of each sample, in units of `units.error_size`.
+def spread_by_sample(function: str, samples: CheckedSamples) -> EstimateSpread:
+    """Estimate and spread from the influence of each sample, in units of `samples.error_size`.
 
     Needed for clusters, strata, abstentions, and oracles of losses other than 0/1; otherwise sums over rows are enough.
 
-    `function` is the public function that messages name. `units` holds the checked samples: losses (in units of
-    `units.error_size`), confidences and weights of the answered ones, and weights, clusters and strata of all.
+    `function` is the public function that messages name. `samples` holds the checked samples of one call: loss (in
+    units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
     """
-    if units.ranked_by_confidence is None:
-        ranking = rank_confidences(units.confidence)
-        units = units._replace(ranked_by_confidence=RankedLoss(ranking, units.loss, units.weight))
-    influences = influences_of_units(function, units)
-    centre = leave_one_out(units)
-    if units.has_two_kinds:
-        return _combine_kinds(
-            [_spread_of_influences(kind, influences, centre) for kind in units.by_kind()],
-            [kind.unit_count for kind in units.by_kind()],
+    if samples.ranked_by_confidence is None:
+        ranking = rank_confidences(samples.answered_confidence)
+        samples = samples._replace(
+            ranked_by_confidence=RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
         )
-    return _spread_of_influences(units, influences, centre)
+    influences = influences_of_samples(function, samples)
+    centre = leave_one_out(samples)
+    if samples.has_two_way_clusters:
+        return _combine_kinds(
+            [_spread_of_influences(kind, influences, centre) for kind in samples.by_each_clustering()],
+            [kind.unit_count for kind in samples.by_each_clustering()],
+        )
+    return _spread_of_influences(samples, influences, centre)
 
 
 def _combine_kinds(spreads: Sequence[EstimateSpread], unit_counts: Sequence[int]) -> EstimateSpread:
@@ -414,34 +423,38 @@ def _combine_kinds(spreads: Sequence[EstimateSpread], unit_counts: Sequence[int]
     )
 
 
-def _spread_of_influences(units: Units, influences: SampleInfluences, centre: float | None) -> EstimateSpread:
+def _spread_of_influences(
+    samples: CheckedSamples, influences: SampleInfluences, centre: float | None
+) -> EstimateSpread:
     """The spread of an estimate from the influence of each sample; clusters, if any, are of one kind.
 
-    `centre` is the less biased estimate that intervals are built around, or None. `units` holds the checked samples:
-    losses (in units of `units.error_size`), confidences and weights of the answered ones, and weights, clusters and
+    `centre` is the less biased estimate that intervals are built around, or None. `samples` holds the checked samples
+    of one call: loss (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and
     strata of all.
     """
-    if units.has_independent_samples:
-        unit_count = units.unit_count
+    if samples.has_independent_samples:
+        unit_count = samples.unit_count
         squares, fourth_powers = power_sums(
-            influences.read, units.sample_count, units.all_weights, units.total_mass
+            influences.read, samples.sample_count, samples.weights_of_all, samples.total_mass
         )
-        weighted_loss = influences.weighted_loss_sums[0] / units.total_mass
-        weighted_loss_squares = influences.weighted_loss_sums[1] / units.total_mass**2
+        weighted_loss = influences.weighted_loss_sums[0] / samples.total_mass
+        weighted_loss_squares = influences.weighted_loss_sums[1] / samples.total_mass**2
     else:
-        effects = unit_effects(influences.influence, units)
+        effects = effects_of_units(influences.influence, samples)
         unit_count = len(effects)
         squares, fourth_powers = power_sums(effects.__getitem__, unit_count)
-        loss_effects = unit_effects(
-            influences.rank_weights * fill_in(units, units.loss), units, centred=False
+        loss_effects = effects_of_units(
+            influences.rank_weights * fill_in(samples, samples.answered_loss), samples, centred=False
         )
         weighted_loss = float(np.sum(loss_effects))
         weighted_loss_squares = float(loss_effects @ loss_effects)
     error_squares = math.nan
-    if units.zero_one:
-        of_errors = unit_effects(influences.influence * fill_in(units, units.loss), units, centred=False)
+    if samples.zero_one:
+        of_errors = effects_of_units(
+            influences.influence * fill_in(samples, samples.answered_loss), samples, centred=False
+        )
         error_squares = float(of_errors @ of_errors)
-    inflation = 1.0 if units.clusters is None else unit_count / (unit_count - 1)
+    inflation = 1.0 if samples.clusters is None else unit_count / (unit_count - 1)
     sums = InfluenceSums(
         square_sum=inflation * squares,
         fourth_power_sum=inflation**2 * fourth_powers,
@@ -470,34 +483,38 @@ def power_sums(
     return math.fsum(second_powers), math.fsum(fourth_powers)
 
 
-def evidence_of_units(units: Units) -> Evidence:
-    """The evidence of independent samples in memory, for their metric; losses are in units of `units.error_size`."""
-    request = request_for([units.metric])
+def evidence_of_samples(samples: CheckedSamples) -> Evidence:
+    """The evidence of independent samples in memory, for their metric; losses are in units of `samples.error_size`."""
+    request = request_for([samples.metric])
     best_area = None
-    if units.zero_one and not units.has_whole_weights and units.metric.reads_best_curve_area:
-        loss = units.loss.astype(np.float64)
-        best_area = float(oracle_area(np, loss, units.weight, request.estimator))
-    rows_at_once = PIECE if request.is_additive else len(units.loss)
-    if units.ranked_by_confidence is None:
-        reader = read_by_confidence(units.loss, units.confidence, units.weight)
-        parts = iterate_tables(reader, units.zero_one, rows_at_once)
+    if samples.zero_one and not samples.has_whole_weights and samples.metric.reads_best_curve_area:
+        loss = samples.answered_loss.astype(np.float64)
+        best_area = float(oracle_area(np, loss, samples.answered_weight, request.estimator))
+    rows_at_once = PIECE if request.is_additive else len(samples.answered_loss)
+    if samples.ranked_by_confidence is None:
+        reader = read_by_confidence(
+            samples.answered_loss, samples.answered_confidence, samples.answered_weight
+        )
+        parts = iterate_tables(reader, samples.zero_one, rows_at_once)
     else:
-        ranking = units.ranked_by_confidence.ranking
-        parts = tables_along_ranking(ranking, units.loss, units.weight, units.zero_one, rows_at_once)
-    return gather_evidence(parts, totals_of_units(units), request, best_area)
+        ranking = samples.ranked_by_confidence.ranking
+        parts = tables_along_ranking(
+            ranking, samples.answered_loss, samples.answered_weight, samples.zero_one, rows_at_once
+        )
+    return gather_evidence(parts, totals_of_samples(samples), request, best_area)
 
 
-def totals_of_units(units: Units) -> Totals:
+def totals_of_samples(samples: CheckedSamples) -> Totals:
     """Sums over the checked samples of a call: those that were answered, and in `abstained` those that abstained.
 
-    Losses are in units of `units.error_size`; abstained samples without weight are not counted.
+    Losses are in units of `samples.error_size`; abstained samples without weight are not counted.
     """
-    totals = totals_from_samples(units.loss, units.weight, units.zero_one)
-    totals = totals._replace(error_size=units.error_size)
-    if units.is_answered is None:
+    totals = totals_from_samples(samples.answered_loss, samples.answered_weight, samples.zero_one)
+    totals = totals._replace(error_size=samples.error_size)
+    if samples.is_answered is None:
         return totals
-    weight = np.ones(units.sample_count) if units.all_weights is None else units.all_weights
-    abstained_weight = weight[~units.is_answered]
+    weight = np.ones(samples.sample_count) if samples.weights_of_all is None else samples.weights_of_all
+    abstained_weight = weight[~samples.is_answered]
     abstained_weight = abstained_weight[abstained_weight > 0]
     mass, squared_weight_sum, fourth_power_weight_sum = (
         float(np.sum(abstained_weight**power)) for power in (1, 2, 4)
@@ -511,32 +528,32 @@ def totals_of_units(units: Units) -> Totals:
     return totals._replace(abstained=abstained)
 
 
-def summarise_units(units: Units, known_totals: Totals | None = None) -> SampleSummary:
+def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = None) -> SampleSummary:
     """What limits must know of the sample; clusters are the draws, and the largest one may hide the most.
 
-    `units` holds the checked samples, with losses in units of `units.error_size`. With two kinds of clusters, every
+    `samples` holds the checked samples, with losses in units of `samples.error_size`. With two kinds of clusters, every
     number is that of the kind which says less. `known_totals` are those of the units, where they were computed before.
     """
-    totals = known_totals or totals_of_units(units)
-    if units.has_two_kinds:
-        first, second, _intersections = units.by_kind()
-        return _fewer_draws(summarise_units(first, totals), summarise_units(second, totals))
-    summary = summarise_sample(totals)._replace(unit_count=units.unit_count)
-    if units.clusters is None:
+    totals = known_totals or totals_of_samples(samples)
+    if samples.has_two_way_clusters:
+        first, second, _intersections = samples.by_each_clustering()
+        return _fewer_draws(summarise_samples(first, totals), summarise_samples(second, totals))
+    summary = summarise_totals(totals)._replace(unit_count=samples.unit_count)
+    if samples.clusters is None:
         return summary
-    sizes = np.bincount(units.clusters, units.all_weights)
-    clusters_per_sample = units.unit_count / units.sample_count
+    sizes = np.bincount(samples.clusters, samples.weights_of_all)
+    clusters_per_sample = samples.unit_count / samples.sample_count
     summary = summary._replace(
-        effective_draws=units.unit_count,
+        effective_draws=samples.unit_count,
         pair_count=max(1.0, clusters_per_sample * summary.pair_count),
         largest_cluster_ratio=float(sizes.max() / sizes.mean()),
     )
-    if not units.zero_one:
+    if not samples.zero_one:
         return summary
-    loss = units.loss.astype(np.float64)
+    loss = samples.answered_loss.astype(np.float64)
     return summary._replace(
-        error_draws=effective_count(unit_effects(fill_in(units, loss), units, centred=False)),
-        right_draws=effective_count(unit_effects(fill_in(units, 1 - loss), units, centred=False)),
+        error_draws=effective_count(effects_of_units(fill_in(samples, loss), samples, centred=False)),
+        right_draws=effective_count(effects_of_units(fill_in(samples, 1 - loss), samples, centred=False)),
     )
 
 
@@ -558,20 +575,20 @@ def effective_count(masses: np.ndarray) -> float:
     return float(np.sum(masses)) ** 2 / squares if squares > 0 else 0.0
 
 
-def leave_one_out(units: Units) -> float | None:
+def leave_one_out(samples: CheckedSamples) -> float | None:
     """The leave-one-out estimate that the interval is built around; None where there is none, as with weights.
 
-    `units` holds the checked samples: losses (in units of `units.error_size`), confidences and weights of the answered
-    ones, and weights, clusters and strata of all.
+    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
+    answered ones; weights, clusters and strata of all.
     """
-    metric = units.metric
-    has_unit_weights = units.weight is None or bool((units.weight == 1).all())
+    metric = samples.metric
+    has_unit_weights = samples.answered_weight is None or bool((samples.answered_weight == 1).all())
     if not metric.is_centred_on_leave_one_out or not has_unit_weights or not metric.area.has_leave_one_out:
         return None
-    if units.ranked_by_confidence is not None:
-        return units.ranked_by_confidence.leave_one_out_area(metric.area)
+    if samples.ranked_by_confidence is not None:
+        return samples.ranked_by_confidence.leave_one_out_area(metric.area)
     ties = metric.option_values["ties"]
-    return float(area_of_samples(units.loss, units.confidence, None, "loo", ties))
+    return float(area_of_samples(samples.answered_loss, samples.answered_confidence, None, "loo", ties))
 
 
 def check_has_influence(function: str, metric: Metric) -> None:
@@ -588,67 +605,69 @@ def check_has_influence(function: str, metric: Metric) -> None:
         )
 
 
-def influences_of_units(function: str, units: Units) -> SampleInfluences:
+def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInfluences:
     """Estimate, influences and rank weights of all samples in input order, those that abstained included.
 
-    Losses are in units of `units.error_size`. A sample that abstained has no influence, except on a metric per sample
+    Losses are in units of `samples.error_size`. A sample that abstained has no influence, except on a metric per sample
     of the whole set (AUGRC). Raises InputError, in the name of the user's `function`, for a metric without an influence
     function.
     """
-    check_has_influence(function, units.metric)
+    check_has_influence(function, samples.metric)
     answered = sample_influences(
-        units.metric,
-        units.loss,
-        units.confidence,
-        units.weight,
-        ranked=units.ranked_by_confidence,
-        by_loss=units.ranked_by_loss,
-        loss_unit=units.error_size,
+        samples.metric,
+        samples.answered_loss,
+        samples.answered_confidence,
+        samples.answered_weight,
+        ranked=samples.ranked_by_confidence,
+        by_loss=samples.ranked_by_loss,
+        loss_unit=samples.error_size,
     )
-    if units.is_answered is None:
+    if samples.is_answered is None:
         return answered
-    share = units.answered_mass / units.total_mass
+    share = samples.answered_mass / samples.total_mass
     estimate = answered.estimate
     influence = answered.influence
-    if units.metric.is_per_sample_of_all:  # share * (value of the answered): both factors move
-        influence = fill_in(units, (1 - share) * estimate + influence, -share * estimate)
+    if samples.metric.is_per_sample_of_all:  # share * (value of the answered): both factors move
+        influence = fill_in(samples, (1 - share) * estimate + influence, -share * estimate)
         estimate = share * estimate
     else:
-        influence = fill_in(units, influence / share)
+        influence = fill_in(samples, influence / share)
     return replace(
         answered,
         estimate=estimate,
         read=influence.__getitem__,
-        sample_count=units.sample_count,
-        make_rank_weights=lambda: fill_in(units, answered.rank_weights),
+        sample_count=samples.sample_count,
+        make_rank_weights=lambda: fill_in(samples, answered.rank_weights),
     )
 
 
-def fill_in(units: Units, values: np.ndarray, for_abstained: float = 0.0) -> np.ndarray:
+def fill_in(samples: CheckedSamples, values: np.ndarray, for_abstained: float = 0.0) -> np.ndarray:
     """Values of the answered samples at their places among all n; the others get `for_abstained`."""
-    if units.is_answered is None:
+    if samples.is_answered is None:
         return values
-    filled = np.full(units.sample_count, for_abstained)
-    filled[units.is_answered] = values
+    filled = np.full(samples.sample_count, for_abstained)
+    filled[samples.is_answered] = values
     return filled
 
 
-def unit_effects(values: np.ndarray, units: Units, centred: bool = True) -> np.ndarray:
+def effects_of_units(values: np.ndarray, samples: CheckedSamples, centred: bool = True) -> np.ndarray:
     """The sum of w times the values over W within each independent unit (sample or cluster).
 
     `values` are those of all n samples; clusters, if any, are of one kind. With `centred`, the mean over a unit's
-    stratum is subtracted. `units` holds the checked samples: losses (in units of `units.error_size`), confidences and
-    weights of the answered ones, and weights, clusters and strata of all.
+    stratum is subtracted. `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence
+    and weight of the answered ones; weights, clusters and strata of all.
     """
-    effects = (values if units.all_weights is None else values * units.all_weights) / units.total_mass
-    strata = units.strata
-    if units.clusters is not None:
-        if units.unit_count < 2:
+    effects = (
+        values if samples.weights_of_all is None else values * samples.weights_of_all
+    ) / samples.total_mass
+    strata = samples.strata
+    if samples.clusters is not None:
+        if samples.unit_count < 2:
             raise InputError("standard_error: `clusters` must name at least two clusters, got one.")
-        effects = np.bincount(units.clusters, effects)
+        effects = np.bincount(samples.clusters, effects)
         if strata is not None:
-            strata = np.zeros(units.unit_count, dtype=np.int64)
-            strata[units.clusters] = units.strata
+            strata = np.zeros(samples.unit_count, dtype=np.int64)
+            strata[samples.clusters] = samples.strata
     if strata is not None and centred:
         effects = effects - (np.bincount(strata, effects) / np.bincount(strata))[strata]
     return np.asarray(effects)
