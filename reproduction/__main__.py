@@ -31,7 +31,7 @@ def _add_evaluation(commands: Any) -> None:
         ("claims", ledger, "each claim of the paper and our verdict"),
         ("page", write_page, "the page with claims, table and manifest"),
         ("manifest", print_manifest, "which file shows which figure or table"),
-        ("verify", verify, "recompute AURC from the outputs that come with the repository"),
+        ("verify", verify, "recompute AURC from the test samples that come with the repository"),
         ("text", text, "outputs of a head on the packaged sentence encoder, for review texts"),
         ("imagenet", imagenet, "outputs of a timm network on an ImageNet validation folder"),
     ):
@@ -52,7 +52,9 @@ def _add_evaluation(commands: Any) -> None:
         if name == "imagenet":
             _imagenet_options(parser)
         if name == "table":
-            parser.add_argument("--runs", type=Path, default=None, help="folder of result files")
+            parser.add_argument(
+                "--runs", type=Path, default=None, help="folder of runs; default: those that come along"
+            )
         if name == "tuned":
             parser.add_argument("--folder", type=Path, default=None, help="as written by `adopt --tuned`")
             parser.add_argument("--docs", action="store_true", help="the part of docs/train.md instead")
@@ -116,7 +118,7 @@ def table(given: Namespace) -> int:
     from reproduction.page import finetune_section
     from reproduction.runs import load_runs
 
-    print(finetune_section(load_runs(given.runs)))
+    print(finetune_section(load_runs(given.runs) if given.runs else load_runs()))
     return 0
 
 
@@ -171,8 +173,8 @@ def verify(given: Namespace) -> int:
     checked = check()
     for c in checked:
         print(
-            f"{'ok ' if c.good else 'BAD'} {c.name}: accuracy {c.numbers['accuracy']:.4f}, 0/1 AURC "
-            f"{c.numbers['aurc_01']:.6f}, CE AURC {c.numbers['aurc_ce']:.5f} (largest gap {c.gap:.1e})"
+            f"{'ok ' if c.good else 'BAD'} {c.run}: accuracy {c.numbers['accuracy']:.4f}, 0/1 AURC "
+            f"{c.numbers['aurc_01']:.6f} (largest gap {c.gap:.1e})"
         )
     return 0 if checked and all(c.good for c in checked) else 1
 

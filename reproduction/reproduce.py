@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from reproduction import claims
 from reproduction.claims.ledger import Evidence
 from reproduction.data import data_folder
 from reproduction.figures import draw_all
+from reproduction.kept import KeptOutputs
 from reproduction.outputs import Outputs, digits_outputs, find_outputs
 from reproduction.page import finetune_section, page, score_table
 from reproduction.runs import kept_outputs, load_paired, load_runs, save_study
@@ -30,13 +31,14 @@ def progress(title: str) -> Iterator[Report]:
         yield lambda what: bar.update(task, description=what)
 
 
-def all_outputs(folder: str | Path | None, report: Report) -> list[Outputs]:
+def all_outputs(folder: str | Path | None, report: Report) -> Sequence[Outputs | KeptOutputs]:
     """Outputs of the data folder and of the networks trained here; without the folder, digits classifiers."""
     try:
         where = data_folder(folder)
     except ValueError:
         return digits_outputs(report=report)
-    return [o for o in [*find_outputs(where), *kept_outputs()] if o.dataset in FAMILIES]
+    outputs: list[Outputs | KeptOutputs] = [*find_outputs(where), *kept_outputs()]
+    return [one for one in outputs if one.dataset in FAMILIES]
 
 
 def make_study(folder: str | Path | None, to: Path) -> dict[str, Any]:

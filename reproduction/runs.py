@@ -22,12 +22,23 @@ import numpy as np
 
 import abstain
 from abstain.errors import DataError
-from reproduction.outputs import Outputs, read_npz
-from reproduction.study import shortened
+from reproduction.kept import (
+    KeptOutputs,
+    Samples,
+    keep_runs,
+    keep_samples,
+    read_runs,
+    read_samples,
+    samples_of,
+)
+from reproduction.outputs import Outputs
+from reproduction.study import aurc_by_score, shortened
 
+# Each folder has an archive of runs and, but for EARLIER, one of samples.
 RESULTS = Path(__file__).parent / "results"
-RUNS, TUNING, STUDY = RESULTS / "runs", RESULTS / "tuning", RESULTS / "study.json.gz"
+TUNING = RESULTS / "tuning"
 EARLIER = RESULTS / "earlier"  # finished runs of networks that were trained and tuned anew since
+STUDY = RESULTS / "study.json.gz"
 
 # -------------------------------- the store: a killed process leaves the old file or the new, never a part of one
 
@@ -259,7 +270,7 @@ def mean_difference(pairs: Sequence[tuple[Any, Any]]) -> list[float]:
 
 # -------------------------------- from a training machine into results/
 
-# the paper's networks: their test logits are kept; and the two networks that the demo shows
+# The paper's networks, whose test samples are kept, and the two networks that the demo shows, whose logits are kept.
 PAPERS_NETWORKS = (
     "vgg16_bn", "preresnet20", "preresnet56", "preresnet110", "preresnet164", "wideresnet28_10",
 )  # fmt: skip
@@ -273,7 +284,7 @@ def adopt(
     results: Path = RESULTS,
     demo: Path | None = None,
 ) -> int:
-    """Unpack, keep every result as compact JSON, and put labelled outputs in place; the number of runs.
+    """Unpack, add every run and the test samples of the paper's networks to the archives; the number of runs.
 
     `labels` are those of each test set. What is there already stays, unless a run of the same name came back.
     Differences over test samples need the outputs of all seeds of a network, so the archives must hold those of its
@@ -281,23 +292,28 @@ def adopt(
     """
     unpack(archives, scratch)
     store = Store(scratch)
-    for part in ("runs", "outputs"):
-        (results / part).mkdir(parents=True, exist_ok=True)
     runs = [json.loads(path.read_text()) for path in sorted((scratch / "results").glob("*.json"))]
+    samples: dict[str, Samples] = {}
     for run in runs:
-        keep_run(run, results / "runs")
-        if (
-            run["finished"]
-            and run["kind"] == "pretrain"
-            and run["model"] in PAPERS_NETWORKS
-            and run["seed"] < 5
-        ):
-            name = f"{run['dataset']}__{run['model']}__trained-seed{run['seed']}"
-            _keep(store, run["name"], labels[run["dataset"]], results / "outputs" / f"{name}.npz")
+        test_labels = labels[run["dataset"]]
+        if _is_in_study(run):
+            logits = store.load_output(run["name"])["logits"]
+            samples[run["name"]] = samples_of(logits, test_labels, cross_entropy=True)
+            outputs = Outputs(run["dataset"], run["model"], "", test_labels, logits)
+            run["aurc_by_score"] = shortened(aurc_by_score(outputs))
         if demo and run["finished"] and _is_demo(run):
-            _keep(store, run["name"], labels[run["dataset"]], demo / f"{DEMO[run['objective']]}.npz")
+            logits = store.load_output(run["name"])["logits"]
+            _keep_logits(logits, test_labels, run["name"], demo / f"{DEMO[run['objective']]}.npz")
+    keep_runs(runs, results)
+    keep_samples(samples, results)
     _renew(results / "paired.json", shortened(paired_on_test(store, runs, labels)))
     return len(runs)
+
+
+def _is_in_study(run: dict[str, Any]) -> bool:
+    """Is this a finished pre-training of a network of the paper? The study averages over its first five seeds."""
+    is_paper_network = run["kind"] == "pretrain" and run["model"] in PAPERS_NETWORKS
+    return bool(run["finished"] and is_paper_network and run["seed"] < 5)
 
 
 def _renew(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -319,38 +335,23 @@ def _is_demo(run: dict[str, object]) -> bool:
     )
 
 
-def _keep(store: Store, run: str, labels: np.ndarray, to: Path) -> None:
-    keep_logits(store.load_output(run)["logits"], labels, run, to)
-
-
-def keep_logits(logits: np.ndarray, labels: np.ndarray, run: str, to: Path) -> None:
+def _keep_logits(logits: np.ndarray, labels: np.ndarray, run: str, to: Path) -> None:
     """Float16 logits with the labels and the name of the run they come from, for `verify`."""
     to.parent.mkdir(parents=True, exist_ok=True)
     half = logits.astype(np.float16)
     np.savez_compressed(to, logits=half, labels=labels.astype(np.uint8), run=np.array(run))
 
 
-def keep_run(run: dict[str, Any], folder: Path) -> None:
-    """A result as compact JSON, per-epoch numbers to seven digits; `from_float16` stays exact, `verify` compares."""
-    short = {**run, "log": _rounded(run["log"])}
-    (folder / f"{run['name']}.json").write_text(json.dumps(short, separators=(",", ":")) + "\n")
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_rounded(v) for v in value]
-    if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items()}
-    return float(f"{value:.7g}") if isinstance(value, float) else value
-
-
 # -------------------------------- results that come with the repository
 
 
-def load_runs(folder: Path | None = None) -> list[dict[str, Any]]:
-    """Results of all finished runs; by default those that come with the repository."""
-    found = [json.loads(path.read_text()) for path in sorted((folder or RUNS).glob("*.json"))]
-    return [run for run in found if run.get("finished")]
+def load_runs(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """Results of all finished runs of an experiment, sorted by name.
+
+    `folder` holds the archive that comes with the repository, or one JSON file per run, as training writes them.
+    """
+    runs = read_runs(folder) or [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    return [run for run in runs if run.get("finished")]
 
 
 def load_paired(folder: Path = RESULTS) -> list[dict[str, Any]]:
@@ -374,40 +375,55 @@ def load_study(path: Path = STUDY) -> dict[str, Any]:
     return dict(json.loads(gzip.decompress(content) if path.suffix == ".gz" else content))
 
 
-def kept_outputs() -> list[Outputs]:
-    """Outputs of the networks trained here, for the studies over several models of one architecture."""
-    return [read_npz(path) for path in sorted((RESULTS / "outputs").glob("*.npz"))]
+def kept_outputs(folder: Path = RESULTS) -> list[KeptOutputs]:
+    """Test samples of the networks trained here, for the studies over several models of one architecture."""
+    runs = {run["name"]: run for run in load_runs(folder)}
+    outputs = [
+        KeptOutputs(
+            dataset=runs[name]["dataset"],
+            model=runs[name]["model"],
+            source=f"trained-seed{runs[name]['seed']}",
+            samples=samples,
+            aurc_by_score=runs[name]["aurc_by_score"],
+        )
+        for name, samples in read_samples(folder).items()
+    ]
+    return sorted(outputs, key=lambda kept: kept.name)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """One set of kept outputs recomputed: the largest gap to the numbers its run wrote down."""
+    """Numbers of one run, computed again, and their largest difference from what the run wrote down."""
 
-    name: str
     run: str
     gap: float
     numbers: dict[str, float]
 
     @property
     def good(self) -> bool:
-        """Equal up to rounding."""
-        return self.gap < 1e-9
+        """Equal up to rounding: cross-entropies are kept as float32."""
+        return self.gap < 1e-8
 
 
-def verify() -> list[Checked]:
-    """Recompute accuracy and AURC of all kept outputs and compare them with the runs' own records."""
-    runs = {run["name"]: run for run in (*load_runs(), *load_runs(TUNING / "runs"))}
-    demo = Path(str(files("abstain"))) / "data"
-    checked = []
-    folders = (RESULTS / "outputs", TUNING / "outputs", demo)
-    for path in (path for folder in folders for path in sorted(folder.glob("*.npz"))):
+def verify(results: Path | None = None) -> list[Checked]:
+    """Recompute accuracy and AURC from all kept samples and the demo's logits, and compare them with the runs' records.
+
+    `results` is the folder with the archives of the paper's runs; those of tuning are in its folder `tuning`.
+    """
+    folder = RESULTS if results is None else results
+    runs = {run["name"]: run for run in (*load_runs(folder), *load_runs(folder / TUNING.name))}
+    numbers = {name: samples.numbers() for name, samples in read_samples(folder).items()}
+    numbers |= {name: samples.numbers() for name, samples in read_samples(folder / TUNING.name).items()}
+    for path in sorted((Path(str(files("abstain"))) / "data").glob("*.npz")):
         with np.load(path) as file:
-            if "run" not in file:
-                continue
-            run, logits, labels = str(file["run"]), file["logits"].astype(np.float32), file["labels"]
-        numbers = score_logits(logits, labels.astype(np.int64))
-        written = runs[run]["from_float16"]
-        written = written.get("test", written)  # tuning's runs were judged on held-out images too
-        gap = max(abs(numbers[key] - written[key]) for key in numbers)
-        checked.append(Checked(path.stem, run, gap, numbers))
-    return checked
+            if "run" in file:
+                logits = file["logits"].astype(np.float32)
+                numbers[str(file["run"])] = score_logits(logits, file["labels"].astype(np.int64))
+    return [Checked(name, _largest_gap(found, runs[name]), found) for name, found in numbers.items()]
+
+
+def _largest_gap(numbers: dict[str, float], run: dict[str, Any]) -> float:
+    """The largest absolute difference between numbers and those that the run wrote down for its float16 logits."""
+    written = run["from_float16"]
+    of_test_set = written.get("test", written)  # tuning's runs were judged on held-out images too
+    return max(abs(value - of_test_set[key]) for key, value in numbers.items())

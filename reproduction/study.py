@@ -9,6 +9,7 @@ import numpy as np
 
 import abstain
 from abstain import theory
+from reproduction.kept import KeptOutputs
 from reproduction.outputs import LOSSES, Outputs
 
 # -------------------------------- estimators on small batches of one model's outputs
@@ -56,7 +57,7 @@ def summary(values: np.ndarray, truth: float) -> dict[str, float]:
 
 
 def finite_study(
-    outputs: Outputs,
+    outputs: Outputs | KeptOutputs,
     *,
     rng: int | np.random.Generator,
     sizes: Sequence[int] = SIZES,
@@ -137,7 +138,7 @@ def _one(loss: np.ndarray, confidence: np.ndarray, index: np.ndarray) -> dict[st
 # -------------------------------- AURC_a against AURC_p over many models
 
 
-def two_forms(outputs: Outputs) -> dict[str, dict[str, float]]:
+def two_forms(outputs: Outputs | KeptOutputs) -> dict[str, dict[str, float]]:
     """Both forms on one model's whole test set: AURC_p (harmonic weights) and AURC_a (-ln(1-G), G = r/(n+1))."""
     confidence = outputs.score()
     forms = {}
@@ -254,7 +255,11 @@ SEED = 20250713
 
 
 def study_all(
-    models: Sequence[Outputs], *, seed: int = SEED, divisions: int = 4, report: Callable[[str], None] = print
+    models: Sequence[Outputs | KeptOutputs],
+    *,
+    seed: int = SEED,
+    divisions: int = 4,
+    report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Every experiment on every model; `report` is told what is being done."""
     results: dict[str, Any] = {}
@@ -276,21 +281,22 @@ def study_all(
     })  # fmt: skip
 
 
-def study_one(outputs: Outputs, seed: int, divisions: int) -> dict[str, Any]:
+def study_one(outputs: Outputs | KeptOutputs, seed: int, divisions: int) -> dict[str, Any]:
     """Every experiment on one model."""
     result = {
         "n": len(outputs),
         "accuracy": 1 - float(np.mean(outputs.loss("01"))),
         "finite": finite_study(outputs, rng=seed, divisions=divisions),
         "forms": two_forms(outputs),
-        "score_aurc": _by_score(outputs),
+        "score_aurc": outputs.aurc_by_score if isinstance(outputs, KeptOutputs) else aurc_by_score(outputs),
     }
-    if outputs.dataset in WITH_SCORES:
+    if isinstance(outputs, Outputs) and outputs.dataset in WITH_SCORES:
         result["scores"] = score_study(outputs, rng=seed)
     return result
 
 
-def _by_score(outputs: Outputs) -> dict[str, dict[str, float]]:
+def aurc_by_score(outputs: Outputs) -> dict[str, dict[str, float]]:
+    """AURC of the whole test set: {score: {loss: value}}, for the scores that the outputs allow."""
     table = {}
     for score in SCORES:
         if outputs.logits is not None or score not in NEEDS_LOGITS:

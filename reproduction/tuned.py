@@ -11,16 +11,8 @@ import numpy as np
 import abstain
 from abstain.errors import DataError
 from reproduction.data import ImageSet, load_images, split
-from reproduction.runs import (
-    TUNING,
-    Store,
-    keep_logits,
-    keep_run,
-    load_runs,
-    mean_difference,
-    score_logits,
-    unpack,
-)
+from reproduction.kept import Samples, keep_runs, keep_samples, read_samples, samples_of
+from reproduction.runs import TUNING, Store, load_runs, mean_difference, score_logits, unpack
 from reproduction.table import Network, Paired, counted, network_name, paired
 from reproduction.texts import DATASET as TEXTS
 from reproduction.texts import TextSet, load_texts
@@ -28,68 +20,42 @@ from reproduction.tuning import STARTS, start_of
 
 # -------------------------------- what comes back from a training machine
 
-# test logits of images are kept of these; of all others, of texts and of sets with many classes only what AURC takes:
-# ranks and errors
-_LOGITS_OF = ("start", "average_half", "strong", "strong_average_half", "strong_average_strong")
-_FEW_CLASSES = 10
-
 
 def adopt(archives: Path, data: str | Path | None, scratch: Path, to: Path = TUNING) -> int:
-    """Check what `pack` wrote against its own logits and keep it under `to`; the number of runs."""
+    """Check what `pack` wrote against its own logits and add it to the archives under `to`; the number of runs."""
     unpack(archives, scratch)
     store = Store(scratch)
-    (to / "runs").mkdir(parents=True, exist_ok=True)
-    (to / "outputs").mkdir(exist_ok=True)
     runs = load_runs(scratch / "results")
+    samples: dict[str, Samples] = {}
     for dataset in sorted({run["dataset"] for run in runs}):
-        samples: ImageSet | TextSet = load_texts(data) if dataset == TEXTS else load_images(dataset, data)
-        labels, digest = split(samples).labels, samples.digest()
-        for model in sorted({run["model"] for run in runs if run["dataset"] == dataset}):
-            own = [run for run in runs if (run["dataset"], run["model"]) == (dataset, model)]
-            for start in sorted({start_of(run["method"]) for run in own}):
-                members = [run for run in own if start_of(run["method"]) == start]
-                ranks = [_keep(run, store, labels, digest, to) for run in members]
-                variant = "" if start == "start" else f"__{start}"
-                path = to / "outputs" / f"{dataset}__{model}{variant}__ranks.npz"
-                _keep_ranks([ranked for ranked in ranks if ranked is not None], path)
+        test_set: ImageSet | TextSet = load_texts(data) if dataset == TEXTS else load_images(dataset, data)
+        labels = split(test_set).labels
+        digest = test_set.digest()
+        for run in (run for run in runs if run["dataset"] == dataset):
+            if run["data"] != digest:
+                raise DataError(f"adopt: {run['name']} was trained on data {run['data']}, not {digest}.")
+            kept_its_start = (
+                run.get("improved") is False
+            )  # `fine_tune` gave the network its first weights back
+            if not kept_its_start and store.output(run["name"]).is_file():
+                samples[run["name"]] = _checked_samples(run, store.load_output(run["name"]), labels)
+    keep_runs(runs, to)
+    keep_samples(samples, to)
     return len(runs)
 
 
-Ranked = tuple[
-    str, np.ndarray, np.ndarray
-]  # name of a run; of each test image the rank of its confidence, 0/1 loss
+def _checked_samples(
+    run: dict[str, Any], logits: dict[str, np.ndarray], labels: dict[str, np.ndarray]
+) -> Samples:
+    """The test samples of a run; DataError if its logits do not give the numbers that it wrote down.
 
-
-def _keep(
-    run: dict[str, Any], store: Store, labels: dict[str, np.ndarray], digest: str, to: Path
-) -> Ranked | None:
-    if run["data"] != digest:
-        raise DataError(f"adopt: {run['name']} was trained on data {run['data']}, not {digest}.")
-    keep_run(run, to / "runs")
-    keeps_its_start = run.get("improved") is False  # `fine_tune` gave the network its first weights back
-    if keeps_its_start or not store.output(run["name"]).is_file():
-        return None
-    logits = store.load_output(run["name"])
-    for part, expected in run["from_float16"].items():
-        found = score_logits(logits[part], labels[part])
-        if any(abs(found[key] - expected[key]) > 1e-12 for key in found):
-            raise DataError(f"adopt: {run['name']} says {expected} ({part}), its logits say {found}.")
-    test = logits["test"]
-    if run["method"] in _LOGITS_OF and test.shape[1] <= _FEW_CLASSES and run["dataset"] != TEXTS:
-        name = f"{run['dataset']}__{run['model']}__{run['method']}-seed{run['seed']}.npz"
-        keep_logits(test, labels["test"], run["name"], to / "outputs" / name)
-    _, rank = np.unique(abstain.scores.max_softmax(test), return_inverse=True)
-    return run["name"], rank, np.asarray(abstain.losses.zero_one(test, labels["test"]))
-
-
-def _keep_ranks(ranked: Sequence[Ranked], to: Path) -> None:
-    """Runs of one network and kind of start in one file: equal confidences have equal ranks, so AURC stays the same."""
-    if ranked:
-        names, ranks, wrong = zip(*ranked, strict=True)
-        # called `runs`, for `run` is what marks logits that `verify` recomputes
-        np.savez_compressed(
-            to, runs=np.array(names), rank=np.array(ranks, dtype=np.uint16), wrong=np.packbits(wrong, axis=1)
-        )
+    `logits` and `labels` are those of each part: "held_out" and "test".
+    """
+    for part, written in run["from_float16"].items():
+        numbers = score_logits(logits[part], labels[part])
+        if any(abs(numbers[key] - written[key]) > 1e-12 for key in numbers):
+            raise DataError(f"adopt: {run['name']} says {written} ({part}), its logits say {numbers}.")
+    return samples_of(logits["test"], labels["test"], cross_entropy=False)
 
 
 Ranks = dict[str, tuple[np.ndarray, np.ndarray]]
@@ -97,13 +63,7 @@ Ranks = dict[str, tuple[np.ndarray, np.ndarray]]
 
 def load_ranks(folder: Path = TUNING) -> Ranks:
     """0/1 losses and ranks of confidence of the test images, by name of run."""
-    found: Ranks = {}
-    for path in sorted((folder / "outputs").glob("*__ranks.npz")):
-        with np.load(path) as file:
-            rank = file["rank"]
-            wrong = np.unpackbits(file["wrong"], axis=1, count=rank.shape[1])
-            found.update(zip(file["runs"].tolist(), zip(wrong.astype(float), rank, strict=True), strict=True))
-    return found
+    return {name: (samples.wrong, samples.rank) for name, samples in read_samples(folder).items()}
 
 
 # -------------------------------- tables
@@ -127,7 +87,7 @@ _OVER_IMAGES = (("average_ce", "start"), ("average_half", "start"), ("average_ha
 def load_tuned(folder: Path = TUNING) -> Runs:
     """Kept runs, sorted by data set, network, method and seed."""
     found: Runs = {}
-    runs = load_runs(folder / "runs")
+    runs = load_runs(folder)
     for run in sorted(runs, key=lambda r: (r["dataset"], r["model"], r["method"], r["seed"])):
         methods = found.setdefault((run["dataset"], run["model"]), {})
         methods.setdefault(run["method"], {})[run["seed"]] = run

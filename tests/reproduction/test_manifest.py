@@ -7,7 +7,7 @@ import re
 import pytest
 
 from reproduction.manifest import DATASETS, ENTRIES, as_markdown, entry, own_architectures
-from reproduction.runs import RESULTS
+from reproduction.runs import kept_outputs
 
 # the labels of figures, sub-figures and tables in the paper's source
 LABELS = [
@@ -98,7 +98,7 @@ def test_stand_ins_exist_in_the_data_folder_or_are_trained_here(data_dir):
 
 def test_every_network_of_the_cifar_figures_is_our_own():
     assert own_architectures() == (12, 12)
-    kept = {p.stem for p in (RESULTS / "outputs").glob("*.npz")}
+    kept = {outputs.name for outputs in kept_outputs()}
     for dataset in ("cifar10", "cifar100"):
         for group in (g for s in DATASETS[dataset].values() for g in (s.one, s.several)):
             assert set(group.names) <= kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ import pytest
 from scipy import stats
 
 from reproduction.__main__ import main
+from reproduction.kept import keep_samples, read_samples
 from reproduction.page import _beside_start, page
 from reproduction.recipe import OBJECTIVES, PAPERS
 from reproduction.runs import (
+    DEMO,
     EARLIER,
     RESULTS,
     Store,
@@ -132,24 +135,26 @@ def test_runs_of_the_second_set_name_their_command():
 
 
 def test_kept_outputs_give_their_runs_numbers_again():
-    checked = verify()
-    assert len(checked) >= 12  # five seeds of two networks, and the demo's two
-    assert all(c.good for c in checked)
-    assert {"cifar10_resnet18_ce", "cifar10_resnet18_aurc"} <= {c.name for c in checked}
+    checked = {c.run: c for c in verify()}
+    assert len(checked) >= 20 + 67 + 2  # the paper's networks, tuned networks, and the demo's two
+    assert all(c.good for c in checked.values())
+    demo = {f"finetune-cifar10-resnet18-{objective}-seed0" for objective in DEMO}
+    assert demo <= checked.keys()
+    with_cross_entropy = {name for name, c in checked.items() if "aurc_ce" in c.numbers}
+    assert with_cross_entropy == demo | read_samples(RESULTS).keys()
     assert main(["verify"]) == 0
 
 
-def test_outputs_that_were_tampered_with_are_found(tmp_path, monkeypatch, capsys):
-    for part in ("outputs", "runs"):
-        shutil.copytree(RESULTS / part, tmp_path / part)
-    path = sorted((tmp_path / "outputs").glob("*.npz"))[0]
-    with np.load(path) as file:
-        content = dict(file)
-    content["logits"][0] = content["logits"][0][::-1]
-    np.savez_compressed(path, **content)
-    monkeypatch.setattr("reproduction.runs.RESULTS", tmp_path)
+def test_samples_that_were_tampered_with_are_found(tmp_path, monkeypatch, capsys):
+    results = tmp_path / "results"
+    shutil.copytree(RESULTS, results)
+    name, samples = next(iter(read_samples(results).items()))
+    flipped = samples.wrong.copy()
+    flipped[0] = 1 - flipped[0]
+    keep_samples({name: replace(samples, wrong=flipped)}, results)
+    monkeypatch.setattr("reproduction.runs.RESULTS", results)
     assert main(["verify"]) == 1
-    assert "BAD" in capsys.readouterr().out
+    assert f"BAD {name}" in capsys.readouterr().out
 
 
 def test_kept_outputs_agree_with_the_architecture_they_are_named_after():
@@ -222,9 +227,15 @@ def test_adopting_packed_runs(tmp_path):
         "cifar10_resnet18_aurc.npz",
         "cifar10_resnet18_ce.npz",
     ]
-    with np.load(tmp_path / "results" / "outputs" / "cifar10__vgg16_bn__trained-seed0.npz") as file:
-        assert file["labels"].tolist() == labels.tolist()
-        assert str(file["run"]) == "pretrain-vgg16_bn-ce"
+    (kept,) = kept_outputs(tmp_path / "results")
+    assert kept.name == "cifar10__vgg16_bn__trained-seed0"
+    logits = store.load_output("pretrain-vgg16_bn-ce")["logits"].astype(np.float64)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(np.argsort(kept.score()), np.argsort(probs.max(axis=1)))
+    np.testing.assert_array_equal(kept.loss("01"), probs.argmax(axis=1) != labels)
+    np.testing.assert_allclose(kept.loss("ce"), -np.log(probs[np.arange(40), labels]), rtol=1e-6)
+    of_score = kept.aurc_by_score["max_softmax"]
+    assert of_score["01"] == pytest.approx(kept.samples.numbers()["aurc_01"], rel=1e-6)
     (difference,) = json.loads((tmp_path / "results" / "paired.json").read_text())
     assert difference["objective"] == "harmonic"
     assert difference["aurc_01"][1] < difference["aurc_01"][0] < difference["aurc_01"][2]
@@ -248,7 +259,7 @@ def test_adopting_more_runs_leaves_the_others(tmp_path):
         adopt(
             tmp_path / f"{lot}-packed", {"cifar10": labels}, tmp_path / f"{lot}-scratch", tmp_path / "results"
         )
-    assert len(list((tmp_path / "results" / "runs").iterdir())) == 4
+    assert len(load_runs(tmp_path / "results")) == 4
     rows = json.loads((tmp_path / "results" / "paired.json").read_text())
     assert [row["model"] for row in rows] == ["resnet18", "vgg16_bn"]
 
