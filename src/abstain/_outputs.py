@@ -37,6 +37,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "latex": (".tex",),
     "markdown": (".md", ".markdown", ".txt"),
     "page": (".html", ".htm"),
+    "figure": (".pdf", ".svg", ".png"),
     "table": (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow", ".feather"),
     "predictions": (
         ".npz",
@@ -50,7 +51,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
         ".safetensors",
     ),
 }
-"""Endings that a file of each kind may have. A name without an ending fits every kind but predictions."""
+"""Endings that a file of each kind may have. A name without an ending fits every kind but figures and predictions."""
 
 
 def file_error(path: object, text: str) -> DataError:
@@ -66,7 +67,7 @@ def ending_of(path: str | Path) -> str:
 def check_ending(path: str | Path, *kinds: str) -> None:
     """Raise DataError if the ending of a file name does not belong to one of these kinds of output, keys of `ENDINGS`.
 
-    A name without an ending is accepted, except for predictions.
+    A name without an ending is accepted, except for figures and predictions.
 
     >>> check_ending("rule.JSON", "json")
     >>> check_ending("rule.parquet", "json")
@@ -75,7 +76,7 @@ def check_ending(path: str | Path, *kinds: str) -> None:
     abstain.errors.DataError: rule.parquet: its name must end in .json (or have no ending), got .parquet.
     """
     allowed = list(dict.fromkeys(ending for kind in kinds for ending in ENDINGS[kind]))
-    needs_ending = "predictions" in kinds
+    needs_ending = "predictions" in kinds or "figure" in kinds
     ending = ending_of(path)
     if ending in allowed or (not ending and not needs_ending):
         return

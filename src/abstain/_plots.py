@@ -3,23 +3,146 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from abstain.errors import import_optional
+from abstain._check import check_choice
+from abstain.errors import InputError, import_optional
+
+FigureSize = Literal["column", "page"] | tuple[float, float]
+RiskScale = Literal["linear", "log"]
 
 SHOWN_POINTS = 201  # points of a curve that are drawn; more would not be visible
+
+# Width and height in inches. Journals print one of two columns at 3.3 to 3.5 inches (84 to 90 mm), both at 6.9 to 7.2.
+_SIZES = {"column": (3.4, 2.5), "page": (7.0, 2.8)}
+_FONT_POINTS = 8.0  # of a figure with one of these sizes; the captions of most journals have 8 or 9 points
+_ON_SCREEN = (6.4, 4.0)  # inches, of a figure without a size
+
+# Blue, vermilion, black, green and pink after Okabe and Ito: told apart with the common kinds of colour blindness. The
+# blue is darker than theirs, since people without red receptors confuse theirs with the pink. Their yellow and light
+# colours are left out: too pale for a thin line on white.
+_COLOURS = ("#005F9E", "#D55E00", "#000000", "#009E73", "#D27FB2")
 _DASHES = ("-", "--", ":", "-.")
-_COLOURS = 10  # in matplotlib's colour cycle
+GREY = "0.45"  # for what is not a result: a diagonal, zero, candidates
+BAND_OPACITY = 0.18
+
+_CURVE_MARK = "abstain-curve"  # identifies the lines of `draw_curves` among other artists of the axes
+_NAME_MARK = "abstain-name"  # identifies the names that `name_curves` wrote beside them
+_LINE_SPACING = 1.25  # heights of the font between two lines of text
+_LARGEST_SHIFT = 1.3  # lines of text by which a name may stand above or below the end of its curve
+_CLOSEST_ENDS = (
+    0.3  # lines of text; the names of curves that end closer together could be swapped by the reader
+)
+_WIDEST_NAME = 0.4  # of the width of the axes; a longer name would leave too little room for the curves
+_LETTER_WIDTH = 0.55  # heights of the font: the mean width of a letter in the fonts of matplotlib
+_MOST_NAMES = 8  # a column of more names beside a figure is as hard to match with curves as a legend
 
 
-def make_axes(ax: Any = None, *, height: float = 4.0, width: float = 6.4) -> Any:
-    """Return `ax`, or the axes of a new figure of this size in inches if it is None."""
+class LineStyle(NamedTuple):
+    """How one line of several is drawn, so that it differs by colour and by dashes."""
+
+    color: str
+    linestyle: str
+
+
+def line_style(number: int) -> LineStyle:
+    """Return colour and dashes of the line with this number, from 0 on.
+
+    The first five lines differ by colour, the first twenty by colour and dashes together, and neighbours by both. A
+    user who has set a colour cycle in matplotlib's `rcParams` gets these colours instead.
+    """
+    matplotlib = import_optional("matplotlib", "Plotting", "plot")
+    cycle = matplotlib.rcParams["axes.prop_cycle"]
+    colours: Sequence[str] = _COLOURS
+    if cycle != matplotlib.rcParamsDefault["axes.prop_cycle"]:
+        colours = cycle.by_key().get("color", _COLOURS)
+    colour_round = number // len(colours)
+    colour_place = number % len(colours)
+    dashes = _DASHES[(colour_place + colour_round) % len(_DASHES)]  # a colour comes back with other dashes
+    return LineStyle(color=colours[colour_place], linestyle=dashes)
+
+
+def make_axes(
+    ax: Any = None, *, size: FigureSize | None = None, width: float | None = None, height: float | None = None
+) -> Any:
+    """Return `ax`, or the axes of a new figure if it is None.
+
+    Parameters
+    ----------
+    ax : Axes, optional
+        The user's axes. They are returned as they are, and a `size` beside them raises InputError.
+    size : "column", "page" or (width, height) in inches, optional
+        Of a new figure; it sets all fonts to 8 points. None is a figure for the screen, in matplotlib's fonts.
+    width, height : float, optional
+        In inches, where the content decides: `height` replaces that of every size but a pair, `width` only that of the
+        figure for the screen.
+    """
     if ax is not None:
+        if size is not None:
+            raise InputError(
+                "plot: takes `ax` or `size`, one of them, got both. Set the size where you make the axes."
+            )
         return ax
+    return make_panels(1, size=size, width=width, height=height)[0]
+
+
+def make_panels(
+    count: int,
+    *,
+    size: FigureSize | None = None,
+    width: float | None = None,
+    height: float | None = None,
+    width_ratios: Sequence[float] | None = None,
+) -> list[Any]:
+    """Return the axes of a new figure with `count` panels in a row; the other arguments are those of `make_axes`.
+
+    `width_ratios` are the relative widths of the panels; None makes them equal.
+    """
+    inches = _figure_inches(size, width, height)
     plt = import_optional("matplotlib.pyplot", "Plotting", "plot")
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    _, grid = plt.subplots(
+        1, count, figsize=inches, layout="constrained", squeeze=False, width_ratios=width_ratios
+    )
+    panels = list(grid[0])
+    for panel in panels:
+        panel.spines[["top", "right"]].set_visible(False)
+        if size is not None:
+            panel.tick_params(labelsize=_FONT_POINTS)
+            for text in (panel.xaxis.label, panel.yaxis.label, panel.title):
+                text.set_fontsize(_FONT_POINTS)
+    return panels
+
+
+def _figure_inches(size: FigureSize | None, width: float | None, height: float | None) -> tuple[float, float]:
+    """Width and height of a new figure in inches; arguments and errors are those of `make_axes`."""
+    if size is None:
+        return width or _ON_SCREEN[0], height or _ON_SCREEN[1]
+    if isinstance(size, str):
+        check_choice("plot", "size", size, tuple(_SIZES))
+        preset_width, preset_height = _SIZES[size]
+        return preset_width, height or preset_height
+    rule = 'plot: `size` must be "column", "page" or (width, height) in inches'
+    try:
+        given_width, given_height = (float(length) for length in size)
+    except (TypeError, ValueError):
+        raise InputError(f"{rule}, got {size!r}.") from None
+    if not (
+        0 < given_width < 100 and 0 < given_height < 100
+    ):  # a hundred inches: pixels or millimetres were meant
+        raise InputError(f"{rule}, got {size!r}.")
+    return given_width, given_height
+
+
+def small_font(ax: Any) -> float:
+    """Return the size in points of legends and of names beside curves: a little below that of the axis labels."""
+    return 0.9 * float(ax.xaxis.label.get_fontsize())
+
+
+def draw_legend(ax: Any) -> None:
+    """Draw a legend of all named artists; the samples are long enough to show dashes."""
+    ax.legend(fontsize=small_font(ax), handlelength=3)
 
 
 def select_drawn_points(coverage: np.ndarray, points: int = SHOWN_POINTS) -> np.ndarray:
@@ -36,36 +159,146 @@ def draw_curves(
     curves: Sequence[tuple[str, Any, Any]],
     label: str,
     bands: Mapping[str, Any] | None = None,
+    *,
+    risk_scale: RiskScale = "linear",
 ) -> None:
-    """Draw risk-coverage curves on `ax`.
-
-    Curves differ by dashes as well as by colour. The vertical axis starts a little below zero, so that a curve that
-    lies on zero is visible in its full width.
+    """Draw risk-coverage curves on `ax`, each with its name at its right end where there is room, else in a legend.
 
     Parameters
     ----------
     ax : Axes
         Curves drawn on it before keep their styles.
     curves : sequence of (name, coverage, risk)
-        A curve with an empty name is not in the legend.
+        A curve with an empty name is drawn without one.
     label : str
         Of the vertical axis.
     bands : mapping from a curve's name to an object with `coverage`, `low` and `high`, optional
         Shaded around their curves, in the same colour; a band without a curve is ignored.
+    risk_scale : "linear" or "log"
+        Of the vertical axis. A linear one starts a little below zero, so that a curve on zero is visible in its full
+        width. A logarithmic one has no zero: curves leave it at the bottom. InputError if no risk is positive.
     """
-    for line_number, (name, coverage, risk) in enumerate(curves, start=len(ax.lines)):
-        # shifted after each round of colours, so that a colour comes back with other dashes
-        style = _DASHES[(line_number + line_number // _COLOURS) % len(_DASHES)]
-        (line,) = ax.plot(coverage, risk, style, label=name or None, linewidth=1.5)
+    check_choice("plot", "risk_scale", risk_scale, ("linear", "log"))
+    for number, (name, coverage, risk) in enumerate(curves, start=_count_curves(ax)):
+        style = line_style(number)
+        (line,) = ax.plot(
+            coverage, risk, linewidth=1.5, label=name or None, gid=_CURVE_MARK, **style._asdict()
+        )
         band = (bands or {}).get(name)
         if band is not None:
-            colour = line.get_color()
-            ax.fill_between(band.coverage, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
-    low, high = ax.dataLim.intervaly if curves else (0.0, 1.0)
-    bottom = min(0.0, float(low))
-    height = float(high) - bottom or 1.0
-    margin = 0.03 * height
-    ax.set(xlabel="coverage", ylabel=label, xlim=(0, 1), ylim=(bottom - margin, float(high) + 2 * margin))
+            ax.fill_between(
+                band.coverage,
+                band.low,
+                band.high,
+                color=line.get_color(),
+                alpha=BAND_OPACITY,
+                linewidth=0,
+            )
+    ax.set(xlabel="coverage", ylabel=label, xlim=(0, 1))
+    if risk_scale == "log":
+        _set_log_limits(ax)
+    else:
+        low, high = ax.dataLim.intervaly if curves else (0.0, 1.0)
+        bottom = min(0.0, float(low))
+        height = float(high) - bottom
+        margin = 0.03 * height if height > 0 else 0.03
+        ax.set_ylim(bottom - margin, float(high) + 2 * margin)
     ax.grid(alpha=0.3)
-    if any(name for name, _, _ in curves):
-        ax.legend(fontsize="small", handlelength=3)
+    name_curves(ax)
+
+
+def _count_curves(ax: Any) -> int:
+    """How many curves `draw_curves` has drawn on these axes."""
+    return len([line for line in ax.lines if line.get_gid() == _CURVE_MARK])
+
+
+def _set_log_limits(ax: Any) -> None:
+    """Make the vertical axis logarithmic, from below the smallest positive risk of a curve to above the largest value.
+
+    Raises InputError if no curve has a positive risk.
+    """
+    risks = [np.asarray(line.get_ydata(), dtype=float) for line in ax.lines if line.get_gid() == _CURVE_MARK]
+    positive = np.concatenate([risk[risk > 0] for risk in risks]) if risks else np.array([])
+    if not len(positive):
+        raise InputError("plot: `risk_scale` must be \"linear\" where no risk is above 0, got 'log'.")
+    ax.set_yscale("log", nonpositive="clip")
+    highest = max(float(ax.dataLim.intervaly[1]), float(positive.max()))
+    ax.set_ylim(float(positive.min()) / 1.5, highest * 1.3)
+
+
+def name_curves(ax: Any) -> None:
+    """Write the name of each curve beside its right end, or draw a legend where that would be hard to read.
+
+    Names stand at the ends if all curves reach full coverage, no two end at nearly the same risk, no name is too long
+    or has to move far from its end to keep clear of the others, and nothing else on the axes has a name.
+    """
+    for text in list(ax.texts):
+        if text.get_gid() == _NAME_MARK:
+            text.remove()
+    if ax.get_legend() is not None:
+        ax.get_legend().remove()
+    named_artists, _ = ax.get_legend_handles_labels()
+    if not named_artists:
+        return
+    shifts = _name_shifts(ax, named_artists)
+    if shifts is None:
+        draw_legend(ax)
+        return
+    colors = import_optional("matplotlib.colors", "Plotting", "plot")
+    for line, shift in zip(named_artists, shifts):
+        darker = tuple(
+            0.75 * channel for channel in colors.to_rgb(line.get_color())
+        )  # thin letters need contrast
+        ax.annotate(
+            line.get_label(),
+            xy=(1.0, line.get_ydata()[-1]),
+            xytext=(4, shift),
+            textcoords="offset points",
+            verticalalignment="center",
+            fontsize=small_font(ax),
+            color=darker,
+            annotation_clip=False,
+            gid=_NAME_MARK,
+        )
+
+
+def _name_shifts(ax: Any, named_artists: Sequence[Any]) -> list[float] | None:
+    """How far each name is written above the end of its curve, in points; None where a legend is easier to read."""
+    if len(named_artists) > _MOST_NAMES:
+        return None
+    for artist in named_artists:
+        if artist.get_gid() != _CURVE_MARK or artist.get_xdata()[-1] < 0.99:
+            return None
+    line_height = _LINE_SPACING * small_font(ax)
+    points_per_pixel = 72 / ax.figure.dpi
+    longest_name = max(len(artist.get_label()) for artist in named_artists)
+    axes_width = points_per_pixel * ax.get_window_extent().width
+    if longest_name * _LETTER_WIDTH * small_font(ax) > _WIDEST_NAME * axes_width:
+        return None
+    ends_in_pixels = [ax.transData.transform((1.0, artist.get_ydata()[-1]))[1] for artist in named_artists]
+    ends = points_per_pixel * np.asarray(ends_in_pixels)
+    if not np.isfinite(ends).all():
+        return None
+    if len(ends) > 1 and float(np.diff(np.sort(ends)).min()) < _CLOSEST_ENDS * line_height:
+        return None
+    shifts = spread_out(ends, line_height) - ends
+    if float(np.abs(shifts).max()) > _LARGEST_SHIFT * line_height:
+        return None
+    return [float(shift) for shift in shifts]
+
+
+def spread_out(positions: np.ndarray, least_gap: float) -> np.ndarray:
+    """Move positions as little as possible (in squares) until neighbours are `least_gap` apart; their order stays.
+
+    With the gaps before it taken off, each position may not be below the one before: an isotonic regression.
+
+    >>> spread_out(np.array([0.0, 10.0, 1.0]), 3.0).tolist()
+    [-1.0, 10.0, 2.0]
+    """
+    from scipy.optimize import isotonic_regression  # here, because metrics are used without scipy
+
+    order = np.argsort(positions, kind="stable")
+    gaps_before = least_gap * np.arange(len(positions))
+    spread = np.empty(len(positions))
+    spread[order] = isotonic_regression(positions[order] - gaps_before).x + gaps_before
+    return spread

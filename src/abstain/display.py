@@ -9,16 +9,26 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import ArrayLike, to_host
-from abstain._plots import SHOWN_POINTS, draw_curves, make_axes, select_drawn_points
+from abstain._outputs import check_ending, ending_of, replacing
+from abstain._plots import (
+    GREY,
+    SHOWN_POINTS,
+    FigureSize,
+    RiskScale,
+    draw_curves,
+    line_style,
+    make_axes,
+    select_drawn_points,
+)
 from abstain._tables import escape_controls, make_frame
-from abstain.errors import InputError
+from abstain.errors import InputError, import_optional
 from abstain.inference.records import CurveBand
 from abstain.metrics.points import RiskCoverageCurve, risk_coverage_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CurveLine", "IntervalDisplay", "RiskCoverageDisplay", "thinned"]
+__all__ = ["CurveLine", "IntervalDisplay", "RiskCoverageDisplay", "save_figure", "thinned"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,7 @@ class CurveLine:
     Parameters
     ----------
     name : str
-        Shown in the legend.
+        Written beside the curve, or in the legend.
     coverage, risk : tuple of float
         The points.
 
@@ -153,11 +163,35 @@ class RiskCoverageDisplay:
             columns["risk"] += line.risk
         return make_frame(columns, library)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw on `ax`, or on a new figure if it is None, and return the axes."""
-        ax = make_axes(ax)
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        size: FigureSize | None = None,
+        risk_scale: RiskScale = "linear",
+    ) -> Axes:
+        """Draw the curves and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        size : "column", "page" or (width, height) in inches, optional
+            Of a new figure, for one or two columns of a journal, with fonts of 8 points; by default one for the
+            screen.
+        risk_scale : "linear" or "log"
+            Of the vertical axis; "log" where risks span decades.
+
+        Returns
+        -------
+        matplotlib axes
+            Curves differ by colour and by dashes. Their names are at their right ends where these are far enough
+            apart, otherwise in a legend.
+        """
+        ax = make_axes(ax, size=size)
         curves = [(escape_controls(line.name), line.coverage, line.risk) for line in self.lines]
-        draw_curves(ax, curves, self.label, {escape_controls(name): band for name, band in self.bands})
+        bands = {escape_controls(name): band for name, band in self.bands}
+        draw_curves(ax, curves, self.label, bands, risk_scale=risk_scale)
         return ax
 
 
@@ -177,6 +211,8 @@ class IntervalDisplay:
         Label of the horizontal axis.
     notes : tuple of str
         Text after each name; empty for none.
+    reference : float or None
+        Where a grey vertical line is drawn, such as 0 for differences; None for no line.
 
     Examples
     --------
@@ -191,20 +227,29 @@ class IntervalDisplay:
     high: tuple[float | None, ...]
     label: str = ""
     notes: tuple[str, ...] = ()
+    reference: float | None = None
 
     def frame(self, library: str | None = None) -> Any:
         """Return a data frame with one row per name."""
         columns = {"name": self.names, "estimate": self.estimates, "low": self.low, "high": self.high}
         return make_frame(columns, library)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw on `ax`, or on a new figure if it is None, and return the axes; the first name is on top."""
-        ax = make_axes(ax, height=0.9 + 0.32 * len(self.names))
+    def plot(self, ax: Axes | None = None, *, size: FigureSize | None = None) -> Axes:
+        """Draw on `ax`, or on a new figure, and return the axes; the first name is on top.
+
+        `size` is that of a new figure: "column" or "page" for one or two columns of a journal, with a height for the
+        number of names, or (width, height) in inches; None for the screen.
+        """
+        row_inches = 0.32 if size is None else 0.2  # the fonts of a figure for a journal are smaller
+        ax = make_axes(ax, size=size, height=0.7 + row_inches * len(self.names))
+        colour = line_style(0).color
+        if self.reference is not None:
+            ax.axvline(self.reference, color=GREY, linewidth=1)
         heights = range(len(self.names), 0, -1)
         for height, estimate, low, high in zip(heights, self.estimates, self.low, self.high):
             if low is not None and high is not None:
-                ax.plot([low, high], [height, height], color="C0", linewidth=2, solid_capstyle="butt")
-            ax.plot([estimate], [height], "o", color="C0", markersize=5)
+                ax.plot([low, high], [height, height], color=colour, linewidth=2, solid_capstyle="butt")
+            ax.plot([estimate], [height], "o", color=colour, markersize=5)
         labels = list(self.names)
         if self.notes:
             labels = [f"{name}  {note}" for name, note in zip(self.names, self.notes)]
@@ -213,3 +258,37 @@ class IntervalDisplay:
         ax.set_xlabel(self.label)
         ax.grid(axis="x", alpha=0.3)
         return ax
+
+
+def save_figure(ax: Axes, path: Any) -> None:
+    """Write the figure of `ax` to a .pdf, .svg or .png file, whole or not at all.
+
+    Text stays text in PDF and SVG, so that it can be searched, edited and read aloud; PNG has 300 pixels to the inch.
+    The same figure, made again, gives the same file.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        What a `plot` returned; of several panels, any one.
+    path : str or Path
+        Where to write. DataError for another ending, and where no file can be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> display = RiskCoverageDisplay.from_losses([0, 0, 1, 0], [0.9, 0.8, 0.2, 0.5], name="mine")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_figure(display.plot(size="column"), Path(folder) / "curve.svg")
+    ...     ">mine</text>" in (Path(folder) / "curve.svg").read_text()
+    True
+    """
+    check_ending(path, "figure")
+    ending = ending_of(path).removeprefix(".")
+    matplotlib: Any = import_optional("matplotlib", "Plotting", "plot")
+    # type 42 keeps letters as letters; a fixed salt keeps the names inside an SVG file the same in every run
+    settings = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "abstain"}
+    without_date: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    figure: Any = ax.figure
+    with matplotlib.rc_context(settings), replacing(path) as stream:
+        figure.figure.savefig(stream, format=ending, dpi=300, metadata=without_date.get(ending))

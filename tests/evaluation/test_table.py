@@ -347,8 +347,9 @@ def test_plots_draw_the_numbers(table):
     assert y[-1] == curve.risk[-1]
     assert len(display.frame("dict")["risk"]) == sum(len(line.risk) for line in display.lines)
     bars = table.plot(kind="intervals", metric="augrc", loss="cross_entropy")
-    assert [t.get_text() for t in bars.get_yticklabels()] == list(table.scores)
-    assert table.display("intervals").frame("dict")["name"] == list(table.scores)
+    labels = [abstain.scores.by_name(name).label for name in table.scores]
+    assert [t.get_text() for t in bars.get_yticklabels()] == labels
+    assert table.display("intervals").frame("dict")["name"] == labels
     given = plt.figure().add_subplot()
     assert table.plot(given) is given
     plt.close("all")

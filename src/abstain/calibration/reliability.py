@@ -10,7 +10,7 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import ArrayLike
 from abstain._check import check_fraction
-from abstain._plots import make_axes
+from abstain._plots import GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Stored
 from abstain.calibration.probability_bins import DEFAULT_BINS, make_bins
 from abstain.inference.limits import student_quantile
@@ -69,20 +69,31 @@ class ReliabilityCurve(Stored, _tables.Notebook):
         names = ("confidence", "accuracy", "low", "high", "count")
         return _tables.make_frame({name: list(getattr(self, name)) for name in names}, library)
 
-    def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
-        """Draw accuracy against confidence with the band and the diagonal on `ax` (or on a new figure)."""
-        axes: Any = make_axes(ax, width=4.4)
-        axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle=":")
+    def plot(self, ax: Axes | None = None, *, name: str = "", size: FigureSize | None = None) -> Axes:
+        """Draw accuracy against confidence with the band and the diagonal, and return the axes.
+
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `name` is
+        shown in the legend.
+        """
+        axes: Any = make_axes(ax, size=size, width=4.4)
+        curve_number = len(axes.containers)  # reliability curves that are on these axes already
+        axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":")
         below = np.subtract(self.accuracy, self.low)
         above = np.subtract(self.high, self.accuracy)
         title = _tables.escape_controls(name) or None
         axes.errorbar(
-            self.confidence, self.accuracy, yerr=[below, above], marker="o", markersize=4, label=title
+            self.confidence,
+            self.accuracy,
+            yerr=[below, above],
+            marker="o",
+            markersize=4,
+            label=title,
+            **line_style(curve_number)._asdict(),
         )
         axes.set(xlabel="confidence", ylabel="accuracy", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         axes.grid(alpha=0.3)
         if title:
-            axes.legend(fontsize="small")
+            draw_legend(axes)
         return axes
 
     def __repr__(self) -> str:

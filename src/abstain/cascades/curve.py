@@ -11,7 +11,7 @@ import numpy as np
 
 from abstain._arrays import ArrayLike
 from abstain._check import check_fraction
-from abstain._plots import make_axes
+from abstain._plots import BAND_OPACITY, GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._tables import Notebook, escape_controls, format_number, html_table, make_frame
 from abstain.cascades.inputs import ByStage, Person, Promise, Stages, collect_data, read_stages
 from abstain.cascades.measuring import PolicyMeasures, mean_with_limits, measure_policy
@@ -108,27 +108,32 @@ class CostRiskCurve(Notebook):
         columns |= {f"threshold of {name}": x.tolist() for name, x in zip(self.names, self.thresholds.T)}
         return make_frame(columns, library)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, size: FigureSize | None = None) -> Axes:
         """Draw cost against the risk asked for, with its band, the stages alone, and a coin tossed between stages.
 
-        Draws on `ax`, or on new axes; returns them.
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen), and returns
+        the axes.
 
         `target` are the risks asked for, rising; `cost` is per sample, with a band from `cost_low` to `cost_high`;
         `everything` holds (risk, cost) of each stage that answers all it can.
         """
-        drawn: Any = make_axes(ax)
-        drawn.fill_between(self.target, self.cost_low, self.cost_high, color="C0", alpha=0.25, lw=0)
-        drawn.plot(self.target, self.cost, color="C0", label="cascade")
-        for color_index, (name, cost) in enumerate(self.alone.items(), start=1):
+        drawn: Any = make_axes(ax, size=size)
+        cascade_colour = line_style(0).color
+        drawn.fill_between(
+            self.target, self.cost_low, self.cost_high, color=cascade_colour, alpha=BAND_OPACITY, lw=0
+        )
+        drawn.plot(self.target, self.cost, color=cascade_colour, label="cascade")
+        for line_number, (name, cost) in enumerate(self.alone.items(), start=1):
             label = f"{escape_controls(name)} alone"
-            drawn.plot(self.target, cost, color=f"C{color_index}", lw=1, ls="--", label=label)
+            drawn.plot(self.target, cost, lw=1, label=label, **line_style(line_number)._asdict())
         coin_risk, coin_cost = np.asarray(list(self.everything.values())).T
-        drawn.plot(coin_risk, coin_cost, "o:", color="0.5", lw=1, ms=4, label="a coin between the stages")
+        drawn.plot(coin_risk, coin_cost, "o:", color=GREY, lw=1, ms=4, label="a coin between the stages")
         drawn.set(
             xlabel="risk", ylabel=f"cost per sample {escape_controls(self.unit)}".strip(), ylim=(0, None)
         )
         drawn.set_xlim(min(self.target[0], coin_risk.min()), max(self.target[-1], coin_risk.max()))
-        drawn.legend(fontsize="small")
+        drawn.grid(alpha=0.3)
+        draw_legend(drawn)
         return drawn
 
     def to_html(self) -> str:

@@ -14,8 +14,10 @@ import numpy as np
 
 from abstain._arrays import Array, ArrayLike
 from abstain._check import check_fraction
+from abstain._plots import select_drawn_points
 from abstain.core.influence import RankedLoss
 from abstain.core.rows import rank_confidences
+from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
@@ -536,7 +538,18 @@ def _compare_samples(
             anytime_test=anytime_test,
         )
         notes.append(_note_on_ties(comparison.pairs, tests, level))
-    return replace(comparison, notes=tuple(notes))
+    curves = tuple(_curve_of_samples(name, samples_by_name[name]) for name in comparison.names)
+    return replace(comparison, notes=tuple(notes), curves=curves)
+
+
+def _curve_of_samples(name: str, samples: CheckedSamples) -> CurveLine:
+    """The risk-coverage curve of checked samples with `ranked_by_confidence` set, in the user's unit of the loss."""
+    assert samples.ranked_by_confidence is not None
+    rows = samples.ranked_by_confidence.rows
+    drawn = select_drawn_points(rows.accepted_mass)
+    coverage = rows.accepted_mass[drawn] / samples.total_mass
+    risk = samples.error_size * rows.accepted_loss[drawn] / rows.accepted_mass[drawn]
+    return thinned(name, coverage, risk)
 
 
 def _scale_of_samples(metric: Metric, contestants: Sequence[CheckedSamples]) -> Scale:

@@ -15,7 +15,7 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import ArrayLike, to_host
 from abstain._check import check_fraction
-from abstain._plots import make_axes
+from abstain._plots import BAND_OPACITY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Stored
 from abstain.calibration.table_metrics import CALIBRATION_METRICS, CalibrationMetric
 from abstain.errors import InfeasibleError, InputError
@@ -268,15 +268,22 @@ class TargetCurve(Stored, _tables.Notebook):
         names = ("target", "score", "low", "high", "attempted")
         return _tables.make_frame({name: list(getattr(self, name)) for name in names}, library)
 
-    def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
-        """Draw the curve with its intervals as a band on `ax` (or on a new figure) and return the axes."""
-        axes: Any = make_axes(ax)
-        (line,) = axes.plot(self.target, self.score, label=_tables.escape_controls(name) or None)
-        axes.fill_between(self.target, self.low, self.high, color=line.get_color(), alpha=0.15, linewidth=0)
+    def plot(self, ax: Axes | None = None, *, name: str = "", size: FigureSize | None = None) -> Axes:
+        """Draw the curve with its intervals as a band, and return the axes.
+
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `name` is
+        shown in the legend.
+        """
+        axes: Any = make_axes(ax, size=size)
+        style = line_style(len(axes.lines))
+        axes.plot(self.target, self.score, label=_tables.escape_controls(name) or None, **style._asdict())
+        axes.fill_between(
+            self.target, self.low, self.high, color=style.color, alpha=BAND_OPACITY, linewidth=0
+        )
         axes.set(xlabel="confidence target t", ylabel="score: right - wrong t/(1-t)")
         axes.grid(alpha=0.3)
         if name:
-            axes.legend(fontsize="small")
+            draw_legend(axes)
         return axes
 
     def __repr__(self) -> str:

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from abstain import _tables
+from abstain._check import check_choice
 from abstain._names import suggest_name
+from abstain._plots import FigureSize, RiskScale, make_panels
 from abstain._stored import Stored
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference.records import Interval
 from abstain.losses import loss_words
+from abstain.scores.catalogue import score_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kind = Literal["curves", "intervals"]
+ComparisonKind = Literal["intervals", "differences", "curves"]
+_OWN_LOSSES = ("own losses", "loss", "graded answers")  # names of losses that are no words for an axis
+_MOST_PANEL_CURVES = 6  # in the left panel of a comparison; more curves in one figure cannot be followed
 MISSING = "(missing)"  # the group of samples without a label; the group None is all samples
 
 
@@ -408,29 +414,48 @@ class Evaluation(Stored):
     ) -> RiskCoverageDisplay | IntervalDisplay:
         """The numbers behind `plot`: risk-coverage curves, or with kind="intervals" the intervals of one metric.
 
-        Both are of one loss, by default the first, and of all samples, not of groups. `metric` is only read for
-        intervals; scores without a value are left out. Raises InputError for another kind, and for a loss or a metric
-        that is not in this table.
+        Both are of one loss, by default the first, and of all samples, not of groups. Scores have their labels, as the
+        figure shows them. `metric` is only read for intervals; scores without a value are left out. Raises InputError
+        for another kind, and for a loss or a metric that is not in this table.
         """
         if kind not in ("curves", "intervals"):
             raise InputError(f'Evaluation.plot: `kind` must be "curves" or "intervals", got {kind!r}.')
         loss = loss or self.losses[0]
         entries_of_loss = self.select(loss=loss)  # raises for an unknown loss
         if kind == "curves":
-            lines = tuple(line for _score, curve_loss, line in self.curves if curve_loss == loss)
-            return RiskCoverageDisplay(lines, f"selective risk: {loss_words(loss)}")
+            lines = tuple(
+                replace(line, name=score_words(score))
+                for score, curve_loss, line in self.curves
+                if curve_loss == loss
+            )
+            return RiskCoverageDisplay(lines, _axis_label("selective risk", loss))
         self.select(metric=metric)  # raises for an unknown metric
         entries = [
             entry for entry in entries_of_loss if entry.metric == metric and entry.estimate is not None
         ]
         label = entries[0].label if entries else metric
-        return _bars(entries, "score", f"{label}: {loss_words(loss)}")
+        names = [score_words(entry.score) for entry in entries]
+        return _bars(entries, names, _axis_label(label, loss))
 
     def plot(
-        self, ax: Axes | None = None, *, kind: Kind = "curves", metric: str = "aurc", loss: str | None = None
+        self,
+        ax: Axes | None = None,
+        *,
+        kind: Kind = "curves",
+        metric: str = "aurc",
+        loss: str | None = None,
+        size: FigureSize | None = None,
+        risk_scale: RiskScale = "linear",
     ) -> Axes:
-        """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the axes."""
-        return self.display(kind, metric=metric, loss=loss).plot(ax)
+        """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the axes.
+
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `metric`
+        is read for intervals only, and `risk_scale` ("linear" or "log") for curves only.
+        """
+        figure = self.display(kind, metric=metric, loss=loss)
+        if isinstance(figure, RiskCoverageDisplay):
+            return figure.plot(ax, size=size, risk_scale=risk_scale)
+        return figure.plot(ax, size=size)
 
 
 def worst_first(
@@ -471,13 +496,21 @@ def _best_first(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(defined, key=lambda entry: entry.estimate or 0.0, reverse=higher_is_better)
 
 
+def _axis_label(quantity: str, loss: str) -> str:
+    """A quantity with the loss that it is about, for an axis: "AURC: errors (0/1 loss)".
+
+    The loss is left out where the user passed losses without a name.
+    """
+    return quantity if loss in _OWN_LOSSES else f"{quantity}: {loss_words(loss)}"
+
+
 def _bars(
-    records: Sequence[Any], name_field: str, label: str, notes: tuple[str, ...] = ()
+    records: Sequence[Any], names: Sequence[str], label: str, notes: tuple[str, ...] = ()
 ) -> IntervalDisplay:
-    """Error bars of entries or contestants, named by their field `name_field`; `notes` are written beside the names."""
-    columns = _tables.collect_columns(records, (name_field, "estimate", "low", "high"))
+    """Error bars of entries or contestants, one name for each; `notes` are written beside the names."""
+    columns = _tables.collect_columns(records, ("estimate", "low", "high"))
     return IntervalDisplay(
-        tuple(columns[name_field]),
+        tuple(names),
         tuple(columns["estimate"]),
         tuple(columns["low"]),
         tuple(columns["high"]),
@@ -637,6 +670,9 @@ class Comparison(Stored):
         Verdicts that depend on how ties are counted, and rankings that are worse than chance.
     planned : int or None
         Planned number of samples, if intervals and p-values hold at every look; None for a single look.
+    curves : tuple of CurveLine
+        Risk-coverage curves, one per contestant, best first; empty where they were not made: comparisons of answers
+        without a confidence, and of data outside memory.
 
     Examples
     --------
@@ -648,7 +684,7 @@ class Comparison(Stored):
     """
 
     _noun: ClassVar[str] = "a comparison"
-    _number: ClassVar[int] = 2
+    _number: ClassVar[int] = 3
 
     contestants: tuple[Contestant, ...]
     pairs: tuple[Pair, ...]
@@ -661,6 +697,7 @@ class Comparison(Stored):
     paired: bool
     notes: tuple[str, ...] = ()
     planned: int | None = None
+    curves: tuple[CurveLine, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -784,14 +821,107 @@ class Comparison(Stored):
             "", {self._head(): self.grid()}, [_MARKS, *self.sentences()[:_SENTENCES], *self.notes]
         )
 
-    def display(self) -> IntervalDisplay:
-        """The numbers behind `plot`."""
-        letters = tuple(c.group for c in self.contestants)
-        return _bars(self.contestants, "name", f"{self.label}: {loss_words(self.loss)}", letters)
+    def display(
+        self, kind: ComparisonKind = "intervals", *, names: Sequence[str] | None = None
+    ) -> RiskCoverageDisplay | IntervalDisplay:
+        """The numbers behind `plot`.
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Estimates with intervals, best on top, the group's letters beside the name; returns the axes."""
-        return self.display().plot(ax)
+        Parameters
+        ----------
+        kind : "intervals", "differences" or "curves"
+            Estimates with their intervals and the letters of their groups; differences from the best contestant, with
+            intervals that are corrected for the number of pairs; or risk-coverage curves.
+        names : sequence of str, optional
+            Contestants to show, in any order; by default all. Best first in the figure. With "differences", they are
+            from the best of these.
+
+        Raises
+        ------
+        InputError
+            For another kind, a name that is not there, differences of fewer than two, and curves of a comparison that
+            has none.
+        """
+        check_choice("Comparison.plot", "kind", kind, ("intervals", "differences", "curves"))
+        requested_names = set(self.names if names is None else [self[name].name for name in names])
+        contestants = [contestant for contestant in self.contestants if contestant.name in requested_names]
+        shown_names = [contestant.name for contestant in contestants]
+        if kind == "intervals":
+            letters = tuple(contestant.group for contestant in contestants)
+            return _bars(contestants, shown_names, _axis_label(self.label, self.loss), letters)
+        if kind == "differences":
+            if len(contestants) < 2:
+                raise InputError(f"Comparison.plot: a difference needs two contestants, got {shown_names}.")
+            best = shown_names[0]
+            differences = [self.pair(name, best) for name in shown_names[1:]]
+            return IntervalDisplay(
+                names=tuple(shown_names[1:]),
+                estimates=tuple(pair.difference for pair in differences),
+                low=tuple(pair.low for pair in differences),
+                high=tuple(pair.high for pair in differences),
+                label=f"{_axis_label(self.label, self.loss)}\nminus that of {best}",  # two lines: names may be long
+                reference=0.0,
+            )
+        if not self.curves:
+            raise InputError(
+                "Comparison.plot: this comparison has no curves. Compare samples in memory, or draw "
+                '`kind="differences"`.'
+            )
+        lines = tuple(line for line in self.curves if line.name in requested_names)
+        return RiskCoverageDisplay(lines, _axis_label("selective risk", self.loss))
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        kind: ComparisonKind = "intervals",
+        names: Sequence[str] | None = None,
+        size: FigureSize | None = None,
+        risk_scale: RiskScale = "linear",
+    ) -> Axes:
+        """Draw estimates with intervals, differences from the best contestant, or curves; returns the axes.
+
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `kind` and
+        `names` are those of `display`. The best is on top, its group's letters beside the name: contestants that share
+        a letter cannot be told apart. `risk_scale` ("linear" or "log") is read for curves only.
+        """
+        figure = self.display(kind, names=names)
+        if isinstance(figure, RiskCoverageDisplay):
+            return figure.plot(ax, size=size, risk_scale=risk_scale)
+        return figure.plot(ax, size=size)
+
+    def plot_panels(
+        self,
+        *,
+        names: Sequence[str] | None = None,
+        size: FigureSize | None = "page",
+        risk_scale: RiskScale = "linear",
+    ) -> tuple[Axes, Axes]:
+        """Draw a figure with two panels: (a) risk-coverage curves, (b) differences from the best contestant.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Contestants to show; by default the six best.
+        size : "page", "column" or (width, height) in inches, optional
+            "page" is as wide as the page of a journal; None is a figure for the screen.
+        risk_scale : "linear" or "log"
+            Of the vertical axis of the curves; "log" where risks span decades.
+
+        Returns
+        -------
+        two matplotlib axes
+            The left and the right panel, of one figure. `abstain.display.save_figure` writes it.
+        """
+        panel_names = self.names[:_MOST_PANEL_CURVES] if names is None else tuple(names)
+        curves = self.display("curves", names=panel_names)
+        differences = self.display("differences", names=panel_names)
+        assert isinstance(curves, RiskCoverageDisplay)
+        curve_panel, difference_panel = make_panels(2, size=size, width_ratios=(1.2, 1))
+        curves.plot(curve_panel, risk_scale=risk_scale)
+        differences.plot(difference_panel)
+        for letter, panel in (("a", curve_panel), ("b", difference_panel)):
+            panel.set_title(f"({letter})", loc="left", fontsize=panel.xaxis.label.get_fontsize())
+        return curve_panel, difference_panel
 
 
 def _frame(records: Sequence[Any], kind: Any, library: str | None) -> Any:
@@ -878,8 +1008,18 @@ class ExpectedAURC(Stored, _tables.Notebook):
 
     def display(self) -> RiskCoverageDisplay:
         """The curves behind `plot`: the members' mean selective risk at each coverage, and the averaged one."""
-        return RiskCoverageDisplay(self.curves, f"selective risk: {loss_words(self.loss)}")
+        return RiskCoverageDisplay(self.curves, _axis_label("selective risk", self.loss))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the members' mean curve and the averaged predictor's; returns the axes."""
-        return self.display().plot(ax)
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        size: FigureSize | None = None,
+        risk_scale: RiskScale = "linear",
+    ) -> Axes:
+        """Draw the members' mean curve and the averaged predictor's; returns the axes.
+
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen).
+        `risk_scale="log"` is for risks that span decades.
+        """
+        return self.display().plot(ax, size=size, risk_scale=risk_scale)

@@ -232,11 +232,23 @@ class CurveBand(_tables.Notebook):
         names = ("coverage", "risk", "low", "high")
         return _tables.make_frame({name: getattr(self, name).tolist() for name in names}, library)
 
-    def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
-        """Draw the curve and its band on `ax` (or on a new figure) and return the axes."""
-        axes: Any = _plots.make_axes(ax)
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str = "",
+        size: _plots.FigureSize | None = None,
+        risk_scale: _plots.RiskScale = "linear",
+    ) -> Axes:
+        """Draw the curve and its band, and return the axes.
+
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `name` is
+        written beside the curve. `risk_scale="log"` is for risks that span decades.
+        """
+        axes: Any = _plots.make_axes(ax, size=size)
         title = _tables.escape_controls(name)
-        _plots.draw_curves(axes, [(title, self.coverage, self.risk)], "selective risk", {title: self})
+        curve = (title, self.coverage, self.risk)
+        _plots.draw_curves(axes, [curve], "selective risk", {title: self}, risk_scale=risk_scale)
         return axes
 
     def __repr__(self) -> str:

@@ -68,22 +68,33 @@ class RiskCoverageCurve(_tables.Notebook):
         names = ("coverage", "risk", "generalised_risk", "threshold", "count")
         return _tables.make_frame({name: to_host(getattr(self, name)).tolist() for name in names}, library)
 
-    def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
-        """Draw selective risk against coverage on `ax` (or on a new figure) and give the axes back.
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str = "",
+        size: _plots.FigureSize | None = None,
+        risk_scale: _plots.RiskScale = "linear",
+    ) -> Axes:
+        """Draw selective risk against coverage and return the axes.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw.
+            Where to draw; a new figure by default.
         name : str
-            In the legend; several curves on the same axes need one each (see `RiskCoverageDisplay.from_curves`).
+            Written beside the curve or in the legend; several curves on the same axes need one each.
+        size : "column", "page" or (width, height) in inches, optional
+            Of a new figure, for one or two columns of a journal; by default one for the screen.
+        risk_scale : "linear" or "log"
+            Of the vertical axis; "log" where risks span decades.
         """
-        drawn: Any = _plots.make_axes(ax)
+        drawn: Any = _plots.make_axes(ax, size=size)
         coverage = to_host(self.coverage)
         risk = to_host(self.risk)
         places = _plots.select_drawn_points(coverage)
         curve = (_tables.escape_controls(name), coverage[places], risk[places])
-        _plots.draw_curves(drawn, [curve], "selective risk")
+        _plots.draw_curves(drawn, [curve], "selective risk", risk_scale=risk_scale)
         return drawn
 
     def __repr__(self) -> str:

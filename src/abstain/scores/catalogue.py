@@ -240,6 +240,15 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     return _BY_NAME[score]
 
 
+def score_words(name: str) -> str:
+    """Return the label of a score for axes and legends; a user's own confidence keeps its name.
+
+    >>> score_words("max_softmax"), score_words("stated")
+    ('Max softmax', 'stated')
+    """
+    return _BY_NAME[name].label if name in _BY_NAME else name
+
+
 def check_name(function: str, score: Any, names: Sequence[str]) -> None:
     """Raise InputError unless `score` is one of `names`; the message suggests the one that was probably meant.
 

@@ -14,7 +14,7 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_fraction, check_nonnegative
-from abstain._plots import make_axes
+from abstain._plots import GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Stored, Within
 from abstain.core.curve_points import cheapest
 from abstain.core.sorting import rank_samples
@@ -86,24 +86,36 @@ class CostCurve(_tables.Notebook):
         """A data frame with one row per threshold."""
         return _tables.make_frame(self.columns(), library)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, size: FigureSize | None = None) -> Axes:
         """Draw cost and its parts against coverage, with the least cost marked.
 
-        Draws on `ax`, or on new axes; returns them.
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen), and returns
+        the axes.
 
         At each threshold, `model_cost` is the cost of wrong answers and `reject_cost` that of rejections, per sample.
         """
-        drawn: Any = make_axes(ax)
+        drawn: Any = make_axes(ax, size=size)
         best = self.best
-        drawn.plot(self.coverage, self.cost, color="C0", label="cost")
-        drawn.plot(self.coverage, self.model_cost, color="C3", lw=1, ls=":", label="model errors")
-        drawn.plot(self.coverage, self.reject_cost, color="0.5", lw=1, ls=":", label="rejections")
+        cost_colour = line_style(0).color
+        drawn.plot(self.coverage, self.cost, color=cost_colour, label="cost")
+        drawn.plot(
+            self.coverage, self.model_cost, color=line_style(1).color, lw=1, ls="--", label="model errors"
+        )
+        drawn.plot(self.coverage, self.reject_cost, color=GREY, lw=1, ls=":", label="rejections")
         if self.person_loss.any():
-            drawn.plot(self.coverage, self.system_loss, color="C1", lw=1, ls="--", label="loss of the system")
+            drawn.plot(
+                self.coverage,
+                self.system_loss,
+                color=line_style(3).color,
+                lw=1,
+                ls="-.",
+                label="loss of the system",
+            )
         label = f"least: {self.cost[best]:.4g}"
-        drawn.plot([self.coverage[best]], [self.cost[best]], "o", color="C2", label=label)
+        drawn.plot([self.coverage[best]], [self.cost[best]], "o", color=cost_colour, label=label)
         drawn.set(xlabel="coverage of the model", ylabel="per sample", xlim=(0, 1), ylim=(0, None))
-        drawn.legend(fontsize="small")
+        drawn.grid(alpha=0.3)
+        draw_legend(drawn)
         return drawn
 
     def __repr__(self) -> str:

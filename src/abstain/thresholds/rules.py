@@ -12,7 +12,7 @@ import numpy as np
 
 from abstain import __version__, _tables, scores
 from abstain._arrays import Array, ArrayLike
-from abstain._plots import make_axes
+from abstain._plots import GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Chance, Finite, Share, Stored, Within
 from abstain._tables import html_table
 from abstain.errors import InputError, ShapeError
@@ -485,28 +485,34 @@ class Threshold(Promised):
         """The table of candidates as a data frame."""
         return self.table.frame(library)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, size: FigureSize | None = None) -> Axes:
         """Draw risk against coverage: a line through all candidates, a dot for each that passed, target and choice.
 
-        Draws on `ax`, or on new axes; returns them.
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen), and returns
+        the axes.
 
         `form` is what was asked for ("risk", "coverage" or "cost"), `value` the threshold, None if none could be
         chosen.
         """
-        drawn: Any = make_axes(ax)
+        drawn: Any = make_axes(ax, size=size)
         table = self.table
-        drawn.plot(table.coverage, table.risk, color="0.6", lw=1, label="calibration risk")
+        drawn.plot(table.coverage, table.risk, color=GREY, lw=1, label="calibration risk")
         passed_coverage = table.coverage[table.passed]
         passed_risk = table.risk[table.passed]
-        drawn.plot(passed_coverage, passed_risk, ".", color="C0", ms=4, label="passed")
+        drawn.plot(passed_coverage, passed_risk, ".", color=line_style(0).color, ms=4, label="passed")
         if self.form == "risk":
-            drawn.axhline(self.target, color="C3", ls="--", lw=1, label=f"target {self.target:g}")
+            drawn.axhline(
+                self.target, color=line_style(1).color, ls="--", lw=1, label=f"target {self.target:g}"
+            )
         if self.value is not None:
-            drawn.plot([self.coverage], [self.risk], "o", color="C2", label=f"chosen: {self.rule}")
+            chosen = f"chosen: {self.coverage:.0%} accepted"
+            drawn.plot([self.coverage], [self.risk], "D", color=line_style(2).color, label=chosen)
         drawn.set(xlabel="coverage", ylabel="risk of the accepted", xlim=(0, 1), ylim=(0, None))
         without = "no guarantee" if self.feasible else "no feasible threshold"
-        drawn.set_title("guaranteed" if self.guarantee else without)
-        drawn.legend(fontsize="small")
+        title = "guaranteed" if self.guarantee else without
+        drawn.set_title(title, fontsize=drawn.xaxis.label.get_fontsize())
+        drawn.grid(alpha=0.3)
+        draw_legend(drawn)
         return drawn
 
     def _facts(self) -> dict[str, str]:
