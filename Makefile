@@ -22,7 +22,7 @@ test: $(VENV)/.test ## Everything but the long simulations
 test-slow: $(VENV)/.test ## The long simulations
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
 
-test-harness: $(VENV)-harness/.test ## The adapters, inside Inspect and lm-evaluation-harness themselves
+test-harness: $(VENV)-harness/.test ## The adapters and integrations, inside the packages themselves
 	$(VENV)-harness/bin/python -m pytest tests/harness
 
 test-mutants: $(VENV)/.test ## Every planted bug must turn the tests red

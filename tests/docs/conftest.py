@@ -45,6 +45,9 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     names["model"] = make_pipeline(StandardScaler(), LogisticRegression())
     for name, data in (("preds", first), ("a", first), ("b", second)):
         np.savez(tmp_path / f"{name}.npz", **data)
+    for path in (files("abstain") / "data").iterdir():
+        if path.name.endswith(".npz"):  # what `abstain demo --copy .` writes
+            (tmp_path / path.name).write_bytes(path.read_bytes())
     table = pa.table({"loss": names["loss"].astype(np.float32), "confidence": names["confidence"]})
     for folder in ("predictions", "preds"):
         (tmp_path / folder).mkdir()

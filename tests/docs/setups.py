@@ -43,6 +43,18 @@ def training() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def first_page() -> dict[str, Any]:
+    """A small network with a batch of inputs and targets."""
+    import torch
+
+    torch.manual_seed(0)
+    return {
+        "network": torch.nn.Linear(8, 3),
+        "inputs": torch.randn(64, 8),
+        "targets": torch.randint(3, (64,)),
+    }
+
+
 def billion() -> dict[str, Any]:
     """A stream, the sketch of another worker, and folders of files (in the current folder)."""
     import pyarrow as pa
@@ -142,6 +154,7 @@ def detections() -> dict[str, Any]:
 
 
 SETUPS = {
+    "README.md": first_page,
     "how-sure.md": comparing,
     "train.md": training,
     "billion.md": billion,

@@ -21,8 +21,9 @@ PAGES = [
     *sorted((ROOT / "examples").rglob("*.py")),
 ]
 CALLED = {"sklearn": "scikit-learn", "distributed": "distributed", "pytorch_lightning": "lightning"}
-# a frame may be of polars, and a harness is where its plug-ins are used
+# a frame may be of polars, and a harness or a logger is where its plug-ins are used
 BESIDE = {"abstain", "reproduction", "polars", "inspect_ai", "lm_eval"}
+BESIDE |= {"mlflow", "wandb", "evaluate", "datasets", "skore"}
 
 
 def names(requirements: list[str]) -> set[str]:

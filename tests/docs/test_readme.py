@@ -1,20 +1,23 @@
-"""The README starts with the two commands that matter, and names nothing that does not exist."""
+"""The README starts with the two commands that matter, and what it shows is what a reader gets."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+from blocks import blocks_of, run_page
 from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
 
 ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 
 
 def test_first_two_commands_are_demo_and_test():
-    first_block = re.search(r"```\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
+    first_block = re.search(r"```\n(.*?)```", README.read_text(), re.S).group(1)
     assert [line.split("#")[0].strip() for line in first_block.strip().splitlines()] == [
         "make demo",
         "make test",
@@ -22,7 +25,7 @@ def test_first_two_commands_are_demo_and_test():
 
 
 def test_every_name_the_readme_uses_exists():
-    text = (ROOT / "README.md").read_text()
+    text = README.read_text()
     for path in set(re.findall(r"abstain((?:\.[A-Za-z_]+)+)\(", text)):
         value = abstain
         for part in path.strip(".").split("."):
@@ -30,13 +33,78 @@ def test_every_name_the_readme_uses_exists():
         assert callable(value)
 
 
-def test_the_demo_prints_what_the_readme_shows(tmp_path):
-    shown = re.search(r"```console\n\$ abstain demo\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(
-        1
-    )
-    done = CliRunner().invoke(cli, ["demo", "-o", str(tmp_path / "report.html")])
-    assert done.exit_code == 0
-    printed = [" ".join(line.split()) for line in done.output.splitlines()]
-    for line in shown.splitlines():
-        words = " ".join(line.split())
-        assert words == "..." or any(words in own for own in printed), line
+def sessions(page: Path) -> list[tuple[list[str], list[str]]]:
+    """Each command of a page's console blocks as (words after `abstain`, lines of output that the page shows)."""
+    commands: list[tuple[list[str], list[str]]] = []
+    for block in blocks_of(page):
+        if block.language != "console":
+            continue
+        for line in block.text.splitlines():
+            if line.startswith("$ "):
+                program, *words = shlex.split(line[2:])
+                assert program == "abstain", line
+                commands.append((words, []))
+            else:
+                commands[-1][1].append(" ".join(line.split()))
+    return commands
+
+
+def missing_lines(page: Path) -> list[str]:
+    """Lines that the page shows below a command and that the command does not print; "..." stands for any lines."""
+    missing = []
+    for words, shown_lines in sessions(page):
+        done = CliRunner().invoke(cli, words)
+        assert done.exit_code == 0, done.output
+        printed_lines = [" ".join(line.split()) for line in done.output.splitlines()]
+        missing += [
+            shown
+            for shown in shown_lines
+            if shown != "..." and not any(shown in printed for printed in printed_lines)
+        ]
+    return missing
+
+
+def test_the_commands_print_what_the_readme_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(sessions(README)) >= 5
+    assert missing_lines(README) == []
+
+
+def test_a_line_that_no_command_prints_is_caught(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ abstain demo --copy .\nwrote a network\n```\n")
+    assert missing_lines(page) == ["wrote a network"]
+
+
+def test_the_first_session_needs_only_the_files_of_the_first_command(tmp_path, monkeypatch):
+    """A reader who has run `abstain demo --copy .` can paste the session into a fresh Python."""
+    monkeypatch.chdir(tmp_path)
+    CliRunner().invoke(cli, sessions(README)[0][0])
+    page = tmp_path / "page.md"
+    (session,) = [block for block in blocks_of(README) if block.language == "pycon"]
+    page.write_text(f"```pycon\n{session.text}```\n")
+    assert run_page(page, {}) == []
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text().splitlines()) <= 160
+
+
+def test_the_numbers_of_the_picture_are_those_of_the_caption(monkeypatch):
+    """The script draws them from the bundled outputs. Pixels may differ between versions of matplotlib."""
+    import matplotlib.pyplot as plt
+
+    monkeypatch.syspath_prepend(ROOT / "docs/generate")
+    import first_look
+
+    _figure, ax = plt.subplots()
+    first_look.draw(ax)
+    drawn = " ".join(text.get_text() for text in ax.texts)
+    plt.close("all")
+    caption = README.read_text()
+    for number in ("4.8%", "84%", "1%", "95%"):
+        assert number in drawn
+        assert number in caption
+    assert "docs/images/first-look.png" in caption
+    assert (ROOT / "docs/images/first-look.png").stat().st_size < 100_000

@@ -47,3 +47,37 @@ def test_the_value_of_an_entry_is_a_number_or_an_error_with_the_reason():
     assert table["aurc"].value == table["aurc"].estimate == 0.0
     with pytest.raises(InfeasibleError, match="AUROC of failures of confidence"):
         _ = table["auroc"].value
+
+
+def test_a_flat_dict_has_plain_names_and_only_numbers_with_a_value():
+    table = evaluate(
+        loss=LOSS,
+        confidence=CONFIDENCE,
+        metrics=["aurc", "aurc:loo", "risk_at_coverage@0.5", "aurc@0.5-1"],
+        groups=["a", "b"] * 3,
+    )
+    numbers = table.to_flat_dict("test/")
+    assert numbers["test/aurc"] == table["aurc"].value
+    assert numbers["test/aurc_loo_low"] == table["aurc:loo"].low
+    assert numbers["test/risk_at_coverage_0.5_high"] == table["risk_at_coverage@0.5"].high
+    assert "test/aurc_0.5-1" in numbers
+    assert all(type(value) is float for value in numbers.values())
+    assert not any(character in name for name in numbers for character in "@:")
+    one_kind = evaluate(loss=[0, 0, 0], confidence=[3, 2, 1], metrics=["auroc", "risk"]).to_flat_dict()
+    assert "auroc" not in one_kind  # undefined without an error
+    assert one_kind["risk"] == 0.0
+
+
+def test_a_flat_dict_names_scores_and_losses_where_there_are_several():
+    probs = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]]
+    labels = [0, 1, 1, 0]
+    table = evaluate(
+        probs=probs,
+        labels=labels,
+        scores=["max_softmax", "negative_entropy"],
+        losses=["zero_one", "brier"],
+        metrics="risk",
+    )
+    values = {name: value for name, value in table.to_flat_dict().items() if name.endswith("risk")}
+    assert list(values) == [f"{entry.score}/{entry.loss}/risk" for entry in table.entries]
+    assert values["max_softmax/zero_one/risk"] == 0.5

@@ -323,8 +323,15 @@ def draw_description(console: Console, description: dict[str, Any]) -> None:
         )
     console.print()
     screen.show_notes(console, description["notes"])
+    if description["commands"]:
+        console.print(Text("commands that evaluate it:"))
     for line in description["commands"]:
         console.print(Text(f"  {line}"), soft_wrap=True)
+    if description["commands"] and "read as" in description["taken"]:
+        how_it_is_read = description["commands"][0].removeprefix("abstain evaluate ")
+        console.print(Text("then:"))
+        console.print(Text(f"  abstain threshold {how_it_is_read} --risk 0.05"), soft_wrap=True)
+        console.print(Text(f"  abstain report {how_it_is_read} -o report.html"), soft_wrap=True)
 
 
 def answer_notes(log: Log, price: float, level: float) -> list[str]:

@@ -130,6 +130,30 @@ def evaluate(
     quiet = "-" if estimate is None else repr(float(estimate))
     draw = partial(draw_evaluation, table=table, predictions=predictions)
     screen.deliver(output, table, quiet=quiet, draw=draw)
+    is_standard_input = file == "-"  # which cannot be read a second time
+    if chosen_engine == "memory" and output.is_screen and not is_standard_input:
+        suggest_after(file, read_options, table)
+
+
+def suggest_after(file: str, read_options: opt.ReadOptions, table: Evaluation) -> None:
+    """Print what to run after a table of `file`, on stderr: a threshold, a page, and the meaning of the numbers.
+
+    The commands have the same options for reading the file. The risk of the threshold is half of the error rate in the
+    table, rounded to one digit; 0.05 if the table has no error rate or all answers are right.
+    """
+    error_rates = [
+        entry.estimate for entry in table.entries if entry.metric == "risk" and entry.loss == "zero_one"
+    ]
+    half_error_rate = (error_rates[0] or 0.0) / 2 if error_rates else 0.0
+    risk = f"{half_error_rate:.1g}" if half_error_rate else "0.05"
+    flags = read_options.flags()
+    opt.suggest_commands(
+        {
+            ("threshold", file, *flags, "--risk", risk): "below which confidence should it not answer?",
+            ("report", file, *flags, "-o", "report.html"): "curves and thresholds on one page",
+            ("evaluate", "--help"): "what each number means",
+        }
+    )
 
 
 def evaluate_predictions(

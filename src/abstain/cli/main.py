@@ -144,19 +144,42 @@ def print_error(error: BaseException) -> None:
     say(f"abstain: {abstain.formats.safety.one_line(error) or 'needs more memory than there is'}")
 
 
+_BEGIN_HERE = """\
+abstain: know when not to predict
+
+  abstain demo                        see it work on the outputs of two networks
+  abstain describe FILE               what does it hold, and what can I run?
+  abstain evaluate FILE               does the model know when it is wrong?
+  abstain compare FILE FILE           is one model better than the other?
+  abstain threshold FILE --risk 0.05  when should it not answer?
+  abstain report FILE -o page.html    all of this on one interactive page
+
+FILE has logits or probabilities with labels, or is a table with the columns
+`correct` and `confidence`, or the log of an evaluation harness.
+No file yet? `abstain demo --copy .` writes two.
+
+All commands: abstain --help
+One command, with examples: abstain evaluate --help
+"""
+
+
 @click.group(
     cls=_Commands,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(package_name="abstain", prog_name="abstain")
-def cli() -> None:
-    """Know when not to predict: risk-coverage curves, AURC with error bars, thresholds with guarantees.
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Know when not to predict: how well a model knows when it is wrong, and when it should not answer.
 
     Files may be npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors or pt (tensors only), or
-    logs of lm-evaluation-harness, Inspect, HELM, promptfoo or UQLM; `-` is standard input.
+    logs of lm-evaluation-harness, Inspect, HELM, promptfoo or UQLM; `-` is standard input. `abstain describe FILE`
+    shows how a file is read.
 
     Examples:
       abstain demo
+      abstain describe preds.npz
       abstain evaluate preds.npz
       abstain evaluate answers.csv --metric aurc,auroc --json
       abstain compare a.npz b.npz
@@ -166,8 +189,9 @@ def cli() -> None:
 
     \b
     Exit codes:
-      0 ok          1 interrupted              2 usage
-      3 bad data    4 no feasible threshold    5 alarm of a check
+      0 ok             1 interrupted              2 usage, or a missing package
+      3 bad data       4 no feasible threshold    5 alarm of a check
+      6 gate failed    7 gate needs more data
 
     \b
     Shell completion:
@@ -175,6 +199,8 @@ def cli() -> None:
       zsh   eval "$(_ABSTAIN_COMPLETE=zsh_source abstain)"
       fish  _ABSTAIN_COMPLETE=fish_source abstain | source
     """
+    if context.invoked_subcommand is None:
+        click.echo(_BEGIN_HERE, nl=False)
 
 
 def main(arguments: list[str] | None = None) -> Any:

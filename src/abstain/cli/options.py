@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import wraps
 from itertools import combinations
@@ -249,6 +249,17 @@ _OWN_METRIC_HELP = "MODULE:OBJECT or FILE.py:OBJECT takes an abstain.Metric of y
 def say(text: object) -> None:
     """Print a line on stderr, with control characters escaped."""
     click.echo(escape_controls(text), err=True)
+
+
+def suggest_commands(purposes: Mapping[tuple[str, ...], str]) -> None:
+    """Print commands that a user may want to run next, each with its purpose, on stderr.
+
+    The keys are the words of a command line after `abstain`. Programs read stdout, so hints are kept out of it.
+    """
+    say("next:")
+    for words, purpose in purposes.items():
+        say(f"  # {purpose}")
+        say(f"  {shlex.join(['abstain', *words])}")
 
 
 def refuse_folders(files: Iterable[str]) -> None:
@@ -803,6 +814,11 @@ class Output(NamedTuple):
             metavar="FILE",
         ),
     ]
+
+    @property
+    def is_screen(self) -> bool:
+        """True for a table on the screen: no file, and no other form."""
+        return self.form is None and self.path is None
 
     def resolved(self) -> Output:
         """Return the same with the form that the name of the file says, if no option says it."""

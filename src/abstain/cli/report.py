@@ -13,6 +13,7 @@ import click
 from rich.text import Text
 
 from abstain import compare, evaluate, select_threshold
+from abstain._outputs import file_error, replacing
 from abstain._progress import progress_bars
 from abstain.cli import options as opt
 from abstain.cli.compare import draw_comparison, name_files
@@ -203,6 +204,8 @@ DEMOS = {
     ),
 }
 _DATA_HELP = "Two networks on CIFAR-10, or five classifiers of digits."
+_COPY_HELP = "Only write the model outputs as npz files to this folder, to try the other commands on them."
+_DATA_FOLDER = Path(str(resources.files("abstain") / "data"))
 _SCORE = "max_softmax"
 _LOSS = "zero_one"
 
@@ -213,10 +216,29 @@ _LOSS = "zero_one"
     "-o", "--output", "target", kind="page", default="abstain-demo.html", help="The HTML file to write."
 )
 @click.option("--no-report", is_flag=True, help="Print the tables only.")
+@click.option("--copy", "copy_folder", metavar="FOLDER", help=_COPY_HELP)
 @opt.shared_options("open")
-def demo(data: str, target: str, no_report: bool, open_it: bool) -> None:
-    """Try it on real model outputs: tables here, an interactive report on disk."""
+def demo(data: str, target: str, no_report: bool, copy_folder: str | None, open_it: bool) -> None:
+    """Try it on real model outputs: tables here, an interactive report on disk.
+
+    Examples:
+      abstain demo
+      abstain demo --data digits -o digits.html --open
+      abstain demo --copy .            then run the other commands on its files
+    """
     chosen_demo = DEMOS[data]
+    if copy_folder is not None:
+        copies = copy_outputs(chosen_demo, Path(copy_folder))
+        for path in copies:
+            click.echo(f"wrote {click.format_filename(path)}")
+        opt.suggest_commands(
+            {
+                ("evaluate", str(copies[0])): "how well does the model know when it is wrong?",
+                ("compare", *map(str, copies[:2])): "which model is better, and is that significant?",
+                ("threshold", str(copies[0]), "--risk", str(chosen_demo.risk)): "when should it not answer?",
+            }
+        )
+        return
     models = demo_models(chosen_demo)
     draw_tables(chosen_demo, models)
     if no_report:
@@ -228,13 +250,35 @@ def demo(data: str, target: str, no_report: bool, open_it: bool) -> None:
         open_page(target)
 
 
+def demo_files(demo: Demo) -> list[Path]:
+    """Return the files of a demo inside the installed package, sorted by name."""
+    return sorted(_DATA_FOLDER.glob(demo.files))
+
+
+def copy_outputs(demo: Demo, folder: Path) -> list[Path]:
+    """Copy the model outputs of a demo to a folder, which is made if needed; return the copies.
+
+    Raises DataError if the folder or a file cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise file_error(folder, f"cannot be made ({error.strerror or error}).") from error
+    copies = []
+    for path in demo_files(demo):
+        copy = folder / path.name
+        with replacing(copy) as stream:
+            stream.write(path.read_bytes())
+        copies.append(copy)
+    return copies
+
+
 def demo_models(demo: Demo) -> list[Predictions]:
     """Read the outputs of a demo."""
-    folder = Path(str(resources.files("abstain") / "data"))
     models = []
-    for path in sorted(folder.glob(demo.files)):
+    for path in demo_files(demo):
         predictions = read_predictions(path, classes=demo.classes, name=demo.names.get(path.stem))
-        shown_path = f"abstain/data/{path.relative_to(folder).as_posix()}"
+        shown_path = f"abstain/data/{path.relative_to(_DATA_FOLDER).as_posix()}"
         models.append(replace(predictions, path=shown_path))
     return models
 

@@ -160,7 +160,7 @@ def deliver(
     json, columns, latex : optional
         The result in these forms; `columns` are for CSV.
     """
-    if output.form is None and output.path is None:
+    if output.is_screen:
         draw(make_console())
         return
     text_by_form: dict[str | None, Callable[[], str]] = {

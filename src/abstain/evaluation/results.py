@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -303,6 +304,31 @@ class Evaluation(Stored):
         }
         columns = [field for field in Entry.__dataclass_fields__ if is_used.get(field, True)]
         return _tables.make_frame(_tables.collect_columns(self.entries, columns), library)
+
+    def to_flat_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the numbers over all samples as plain floats by name, for loggers such as MLflow and Weights & Biases.
+
+        A metric gives its value, and "_low" and "_high" after its name give the limits of its interval. Numbers without
+        a value are left out, and so are groups; `frame` has both. The name of the score and of the loss come first,
+        separated by "/", where the table has several. Loggers refuse "@" and ":", so "risk_at_coverage@0.8" becomes
+        "risk_at_coverage_0.8" and "aurc:loo" becomes "aurc_loo". `prefix` is put before every name, e.g. "test/".
+
+        >>> import abstain
+        >>> table = abstain.evaluate(loss=[0, 0, 1, 0], confidence=[0.9, 0.8, 0.2, 0.5], metrics="risk_at_coverage@0.5")
+        >>> sorted(table.to_flat_dict("test/"))
+        ['test/risk_at_coverage_0.5', 'test/risk_at_coverage_0.5_high', 'test/risk_at_coverage_0.5_low']
+        """
+        numbers: dict[str, float] = {}
+        for entry in self.entries:
+            if entry.group is not None:
+                continue
+            parts = [entry.score] if len(self.scores) > 1 else []
+            parts += [entry.loss] if len(self.losses) > 1 else []
+            parts.append(re.sub("[@:]", "_", entry.metric))
+            name = prefix + "/".join(parts)
+            values = {name: entry.estimate, f"{name}_low": entry.low, f"{name}_high": entry.high}
+            numbers |= {key: float(value) for key, value in values.items() if value is not None}
+        return numbers
 
     def rows(self, loss: str, group: Any = None) -> list[tuple[Entry, ...]]:
         """The entries of each metric, one per score; a metric without a value for any score is left out."""
