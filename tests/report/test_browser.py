@@ -57,6 +57,7 @@ class Watched:
         """As it was when opened (opening it again for every test would take most of the time)."""
         self.page.evaluate(
             "STATE.view = 'risk'; STATE.bands = true; STATE.log = false; STATE.hidden.clear(); STATE.step = DATA.models.map(m => m.start);"
+            "STATE.rule = DATA.models.map(m => m.rule_start);"
             "chooseModel(DATA.best); setTheme('light', false); document.activeElement.blur(); scrollTo(0, 0)"
         )
         return self
@@ -482,7 +483,7 @@ def test_findings_lead_with_difference_interval_and_p(models, digits):
         {name: (wrong.astype(float), np.minimum(key, 1e3)) for name, (key, wrong, _) in entries.items()}
     )
     pair = found.pair("naive-bayes", "logistic-regression")
-    name, difference, span, p, words = models.page.locator("#decision tbody tr td").all_inner_texts()
+    name, difference, span, p, words = models.page.locator("#verdicts tbody tr td").all_inner_texts()
     assert name == "naive-bayes"
     assert float(difference) == pytest.approx(pair.difference, abs=1e-3)
     assert [float(x) for x in span.split(" to ")] == pytest.approx([pair.low, pair.high], abs=1e-3)
@@ -514,7 +515,7 @@ def crowd(tmp_path_factory):
 
 
 def test_twelve_models_stay_readable(browser, crowd):
-    assert (crowd / "out.html").stat().st_size < 2.5e6
+    assert (crowd / "out.html").stat().st_size < 1e6
     watched = Watched(browser, crowd / "out.html")
     page = watched.page
     assert page.locator("#curve-chart path.area").count() == 1  # only the one picked out has a band
@@ -583,7 +584,7 @@ def test_saved_tables_have_one_number_a_cell(models):
                 ):
                     assert value == "" or re.fullmatch(r"-?[\d.]+(e-?\d+)?", value), (name, value)
                 assert not re.fullmatch(r"-0(\.0*)?%?", value)
-    verdicts = tables[0][0]
+    verdicts = next(rows[0] for rows in tables if "difference" in rows[0])
     assert (
         float(verdicts["95% interval low"])
         < float(verdicts["difference"])
@@ -778,3 +779,78 @@ def test_every_table_has_a_caption_and_figures_a_text(models):
     page.locator("#slider").focus()
     page.keyboard.press("End")
     sync_api.expect(page.locator("#announced")).to_contain_text("coverage 100.0%")
+
+
+# the first screen: a risk, its promise, and the rule to save -----------------------------------------------
+
+
+def saved_rule(watched: Watched) -> str:
+    with watched.page.expect_download() as got:
+        watched.page.locator("#save-rule").click()
+    assert got.value.suggested_filename == "rule.json"
+    return Path(got.value.path()).read_text()
+
+
+def test_the_saved_rule_decides_as_the_page_says(models, digits, tmp_path):
+    """What the button saves is applied by `abstain decide` to the same file: it accepts what the page promised."""
+    page = models.page
+    page.locator("#asked").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    told = page.locator("#promise").inner_text()
+    rule = abstain.Threshold.from_json(saved_rule(models))
+    assert f"For at most {100 * rule.target:g}% errors" in told
+    assert f"answer {round(100 * rule.coverage)}% of the cases" in told
+    (tmp_path / "rule.json").write_text(rule.to_json())
+    model = page.locator("#picked option:checked").inner_text()
+    arguments = ["decide", str(tmp_path / "rule.json"), str(digits / f"{model}.npz")]
+    cli([*arguments, "-o", str(tmp_path / "decided.csv")], standalone_mode=False)
+    rows = list(csv.DictReader((tmp_path / "decided.csv").read_text().splitlines()))
+    accepted = sum(row["accepted"] == "1" for row in rows)
+    assert f"{accepted:,} of 1,200 cases" in page.locator("#rule-facts").inner_text()
+    assert models.value("accepted") == accepted  # the slider below shows the same threshold
+    assert page.locator("#asked").get_attribute("aria-valuetext") == told
+    assert page.locator("#curve-chart path.level").count() == 1
+    models.check_quiet()
+
+
+def test_every_model_has_its_own_risks(models):
+    page = models.page
+    promises = set()
+    for name in ("naive-bayes", "logistic-regression"):
+        page.select_option("#picked", label=name)
+        promises.add(page.locator("#promise").inner_text())
+        assert (
+            name
+            in page.locator(".model-steps:visible caption, .model-steps:not([hidden]) caption").text_content()
+        )
+    assert len(promises) == 2
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
+def test_the_first_screen_decides(browser, digits, width, height):
+    """Verdict, promise, slider, button and the curve are seen without scrolling."""
+    context = browser.new_context(offline=True, viewport={"width": width, "height": height})
+    page = context.new_page()
+    page.goto((digits / "out.html").as_uri())
+    page.wait_for_selector("#curve-chart path.line")
+    for selector in (".verdict .lead", "#promise", "#asked", "#save-rule"):
+        box = page.locator(selector).bounding_box()
+        assert box["y"] + box["height"] <= height, selector
+    chart = page.locator("#curve-chart").bounding_box()
+    assert chart["y"] + 0.8 * chart["height"] <= height
+    if width == 1400:  # the right third is used
+        assert chart["x"] + chart["width"] > 1300
+    context.close()
+
+
+def test_without_scripts_the_page_says_so_and_keeps_its_tables(browser, digits):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((digits / "out.html").as_uri())
+    assert "Scripts are off" in page.locator("noscript").inner_text()
+    assert page.locator("#promise").inner_text().startswith("For at most")
+    for selector in ("#asked", "#save-rule", "#slider", ".chip"):
+        assert not page.locator(selector).first.is_visible()
+    assert page.locator("#verdicts table").is_visible()
+    context.close()

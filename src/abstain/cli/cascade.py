@@ -27,17 +27,19 @@ from abstain.cli.options import (
     note_unread_columns,
     output_option,
     shared_options,
+    typed_command,
     warn_if_worse_than_chance,
     with_output_options,
     with_read_options,
 )
 from abstain.cli.screen import deliver, show_working, write_file
 from abstain.cli.series import Look, run_look
-from abstain.cli.threshold import check_rule_fits, draw_facts, origin_facts, rule_columns
+from abstain.cli.threshold import check_rule_fits, draw_facts, rule_columns
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models
 from abstain.formats.log_rows import COST_COLUMNS
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, naming_file
+from abstain.report.certified import origin_facts
 from abstain.thresholds import Check, Origin, decision_record
 
 _COST_HELP = (
@@ -172,7 +174,7 @@ def cascade(
     origins = {}
     for name, model in models.items():
         kind: Any = model.kind
-        origins[name] = Origin(kind, **origin_facts(str(model.path), model, score, loss))
+        origins[name] = Origin(kind, **origin_facts(model, score, loss, typed_command()))
     result = result.made_from(origins)
     if save:
         write_file(save, result.to_json())

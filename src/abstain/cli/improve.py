@@ -15,11 +15,11 @@ from abstain._tables import count_noun
 from abstain.cli import options as opt
 from abstain.cli.main import INFEASIBLE
 from abstain.cli.screen import deliver, plain_table, show_notes, show_working, write_file
-from abstain.cli.threshold import origin_facts
 from abstain.confidence import LearnedConfidence, LearnedRule, learn_and_select
 from abstain.confidence.learned import Keep
 from abstain.formats import Predictions
 from abstain.formats.safety import display_name, naming_file
+from abstain.report.certified import origin_facts
 
 _KEEP_HELP = (
     "lowest: keep the candidate with the lowest AURC on rows it was not fitted on. proven: keep one only if the test "
@@ -94,7 +94,7 @@ def improve(
     if save:
         write_file(save, learned.to_json())
     if save_rule and rule is not None:
-        facts = origin_facts(file, predictions, score="learned", loss="zero_one")
+        facts = origin_facts(predictions, score="learned", loss="zero_one", command=opt.typed_command())
         facts.pop("score", None)
         write_file(save_rule, rule.threshold.made_from("confidence", **facts).to_json())
     quiet = repr(learned.result.aurc) if learned.result is not None else "-"

@@ -35,6 +35,10 @@ _METRICS_HELP = "Metrics in the tables of scores, in addition to aurc. By defaul
 )
 @click.option("--title", default="Selective prediction report", help="Title of the page.")
 @opt.name_option("metrics", _METRICS_HELP, several=True)
+@opt.fraction_option(
+    "--risk", "The risk at which the page starts to choose a threshold. [default: 5%, if possible]"
+)
+@opt.fraction_option("--delta", "Probability that the promise of a threshold fails.", 0.05)
 @opt.shared_options("names", "score", "loss", "level", "repetitions", "rng", "open")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @opt.with_read_options
@@ -48,11 +52,13 @@ def report(
 ) -> None:
     """One interactive HTML page that works offline.
 
-    It shows risk-coverage curves with bands, a threshold slider, scores and estimators with intervals, a ranking with
-    tests, an explanation of ties, and how it was made.
+    The first screen has the verdict, a slider for the risk that you accept, the threshold that keeps it with its
+    promise, a button that saves this rule, and the risk-coverage curve. Below are groups, scores with intervals, a
+    ranking with tests, a reliability diagram, ties, and how the page was made.
 
     Examples:
       abstain report preds.npz
+      abstain report preds.npz --risk 0.02
       abstain report a.npz b.npz c.npz -o models.html --title "Three models"
       abstain report answers.csv --open
     """

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import click
@@ -21,17 +20,11 @@ from abstain.cli import options as opt
 from abstain.cli.main import ALARM, print_error
 from abstain.cli.screen import deliver, show_notes, write_file
 from abstain.errors import AbstainError
-from abstain.formats.safety import display_name, file_error
+from abstain.formats.safety import display_name, file_error, sha256_of
 from abstain.thresholds import Check, GroupChecks
 from abstain.thresholds.monitoring import FILE_DIGITS, with_files, without_clusters
 
 _STATE_FIELDS = ("clusters_seen", "files", "recent_looks")  # long fields of a check that are not results
-
-
-def sha256_of(path: str | Path) -> str:
-    """Return the hash of a file, as `sha256sum` prints it."""
-    with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

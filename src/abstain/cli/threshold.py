@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abstain import Threshold, _tables, scores, select_threshold
+from abstain import Threshold, _tables, scores
 from abstain.cli import options as opt
 from abstain.cli.main import INFEASIBLE
 from abstain.cli.promises import PromiseColumns, check_columns, choose_jointly, parse_risks, read_promises
@@ -27,11 +26,12 @@ from abstain.cli.screen import (
     write_file,
     write_text,
 )
-from abstain.cli.series import Look, run_look, sha256_of
+from abstain.cli.series import Look, run_look
 from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
+from abstain.report.certified import choose_threshold, origin_facts
 from abstain.report.content import clinical_of
 from abstain.thresholds import (
     Check,
@@ -165,10 +165,10 @@ def threshold(
         if promise_columns is not None:
             result = choose_jointly(promise_columns, score, loss, risk, target)
         else:
-            result = _choose_threshold(answered, score, loss, groups=group_labels, **target)
+            result = choose_threshold(answered, score, loss, groups=group_labels, **target)
         opt.warn_if_worse_than_chance(answered, score, loss)
     kind: Any = answered.kind
-    result = result.made_from(kind, **origin_facts(file, answered, score, loss))
+    result = result.made_from(kind, **origin_facts(answered, score, loss, opt.typed_command()))
     if save:  # before anything is printed, which may fail
         write_file(save, result.to_json())
     if record:
@@ -188,29 +188,6 @@ def threshold(
     deliver(output, result, quiet=quiet, draw=draw, columns=columns, latex=threshold_latex(columns))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
-
-
-def _choose_threshold(
-    predictions: Predictions, score: str, loss: str, *, groups: Any, **target: Any
-) -> Threshold | GroupThresholds:
-    """Call `select_threshold` with the columns of a file: losses and confidences, or class scores and labels.
-
-    `score` and `loss` name what is computed from class scores. `groups` is the group of each sample, None for one
-    threshold. `target` are options of the command: one of risk, coverage and cost, and delta, method, bounded.
-    `predictions` holds what a file says of one model: class scores or confidences, labels or losses, weights and
-    groups.
-    """
-    weights: dict[str, Any] = {"sample_weight": predictions.sample_weight, "clusters": predictions.clusters}
-    if predictions.kind == "confidence":
-        losses, confidence = predictions.samples(score, loss)
-        return select_threshold(
-            losses, confidence, score=predictions.learned, groups=groups, **weights, **target
-        )
-    class_scores: dict[str, Any] = {
-        predictions.kind: predictions.class_scores(),
-        "labels": predictions.labels,
-    }
-    return select_threshold(**class_scores, score=score, loss_name=loss, groups=groups, **weights, **target)
 
 
 def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> list[str]:
@@ -286,14 +263,6 @@ def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
     if isinstance(result, GroupThresholds):
         console.print(Text(f"together: {result.guarantee or 'no guarantee'}"))
     show_notes(console, notes)
-
-
-def origin_facts(file: str, predictions: Predictions, score: str, loss: str) -> dict[str, Any]:
-    """What a rule remembers about the data it was made from: file, hash, command, score and loss."""
-    names = {"score": score, "loss": loss}
-    if predictions.kind == "confidence":
-        names = {"loss": predictions.loss_name}
-    return {"data": Path(file).name, "sha256": sha256_of(file), "command": opt.typed_command(), **names}
 
 
 def first_rule(rule: Threshold | GroupThresholds | JointThreshold) -> Threshold:

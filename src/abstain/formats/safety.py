@@ -6,6 +6,7 @@ size, and runs its parser inside `reporting_damage`, which turns any exception o
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import io
 import os
@@ -196,6 +197,12 @@ class LimitedStream(io.RawIOBase):
         """Close the underlying stream too, since nothing else refers to it."""
         self._stream.close()
         super().close()
+
+
+def sha256_of(path: str | Path) -> str:
+    """Return the hash of a file, as `sha256sum` prints it."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def text_encoding(start: bytes) -> str:

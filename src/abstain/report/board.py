@@ -36,7 +36,8 @@ from abstain.metrics.answer_metrics import (
 from abstain.metrics.definitions import by_name
 from abstain.metrics.metric import Metric
 from abstain.report.content import risk_where, short_names
-from abstain.report.page import describe_first_place, framed, list_items, text
+from abstain.report.decision import describe_first_place
+from abstain.report.markup import framed, list_items, text
 
 _LINKS = {"table": "Table", "picked-section": "One model", "intervals": "Intervals"}
 _CURVE_POINTS = 60

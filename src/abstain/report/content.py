@@ -1,35 +1,33 @@
-"""The numbers of a report: gathered from the library's functions, and prepared as JSON for the page's scripts."""
+"""The numbers of a report, gathered from the library's functions."""
 
 from __future__ import annotations
 
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import metadata
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import abstain
 from abstain import scores
-from abstain._tables import GROUPS_SHOWN
+from abstain.calibration import ReliabilityCurve, reliability_curve
 from abstain.core.area_estimators import Estimator
 from abstain.core.sorting import is_zero_one
 from abstain.errors import AbstainError, DataError, InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.evaluation.chance import chance_warnings
-from abstain.evaluation.results import worst_first
-from abstain.formats import Predictions, Words
+from abstain.formats import Predictions
 from abstain.formats.alignment import OtherSamplesError, align_models, comparison_arguments
 from abstain.formats.safety import naming_file
 from abstain.inference import CurveBand, Interval, curve_band, interval
-from abstain.inference.limits import student_quantile
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.metrics.definitions import by_name
-from abstain.metrics.summaries import Scale
-from abstain.thresholds import ClinicalTable, clinical_table, clopper_pearson
+from abstain.report.certified import CertifiedSteps, certify_steps
+from abstain.report.slider import MAX_SAMPLES_READ, Samples, Slider, make_slider
+from abstain.thresholds import ClinicalTable, clinical_table
 
 ESTIMATORS: dict[Estimator, str] = {
     "harmonic": "the classical empirical AURC: the mean of all selective risks",
@@ -39,12 +37,6 @@ ESTIMATORS: dict[Estimator, str] = {
 }
 _SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")  # the last one needs logits
 _BAND_WORK = 5e6  # samples times bootstrap replicates that a band may take
-_SLIDER_STEPS = 400  # for one model; all models together have at most four times as many
-_CURVE_POINTS = 600
-_MAX_SAMPLES_READ = (
-    4e7  # for the limits of a loss that is not 0/1, and for paired tests of scores: else omitted
-)
-Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences
 _PACKAGES = (
     "numpy",
     "scipy",
@@ -92,72 +84,6 @@ def versions(*names: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slider:
-    """What the threshold slider shows: one entry per step, from the strictest threshold to the most lenient.
-
-    Attributes
-    ----------
-    threshold : list of float
-        On the confidence; a sample is accepted if its confidence is at least this.
-    threshold_text : list of str
-        The threshold as people know it.
-    coverage, risk : list of float
-        Share of accepted samples, and their mean loss.
-    low, high : list of float or None
-        Limits of the risk.
-    accepted : list of int
-        How many samples are accepted.
-    loss : list of float
-        Their total loss.
-    parts : list of Breakdown
-        The same by group and by class.
-    """
-
-    threshold: list[float]
-    threshold_text: list[str]
-    coverage: list[float]
-    risk: list[float]
-    low: list[float | None]
-    high: list[float | None]
-    accepted: list[int]
-    loss: list[float]
-    parts: list[Breakdown]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Breakdown:
-    """At each step of the slider, the groups (or classes) with the largest error rates, and all others as one row.
-
-    Attributes
-    ----------
-    by : str
-        "group" or "true class".
-    groups : int
-        How many groups there are.
-    names, totals : list
-        Names and sample counts of the groups that are listed at some step.
-    listed : list of list of int
-        At each step, indices into `names`, worst first by the lower limit of the error rate.
-    accepted, loss, risk, low, high : list of list
-        At each step, the numbers of the listed groups, in the same order.
-    unlisted : list of tuple
-        At each step, the sum over all groups that are not listed: samples, accepted, loss, error rate.
-    """
-
-    by: str
-    groups: int
-    names: list[str]
-    totals: list[int]
-    listed: list[list[int]]
-    accepted: list[list[int]]
-    loss: list[list[float]]
-    risk: list[list[float | None]]
-    low: list[list[float | None]]
-    high: list[list[float | None]]
-    unlisted: list[tuple[int, int, float, float | None]]
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelContent:
     """All that a page shows about one model.
 
@@ -184,6 +110,10 @@ class ModelContent:
         For a model of two classes, with the second as the positive class.
     best : dict
         By (loss, metric), the score that a paired test finds better than all other scores.
+    certified : CertifiedSteps
+        Thresholds that keep a promise, for several risks.
+    reliability : ReliabilityCurve or None
+        Accuracy against confidence; None unless the confidence may be read as a probability of being right.
     """
 
     predictions: Predictions
@@ -197,6 +127,8 @@ class ModelContent:
     estimators: tuple[tuple[str, Interval], ...]
     clinical: ClinicalTable | None
     best: dict[tuple[str, str], str]
+    certified: CertifiedSteps
+    reliability: ReliabilityCurve | None
 
 
 @dataclass(frozen=True)
@@ -239,6 +171,8 @@ def gather(
     loss: str = "zero_one",
     metrics: Sequence[str] | str | None = None,
     level: float = 0.95,
+    risk: float | None = None,
+    delta: float = 0.05,
     repetitions: bool = False,
     rng: int = 0,
     progress: Callable[[str], None] = lambda what: None,
@@ -255,6 +189,10 @@ def gather(
         Names of metrics for the tables of scores, in addition to "aurc"; by default those of `evaluate`.
     level : float
         Confidence level of intervals and bands.
+    risk : float, optional
+        The risk at which the page starts to choose a threshold; by default 5% or the smallest that can be promised.
+    delta : float
+        Probability with which the promise of a threshold may fail.
     repetitions : bool
         Are sample weights numbers of repetitions? The estimators "loo" and "log" of AURC need that.
     rng : int
@@ -286,7 +224,6 @@ def gather(
         raise InputError("report: needs at least one model.")
     largest_n = max(model.n for model in models)
     replicates = int(np.clip(_BAND_WORK / largest_n, 100, 1000))
-    slider_steps = min(_SLIDER_STEPS, 4 * _SLIDER_STEPS // len(models))
     models, paired = in_one_order(models)
     contents = []
     for predictions in models:
@@ -299,10 +236,12 @@ def gather(
                     loss=loss,
                     level=level,
                     metrics=metrics,
+                    risk=risk,
+                    delta=delta,
                     repetitions=repetitions,
                     rng=rng,
                     replicates=replicates,
-                    slider_steps=slider_steps,
+                    model_count=len(models),
                 )
             )
     progress("comparing")
@@ -334,10 +273,12 @@ def _gather_model(
     loss: str,
     level: float,
     metrics: Sequence[str] | str | None,
+    risk: float | None,
+    delta: float,
     repetitions: bool,
     rng: int,
     replicates: int,
-    slider_steps: int,
+    model_count: int,
 ) -> ModelContent:
     """Compute all that a report shows about one model.
 
@@ -352,12 +293,16 @@ def _gather_model(
         Confidence level of intervals and bands.
     metrics : sequence of str, "all", or None
         Names of metrics for the table of scores, in addition to "aurc"; None for those of `abstain.evaluate`.
+    risk : float or None
+        A risk that the user asks for, for which a threshold is chosen in addition to the usual ones.
+    delta : float
+        Probability with which the promise of a threshold may fail.
     repetitions : bool
         True if sample weights are numbers of repetitions.
     rng, replicates : int
         Seed and number of replicates of the band's bootstrap.
-    slider_steps : int
-        About how many steps the threshold slider has at most.
+    model_count : int
+        How many models the page shows: with more of them, each slider has fewer steps.
 
     Raises
     ------
@@ -365,6 +310,8 @@ def _gather_model(
         If a name is unknown, or the file's values are invalid.
     """
     losses, confidence = predictions.samples(score, loss)
+    class_score = score  # for files with class scores
+    class_loss = loss
     columns: Any = {"sample_weight": predictions.sample_weight, "abstained": predictions.abstained}
     curve = risk_coverage_curve(losses, confidence, **columns)
     columns["clusters"] = predictions.clusters  # for intervals and bands; the curve does not depend on them
@@ -403,6 +350,15 @@ def _gather_model(
         **arguments, metrics=metrics, level=level, repetitions=repetitions, progress=False
     )
     samples = (losses.astype(np.float64), confidence)
+    certified = certify_steps(
+        predictions,
+        score=class_score,
+        loss=class_loss,
+        delta=delta,
+        full_risk=float(curve.risk[-1]),
+        answered_share=float(curve.coverage[-1]),
+        asked_risk=risk,
+    )
     return ModelContent(
         predictions=predictions,
         score=score,
@@ -410,12 +366,49 @@ def _gather_model(
         zero_one=is_zero_one(losses),
         curve=curve,
         band=band,
-        slider=_make_slider(predictions, curve, samples, score=score, level=level, max_steps=slider_steps),
+        slider=make_slider(
+            predictions, curve, samples, certified, score=score, level=level, model_count=model_count
+        ),
         evaluation=evaluation,
         estimators=tuple(estimators),
         clinical=_two_class_table(predictions, score, level),
         best=_find_best_scores(predictions, evaluation, level=level, repetitions=repetitions),
+        certified=certified,
+        reliability=_measure_reliability(predictions, samples, score=score, level=level),
     )
+
+
+def _measure_reliability(
+    predictions: Predictions, samples: Samples, *, score: str, level: float
+) -> ReliabilityCurve | None:
+    """Accuracy against confidence with a band, where the confidence may be read as a probability of being right.
+
+    That is the largest class probability, or a column of confidences that all lie between 0 and 1; the losses must be
+    0 or 1. Otherwise None, as for weighted samples, two kinds of clusters and too few answers. `samples` are losses and
+    confidences of all samples (for class scores, rank keys of `score`); those on which the model abstained are left
+    out. `level` is the probability that the band holds the true accuracies of all bins.
+    """
+    losses, confidence = samples
+    has_plain_columns = predictions.sample_weight is None and not _has_two_kinds_of_clusters(predictions)
+    if not is_zero_one(losses) or not has_plain_columns:
+        return None
+    if predictions.kind == "confidence":
+        probability = confidence.astype(np.float64)
+    elif score == "max_softmax":
+        probability = np.asarray(scores.display(score, confidence), dtype=np.float64)
+    else:
+        return None
+    is_answered = (
+        np.ones(len(losses), dtype=bool) if predictions.abstained is None else ~predictions.abstained
+    )
+    probability = probability[is_answered]
+    if probability.min() < 0 or probability.max() > 1:
+        return None
+    clusters = None if predictions.clusters is None else predictions.clusters[is_answered]
+    try:
+        return reliability_curve(1 - losses[is_answered], probability, level=level, clusters=clusters)
+    except AbstainError:  # too few answers or clusters
+        return None
 
 
 def _has_two_kinds_of_clusters(predictions: Predictions) -> bool:
@@ -495,7 +488,7 @@ def _find_best_scores(
     metrics = [name for name in evaluation.metrics if by_name(name).is_smooth]
     test_count = len(evaluation.scores) * len(metrics) * len(evaluation.losses)
     best: dict[tuple[str, str], str] = {}
-    if len(evaluation.scores) < 2 or predictions.n * test_count > _MAX_SAMPLES_READ:
+    if len(evaluation.scores) < 2 or predictions.n * test_count > MAX_SAMPLES_READ:
         return best
     columns = comparison_arguments([replace(predictions, name=score) for score in evaluation.scores])
     for loss in evaluation.losses:
@@ -549,287 +542,10 @@ def in_one_order(models: Sequence[Predictions]) -> tuple[Sequence[Predictions], 
         return models, False
 
 
-# the slider
-
-
 def risk_where(curve: RiskCoverageCurve, coverage: float) -> float | None:
     """The risk of the smallest accepted set that has at least this coverage; None if no threshold reaches it."""
     index = int(np.searchsorted(curve.coverage, coverage - 1e-12))
     return float(curve.risk[index]) if index < len(curve.coverage) else None
-
-
-def _spread_points(curve: RiskCoverageCurve, low: float, points: int) -> np.ndarray:
-    """Indices of points of a curve, about evenly spaced in coverage from `low` on."""
-    grid = np.linspace(low, curve.coverage[-1], points)
-    return np.unique(np.minimum(np.searchsorted(curve.coverage, grid - 1e-12), len(curve.coverage) - 1))
-
-
-def _make_slider(
-    predictions: Predictions,
-    curve: RiskCoverageCurve,
-    samples: Samples,
-    *,
-    score: str,
-    level: float,
-    max_steps: int,
-) -> Slider:
-    """Make the steps of the slider, at all distinct confidences or at about `max_steps` of them.
-
-    `samples` are losses and confidences of all samples, in the order of the file; samples on which the model abstained
-    are never accepted. `curve` is their risk-coverage curve, from high to low confidence. `score` names the confidence,
-    by which thresholds of class scores are written as plain values. `predictions` holds what a file says of one model:
-    class scores or confidences, labels or losses, weights and groups. `level` is the two-sided confidence level, such
-    as 0.95.
-    """
-    loss, confidence = samples
-    points = _spread_points(curve, low=curve.coverage[-1] / max_steps, points=max_steps)
-    is_answered = np.ones(len(loss), dtype=bool) if predictions.abstained is None else ~predictions.abstained
-    answered = np.flatnonzero(is_answered)
-    most_confident_first = answered[np.argsort(-confidence[answered], kind="stable")]
-    accepted_count = curve.count[points]
-    threshold = curve.threshold[points].astype(np.float64)
-    accepted_loss = np.append(0.0, np.cumsum(loss[most_confident_first]))[accepted_count]
-    sorted_samples = (loss[most_confident_first], confidence[most_confident_first])
-    low, high = _risk_limits(predictions, sorted_samples, accepted_count, accepted_loss, level)
-    weight = np.ones(len(loss))
-    if predictions.sample_weight is not None:
-        weight = predictions.sample_weight.astype(np.float64)
-    if predictions.kind == "confidence":
-        threshold_text = [f"{value:.6g}" for value in threshold]
-    else:
-        threshold_text = [_format_threshold(score, key) for key in threshold]
-    return Slider(
-        threshold=threshold.tolist(),
-        threshold_text=threshold_text,
-        coverage=curve.coverage[points].tolist(),
-        risk=curve.risk[points].tolist(),
-        low=low.tolist(),
-        high=high.tolist(),
-        accepted=accepted_count.tolist(),
-        loss=accepted_loss.tolist(),
-        parts=[
-            _make_breakdown(partition, most_confident_first, loss, weight, accepted_count, level)
-            for partition in _partitions(predictions)
-        ],
-    )
-
-
-def _format_threshold(score: str, key: float) -> str:
-    """Format a threshold on a rank key as the score's plain value; close to the end of its scale, as a distance.
-
-    E.g. "1 − 3e-09" for a probability that would round to 1.
-    """
-    if not scores.by_name(score).saturates:
-        return f"{key:.6g}"
-    value = float(scores.display(score, key))
-    if value < 0.9995 or score != "max_softmax":
-        return f"{value:.4g}"
-    return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"
-
-
-def _risk_limits(
-    predictions: Predictions,
-    sorted_samples: Samples,
-    accepted_count: np.ndarray,
-    accepted_loss: np.ndarray,
-    level: float,
-) -> np.ndarray:
-    """Return lower and upper limits of the risk at each step, shape (2, steps); None where there are none.
-
-    Clopper-Pearson limits for 0/1 losses, otherwise the interval of a mean if that is quick and at least 10 samples are
-    accepted. Weighted samples have none. `sorted_samples` are losses and confidences of the answered samples, most
-    confident first; at step k the first `accepted_count[k]` of them are accepted, with total loss `accepted_loss[k]`.
-    `predictions` holds what a file says of one model: class scores or confidences, labels or losses, weights and
-    groups. `level` is the two-sided confidence level, such as 0.95.
-    """
-    loss, confidence = sorted_samples
-    if predictions.sample_weight is None and is_zero_one(loss):
-        return np.asarray(clopper_pearson(accepted_loss, accepted_count, level))
-    limits = np.full((2, len(accepted_count)), None)
-    if predictions.sample_weight is None and float(accepted_count.sum()) <= _MAX_SAMPLES_READ:
-        for step in np.flatnonzero(accepted_count >= 10):
-            count = accepted_count[step]
-            risk = interval("risk", loss[:count], confidence[:count], level=level)
-            limits[:, step] = risk.low, risk.high
-    return limits
-
-
-class Partition(NamedTuple):
-    """A class or a group for each sample: its code, the name of each code, and what they are ("group", "class")."""
-
-    codes: np.ndarray
-    names: list[str]
-    by: str
-
-
-def _make_breakdown(
-    partition: Partition,
-    most_confident_first: np.ndarray,
-    loss: np.ndarray,
-    weight: np.ndarray,
-    accepted_count: np.ndarray,
-    level: float,
-) -> Breakdown:
-    """At each step of the slider, list the worst groups by the lower limit of their mean loss, and sum up the others.
-
-    Parameters
-    ----------
-    partition : Partition
-        The group of each sample, as a code from 0, and the name of each code.
-    most_confident_first : array of int
-        Indices of the answered samples in this order.
-    loss, weight : array, shape (samples,)
-        Of all samples.
-    accepted_count : array of int
-        How many of `most_confident_first` are accepted at each step, ascending.
-    level : float
-        Confidence level of the limits.
-    """
-    group_count = len(partition.names)
-    codes = partition.codes
-    # sums over the accepted samples of each group; `_group_risks` reads them in this order
-    summands = (
-        np.ones(len(loss)),
-        loss,
-        weight,
-        weight * loss,
-        weight**2,
-        (weight**2) * loss,
-        (weight * loss) ** 2,
-    )
-    sums = np.zeros((len(summands), group_count))
-    error_cost = _error_cost(loss)
-    scale = Scale("normal" if bool((loss < 0).any()) else "log")
-    group_sizes = np.bincount(codes, minlength=group_count)
-    listed: list[np.ndarray] = []
-    numbers: dict[str, list[Any]] = {
-        name: [] for name in ("accepted", "loss", "risk", "low", "high", "unlisted")
-    }
-    for start, end in pairwise([0, *accepted_count]):
-        newly_accepted = most_confident_first[start:end]
-        for group_sums, values in zip(sums, summands):  # rows of `sums`, changed in place
-            group_sums += np.bincount(
-                codes[newly_accepted], weights=values[newly_accepted], minlength=group_count
-            )
-        accepted, accepted_loss, accepted_mass, weighted_loss = sums[:4]
-        risk, low, high = _group_risks(sums, error_cost, scale, level)
-        worst = worst_first(risk, low, high, lower_is_better=True)
-        worst_listed = worst[:GROUPS_SHOWN]
-        unlisted = worst[GROUPS_SHOWN:]
-        unlisted_mass = float(accepted_mass[unlisted].sum())
-        unlisted_risk = float(weighted_loss[unlisted].sum()) / unlisted_mass if unlisted_mass else None
-        listed.append(worst_listed)
-        numbers["accepted"].append(accepted[worst_listed].astype(int).tolist())
-        numbers["loss"].append(_round_six(accepted_loss[worst_listed]))
-        numbers["risk"].append(_round_four(risk[worst_listed]))
-        numbers["low"].append(_round_four(low[worst_listed]))
-        numbers["high"].append(_round_four(high[worst_listed]))
-        numbers["unlisted"].append(
-            (
-                int(group_sizes[unlisted].sum()),
-                int(accepted[unlisted].sum()),
-                float(accepted_loss[unlisted].sum()),
-                unlisted_risk,
-            )
-        )
-    ever_listed = np.unique(listed)
-    return Breakdown(
-        by=partition.by,
-        groups=group_count,
-        names=[partition.names[code] for code in ever_listed],
-        totals=group_sizes[ever_listed].tolist(),
-        listed=[np.searchsorted(ever_listed, worst_listed).tolist() for worst_listed in listed],
-        **numbers,
-    )
-
-
-def _error_cost(loss: np.ndarray) -> float | None:
-    """Return the loss of an error if all errors have the same; None for any other loss, 0 if there are no errors."""
-    largest = float(loss.max())
-    return largest if is_zero_one(loss / (largest or 1.0)) else None
-
-
-def _group_risks(
-    sums: np.ndarray, error_cost: float | None, scale: Scale, level: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the mean loss of each group with its lower and upper limit; nan for groups without accepted samples.
-
-    Errors of one cost have the exact limits of a proportion (with weights, of the effective number of draws). Other
-    losses have Student's limits, and none if they do not vary: two equal losses do not prove that a group is bad.
-
-    Parameters
-    ----------
-    sums : array, shape (7, groups)
-        Sums over the accepted samples of each group, in this order: 1, loss, weight w, w loss, w^2, w^2 loss,
-        w^2 loss^2.
-    error_cost : float or None
-        The loss of an error if every loss is 0 or this number; 0 if there are no errors, None for other losses.
-    scale : Scale
-        The scale on which Student's limits are symmetric around the mean: "normal", or "log" for losses that are not
-        negative.
-    level : float
-        Confidence level.
-    """
-    mass, weighted_loss, squared_weight = sums[2:5]
-    has_accepted = mass > 0
-    risk, low, high = np.full((3, len(mass)), np.nan)
-    mean = weighted_loss[has_accepted] / mass[has_accepted]
-    # as many samples of equal weight would vary as much; the number of samples if there are no weights
-    effective_n = mass[has_accepted] ** 2 / squared_weight[has_accepted]
-    risk[has_accepted] = mean
-    if error_cost is not None:
-        error_share = mean / error_cost if error_cost else mean
-        # many groups have the same counts, and the limits are computed once for each pair of counts
-        counts, pair_index = np.unique([error_share * effective_n, effective_n], axis=1, return_inverse=True)
-        errors, trials = counts
-        limits = np.asarray(clopper_pearson(errors, trials, level)) * (error_cost if error_cost else 1.0)
-        low[has_accepted], high[has_accepted] = limits[:, pair_index.reshape(-1)]
-        return risk, low, high
-    mass_sum, _, square_sum, square_loss_sum, square_loss2_sum = sums[2:, has_accepted]
-    spread = square_loss2_sum - 2 * mean * square_loss_sum + mean**2 * square_sum
-    varies = spread > 1e-12 * square_loss2_sum  # more than rounding error
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a single sample has the limits nan
-        variance = np.where(varies, spread, np.nan) / mass_sum**2 * effective_n / (effective_n - 1)
-        half_width = student_quantile(effective_n - 1, level) * np.sqrt(variance)
-        scaled_half_width = half_width * scale.derivative(mean)  # by the derivative of the scale at the mean
-        # the two numbers that lie so far from the mean on the scale
-        limits = scale.shift(mean, np.stack([-scaled_half_width, scaled_half_width]))
-        low[has_accepted], high[has_accepted] = limits
-    return risk, low, high
-
-
-def _partitions(predictions: Predictions) -> list[Partition]:
-    """Return the partitions of the samples: by group if there are groups, by true class if it is known.
-
-    Classes are called by the file's class names if these cover all labels, otherwise by their labels. `predictions`
-    holds what a file says of one model: class scores or confidences, labels or losses, weights and groups.
-    """
-    labels = predictions.labels
-    if labels is not None and labels.ndim > 1:
-        labels = labels.argmax(axis=1)  # one-hot rows
-    true_classes = labels if labels is not None else predictions.label_words
-    partitions = []
-    for values, by in ((predictions.groups, "group"), (true_classes, "true class")):
-        if values is None:
-            continue
-        # `Words` are stored as codes into a list of texts
-        distinct, codes = np.unique(
-            values.codes if isinstance(values, Words) else values, return_inverse=True
-        )
-        class_names = predictions.classes
-        if isinstance(values, Words):
-            names = [values.values[int(code)] for code in distinct]
-        elif by == "true class" and class_names and distinct[0] >= 0 and distinct[-1] < len(class_names):
-            names = [class_names[int(code)] for code in distinct.tolist()]
-        else:
-            names = list(map(_format_label, distinct.tolist()))
-        partitions.append(Partition(codes=codes.reshape(-1), names=names, by=by))
-    return partitions
-
-
-def _format_label(value: Any) -> str:
-    """Format a numeric label with all digits, since 1234567 and 1234568 are different; nan is "none"."""
-    return "none" if value != value else str(value).removesuffix(".0")
 
 
 def short_names(names: Iterable[str], longest: int = 40) -> dict[str, str]:
@@ -859,114 +575,3 @@ def short_names(names: Iterable[str], longest: int = 40) -> dict[str, str]:
             numbers[short] += 1
             shortened[name] = cut(name, str(numbers[short]))
     return shortened
-
-
-# the numbers behind the charts, as JSON
-
-
-def embedded(content: Content) -> dict[str, Any]:
-    """Return the data that the page's scripts read (`assets/page.js`): dicts, lists, text and numbers.
-
-    The scripts depend on these names. Models are in the order of `content.models`.
-    """
-    zero_one = all(model.zero_one for model in content.models)
-    risk_noun = "error rate" if zero_one else "mean loss"
-    loss_noun = "errors" if zero_one else "loss"
-    names = [model.predictions.name for model in content.models]
-    ranked = names
-    if content.comparison is not None and len(names) > 1:
-        ranked = list(content.comparison.names)
-    short = short_names(names)
-    is_whole_percent = round(content.level, 2) == content.level
-    return {
-        "level": f"{content.level:.0%}" if is_whole_percent else f"{content.level:.1%}",
-        "zero_one": zero_one,
-        "words": {
-            "risk": f"selective risk: {risk_noun} of the answered",
-            "generalised": f"generalised risk: {loss_noun} of the answered, per sample of all",
-        },
-        "best": names.index(ranked[0]),  # the model that the slider starts with
-        "models": [_model_data(model, short[model.predictions.name]) for model in content.models],
-        "forest": _forest_data(content),
-    }
-
-
-def _model_data(model: ModelContent, short_name: str) -> dict[str, Any]:
-    """Return the curves and the slider of one model, by the names that the page's scripts read.
-
-    "start" is the step at which the slider stands first: the first that accepts 80% of all that can be accepted.
-    `model` holds everything that the page shows of one model.
-    """
-    curve = model.curve
-    slider = asdict(model.slider)
-    points = _spread_points(curve, low=curve.coverage[0], points=_CURVE_POINTS)
-    start_step = int(np.searchsorted(slider["coverage"], 0.8 * slider["coverage"][-1] - 1e-12))
-    data = {
-        "name": model.predictions.name,
-        "short": short_name,
-        "n": model.predictions.n,
-        "steps": slider,
-        "start": min(start_step, len(slider["coverage"]) - 1),
-    }
-    for view, values in (("risk", curve.risk), ("generalised", curve.generalised_risk)):
-        data[view] = {
-            "coverage": _round_six(curve.coverage[points]),
-            "value": _round_six(values[points]),
-            "band": _band_data(model, view),
-        }
-    return data
-
-
-def _band_data(model: ModelContent, view: str) -> dict[str, Any] | None:
-    """Return the band of a curve, None if there is none; `view` is "risk" or "generalised".
-
-    Generalised risk is risk times coverage, and so are its limits. `model` holds everything that the page shows of one
-    model.
-    """
-    band = model.band
-    if band is None:
-        return None
-    factor = band.coverage if view == "generalised" else np.ones_like(band.coverage)
-    is_reached = band.coverage >= model.curve.coverage[0] - 1e-12  # no threshold accepts fewer samples
-    return {
-        "coverage": _round_six(band.coverage[is_reached]),
-        "low": _round_six((band.low * factor)[is_reached]),
-        "high": _round_six((band.high * factor)[is_reached]),
-    }
-
-
-def _round_four(values: np.ndarray) -> list[float | None]:
-    """Round to four digits; nan becomes None, since JSON has no nan."""
-    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values.tolist()]
-
-
-def _round_six(values: np.ndarray) -> list[float]:
-    """Round to six digits, more than a screen shows."""
-    return [float(f"{value:.6g}") for value in values.tolist()]
-
-
-def _forest_data(content: Content) -> list[dict[str, Any]]:
-    """Return AURC with its interval, for each model by each of its scores, in the order of the models.
-
-    "first" marks the score of the model's curve, "colour" is the model's index. Undefined values are left out; limits
-    may be None. `content` holds everything that the page shows.
-    """
-    rows = []
-    for index, model in enumerate(content.models):
-        table = model.evaluation
-        for score in table.scores:
-            entry = table[score, table.losses[0], "aurc"]
-            if entry.estimate is None:
-                continue
-            rows.append(
-                {
-                    "model": model.predictions.name,
-                    "score": score,
-                    "colour": index,
-                    "first": score == model.score,
-                    "estimate": entry.estimate,
-                    "low": entry.low,
-                    "high": entry.high,
-                }
-            )
-    return rows

@@ -6,18 +6,10 @@ from the user is escaped.
 
 from __future__ import annotations
 
-import html
-import json
-import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
+from collections.abc import Sequence
 from pathlib import Path
-from string import Template
-from typing import Any, NamedTuple
 
-from abstain import __version__
-from abstain._tables import count_noun, escape_controls, escape_html, format_fixed
+from abstain._tables import count_noun
 from abstain.evaluation import Comparison
 from abstain.evaluation.chance import chance_warnings
 from abstain.formats import replacing
@@ -27,184 +19,49 @@ from abstain.report.content import (
     ESTIMATORS,
     Content,
     ModelContent,
-    embedded,
     risk_where,
-    short_names,
     versions,
 )
+from abstain.report.decision import (
+    decision_card,
+    format_risk,
+    is_before_and_after,
+    model_menu,
+    summary,
+    verdicts,
+)
+from abstain.report.markup import (
+    Cell,
+    csv_number,
+    estimate_cell,
+    estimate_decimals,
+    fill,
+    framed,
+    html_table,
+    list_items,
+    name_cells,
+    percent,
+    text,
+    with_code,
+    with_limits,
+)
+from abstain.report.page_data import embedded
 
-# the browser may fetch nothing; scripts and styles are inside the page
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _LINKS = {
     "decision": "Findings",
     "curves": "Curves",
-    "line": "Threshold",
+    "line": "Any threshold",
     "parts": "Groups",
     "clinical": "Clinical",
     "scores": "Scores",
     "ranking": "Ranking",
+    "reliability": "Reliability",
     "ties": "Ties",
     "method": "Method",
 }
-_VALUE_WITH_LIMITS = re.compile(r"(\S+) \[(\S+), (\S+)\]")
 _REPORTED_PACKAGES = ("numpy", "scipy", "pyarrow", "torch")
 _TABLE_COVERAGES = tuple(k / 10 for k in range(1, 11))  # columns of the curves' table
 _JUMPS = (0.5, 0.7, 0.8, 0.9, 0.95, 1)  # coverages to which the slider has a button
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """Format a share as a percentage; small ones keep two significant digits.
-
-    >>> percent(0.8512), percent(0.00123), percent(0.0)
-    ('85.1%', '0.12%', '0.0%')
-    """
-    if 0 < abs(value) < 10 ** -(digits + 1):
-        return f"{100 * value:.2g}%"
-    return f"{100 * value:.{digits}f}%"
-
-
-def summary(content: Content) -> list[str]:
-    """Return the findings as a few sentences of plain text: which model is best, and what abstaining gains.
-
-    `content` has at least one model; with several it has a comparison.
-    """
-    if len(content.models) == 1:
-        model = content.models[0]
-        entry = model.evaluation[model.score, model.evaluation.losses[0], "aurc"]
-        limits = "" if entry.low is None else f", {_describe_interval(entry, content.level)}"
-        name = model.predictions.name
-        return [f"{name} has AURC {entry.estimate:.3g}{limits} (lower is better).", _describe_gain(model)]
-    comparison = content.comparison
-    assert comparison is not None
-    best = comparison.names[0]
-    rivals = [name for name in comparison.winners if name != best]
-    verdict = "It is better than every other model here, as far as the tests can tell."
-    if rivals:
-        listed = " and ".join(filter(None, (", ".join(rivals[:-1]), rivals[-1])))
-        verdict = f"With these data it cannot be told apart from {listed}."
-    best_model = next(model for model in content.models if model.predictions.name == best)
-    direction = "lower" if comparison.lower_is_better else "higher"
-    return [
-        f"{describe_first_place(comparison)}; {direction} is better.",
-        verdict,
-        _describe_gain(best_model),
-    ]
-
-
-def describe_first_place(comparison: Comparison) -> str:
-    """Which model leads the ranking, and its number with its interval; without a full stop."""
-    best = comparison.contestants[0]
-    limits = "" if best.low is None else f" ({_describe_interval(best, comparison.level)})"
-    return f"{best.name} ranks first with {comparison.label} {best.estimate:.3g}{limits}"
-
-
-def _describe_interval(interval: Any, level: float) -> str:
-    return f"{level:.0%} interval {interval.low:.3g} to {interval.high:.3g}"
-
-
-def verdicts(content: Content) -> str:
-    """Make a table, as HTML, of the first model of the ranking against each other one.
-
-    Its columns are the difference, its interval, p, and what they mean in words. Empty for a single model. `content`
-    holds everything that the page shows.
-    """
-    comparison = content.comparison
-    if comparison is None or len(content.models) < 2:
-        return ""
-    first = comparison.names[0]
-    name_cell = name_cells(comparison.names)
-    pairs = [comparison.pair(name, first) for name in comparison.names[1:]]
-    printed_numbers = []
-    for pair in pairs:
-        printed_numbers += [pair.difference, pair.low, pair.high]
-    places = decimals(printed_numbers)
-    rows: list[list[str | Cell]] = []
-    for pair in pairs:
-        difference = format_fixed(pair.difference, places, sign=True)
-        low = format_fixed(pair.low, places, sign=True)
-        high = format_fixed(pair.high, places, sign=True)
-        p_value = "< 0.001" if pair.p_adjusted < 0.001 else f"{pair.p_adjusted:.3f}"
-        rows.append(
-            [
-                name_cell[pair.a],
-                Cell(difference, (csv_number(pair.difference),)),
-                Cell(f"{low} to {high}", (csv_number(pair.low), csv_number(pair.high))),
-                Cell(text(p_value), (csv_number(pair.p_adjusted),)),
-                f'<span class="said">{text(_describe_pair(pair, first))}</span>',
-            ]
-        )
-    pair_count = len(comparison.pairs)
-    correction = f"; interval and p corrected for all {pair_count} pairs" if pair_count > 1 else ""
-    caption = f"{text(comparison.label)} minus that of {name_cell[first].html}{correction}"
-    head = ["model", "difference", f"{comparison.level:.0%} interval", "p", "in words"]
-    return f'<div class="card">{html_table(head, rows, caption, number_columns=(1, 2, 3))}</div>'
-
-
-def _describe_pair(pair: Any, first: str) -> str:
-    """What the comparison of a model with the first one means, in words."""
-    if pair.note:
-        return f"no verdict: it {pair.note}"
-    if pair.different:
-        return f"{first} is better"
-    samples_needed = int(float(f"{pair.samples_needed or 0:.2g}"))  # an estimate this rough has two digits
-    if samples_needed:
-        return f"cannot be told apart; about {samples_needed:,} samples would be needed"
-    return "cannot be told apart"
-
-
-def decimals(values: Sequence[float]) -> int:
-    """How many decimals a column needs so that its median number shows three digits.
-
-    >>> decimals([0.0123, 0.1]), decimals([12.5]), decimals([])
-    (4, 1, 0)
-    """
-    sizes = sorted(abs(value) for value in values if value)
-    if not sizes:
-        return 0
-    return max(0, min(6, 2 - math.floor(math.log10(sizes[(len(sizes) - 1) // 2]))))
-
-
-class Cell(NamedTuple):
-    """A cell of a table: its HTML, and its values in the CSV file, which may be several (a value and its limits)."""
-
-    html: str
-    csv: tuple[str, ...]
-
-
-def csv_number(value: float | None) -> str:
-    """Format a number for a CSV file with six digits; -0 becomes 0, None becomes empty."""
-    return "" if value is None else f"{value + 0.0:.6g}"
-
-
-def name_cells(names: Iterable[str]) -> dict[str, Cell]:
-    """Cells with shortened, distinct names; the tooltip and the CSV file have the full name."""
-    cells = {}
-    for name, short in short_names(names).items():
-        html_name = text(name) if short == name else f'<span title="{text(name)}">{text(short)}</span>'
-        cells[name] = Cell(html_name, (name,))
-    return cells
-
-
-def _describe_gain(model: ModelContent) -> str:
-    """Make a sentence with the risk of all answers and that of about the most confident 80% of them.
-
-    `model` holds everything that the page shows of one model.
-    """
-    curve = model.curve
-    target = 0.8 * curve.coverage[-1]
-    index = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - target)))
-    noun = "error rate" if model.zero_one else "mean loss"
-    full_risk = _format_risk(model, curve.risk[-1])
-    reduced_risk = _format_risk(model, curve.risk[index])
-    share = percent(float(curve.coverage[index]), 0)
-    return (
-        f"Its {noun} is {full_risk} if it answers everything, and {reduced_risk} if it answers the most confident "
-        f"{share}."
-    )
-
-
-def _format_risk(model: ModelContent, risk: float) -> str:
-    return percent(float(risk)) if model.zero_one else f"{risk:.4g}"
 
 
 def about_ties(model: ModelContent) -> list[str]:
@@ -224,7 +81,7 @@ def about_ties(model: ModelContent) -> list[str]:
         sentences.append(
             f"{top_count:,} of them ({percent(top_count / curve.n)}) tie at the very top, "
             f"{model.slider.threshold_text[0]}. No threshold can separate them, so coverage starts at "
-            f"{percent(float(curve.coverage[0]))}, and the risk there, {_format_risk(model, curve.risk[0])}, is that "
+            f"{percent(float(curve.coverage[0]))}, and the risk there, {format_risk(model, curve.risk[0])}, is that "
             f"of the smallest set that can be accepted. A program that sorts and cumulates would give a number that "
             f"depends on the order of the rows."
         )
@@ -234,98 +91,6 @@ def about_ties(model: ModelContent) -> list[str]:
         if not says_ties_at_top and note not in shown_above:
             sentences.append(note)
     return sentences
-
-
-def text(value: object) -> str:
-    """Escape text for HTML; see `abstain._tables.escape_html`."""
-    return escape_html(value)
-
-
-def with_code(value: str) -> str:
-    """Escape text for HTML and set what stands between backticks as code."""
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", text(value))
-
-
-def list_items(lines: Sequence[str]) -> str:
-    """The lines as items of an HTML list."""
-    return "".join(f"<li>{text(line)}</li>" for line in lines)
-
-
-def html_table(
-    head: Sequence[str], rows: Sequence[Sequence[str | Cell]], caption: str, number_columns: Sequence[int]
-) -> str:
-    """Make a table as HTML, from titles, cells and a caption that are HTML already.
-
-    Columns in `number_columns`, counted from 0, are aligned to the right. A column of the page becomes as many columns
-    of the CSV file as its cells have values at most: one, two (limits) or three (a value and its limits).
-    """
-    class_attributes = [' class="num"' if index in number_columns else "" for index in range(len(head))]
-    csv_widths = [
-        max((len(cell.csv) for cell in column if isinstance(cell, Cell)), default=1) for column in zip(*rows)
-    ]
-    csv_attributes = [_csv_attribute(_csv_titles(name, width)) for name, width in zip(head, csv_widths)]
-    header = "".join(
-        f'<th scope="col"{class_attribute}{csv_attribute}>{title}</th>'
-        for class_attribute, title, csv_attribute in zip(class_attributes, head, csv_attributes)
-    )
-    body = ""
-    for row in rows:
-        cells = (
-            f"<td{class_attribute}{_cell_tail(cell)}</td>"
-            for class_attribute, cell in zip(class_attributes, row)
-        )
-        body += f"<tr>{''.join(cells)}</tr>"
-    top = f"<caption><span>{caption}</span></caption><thead><tr>{header}</tr></thead>"
-    return f'<div class="scroll"><table>{top}<tbody>{body}</tbody></table></div>'
-
-
-def _cell_tail(cell: str | Cell) -> str:
-    """What follows the class in a cell's tag: its CSV values, the end of the tag, and its content."""
-    return f"{_csv_attribute(cell.csv)}>{cell.html}" if isinstance(cell, Cell) else f">{cell}"
-
-
-def _csv_attribute(columns: Sequence[str]) -> str:
-    return f' data-csv="{text(json.dumps([escape_controls(column) for column in columns]))}"'
-
-
-def _csv_titles(name: str, width: int) -> list[str]:
-    """Titles of the CSV columns of one column of the page: one value, two limits, or a value with two limits."""
-    name = html.unescape(name)
-    limits = [f"{name} low", f"{name} high"]
-    return {1: [name], 2: limits, 3: [name, *limits]}[width]
-
-
-def estimate_cell(entry: Any, places: int, best: bool = False) -> Cell:
-    """A cell with an estimate and its interval below; `best` makes it bold.
-
-    `entry` has `estimate`, `low` and `high`, each of which may be None; or it is None.
-    """
-    if entry is None or entry.estimate is None:
-        return Cell("–", ("", "", ""))
-    mark = ' class="best"' if best else ""
-    content = f"<span{mark}>{format_fixed(entry.estimate, places)}</span>"
-    if entry.low is not None and entry.high is not None:
-        content += second_line(format_fixed(entry.low, places), format_fixed(entry.high, places))
-    return Cell(content, (csv_number(entry.estimate), csv_number(entry.low), csv_number(entry.high)))
-
-
-def second_line(low: str, high: str) -> str:
-    """Limits as the second line of a cell."""
-    return f'<br><span class="span">{low} to {high}</span>'
-
-
-def with_limits(value: str) -> str | Cell:
-    """Make a cell with limits below from "0.5 [0.4, 0.6]"; any other text stays as it is."""
-    match = _VALUE_WITH_LIMITS.fullmatch(value)
-    if match is None:
-        return text(value)
-    estimate, low, high = match.groups()
-    return Cell(estimate + second_line(low, high), (estimate, low, high))
-
-
-def _estimate_decimals(entries: Sequence[Any]) -> int:
-    """Decimals for the estimates of a column; entries may be None, or have none."""
-    return decimals([entry.estimate for entry in entries if entry is not None and entry.estimate is not None])
 
 
 def scores_table(model: ModelContent, loss: str) -> str:
@@ -340,7 +105,7 @@ def scores_table(model: ModelContent, loss: str) -> str:
         direction = "lower" if entries[0].lower_is_better else "higher"
         title = f'{text(entries[0].label)}<br><span class="span">{direction} is better</span>'
         best = model.best.get((loss, entries[0].metric))
-        places = _estimate_decimals(entries)
+        places = estimate_decimals(entries)
         cells = [estimate_cell(entry, places, best=entry.score == best) for entry in entries]
         rows.append([Cell(title, (entries[0].label,)), *cells])
     caption = f"{text(model.predictions.name)}: {text(loss_words(loss))}"
@@ -445,7 +210,7 @@ def estimators_table(content: Content) -> str:
     """
     names = [name for name in ESTIMATORS if any(name in dict(model.estimators) for model in content.models)]
     intervals = [interval for model in content.models for _, interval in model.estimators]
-    places = _estimate_decimals(intervals)
+    places = estimate_decimals(intervals)
     name_cell = model_cells(content)
     rows = []
     for model in content.models:
@@ -460,7 +225,7 @@ def estimators_table(content: Content) -> str:
 def ranking_table(comparison: Comparison) -> str:
     """Make a table of the ranking, as HTML, best first; models that share a letter cannot be told apart."""
     name_cell = name_cells(comparison.names)
-    places = _estimate_decimals(comparison.contestants)
+    places = estimate_decimals(comparison.contestants)
     rows: list[list[str | Cell]] = []
     for contestant in comparison.contestants:
         rank = str(contestant.rank_low)
@@ -558,25 +323,31 @@ def page(
     ]
     name_cell = model_cells(content)
     html_names = [name_cell[model.predictions.name].html for model in content.models]
-    sections = {"ranking": ranking(content), "parts": parts(content), "clinical": clinical(content)}
+    sections = {
+        "ranking": ranking(content),
+        "parts": parts(content),
+        "clinical": clinical(content),
+        "reliability": reliability(content),
+    }
     # a section that is empty has no link
     links = {section: link for section, link in _LINKS.items() if sections.get(section, True)}
-    sentences = (*summary(content), *content.notes)
+    lead, *numbers = summary(content)
     fields = {  # the fields of `assets/page.html`
         **sections,
         "clinical": sections["clinical"] + more,
-        "summary": "".join(f'<p class="lead">{text(sentence)}</p>' for sentence in sentences),
+        "summary": f'<p class="lead">{text(lead)}</p>' + "".join(f"<p>{text(line)}</p>" for line in numbers),
+        "decision": decision_card(content),
+        "notes": _notes(content),
         "verdicts": verdicts(content),
         "crowd": " (for the selected model if there are many)" if model_count > 3 else "",
         "points": curves_table(content),
         "words": glossary(content),
-        "picked": _model_menu(content, label="Select", element_id="picked"),
         "level": f"{content.level:.0%}",
         "chips": "".join(
             f'<button type="button" class="chip" data-model="{index}" aria-pressed="true">{key}{name}</button>'
             for index, (key, name) in enumerate(zip(line_keys, html_names))
         ),
-        "choice": _model_menu(content, label="Model", element_id="model"),
+        "choice": model_menu(content, label="Model", element_id="model"),
         "jumps": "".join(
             f'<button type="button" data-jump="{coverage}">{coverage:.0%}</button>' for coverage in _JUMPS
         ),
@@ -597,24 +368,46 @@ def page(
         subtitle=_subtitle(content),
         made=made,
         links=links,
-        data=embedded(content),
+        data=embedded(content, command),
         fields=fields,
     )
 
 
-def _model_menu(content: Content, label: str, element_id: str) -> str:
-    """A menu of the models; empty for a single model.
-
-    `content` holds everything that the page shows.
-    """
-    if len(content.models) == 1:
+def _notes(content: Content) -> str:
+    """How the files were read and what to beware of, as a list; empty if there is nothing to say."""
+    if not content.notes:
         return ""
-    short = short_names(model.predictions.name for model in content.models)
-    options = "".join(
-        f'<option value="{index}">{text(short[model.predictions.name])}</option>'
-        for index, model in enumerate(content.models)
-    )
-    return f'<label>{label} <select data-choose id="{element_id}">{options}</select></label>'
+    heading = "<h2>Before and after</h2>" if is_before_and_after(content) else ""
+    return f'{heading}<ul class="notes">{list_items(content.notes)}</ul>'
+
+
+def reliability(content: Content) -> str:
+    """Make a section with the reliability diagram of each model whose confidence may be read as a probability.
+
+    Empty if there is no such model. The script draws the diagram of the selected model.
+    """
+    curves = {
+        model.predictions.name: model.reliability for model in content.models if model.reliability is not None
+    }
+    if not curves:
+        return ""
+    name_cell = model_cells(content)
+    rows: list[list[str | Cell]] = []
+    for name, curve in curves.items():
+        off = len(curve.outside)
+        verdict = "none" if not off else f"{off} of {len(curve.count)}"
+        rows.append([name_cell[name], str(len(curve.count)), Cell(verdict, (str(off),))])
+    head = ["model", "bins", "bins off the diagonal"]
+    table = html_table(head, rows, f"Bins whose {content.level:.0%} limits exclude the confidence", (1, 2))
+    return f"""
+<section id="reliability"><h2>Is a confidence of 80% right in 80% of the cases?</h2>
+<p>Points on the diagonal mean that a confidence can be read as a probability of being right. That matters where the
+number itself is used; it does not matter for ranking answers or for the thresholds above, which only need the order.
+The limits hold for all bins at once, with probability {content.level:.0%}.</p>
+<div class="card tables"><div class="narrow needs-script">
+<div class="chart"><svg id="reliability-chart" data-figure></svg></div>
+<p class="soft" id="reliability-told"></p></div><div>{table}</div></div></section>
+"""
 
 
 def _scores_by_model(content: Content, line_keys: Sequence[str], html_names: Sequence[str]) -> str:
@@ -625,8 +418,8 @@ def _scores_by_model(content: Content, line_keys: Sequence[str], html_names: Seq
     """
     parts_by_model = []
     for index, model in enumerate(content.models):
-        tables = "".join(scores_table(model, loss) for loss in model.evaluation.losses)
-        model_part = tables + undefined_list(model)
+        tables = "".join(f"<div>{scores_table(model, loss)}</div>" for loss in model.evaluation.losses)
+        model_part = f'<div class="tables">{tables}</div>{undefined_list(model)}'
         if len(content.models) > 1:
             open_attribute = " open" if index == 0 else ""
             heading = f"{line_keys[index]} {html_names[index]}"
@@ -648,83 +441,6 @@ def _ties_by_model(content: Content, line_keys: Sequence[str], html_names: Seque
             model_part = f"<h3>{line_keys[index]} {html_names[index]}</h3>{model_part}"
         parts_by_model.append(f"<div>{model_part}</div>")
     return "".join(parts_by_model)
-
-
-def framed(
-    name: str,
-    *,
-    title: str,
-    subtitle: str,
-    made: str,
-    links: Mapping[str, str],
-    data: Any,
-    fields: Mapping[str, Any],
-) -> str:
-    """Make a page: `assets/NAME.html` in the frame of all pages, with `assets/NAME.js` and its data.
-
-    Parameters
-    ----------
-    name : str
-        "page" or "board".
-    title, subtitle : str
-        Text for the head of the page.
-    made : str
-        The date; omitted if empty.
-    links : mapping
-        Titles of the links to sections, by the ids of the sections, in order; at least one.
-    data
-        What the script reads, as JSON.
-    fields : mapping
-        HTML for the fields of `assets/NAME.html`.
-    """
-    first_section = next(iter(links))
-    return fill(
-        "frame.html",
-        policy=POLICY,
-        version=__version__,
-        title=text(title),
-        subtitle=text(f"{subtitle}, made {made}" if made else subtitle),
-        first=first_section,
-        where=links[first_section].lower(),
-        links="".join(f'<a href="#{section}">{link}</a>' for section, link in links.items()),
-        body=fill(f"{name}.html", **fields),
-        style=asset("page.css"),
-        data=safe_json(data),
-        script=asset("figures.js") + "\n" + asset(f"{name}.js"),
-    )
-
-
-def safe_json(data: Any) -> str:
-    """Write JSON that cannot end the script element it is in, whatever text it holds.
-
-    >>> safe_json({"name": "</script><script>"})
-    '{"name": "\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
-    """
-    json_text = json.dumps(_to_plain(data), allow_nan=False)
-    for character in "<>&":
-        json_text = json_text.replace(character, f"\\u{ord(character):04x}")
-    return json_text
-
-
-def _to_plain(data: Any) -> Any:
-    """Convert data to what JSON can hold and a page may show: infinities become None, control characters escaped."""
-    if isinstance(data, dict):
-        return {_to_plain(key): _to_plain(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_to_plain(value) for value in data]
-    if isinstance(data, str):
-        return escape_controls(data, keep="\n")
-    return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def fill(name: str, /, **fields: Any) -> str:
-    """Fill in the fields of an asset."""
-    return Template(asset(name)).substitute(fields)
-
-
-def asset(name: str) -> str:
-    """Read a file of `assets`."""
-    return (resources.files("abstain.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def save_page(content: Content, path: str | Path, **options: str) -> None:

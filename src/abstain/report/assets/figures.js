@@ -29,7 +29,7 @@ function roundTicks(low, high, about) {
 function logTicks(low, high) {
   const ticks = [];
   for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++)
-    for (const m of high / low > 200 ? [1] : [1, 2, 5]) ticks.push(Number(`${m}e${e}`));
+    for (const m of high / low > 2000 ? [1] : [1, 2, 5]) ticks.push(Number(`${m}e${e}`));
   return ticks.filter((t) => t >= low * 0.999 && t <= high * 1.001);
 }
 
@@ -104,9 +104,19 @@ const MARKS = {
     element(svg, "path", { class: "area", d: trace(m.x, m.high, px, py) + back + "Z", fill: ink(m.k), "fill-opacity": 0.15 });
   },
   line(svg, m, px, py) {
-    const path = (m.x.length > 60 ? trace : stairs)(m.x, m.y, px, py);
+    const path = (m.x.length > 60 || m.straight ? trace : stairs)(m.x, m.y, px, py);
     element(svg, "path", { class: "line", d: path, fill: "none", stroke: ink(m.k), "stroke-width": m.faint ? 1.3 : 2.2, "stroke-opacity": m.faint ? 0.55 : 1, "stroke-dasharray": dashes(m.k), "stroke-linejoin": "round" });
     if (m.x.length <= 60 && !m.faint) m.x.forEach((v, i) => element(svg, "circle", { cx: px(v), cy: py(m.y[i]), r: 2.6, fill: ink(m.k) }));
+  },
+  level(svg, m, px, py) { // a horizontal line across the figure, named at its left end
+    const y = py(m.y), box = svg.viewBox.baseVal, left = box.x + 8, right = box.x + box.width - 8;
+    if (y < box.y || y > box.y + box.height) return;
+    element(svg, "path", { class: "level", d: `M${left} ${y}H${right}`, stroke: colour("--ink"), "stroke-width": 1.2, "stroke-dasharray": "3 3" });
+    element(svg, "text", { x: left + 4, y: y - 5, fill: colour("--ink"), stroke: colour("--card"), "stroke-width": 3, "paint-order": "stroke" }, m.text);
+  },
+  bar(svg, m, px, py) { // limits of a value, upright
+    const x = px(m.x);
+    element(svg, "path", { class: "span-mark", d: `M${x - 4} ${py(m.low)}H${x + 4}M${x} ${py(m.low)}V${py(m.high)}M${x - 4} ${py(m.high)}H${x + 4}`, fill: "none", stroke: ink(m.k), "stroke-width": 1.6 });
   },
   span(svg, m, px, py) {
     const low = px(m.low), high = px(m.high), y = py(m.y), end = 5.5; // taller than the dot, so that short intervals stay visible

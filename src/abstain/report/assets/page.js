@@ -1,6 +1,6 @@
 "use strict";
 const DATA = JSON.parse(byId("data").textContent);
-const STATE = { view: "risk", bands: true, log: false, hidden: new Set(), model: DATA.best, step: DATA.models.map((m) => m.start) };
+const STATE = { view: "risk", bands: true, log: DATA.log, hidden: new Set(), model: DATA.best, step: DATA.models.map((m) => m.start), rule: DATA.models.map((m) => m.rule_start) };
 const MANY = 3; // with more curves than this only the selected one has a band
 
 const asShare = (x, digits = 1) => x > 0 && x < Math.pow(10, -digits - 2) ? (100 * x).toPrecision(2) + "%" : (100 * x).toFixed(digits) + "%";
@@ -8,7 +8,16 @@ const asRisk = (x) => DATA.zero_one ? asShare(x, 2) : Number(x.toPrecision(4)).t
 const asCount = (x) => x.toLocaleString("en-US");
 const plain = (x) => Number(x.toPrecision(3)).toString();
 
-// the curves
+// the curves; generalised risk is selective risk times coverage, and so are the limits of its band
+
+function generalised(view) {
+  const times = (values, shares) => values.map((v, i) => v * shares[i]), band = view.band;
+  return {
+    coverage: view.coverage, value: times(view.value, view.coverage),
+    band: band && { coverage: band.coverage, low: times(band.low, band.coverage), high: times(band.high, band.coverage) },
+  };
+}
+DATA.models.forEach((m) => { m.generalised = generalised(m.risk); });
 
 function chosenPoint() {
   const steps = DATA.models[STATE.model].steps, at = STATE.step[STATE.model];
@@ -16,7 +25,7 @@ function chosenPoint() {
   return { share, value: STATE.view === "risk" ? risk : risk * share };
 }
 
-function curves(saved = false) {
+function curves(saved = false, small = false) {
   const shown = DATA.models.map((m, k) => ({ name: m.name, view: m[STATE.view], k })).filter((m) => !STATE.hidden.has(m.k));
   shown.sort((a, b) => (a.k === STATE.model) - (b.k === STATE.model)); // the selected curve is drawn on top
   const crowd = shown.length > MANY, marks = [], word = STATE.view === "risk" ? "risk" : "generalised risk";
@@ -31,14 +40,16 @@ function curves(saved = false) {
     const { share, value } = chosenPoint();
     marks.push({ kind: "point", x: share, y: value, k: STATE.model, r: 7 });
   }
-  const values = marks.flatMap((m) => m.kind === "area" ? m.high : m.y), positive = marks.flatMap((m) => m.kind === "line" ? m.y : []).filter((v) => v > 0);
+  const asked = chosenRule();
+  if (asked && STATE.view === "risk") marks.push({ kind: "level", y: asked.risk, text: `asked: at most ${asked.risk_text}` });
+  const values = marks.filter((m) => m.kind !== "level").flatMap((m) => m.kind === "area" ? m.high : m.y), positive = marks.flatMap((m) => m.kind === "line" ? m.y : []).filter((v) => v > 0);
   const high = Math.max(1e-9, ...values) * 1.04;
   const low = STATE.log ? Math.min(...positive, high / 10) / 1.3 : Math.min(0, ...values);
   const title = STATE.view === "risk" ? DATA.words.risk : DATA.words.generalised;
   return {
-    title: `${title}, against coverage`, above: title + (STATE.log ? " (log scale; 0 is at the lower edge)" : ""),
+    title: `${title}, against coverage`, above: title + (!STATE.log ? "" : small ? ", log" : " (log scale; 0 is at the lower edge)"),
     about: `${shown.map((m) => m.name).join(", ")}. The table below the figure holds the numbers.`,
-    height: saved ? 420 : 400, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => asShare(v, 0), spacing: 60 },
+    height: saved ? 420 : small ? 250 : 400, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => asShare(v, 0), spacing: 60 },
     y: { low, high, log: STATE.log, format: (v) => DATA.zero_one ? `${plain(100 * v)}%` : plain(v), spacing: 48 },
     marks, legend: saved ? DATA.models.map((m, k) => ({ name: m.short, k })).filter((m) => !STATE.hidden.has(m.k)) : [],
   };
@@ -47,7 +58,7 @@ function curves(saved = false) {
 function drawCurves() {
   place("curve-chart", curves);
   const model = DATA.models[STATE.model], { share, value } = chosenPoint();
-  byId("marked").textContent = STATE.hidden.has(STATE.model) ? "" : `The dot marks the threshold chosen below: ${model.name} answers ${asShare(share)} with a ${STATE.view === "risk" ? "" : "generalised "}${DATA.zero_one ? "risk (share wrong)" : "mean loss"} of ${asRisk(value)}.`;
+  byId("marked").textContent = STATE.hidden.has(STATE.model) ? "" : `The dot marks the threshold: ${model.name} answers ${asShare(share)} with a ${STATE.view === "risk" ? "" : "generalised "}${DATA.zero_one ? "risk (share wrong)" : "mean loss"} of ${asRisk(value)}.`;
 }
 
 // scores with their intervals
@@ -73,7 +84,72 @@ function forest() {
   };
 }
 
-const drawAll = () => { drawCurves(); place("forest", forest); };
+const drawAll = () => { drawCurves(); place("forest", forest); drawReliability(); };
+
+// the rule: one step for each risk, chosen and tested when the page was written
+
+const chosenRule = () => DATA.models[STATE.model].rules[STATE.rule[STATE.model]];
+
+function showRule() {
+  const model = DATA.models[STATE.model], rules = model.rules, rule = chosenRule(), slider = byId("asked");
+  byId("asked-part").hidden = rules.length < 2;
+  byId("save-rule").hidden = !rule || rule.step === null || !model.packed;
+  byId("promise").textContent = rule ? rule.promise : `No threshold with a promise for ${model.name}.`;
+  byId("rule-facts").textContent = rule ? rule.facts : model.no_rules;
+  byId("guarantee").textContent = rule ? rule.guarantee : "";
+  const command = !rule || rule.step === null ? "" : model.packed ? model.apply : `abstain threshold ${model.file} --risk ${rule.risk} --save rule.json`;
+  byId("use-rule").replaceChildren(...(command ? [model.packed ? "Then: " : "To save it: ", Object.assign(document.createElement("code"), { textContent: command })] : []));
+  document.querySelectorAll(".model-steps").forEach((box, k) => { box.hidden = k !== STATE.model; });
+  if (!rule) return;
+  slider.max = rules.length - 1;
+  slider.value = STATE.rule[STATE.model];
+  slider.setAttribute("aria-valuetext", rule.promise);
+  byId("asked-risk").textContent = rule.risk_text;
+  byId("asked-marks").replaceChildren(...rules.map((r, k) => Object.assign(document.createElement("span"), { textContent: r.risk_text, className: k === STATE.rule[STATE.model] ? "now" : "" })));
+}
+
+function askFor(at) {
+  STATE.rule[STATE.model] = at;
+  const step = chosenRule().step;
+  if (step !== null) STATE.step[STATE.model] = step;
+  chooseModel(STATE.model);
+}
+
+// the JSON of a model's rules: gzip in base64 of a list, the part that all rules share first (report/certified.py)
+
+async function unpackRules(packed) {
+  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const [shared, ...texts] = JSON.parse(await new Response(stream).text());
+  return texts.map((t) => t.split("\u0001").join(shared));
+}
+
+async function saveRule() {
+  const texts = await unpackRules(DATA.models[STATE.model].packed);
+  save("rule.json", new Blob([texts[STATE.rule[STATE.model]]], { type: "application/json" }));
+}
+
+// reliability of the selected model
+
+function reliability() {
+  const model = DATA.models[STATE.model], r = model.reliability, marks = [{ kind: "line", x: [0, 1], y: [0, 1], k: null, faint: true, straight: true }];
+  if (r) r.confidence.forEach((c, i) => {
+    marks.push({ kind: "bar", x: c, low: r.low[i], high: r.high[i], k: STATE.model });
+    marks.push({ kind: "point", x: c, y: r.accuracy[i], k: STATE.model, tell: () => [model.name, `confidence ${asShare(c)}`, `right ${asShare(r.accuracy[i])}, ${asShare(r.low[i])} to ${asShare(r.high[i])}`, countNoun(r.count[i], "answer")] });
+  });
+  const axis = { low: 0, high: 1, format: (v) => asShare(v, 0), spacing: 60 };
+  return {
+    title: `Accuracy against confidence: ${model.name}`, about: "Points on the diagonal: the confidence is the share of right answers.", above: `right answers: ${model.short}`,
+    height: 420, x: { ...axis, title: "confidence" }, y: axis, marks, legend: [],
+  };
+}
+
+function drawReliability() {
+  if (!byId("reliability-chart")) return;
+  const model = DATA.models[STATE.model];
+  byId("reliability-told").textContent = model.reliability ? "" : `The confidence of ${model.name} is not a probability.`;
+  place("reliability-chart", reliability);
+}
 
 // the slider
 
@@ -159,8 +235,10 @@ function chooseModel(k) {
   byId("slider").max = DATA.models[k].steps.threshold.length - 1;
   byId("slider").value = STATE.step[k];
   document.querySelectorAll("select[data-choose]").forEach((s) => { s.value = String(k); });
+  showRule();
   showStep();
   drawCurves();
+  drawReliability();
 }
 
 function moveTo(at) {
@@ -188,6 +266,8 @@ function paintKeys() { // a sample of the model's line: colour and dashes
 function pressed(button, state) { button.setAttribute("aria-pressed", String(state)); }
 
 function start() {
+  byId("asked").addEventListener("input", (event) => askFor(Number(event.target.value)));
+  byId("save-rule").addEventListener("click", saveRule);
   byId("slider").addEventListener("input", (event) => moveTo(Number(event.target.value)));
   document.querySelectorAll("select[data-choose]").forEach((s) => s.addEventListener("change", (event) => chooseModel(Number(event.target.value))));
   document.querySelectorAll("[data-jump]").forEach((b) => b.addEventListener("click", () => jump(Number(b.dataset.jump))));
@@ -207,6 +287,7 @@ function start() {
     pressed(byId(what), STATE[what]);
     drawCurves();
   }));
+  pressed(byId("log"), STATE.log);
   addSaving();
   chooseModel(DATA.best);
   addScrolling();

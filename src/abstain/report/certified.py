@@ -1,0 +1,353 @@
+"""Thresholds that keep a promise, one for each of a few risks: what a reader of a report may choose from.
+
+The page holds each rule as the JSON that `abstain threshold --save` writes, so that a button can save it.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from abstain import Threshold, scores, select_threshold
+from abstain._tables import count_noun
+from abstain.errors import AbstainError
+from abstain.formats import Predictions
+from abstain.formats.safety import sha256_of
+from abstain.thresholds import GroupThresholds
+
+# risks that people ask for; the page shows those between "not even this can be promised" and "answer everything"
+RISKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+USUAL_RISK = 0.05  # where the page starts if the user asks for no risk
+_SHARED_PART = (
+    "\u0001"  # stands for the part that all rules of a model share; JSON never holds this character
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedSteps:
+    """Thresholds of one model for several risks, each chosen by itself by `abstain.select_threshold`.
+
+    Attributes
+    ----------
+    rules : tuple of Threshold
+        By rising risk (`target`). A rule without a threshold (`feasible` is False) says what would help: that is the
+        first, unless the user asks for another such risk. Only the last accepts everything. If no risk can be
+        promised, there is one rule; if no test is possible, none.
+    start : int
+        Index of the rule that the page shows first.
+    reason : str
+        Why no test is possible; "" if there are rules.
+    answered_share : float
+        Share of all samples, by weight, that the model answered at all. The coverage of a rule is a share of these.
+    """
+
+    rules: tuple[Threshold, ...]
+    start: int
+    reason: str
+    answered_share: float
+
+    @property
+    def is_any_feasible(self) -> bool:
+        """True if at least one of the risks can be promised."""
+        return any(rule.feasible for rule in self.rules)
+
+
+def choose_threshold(
+    predictions: Predictions, score: str, loss: str, *, groups: Any = None, **target: Any
+) -> Threshold | GroupThresholds:
+    """Call `select_threshold` with the columns of a file: losses and confidences, or class scores and labels.
+
+    `predictions` holds what a file says of one model, without samples on which it abstained: class scores or
+    confidences, labels or losses, weights and clusters. `score` and `loss` name what is computed from class scores.
+    `groups` is the group of each sample, None for one threshold. `target` are options of `select_threshold`: one of
+    risk, coverage and cost, and delta, method, bounded. Raises what `select_threshold` raises.
+    """
+    weights: dict[str, Any] = {"sample_weight": predictions.sample_weight, "clusters": predictions.clusters}
+    if predictions.kind == "confidence":
+        losses, confidence = predictions.samples(score, loss)
+        return select_threshold(
+            losses, confidence, score=predictions.learned, groups=groups, **weights, **target
+        )
+    class_scores: dict[str, Any] = {
+        predictions.kind: predictions.class_scores(),
+        "labels": predictions.labels,
+    }
+    return select_threshold(**class_scores, score=score, loss_name=loss, groups=groups, **weights, **target)
+
+
+def certify_steps(
+    predictions: Predictions,
+    *,
+    score: str,
+    loss: str,
+    delta: float,
+    full_risk: float,
+    answered_share: float,
+    asked_risk: float | None = None,
+) -> CertifiedSteps:
+    """Choose a threshold for each of the usual risks that say something about this model.
+
+    Goes from the first risk at which everything is answered down to the first that cannot be promised.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        What a file says of one model; samples on which it abstained are left out here.
+    score, loss : str
+        Names of what is computed from class scores.
+    delta : float
+        Probability with which a promise may fail, for each risk by itself.
+    full_risk : float
+        Mean loss if everything is answered; no smaller risk accepts all, so the search starts there.
+    answered_share : float
+        Share of all samples that the model answered, by weight.
+    asked_risk : float, optional
+        A risk that the user asks for. It gets a step of its own, at which the page starts.
+    """
+    answered = predictions.answered()
+    risks = sorted({*RISKS, *([] if asked_risk is None else [asked_risk])})
+    rule_of_risk: dict[float, Threshold] = {}
+
+    def choose(risk: float) -> Threshold:
+        if risk not in rule_of_risk:
+            rule = choose_threshold(answered, score, loss, risk=risk, delta=delta)
+            assert isinstance(rule, Threshold)
+            rule_of_risk[risk] = rule
+        return rule_of_risk[risk]
+
+    try:
+        above = [risk for risk in risks if risk >= full_risk] or risks[-1:]
+        largest = next((risk for risk in above if _accepts_all(choose(risk))), risks[-1])
+        for risk in reversed([risk for risk in risks if risk <= largest]):
+            if not choose(risk).feasible:
+                break
+        if asked_risk is not None:
+            choose(asked_risk)
+        if not any(rule.feasible for rule in rule_of_risk.values()):
+            only_risk = asked_risk or USUAL_RISK
+            rule_of_risk = {only_risk: choose(only_risk)}
+    except AbstainError as error:
+        return CertifiedSteps(
+            rules=(), start=0, reason=_without_function(error), answered_share=answered_share
+        )
+    shown = [
+        rule
+        for risk, rule in sorted(rule_of_risk.items())
+        if risk == asked_risk or not _says_less(rule, rule_of_risk.values())
+    ]
+    return CertifiedSteps(
+        rules=tuple(shown),
+        start=_find_start(shown, asked_risk),
+        reason="",
+        answered_share=answered_share,
+    )
+
+
+def _accepts_all(rule: Threshold) -> bool:
+    """True if a threshold was found and accepts every sample."""
+    return rule.feasible and rule.coverage >= 1
+
+
+def _says_less(rule: Threshold, rules: Any) -> bool:
+    """True if another rule makes this one idle on a page.
+
+    That is a rule that accepts all at a smaller risk, or one that has no threshold at a larger risk.
+    """
+    if _accepts_all(rule):
+        return any(_accepts_all(other) and other.target < rule.target for other in rules)
+    return not rule.feasible and any(not other.feasible and other.target > rule.target for other in rules)
+
+
+def _find_start(rules: Sequence[Threshold], asked_risk: float | None) -> int:
+    """Index of the rule that a page shows first; 0 if there is no rule.
+
+    The risk that the user asks for; otherwise the largest of at most 5% that does not accept everything; otherwise the
+    smallest risk that can be promised.
+    """
+    feasible = [index for index, rule in enumerate(rules) if rule.feasible]
+    usual = [
+        index for index in feasible if rules[index].target <= USUAL_RISK and not _accepts_all(rules[index])
+    ]
+    asked = [index for index, rule in enumerate(rules) if rule.target == asked_risk]
+    if asked:
+        return asked[0]
+    if usual:
+        return usual[-1]
+    return feasible[0] if feasible else 0
+
+
+def _without_function(error: AbstainError) -> str:
+    """The message of an error of `select_threshold` without the name of the function before it."""
+    message = str(error)
+    head, colon, rest = message.partition(": ")
+    return rest if colon and head.isidentifier() else message
+
+
+# the sentences of the page
+
+
+def share_text(share: float) -> str:
+    """A share in percent with at most three digits, as people say it.
+
+    >>> share_text(0.05), share_text(0.9184), share_text(0.005), share_text(1.0), share_text(0.99996)
+    ('5%', '92%', '0.5%', '100%', '99.996%')
+    """
+    percentage = 100 * share
+    for digits in range(6):
+        rounded = f"{percentage:.{digits}f}"
+        is_close = abs(float(rounded) - percentage) <= 0.01 * percentage
+        claims_all = float(rounded) >= 100 and share < 1
+        if is_close and not claims_all:
+            return f"{rounded}%"
+    return f"{percentage:g}%"
+
+
+def describe_promise(rule: Threshold, answered_share: float, *, is_zero_one: bool) -> str:
+    """One sentence: for at most this risk, answer this share, promised with this confidence; or that it cannot be.
+
+    `answered_share` is the share of all samples that the model answered; `is_zero_one` says that losses are errors.
+    """
+    asked = f"at most {risk_text(rule.target, is_zero_one)}"
+    asked += " errors" if is_zero_one else " mean loss"
+    if not rule.feasible:
+        return f"{asked[0].upper()}{asked[1:]} cannot be promised with these data."
+    answer = f"answer {share_text(rule.coverage * answered_share)} of the cases"
+    if rule.coverage * answered_share >= 1:
+        answer = "answer everything"
+    return f"For {asked}: {answer}, promised with {100 * (1 - rule.delta):.4g}% confidence."
+
+
+def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_zero_one: bool) -> str:
+    """What the rule is and what it did on these data; for a risk that cannot be promised, what would help.
+
+    `predictions` is the file of the rule; `score` names the confidence that is computed from its class scores.
+    """
+    if not rule.feasible:
+        return _describe_help(rule)
+    answered_count = predictions.answered().n
+    accepted = round(rule.coverage * answered_count)
+    observed_risk = risk_text(rule.risk or 0.0, is_zero_one)
+    outcome = (
+        f"{observed_risk} of these answers are wrong"
+        if is_zero_one
+        else f"their mean loss is {observed_risk}"
+    )
+    if rule.evidence.heaviest_sample is None:
+        data = f"On these data that is {accepted:,} of {count_noun(predictions.n, 'case')}, and {outcome}."
+    else:
+        data = f"On these data, by weight, {outcome}."
+    return f"{_describe_condition(rule, predictions, score)} {data}"
+
+
+def apply_command(predictions: Predictions) -> str:
+    """The command that applies a saved rule of this model to new data."""
+    learned = " --confidence LEARNED.json" if predictions.learned is not None else ""
+    return f"abstain decide rule.json NEW_FILE{learned}"
+
+
+def _describe_condition(rule: Threshold, predictions: Predictions, score: str) -> str:
+    """Say when the rule answers, in the number that people know: a probability, not its rank key."""
+    if rule.value == -np.inf:
+        return "Answer every case."
+    name = "the confidence" if predictions.kind == "confidence" else score
+    relation = "above" if rule.lies_above else "at least"
+    return (
+        f"Answer where {name} is {relation} {threshold_text(predictions, score, float(rule.value or 0.0))}."
+    )
+
+
+def threshold_text(predictions: Predictions, score: str, key: float) -> str:
+    """Format a threshold as people know it: for class scores the plain value of the score, not its rank key."""
+    if predictions.kind == "confidence":
+        return f"{key:.6g}"
+    return _format_key(score, key)
+
+
+def _format_key(score: str, key: float) -> str:
+    """Format a threshold on a rank key as the score's plain value; close to the end of its scale, as a distance.
+
+    E.g. "1 − 3e-09" for a probability that would round to 1.
+    """
+    if not scores.by_name(score).saturates:
+        return f"{key:.6g}"
+    value = float(scores.display(score, key))
+    if value < 0.9995 or score != "max_softmax":
+        return f"{value:.4g}"
+    return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"  # beyond 700 the exponential is 0
+
+
+def _describe_help(rule: Threshold) -> str:
+    """What would help where a risk cannot be promised: more labels, or another model; and what can be promised."""
+    advice = rule.advice
+    if advice is None:
+        return ""
+    unit = "labelled cases" if advice.unit == "samples" else "clusters of labelled cases"
+    count = rule.n if advice.unit == "samples" else rule.clusters
+    if advice.samples is None:
+        needed = f"By what was seen, no number of {unit} would be enough: the model or its confidence has to improve."
+    else:
+        needed = f"About {advice.samples:,} {unit} would be enough; there are {count:,} now."
+    if advice.risk is None:
+        return f"{needed} No smaller risk than that of any guess can be promised either."
+    smallest = f"The smallest risk that can be promised here is {advice.risk:.3g}"
+    return f"{needed} {smallest}, for {share_text(advice.coverage or 0.0)} of the cases."
+
+
+def risk_text(risk: float, is_zero_one: bool) -> str:
+    """A risk in percent for errors, as a number for any other loss."""
+    return share_text(risk) if is_zero_one else f"{risk:.3g}"
+
+
+# the rules as JSON inside the page
+
+
+def rule_texts(
+    steps: CertifiedSteps, predictions: Predictions, score: str, loss: str, command: str
+) -> list[str]:
+    """The JSON of each feasible rule, as `abstain threshold --save` writes it; "" for a risk that cannot be promised.
+
+    The rule remembers the file, its hash, and `command`, the command line that made the page ("" if there is none).
+    """
+    facts = origin_facts(predictions, score, loss, command)
+    kind: Any = predictions.kind
+    return [rule.made_from(kind, **facts).to_json() if rule.feasible else "" for rule in steps.rules]
+
+
+def origin_facts(predictions: Predictions, score: str, loss: str, command: str) -> dict[str, Any]:
+    """What a rule remembers about the data it was made from, by field of `abstain.thresholds.Origin`.
+
+    The file's name, its hash if the file is still there, the score and the loss, and `command`, the command line that
+    was run ("" if there was none). `score` and `loss` name what is computed from class scores.
+    """
+    names = {"score": score, "loss": loss}
+    if predictions.kind == "confidence":
+        names = {"loss": predictions.loss_name}
+    file = Path(predictions.path)
+    return {
+        "data": file.name,
+        "sha256": sha256_of(file) if file.is_file() else None,
+        "command": command or None,
+        **names,
+    }
+
+
+def pack_texts(texts: Sequence[str]) -> str:
+    """Compress the JSON of rules to text for the page; the function `unpackRules` of `assets/page.js` reads it.
+
+    The summary of the calibration confidences is the same in all rules of a model and about half of each: it is stored
+    once, at the front. The result is base64 of the gzip of a JSON list of texts.
+    """
+    reference = ""
+    for text in filter(None, texts):
+        reference = json.dumps(json.loads(text)["reference"])
+        break
+    shortened = [text.replace(reference, _SHARED_PART) if reference else text for text in texts]
+    packed = gzip.compress(json.dumps([reference, *shortened]).encode("utf-8"), mtime=0)
+    return base64.b64encode(packed).decode("ascii")

@@ -1,0 +1,260 @@
+"""The first screen of a report: the verdict, the risk to choose with its promise, and which models differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from abstain._tables import format_fixed
+from abstain.evaluation import Comparison
+from abstain.report.certified import (
+    describe_promise,
+    describe_rule,
+    risk_text,
+    share_text,
+    threshold_text,
+)
+from abstain.report.content import Content, ModelContent, short_names
+from abstain.report.markup import (
+    Cell,
+    csv_number,
+    decimals,
+    fill,
+    html_table,
+    name_cells,
+    percent,
+    text,
+    with_code,
+)
+
+_MAX_RIVALS = 2  # models that the verdict names; more are counted
+
+
+def summary(content: Content) -> list[str]:
+    """Return the findings as a few sentences of plain text: the verdict first, then the numbers behind it.
+
+    `content` has at least one model; with several it has a comparison.
+    """
+    if len(content.models) == 1:
+        model = content.models[0]
+        entry = model.evaluation[model.score, model.evaluation.losses[0], "aurc"]
+        limits = "" if entry.low is None else f", {_describe_interval(entry, content.level)}"
+        gain = _describe_gain(model, model.predictions.name)
+        return [gain, f"AURC {entry.estimate:.3g}{limits}; lower is better."]
+    comparison = content.comparison
+    assert comparison is not None
+    best_model = _best_model(content)
+    direction = "lower" if comparison.lower_is_better else "higher"
+    return [
+        _describe_verdict(comparison, is_before_and_after(content)),
+        f"{_describe_value(comparison)}; {direction} is better. {_describe_gain(best_model, 'It')}",
+    ]
+
+
+def is_before_and_after(content: Content) -> bool:
+    """True if the page shows a learned confidence next to the confidences of the same file."""
+    first = content.models[0].predictions
+    others = [model.predictions for model in content.models[1:]]
+    return first.learned is not None and bool(others) and all(other.path == first.path for other in others)
+
+
+def _best_model(content: Content) -> ModelContent:
+    """The model that ranks first; the only one if there is no ranking of models."""
+    if content.comparison is None or len(content.models) == 1:
+        return content.models[0]
+    best = content.comparison.names[0]
+    return next(model for model in content.models if model.predictions.name == best)
+
+
+def _describe_verdict(comparison: Comparison, before_and_after: bool) -> str:
+    """Which model leads, and which others might be as good, in one sentence.
+
+    `before_and_after` says that the contestants are confidences of one model, the learned one among them.
+    """
+    best = comparison.names[0]
+    rivals = [name for name in comparison.winners if name != best]
+    noun = "confidences" if before_and_after else "models"
+    count = len(comparison.names)
+    if not rivals:
+        return f"{best} is the best of {count} {noun}, as far as the tests can tell."
+    if len(rivals) > _MAX_RIVALS:
+        named = f"{len(rivals)} others"
+    else:
+        named = " and ".join(rivals)
+    return f"{best} ranks first of {count} {noun}, but these data cannot tell it apart from {named}."
+
+
+def describe_first_place(comparison: Comparison) -> str:
+    """Which model leads the ranking, and its number with its interval; without a full stop."""
+    return f"{comparison.names[0]} ranks first with {_describe_value(comparison)}"
+
+
+def _describe_value(comparison: Comparison) -> str:
+    """The metric of the model that leads the ranking, with its interval."""
+    best = comparison.contestants[0]
+    limits = "" if best.low is None else f" ({_describe_interval(best, comparison.level)})"
+    return f"{comparison.label} {best.estimate:.3g}{limits}"
+
+
+def _describe_interval(interval: Any, level: float) -> str:
+    return f"{level:.0%} interval {interval.low:.3g} to {interval.high:.3g}"
+
+
+def _describe_gain(model: ModelContent, subject: str) -> str:
+    """Make a sentence with the risk of all answers and that of about the most confident 80% of them.
+
+    `model` holds everything that the page shows of one model; `subject` is its name, or "It".
+    """
+    curve = model.curve
+    target = 0.8 * curve.coverage[-1]
+    index = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - target)))
+    full_risk = format_risk(model, curve.risk[-1])
+    reduced_risk = format_risk(model, curve.risk[index])
+    share = percent(float(curve.coverage[index]), 0)
+    if not model.zero_one:
+        return (
+            f"{subject} has a mean loss of {full_risk} if it answers everything, and of {reduced_risk} if it answers "
+            f"the most confident {share}."
+        )
+    return (
+        f"{subject} is wrong in {full_risk} of the cases if it answers everything, and in {reduced_risk} if it "
+        f"answers the most confident {share}."
+    )
+
+
+def format_risk(model: ModelContent, risk: float) -> str:
+    """A risk of this model: in percent for errors, as a number for any other loss."""
+    return percent(float(risk)) if model.zero_one else f"{risk:.4g}"
+
+
+def decision_card(content: Content) -> str:
+    """Make the card in which the reader chooses a risk: the promise, a slider, the rule to save, and all steps.
+
+    It shows the best model first; the script changes it. If nothing can be promised, it says why and what would help.
+    `content` holds everything that the page shows.
+    """
+    best = _best_model(content)
+    rules = best.certified.rules
+    start = best.certified.start
+    promise = f"No threshold with a promise for {best.predictions.name}."
+    facts = best.certified.reason
+    asked_risk = ""
+    guarantee = ""
+    if rules:
+        rule = rules[start]
+        promise = describe_promise(rule, best.certified.answered_share, is_zero_one=best.zero_one)
+        facts = describe_rule(rule, best.predictions, best.score, is_zero_one=best.zero_one)
+        asked_risk = risk_text(rule.target, best.zero_one)
+        guarantee = rule.guarantee or ""
+    return fill(
+        "decision.html",
+        promise=text(promise),
+        picked=model_menu(content, label="Model", element_id="picked"),
+        asked_label="Accept at most this share of errors:"
+        if best.zero_one
+        else "Accept at most this mean loss:",
+        risk=asked_risk,
+        last=max(0, len(rules) - 1),
+        start=start,
+        facts=with_code(facts),
+        guarantee=text(guarantee),
+        steps="".join(_steps_table(model, is_shown=model is best) for model in content.models),
+    )
+
+
+def _steps_table(model: ModelContent, is_shown: bool) -> str:
+    """Make a table, as HTML, of the risks that may be asked of one model, each with what it would answer.
+
+    This is what is printed in place of the slider. `is_shown` is False for models that the reader has not selected.
+    """
+    rows: list[list[str | Cell]] = []
+    for rule in model.certified.rules:
+        asked = Cell(risk_text(rule.target, model.zero_one), (csv_number(rule.target),))
+        if not rule.feasible:
+            rows.append([asked, Cell("not possible", ("",)), Cell("–", ("",)), Cell("–", ("",))])
+            continue
+        share = rule.coverage * model.certified.answered_share
+        threshold = Cell("none needed", ("",))
+        if rule.coverage < 1:
+            shown_threshold = threshold_text(model.predictions, model.score, float(rule.value or 0.0))
+            threshold = Cell(text(shown_threshold), (csv_number(rule.value),))
+        rows.append(
+            [
+                asked,
+                Cell(share_text(share), (csv_number(share),)),
+                Cell(risk_text(rule.risk or 0.0, model.zero_one), (csv_number(rule.risk),)),
+                threshold,
+            ]
+        )
+    noun = "errors" if model.zero_one else "mean loss"
+    head = [f"{noun} at most", "cases answered", f"{noun} here", "threshold"]
+    delta = model.certified.rules[0].delta if rows else 0.0
+    caption = f"{text(model.predictions.name)}: what can be promised with {100 * (1 - delta):.4g}% confidence"
+    table = html_table(head, rows, caption, number_columns=(0, 1, 2, 3)) if rows else ""
+    hidden = "" if is_shown else " hidden"
+    return f'<div class="model-steps"{hidden}>{table}</div>'
+
+
+def model_menu(content: Content, label: str, element_id: str) -> str:
+    """A menu of the models; empty for a single model.
+
+    `content` holds everything that the page shows.
+    """
+    if len(content.models) == 1:
+        return ""
+    short = short_names(model.predictions.name for model in content.models)
+    options = "".join(
+        f'<option value="{index}">{text(short[model.predictions.name])}</option>'
+        for index, model in enumerate(content.models)
+    )
+    return f'<label>{label} <select data-choose id="{element_id}">{options}</select></label>'
+
+
+def verdicts(content: Content) -> str:
+    """Make a table, as HTML, of the first model of the ranking against each other one.
+
+    Its columns are the difference, its interval, p, and what they mean in words. Empty for a single model. `content`
+    holds everything that the page shows.
+    """
+    comparison = content.comparison
+    if comparison is None or len(content.models) < 2:
+        return ""
+    first = comparison.names[0]
+    name_cell = name_cells(comparison.names)
+    pairs = [comparison.pair(name, first) for name in comparison.names[1:]]
+    printed_numbers = []
+    for pair in pairs:
+        printed_numbers += [pair.difference, pair.low, pair.high]
+    places = decimals(printed_numbers)
+    rows: list[list[str | Cell]] = []
+    for pair in pairs:
+        difference = format_fixed(pair.difference, places, sign=True)
+        low = format_fixed(pair.low, places, sign=True)
+        high = format_fixed(pair.high, places, sign=True)
+        p_value = "< 0.001" if pair.p_adjusted < 0.001 else f"{pair.p_adjusted:.3f}"
+        rows.append(
+            [
+                name_cell[pair.a],
+                Cell(difference, (csv_number(pair.difference),)),
+                Cell(f"{low} to {high}", (csv_number(pair.low), csv_number(pair.high))),
+                Cell(text(p_value), (csv_number(pair.p_adjusted),)),
+                f'<span class="said">{text(_describe_pair(pair, first))}</span>',
+            ]
+        )
+    pair_count = len(comparison.pairs)
+    correction = f"; interval and p corrected for all {pair_count} pairs" if pair_count > 1 else ""
+    caption = f"{text(comparison.label)} minus that of {name_cell[first].html}{correction}"
+    head = ["model", "difference", f"{comparison.level:.0%} interval", "p", "in words"]
+    table = html_table(head, rows, caption, number_columns=(1, 2, 3))
+    return f'<div class="card" id="verdicts">{table}</div>'
+
+
+def _describe_pair(pair: Any, first: str) -> str:
+    """What the comparison of a model with the first one means, in words."""
+    if pair.note:
+        return f"no verdict: it {pair.note}"
+    if pair.different:
+        return f"{first} is better"
+    samples_needed = int(float(f"{pair.samples_needed or 0:.2g}"))  # an estimate this rough has two digits
+    if samples_needed:
+        return f"cannot be told apart; about {samples_needed:,} samples would be needed"
+    return "cannot be told apart"

@@ -1,0 +1,214 @@
+"""What the report's scripts read (`assets/page.js`), as JSON: curves, sliders, rules to save, and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from abstain.report.certified import (
+    apply_command,
+    describe_promise,
+    describe_rule,
+    pack_texts,
+    risk_text,
+    rule_texts,
+)
+from abstain.report.content import Content, ModelContent, short_names
+from abstain.report.slider import certified_point, round_six, spread_points
+
+_CURVE_POINTS = 600  # for one model; all models together have at most six times as many
+_LOG_DECADES = 1.5  # risks that span more decades are drawn on a log scale at first
+_SETTLED_COVERAGE = (
+    0.1  # below it a few samples decide the risk, which says nothing about the scale to draw on
+)
+_MAX_RULE_CHARACTERS = (
+    200_000  # of rules that can be saved from one page, packed; those of the best models come first
+)
+
+
+def embedded(content: Content, command: str = "") -> dict[str, Any]:
+    """Return the data that the page's scripts read (`assets/page.js`): dicts, lists, text and numbers.
+
+    The scripts depend on these names. Models are in the order of `content.models`. `command` is the command line that
+    made the page, which the rules in it remember.
+    """
+    zero_one = all(model.zero_one for model in content.models)
+    risk_noun = "error rate" if zero_one else "mean loss"
+    loss_noun = "errors" if zero_one else "loss"
+    names = [model.predictions.name for model in content.models]
+    ranked = names
+    if content.comparison is not None and len(names) > 1:
+        ranked = list(content.comparison.names)
+    short = short_names(names)
+    ranked_models = sorted(content.models, key=lambda model: ranked.index(model.predictions.name))
+    packed_rules = _pack_rules(ranked_models, command)
+    models = []
+    for model in content.models:
+        name = model.predictions.name
+        data = _model_data(model, short[name], model_count=len(names))
+        models.append({**data, "packed": packed_rules.get(name)})
+    is_whole_percent = round(content.level, 2) == content.level
+    return {
+        "level": f"{content.level:.0%}" if is_whole_percent else f"{content.level:.1%}",
+        "zero_one": zero_one,
+        "words": {
+            "risk": f"selective risk: {risk_noun} of the answered",
+            "generalised": f"generalised risk: {loss_noun} of the answered, per sample of all",
+        },
+        "best": names.index(ranked[0]),  # the model that the slider starts with
+        "log": spans_decades(content.models),
+        "models": models,
+        "forest": _forest_data(content),
+    }
+
+
+def spans_decades(models: Sequence[ModelContent]) -> bool:
+    """True if the risks of the models span so many powers of ten that a linear scale would hide the small ones.
+
+    Risks of less than 10% of the samples are not looked at: a few errors decide them.
+    """
+    risks = np.concatenate([model.curve.risk[model.curve.coverage >= _SETTLED_COVERAGE] for model in models])
+    positive = risks[risks > 0]
+    if not len(positive) or bool((risks < 0).any()):
+        return False
+    return bool(np.log10(positive.max() / positive.min()) > _LOG_DECADES)
+
+
+def _pack_rules(ranked_models: Sequence[ModelContent], command: str) -> dict[str, str]:
+    """Return, by model, its certified rules as text for the page, for as many models as fit, the best first.
+
+    The best model always has its rules in the page. `command` is the command line that made the page.
+    """
+    packed_rules: dict[str, str] = {}
+    total = 0
+    for model in ranked_models:
+        if not model.certified.is_any_feasible:
+            continue
+        predictions = model.predictions
+        packed = pack_texts(rule_texts(model.certified, predictions, model.score, model.loss, command))
+        total += len(packed)
+        if packed_rules and total > _MAX_RULE_CHARACTERS:
+            break
+        packed_rules[predictions.name] = packed
+    return packed_rules
+
+
+def _rule_data(model: ModelContent) -> list[dict[str, Any]]:
+    """Return the certified thresholds of one model by rising risk, by the names that the page's scripts read.
+
+    "step" is the step of the threshold slider that has the same threshold, None where a risk cannot be promised.
+    """
+    rules = []
+    for rule in model.certified.rules:
+        step = None
+        if rule.feasible:
+            coverage = model.curve.coverage[certified_point(model.curve, rule)]
+            step = int(np.searchsorted(model.slider.coverage, coverage - 1e-12))
+        rules.append(
+            {
+                "risk": rule.target,
+                "risk_text": risk_text(rule.target, model.zero_one),
+                "promise": describe_promise(rule, model.certified.answered_share, is_zero_one=model.zero_one),
+                "facts": describe_rule(rule, model.predictions, model.score, is_zero_one=model.zero_one),
+                "guarantee": rule.guarantee or "",
+                "step": step,
+            }
+        )
+    return rules
+
+
+def _reliability_data(model: ModelContent) -> dict[str, Any] | None:
+    """Return the reliability diagram of one model by the names that the page's scripts read; None if there is none."""
+    curve = model.reliability
+    if curve is None:
+        return None
+    return {
+        "confidence": round_six(np.asarray(curve.confidence)),
+        "accuracy": round_six(np.asarray(curve.accuracy)),
+        "low": round_six(np.asarray(curve.low)),
+        "high": round_six(np.asarray(curve.high)),
+        "count": list(curve.count),
+    }
+
+
+def _model_data(model: ModelContent, short_name: str, model_count: int) -> dict[str, Any]:
+    """Return the curve and the sliders of one model, by the names that the page's scripts read.
+
+    "start" is the step at which the threshold slider stands first: that of the certified threshold that is shown first,
+    or without one the first that accepts 80% of all that can be accepted. `model` holds everything that the page shows
+    of one model; with a larger `model_count` its curve has fewer points.
+    """
+    curve = model.curve
+    slider = asdict(model.slider)
+    point_count = min(_CURVE_POINTS, 6 * _CURVE_POINTS // model_count)
+    points = spread_points(curve, low=curve.coverage[0], points=point_count)
+    rules = _rule_data(model)
+    start_step = int(np.searchsorted(slider["coverage"], 0.8 * slider["coverage"][-1] - 1e-12))
+    data = {
+        "name": model.predictions.name,
+        "short": short_name,
+        "n": model.predictions.n,
+        "steps": slider,
+        "start": min(start_step, len(slider["coverage"]) - 1),
+        "rules": rules,
+        "rule_start": model.certified.start,
+        "no_rules": model.certified.reason,
+        "file": Path(model.predictions.path).name,
+        "apply": apply_command(model.predictions),
+        "reliability": _reliability_data(model),
+        "risk": {
+            "coverage": round_six(curve.coverage[points]),
+            "value": round_six(curve.risk[points]),
+            "band": _band_data(model),
+        },
+    }
+    if rules and rules[model.certified.start]["step"] is not None:
+        data["start"] = rules[model.certified.start]["step"]
+    return data
+
+
+def _band_data(model: ModelContent) -> dict[str, Any] | None:
+    """Return the band of a model's curve of selective risk; None if there is none.
+
+    `model` holds everything that the page shows of one model.
+    """
+    band = model.band
+    if band is None:
+        return None
+    is_reached = band.coverage >= model.curve.coverage[0] - 1e-12  # no threshold accepts fewer samples
+    return {
+        "coverage": round_six(band.coverage[is_reached]),
+        "low": round_six(band.low[is_reached]),
+        "high": round_six(band.high[is_reached]),
+    }
+
+
+def _forest_data(content: Content) -> list[dict[str, Any]]:
+    """Return AURC with its interval, for each model by each of its scores, in the order of the models.
+
+    "first" marks the score of the model's curve, "colour" is the model's index. Undefined values are left out; limits
+    may be None. `content` holds everything that the page shows.
+    """
+    rows = []
+    for index, model in enumerate(content.models):
+        table = model.evaluation
+        for score in table.scores:
+            entry = table[score, table.losses[0], "aurc"]
+            if entry.estimate is None:
+                continue
+            rows.append(
+                {
+                    "model": model.predictions.name,
+                    "score": score,
+                    "colour": index,
+                    "first": score == model.score,
+                    "estimate": entry.estimate,
+                    "low": entry.low,
+                    "high": entry.high,
+                }
+            )
+    return rows
