@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from abstain.calibration import CalibrationError, calibration_error
-from abstain.calibration.probability_bins import make_bins
+from abstain.calibration.probability_bins import make_bins, squared_error_parts
 from abstain.errors import InputError
 
 
@@ -37,6 +39,20 @@ def test_the_order_of_rows_does_not_matter():
     order = rng.permutation(400)
     first, second = calibration_error(right, stated), calibration_error(right[order], stated[order])
     assert first.root.estimate == pytest.approx(second.root.estimate, abs=1e-12)
+
+
+@pytest.mark.parametrize("confidence", [[0.1, 0.3, 0.3, 0.6, 0.7, 0.95], [0.2] * 3 + [0.9] * 4, [0.5] * 5])
+@pytest.mark.parametrize("bins", [1, 2, 15])
+def test_calibrated_confidences_get_zero_in_expectation_over_all_outcomes(confidence, bins):
+    """Exactly, without simulation: every outcome of the answers, weighted by its probability."""
+    expectation = plain_expectation = 0.0
+    for outcome in product([0, 1], repeat=len(confidence)):
+        probability = np.prod(np.where(outcome, confidence, 1 - np.array(confidence)))
+        found = calibration_error(outcome, confidence, bins=bins)
+        expectation += probability * found.squared.estimate
+        plain_expectation += probability * found.plain**2
+    assert expectation == pytest.approx(0.0, abs=1e-15)
+    assert plain_expectation > 0.01
 
 
 def simulate(n, runs, truth, draw_confidence, size=1):
@@ -84,18 +100,29 @@ def test_intervals_hold_the_truth_with_clusters():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [200, 500, 2000, 20000])
+@pytest.mark.parametrize(("n", "runs"), [(200, 40000), (500, 40000), (2000, 20000), (20000, 4000)])
 @pytest.mark.parametrize("draw_confidence", [uniform, stated])
-def test_calibrated_confidences_get_zero_from_200_to_20000_answers(n, draw_confidence):
-    runs = 2000 if n < 20000 else 400
-    estimates, plains, held = simulate(n, runs, lambda p: p, draw_confidence)
-    error = estimates.std(ddof=1) / np.sqrt(runs)
-    z, z_plain = estimates.mean() / error, plains.mean() / error
-    print(
-        f"n {n} {draw_confidence.__name__}: {z:.2f} standard errors from 0, plain {z_plain:.0f}; covers {held:.1%}"
-    )
+def test_calibrated_confidences_get_zero_from_200_to_20000_answers(n, runs, draw_confidence):
+    """With the estimator alone, without intervals, so that many runs are cheap; the seed is n."""
+    rng = np.random.default_rng(n)
+    squares = np.empty((runs, 2))  # plain and debiased
+    for run in range(runs):
+        confidence = draw_confidence(rng, n)
+        right = rng.random(n) < confidence
+        plain, sampling_error = squared_error_parts(make_bins("test", right, confidence, 15, None))
+        squares[run] = (plain, plain - sampling_error)
+    z_plain, z = squares.mean(axis=0) / (squares[:, 1].std(ddof=1) / np.sqrt(runs))
+    print(f"n {n} {draw_confidence.__name__}: {z:.2f} standard errors from 0, plain {z_plain:.0f}")
     assert abs(z) < 2.0
     assert z_plain > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "runs"), [(200, 2000), (500, 2000), (2000, 2000), (20000, 1000)])
+@pytest.mark.parametrize("draw_confidence", [uniform, stated])
+def test_intervals_of_calibrated_confidences_hold_zero(n, runs, draw_confidence):
+    _, _, held = simulate(n, runs, lambda p: p, draw_confidence)
+    print(f"n {n} {draw_confidence.__name__}: covers {held:.1%}")
     assert held > 0.925
 
 

@@ -81,12 +81,9 @@ def make_bins(
     probabilities = check_probabilities(function, confidence, answers.attempted)
     codes = cluster_codes(function, clusters, len(right))
     check_one_kind(function, codes, "calibration")
-    units = np.arange(len(right)) if codes is None else codes
-    bin_of_answer = _assign_bins(probabilities, bins)
-    bin_of_answer = _merge_single_units(bin_of_answer, units)
+    bin_of_answer = _merge_single_units(_assign_bins(probabilities, bins), codes)
     size = np.bincount(bin_of_answer).astype(np.float64)
-    pairs = np.unique(np.stack([bin_of_answer, units]), axis=1)  # one column for each unit of each bin
-    unit_count = np.bincount(pairs[0]).astype(np.float64)
+    unit_count = _count_units(bin_of_answer, codes).astype(np.float64)
     if unit_count.min() < 2:
         raise InputError(f"{function}: needs at least two answers (or clusters) to see any spread, got one.")
     mean_confidence = np.bincount(bin_of_answer, probabilities) / size
@@ -100,8 +97,8 @@ def make_bins(
         accuracy_variance = correction**2 * np.bincount(bin_of_answer, right_residuals**2) / size**2
     else:
         scale = correction / size
-        gap_sums = _sums_by_unit(gap_residuals, units, bin_of_answer) * scale
-        right_sums = _sums_by_unit(right_residuals, units, bin_of_answer) * scale
+        gap_sums = _sums_by_cluster(gap_residuals, codes, bin_of_answer) * scale
+        right_sums = _sums_by_cluster(right_residuals, codes, bin_of_answer) * scale
         gap_covariance = gap_sums.T @ gap_sums
         accuracy_variance = np.sum(right_sums**2, axis=0)
     return ProbabilityBins(
@@ -126,10 +123,27 @@ def _assign_bins(confidence: np.ndarray, bins: int) -> np.ndarray:
     return np.unique(bin_of_value[position], return_inverse=True)[1]
 
 
-def _merge_single_units(bin_of_answer: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Merge each bin that holds a single unit into the next one, the last into the one before; numbered 0, 1, ..."""
-    pairs = np.unique(np.stack([bin_of_answer, units]), axis=1)
-    unit_count = np.bincount(pairs[0])
+def _count_units(bin_of_answer: np.ndarray, cluster_of_answer: np.ndarray | None) -> np.ndarray:
+    """Number of independent units in each bin: of different clusters, or of answers where there are no clusters (None).
+
+    Bins and clusters are numbered from 0, and every bin has an answer.
+    """
+    if cluster_of_answer is None:
+        return np.bincount(bin_of_answer)
+    cluster_total = int(cluster_of_answer.max()) + 1
+    bin_and_cluster = np.unique(
+        bin_of_answer * cluster_total + cluster_of_answer
+    )  # each pair that occurs, once
+    return np.bincount(bin_and_cluster // cluster_total)
+
+
+def _merge_single_units(bin_of_answer: np.ndarray, cluster_of_answer: np.ndarray | None) -> np.ndarray:
+    """The bin of each answer after bins of a single independent unit were merged, numbered 0, 1, ... again.
+
+    Such a bin is merged into the next one, the last into the one before; a single bin stays. A unit is a cluster, or an
+    answer where there are no clusters (None).
+    """
+    unit_count = _count_units(bin_of_answer, cluster_of_answer)
     last = len(unit_count) - 1
     new_bin = np.arange(last + 1)
     for number in range(last + 1):
@@ -141,12 +155,16 @@ def _merge_single_units(bin_of_answer: np.ndarray, units: np.ndarray) -> np.ndar
     return np.unique(new_bin[bin_of_answer], return_inverse=True)[1]
 
 
-def _sums_by_unit(values: np.ndarray, units: np.ndarray, bin_of_answer: np.ndarray) -> np.ndarray:
-    """Sums of one value per answer over units and bins, shape (units, bins)."""
+def _sums_by_cluster(
+    values: np.ndarray, cluster_of_answer: np.ndarray, bin_of_answer: np.ndarray
+) -> np.ndarray:
+    """Sums of one value per answer over clusters and bins (both numbered from 0), shape (clusters, bins)."""
     bin_count = int(bin_of_answer.max()) + 1
-    unit_count = int(units.max()) + 1
-    sums = np.bincount(units * bin_count + bin_of_answer, values, minlength=unit_count * bin_count)
-    return sums.reshape(unit_count, bin_count)
+    cluster_count = int(cluster_of_answer.max()) + 1
+    sums = np.bincount(
+        cluster_of_answer * bin_count + bin_of_answer, values, minlength=cluster_count * bin_count
+    )
+    return sums.reshape(cluster_count, bin_count)
 
 
 def squared_error_parts(bins: ProbabilityBins) -> tuple[float, float]:
