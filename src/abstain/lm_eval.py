@@ -21,7 +21,7 @@ from abstain.formats.logs import Log, Rules
 from abstain.formats.safety import Limits
 from abstain.inference import Interval, interval
 from abstain.inference.ratios import spread_of_answers
-from abstain.metrics.answer_metrics import AnswerMetric, GradedAnswers, answer_metric
+from abstain.metrics.answer_metrics import AnswerMetric, answer_metric
 
 __all__ = ["add_selective"]
 
@@ -177,11 +177,8 @@ def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -
         raise InputError(f"{metric.key}: needs right and wrong answers, and this task has other losses.")
     repeats = log.repeats()
     if isinstance(metric, AnswerMetric):
-        rows = log.scored
-        attempted = log.answered[rows]
-        answers = GradedAnswers(right=np.where(attempted, 1 - log.losses(rows), 0.0), attempted=attempted)
-        clusters = None if repeats is None else repeats[rows]
-        return spread_of_answers(metric.key, metric, answers, clusters).interval(level)
+        clusters = None if repeats is None else repeats[log.scored]
+        return spread_of_answers(metric.key, metric, log.graded_answers(), clusters).interval(level)
     if not log.signals:
         raise InputError(f"{metric.key}: needs a confidence, and this task has none.")
     confidence = next(iter(log.signals.values()))

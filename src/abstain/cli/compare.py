@@ -420,14 +420,20 @@ def compare_graded(
     if not unpaired:
         models = align_models(models)
     answers = {}
+    unanswerable = {}
     for model in models:
-        losses, _ = model.samples("max_softmax", "zero_one")
-        answered = None if model.abstained is None else ~model.abstained
-        answers[model.name] = (1 - losses, answered)
+        graded = model.graded_arguments()
+        answers[model.name] = (graded["correct"], graded["answered"])
+        unanswerable[model.name] = graded["unanswerable"]
     columns = comparison_arguments(models, paired=not unpaired)
     with show_working("comparing"):
         result = abstain.evaluation.compare_answers(
-            answers, metric=metric, level=level, clusters=columns.get("clusters"), paired=not unpaired
+            answers,
+            metric=metric,
+            unanswerable=unanswerable,
+            level=level,
+            clusters=columns.get("clusters"),
+            paired=not unpaired,
         )
     contestants = {model.name: (model, "answers") for model in models}
     return result, contestants, [f"By {result.label}: no confidence is read.", *attempt_notes(models)]

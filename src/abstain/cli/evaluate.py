@@ -25,6 +25,7 @@ from abstain.formats import Predictions
 from abstain.formats.columns import UncertainError
 from abstain.formats.file_evaluation import choose_engine, engine_can_read, evaluate_with_engine
 from abstain.formats.file_names import model_name
+from abstain.formats.logs import Log
 from abstain.formats.predictions import graded_predictions
 from abstain.formats.readers import is_helm_run
 from abstain.formats.safety import display_name, naming_file
@@ -172,9 +173,32 @@ def evaluate_predictions(
         log_price = 1.0 if price is None else price
         log_notes = [*log.summary_lines(), *answer_notes(log, price=log_price, level=level)]
         table = replace(table, notes=(*log_notes, *table.notes))
+        if options.get("metrics") is None and log.loss_name != "loss":
+            table = _add_repeats(table, log, level)
     if price is not None and (log is None or log.loss_name == "loss"):
         table = replace(table, notes=(*table.notes, price_note(predictions, price, level)))
     return table
+
+
+def _add_repeats(table: Evaluation, log: Log, level: float) -> Evaluation:
+    """Add accuracy, right at least once and right every time to the table of a log whose questions were asked often.
+
+    They rank nothing, so that they are the same in the column of every confidence; all scored rows of the log count.
+    The table is returned as it is where not every question was asked more than once, or answers are partly right.
+    """
+    graded = graded_predictions(log, name="", unanswered=log.rules.unanswered)
+    repeats = repeated_entries(graded, level)
+    if not repeats:
+        return table
+    accuracy = abstain.evaluation.evaluate_answers(
+        **graded.graded_arguments(), metrics=["accuracy"], level=level, clusters=graded.clusters
+    )
+    entries = [
+        replace(entry, score=score, loss=table.losses[0])
+        for entry in (*accuracy.entries, *repeats)
+        for score in table.scores
+    ]
+    return replace(table, entries=(*table.entries, *entries))
 
 
 def evaluate_unranked(
@@ -198,10 +222,8 @@ def evaluate_unranked(
         predictions = graded_predictions(log, name=model_name(file), unanswered=read_options.unanswered)
     except AbstainError:
         return None
-    assert predictions.loss is not None
     answers: dict[str, Any] = {
-        "correct": 1 - predictions.loss,
-        "answered": None if predictions.abstained is None else ~predictions.abstained,
+        **predictions.graded_arguments(),
         "level": options["level"],
         "clusters": predictions.clusters,
         "groups": predictions.group_labels(),
@@ -220,21 +242,20 @@ def evaluate_unranked(
 
 
 def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
-    """Right at least once and every time, if each question of a log was asked more than once; otherwise nothing.
+    """Right at least once and right every time, if each question of a log was asked more than once; otherwise [].
 
-    Each cluster of the predictions is a question with its repeats. `level` is the confidence level of the intervals.
-    `predictions` holds what a file says of one model: class scores or confidences, labels or losses, weights and
-    groups.
+    `predictions` are those of `graded_predictions`, with every scored row of the log; each cluster of them is a
+    question with its repeats. `level` is the confidence level of the intervals. Nothing for partly right answers.
     """
     is_repeated = predictions.log is not None and predictions.log.question is not None
-    if not is_repeated or predictions.clusters is None or predictions.loss is None:
+    if not is_repeated or predictions.clusters is None:
         return []
+    graded = predictions.graded_arguments()
     attempt_counts = np.unique(predictions.clusters.astype(str), return_counts=True)[1]
-    if attempt_counts.min() < 2 or not np.isin(predictions.loss, (0.0, 1.0)).all():
+    if attempt_counts.min() < 2 or not np.isin(graded["correct"], (0.0, 1.0)).all():
         return []
-    answered = None if predictions.abstained is None else ~predictions.abstained
     table = abstain.evaluation.evaluate_repeats(
-        1 - predictions.loss, predictions.clusters, answered=answered, level=level
+        graded["correct"], predictions.clusters, answered=graded["answered"], level=level
     )
     return [entry for entry in table.entries if entry.metric != "accuracy"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, ArrayLike
+from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain._plots import select_drawn_points
 from abstain.core.influence import RankedLoss
@@ -657,7 +657,7 @@ def compare_answers(
     models: Mapping[str, Any],
     *,
     metric: str | AnswerMetric = "accuracy",
-    unanswerable: ArrayLike | None = None,
+    unanswerable: Any = None,
     level: float = 0.95,
     clusters: Any = None,
     paired: bool = True,
@@ -672,7 +672,7 @@ def compare_answers(
     metric : str or AnswerMetric
         Such as "accuracy", "simpleqa_f" or "score_at_target@0.75".
     unanswerable : array of bool, shape (n,), optional
-        Which questions have no answer, for the metrics that need it; the same for all models.
+        Which questions have no answer, for abstention precision, recall and F1. With `paired=False` a dict by model.
     level : float
         Confidence level of intervals and tests.
     clusters : array, shape (n,), optional
@@ -700,10 +700,13 @@ def compare_answers(
         raise InputError(f"{name}: needs a dict of at least two models.")
     if not paired and clusters is not None and not isinstance(clusters, Mapping):
         raise InputError(f"{name}: with paired=False `clusters` must be a dict by model.")
+    if not paired and unanswerable is not None and not isinstance(unanswerable, Mapping):
+        raise InputError(f"{name}: with paired=False `unanswerable` must be a dict by model.")
     answers_by_name = {}
     for model_name, model in models.items():
         correct, answered = model if isinstance(model, tuple) else (model, None)
-        answers_by_name[str(model_name)] = grade_answers(name, correct, answered, unanswerable)
+        without_answer = unanswerable.get(model_name) if isinstance(unanswerable, Mapping) else unanswerable
+        answers_by_name[str(model_name)] = grade_answers(name, correct, answered, without_answer)
     counts = {model_name: len(answers.right) for model_name, answers in answers_by_name.items()}
     if paired and len(set(counts.values())) > 1:
         listed = ", ".join(f"{model_name} {count}" for model_name, count in counts.items())

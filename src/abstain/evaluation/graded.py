@@ -181,10 +181,17 @@ def find_further_metric(metric: Any) -> FurtherMetric | None:
     return answer_metric(metric, "evaluate") if is_answer_metric(metric) else None
 
 
+def holds_graded_answers(samples: CheckedSamples) -> bool:
+    """Whether all losses of checked samples lie between 0 (right) and 1 (wrong)."""
+    losses = samples.error_size * samples.answered_loss  # stored in units of the size of an error
+    return bool(((losses >= 0) & (losses <= 1)).all())
+
+
 def further_entries(
     metrics: Sequence[FurtherMetric],
     samples: CheckedSamples,
     *,
+    unanswerable: np.ndarray | None = None,
     level: float,
     score: str,
     loss: str,
@@ -193,9 +200,10 @@ def further_entries(
     """Entries of metrics that do not read the ranking, for checked samples with one confidence.
 
     `samples` are the samples of a group (None: of all): a loss of 0 is a right answer, 1 a wrong one, between them
-    partly right; samples that abstained are not attempted. Where the samples have weights, other losses, or for
-    calibration confidences that are no probabilities, an entry has the reason instead of a number. `level` is the
-    two-sided confidence level, such as 0.95.
+    partly right; samples that abstained are not attempted. `unanswerable` has a truth value for each sample, abstained
+    ones included, or is None where it is not known which questions have no answer. Where the samples have weights,
+    other losses, or for calibration confidences that are no probabilities, an entry has the reason instead of a number.
+    `level` is the two-sided confidence level, such as 0.95.
     """
     attempted = (
         np.ones(samples.sample_count, dtype=bool) if samples.is_answered is None else samples.is_answered
@@ -204,9 +212,11 @@ def further_entries(
     problem = ""
     if samples.answered_weight is not None:
         problem = "takes every sample once, and these have weights"
-    elif not ((losses >= 0) & (losses <= 1)).all():
+    elif not holds_graded_answers(samples):
         problem = "needs losses from 0 (right) to 1 (wrong)"
-    answers = GradedAnswers(right=fill_in(samples, 1 - losses), attempted=attempted)
+    answers = GradedAnswers(
+        right=fill_in(samples, 1 - losses), attempted=attempted, unanswerable=unanswerable
+    )
     entries = []
     for metric in metrics:
         if problem:

@@ -33,6 +33,7 @@ from abstain.evaluation.graded import (
     evaluate_answers,
     find_further_metric,
     further_entries,
+    holds_graded_answers,
 )
 from abstain.evaluation.results import MISSING, Entry, Evaluation, TopTies
 from abstain.evaluation.vectors import (
@@ -66,7 +67,7 @@ from abstain.inference.standard_errors import (
     totals_of_samples,
 )
 from abstain.metrics._sample import group_codes, prepare, rows_of_groups
-from abstain.metrics.answer_metrics import AnswerMetric
+from abstain.metrics.answer_metrics import AnswerMetric, abstention_metrics, check_truth_values
 from abstain.metrics.definitions import AURC, AUROC, METRICS, by_name, metrics_shown_for
 from abstain.metrics.few_draws import ENOUGH
 from abstain.metrics.metric import Metric, PointMetric
@@ -360,6 +361,7 @@ def evaluate(
     sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
     abstained: ArrayLike | None = None,
+    unanswerable: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     classes: Any = None,
     engine: Any = None,
@@ -400,6 +402,8 @@ def evaluate(
         One label per sample: every number is also given within each group.
     sample_weight, abstained : arrays, optional
         Relative weights; samples the model refused (never accepted, kept in the coverage).
+    unanswerable : array of bool, optional
+        Which questions have no answer, so that refusing them is right: adds abstention recall, precision and F1.
     clusters : array, or [array, array], optional
         One label per sample: samples of one cluster are not independent. Two vectors, `[location, week]`, are two
         kinds of clusters that cross.
@@ -449,6 +453,7 @@ def evaluate(
     sample_columns = {
         "sample_weight": sample_weight,
         "abstained": abstained,
+        "unanswerable": unanswerable,
         "clusters": clusters,
         "groups": groups,
     }
@@ -486,7 +491,13 @@ def evaluate(
     has_one_loss = loss is not None and not isinstance(loss, Mapping)
     if has_one_loss and not has_confidence and not requested_metrics and sample_weight is None:
         return _evaluate_without_confidence(
-            loss, abstained, further_metrics or None, level=level, clusters=clusters, groups=groups
+            loss,
+            abstained,
+            further_metrics or None,
+            unanswerable=unanswerable,
+            level=level,
+            clusters=clusters,
+            groups=groups,
         )
     vectors = gather_vectors(
         logits=logits,
@@ -532,6 +543,7 @@ def _evaluate_without_confidence(
     abstained: ArrayLike | None,
     metrics: Sequence[FurtherMetric] | None,
     *,
+    unanswerable: ArrayLike | None,
     level: float,
     clusters: ArrayLike | None,
     groups: ArrayLike | None,
@@ -558,6 +570,7 @@ def _evaluate_without_confidence(
         metrics=None
         if metrics is None
         else [metric for metric in metrics if isinstance(metric, AnswerMetric)],
+        unanswerable=unanswerable,
         level=level,
         clusters=clusters,
         groups=groups,
@@ -635,12 +648,16 @@ def _evaluate_in_memory(
 ) -> Evaluation:
     """Evaluate losses and confidences in memory: one sort per score, shared by all losses, groups and metrics.
 
-    `columns` are sample_weight, abstained, clusters and groups, each None or with one value per sample; "groups" is
-    removed from it. `requested_metrics` None means the default for each kind of loss; `further_metrics` are those that
-    do not read the ranking. `progress` None means a progress bar for many samples only. InputError where a metric needs
-    weights that are repetitions.
+    `columns` are sample_weight, abstained, unanswerable, clusters and groups, each None or with one value per sample;
+    "unanswerable" and "groups" are removed from it. `requested_metrics` None means the default for each kind of loss,
+    with the metrics of abstention where it is known which questions are unanswerable; `further_metrics` are requested
+    ones that do not read the ranking. `progress` None means a progress bar for many samples only. InputError where a
+    metric needs weights that are repetitions.
     """
     groups = columns.pop("groups")
+    unanswerable = columns.pop("unanswerable")
+    if unanswerable is not None:
+        unanswerable = check_truth_values("evaluate", "unanswerable", unanswerable, vectors.n)
     group_names: list[Any] = []
     codes = np.empty(0, dtype=np.intp)
     if groups is not None:
@@ -648,8 +665,10 @@ def _evaluate_in_memory(
         group_names = [MISSING if label is None else label for label in labels]
     all_samples = _check_samples(vectors, columns, repetitions, slice(None))
     samples_of_group: dict[Any, _SamplesOfGroup] = {None: all_samples}
+    unanswerable_of_group = {None: unanswerable}
     for name, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
         samples_of_group[name] = _check_samples(vectors, columns, repetitions, rows, all_samples)
+        unanswerable_of_group[name] = None if unanswerable is None else unanswerable[rows]
     any_samples = next(iter(all_samples.losses.values()))
     _check_repetitions(requested_metrics or (), any_samples)
     if group_names and any_samples.is_answered is not None:
@@ -658,6 +677,12 @@ def _evaluate_in_memory(
         loss: metrics_for(requested_metrics, total.is_right_or_wrong)
         for loss, total in all_samples.totals.items()
     }
+    further_metrics_of_loss = dict.fromkeys(all_samples.losses, further_metrics)
+    if requested_metrics is None and unanswerable is not None:
+        further_metrics_of_loss = {
+            loss: abstention_metrics() if holds_graded_answers(samples) else []
+            for loss, samples in all_samples.losses.items()
+        }
     # samples ranked by their loss, the order of the oracle, by group and name of the loss; for losses other than 0/1
     best_order: dict[tuple[Any, str], RankedLoss] = {}
     entries: dict[Key, list[Entry]] = {}
@@ -684,7 +709,13 @@ def _evaluate_in_memory(
                         key, samples, group_samples.totals[loss], ranking, metrics[loss], level
                     )
                     entries[key] += further_entries(
-                        further_metrics, samples, level=level, score=score, loss=loss, group=group
+                        further_metrics_of_loss[loss],
+                        samples,
+                        unanswerable=unanswerable_of_group[group],
+                        level=level,
+                        score=score,
+                        loss=loss,
+                        group=group,
                     )
                     if group is None:
                         curves[score, loss] = curve

@@ -156,11 +156,12 @@ def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
 
 
 def check_shared_columns_equal(models: Sequence[Predictions]) -> str | None:
-    """Check that labels, groups and clusters are equal, row by row, in all models that have them.
+    """Check that what a file says of its questions is equal, row by row, in all models that have it.
 
-    Returns "labels", "groups" or "clusters": the first column that every model has, which confirms that their rows are
-    the same samples. None where no column is in every model. OtherSamplesError where such a column differs between two
-    models. Models must have the same number of rows.
+    That are labels, groups, clusters and which questions are unanswerable. Returns the first of these four ("labels",
+    "groups", "clusters", "unanswerable") that every model has, which confirms that their rows are the same samples.
+    None where no column is in every model. OtherSamplesError where such a column differs between two models. Models
+    must have the same number of rows.
     """
     confirming_column = None
     # labels are numbers, label_words are text
@@ -169,6 +170,7 @@ def check_shared_columns_equal(models: Sequence[Predictions]) -> str | None:
         "label_words",
         "groups",
         "clusters",
+        "unanswerable",
     ):
         title = "labels" if attribute == "label_words" else attribute
         models_with_column = [model for model in models if getattr(model, attribute) is not None]

@@ -412,6 +412,7 @@ class LoadedAnswers(LoadedColumns):
             columns["clusters"] = columns["clusters"].texts()
         if "cost" in self.values:
             columns["cost"] = self.require_numbers("cost").reshape(-1)
+        columns["unanswerable"] = self.find_unanswerable()
         task = columns["task"]
         if task is not None and columns["groups"] is None and _count_distinct(task) > 1:
             columns["groups"] = task

@@ -12,7 +12,7 @@ import numpy as np
 
 from abstain._check import rows_sum_to_one, sum_tolerance
 from abstain._tables import is_number
-from abstain.errors import AbstainWarning
+from abstain.errors import AbstainWarning, DataError
 from abstain.formats.columns import Source, UncertainError, Values, Words, has_value
 from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have
@@ -358,7 +358,7 @@ class LoadedColumns:
         return np.where(has_value(labels), is_wrong, np.nan)
 
     def sample_fields(self, n: int, **fields: Any) -> dict[str, Any]:
-        """Add the columns of abstentions, clusters, groups, weights, costs and confidence to `fields`, and return them.
+        """Add the columns of single samples to `fields`, and return them: abstentions, clusters, groups, weights ...
 
         Keys are keyword arguments of `Predictions`; columns that the file lacks are left out. DataError where any
         column, those passed as `fields` included, does not have `n` rows, or where weights, costs or confidences are
@@ -367,6 +367,9 @@ class LoadedColumns:
         abstained = self.find_abstentions()
         if abstained is not None:
             fields["abstained"] = abstained
+        unanswerable = self.find_unanswerable()
+        if unanswerable is not None:
+            fields["unanswerable"] = unanswerable
         if "clusters" in self.values:
             clusters = self.values["clusters"]
             # Names and not codes: a cluster of this file may occur in another file too.
@@ -401,6 +404,34 @@ class LoadedColumns:
         if "answered" in self.values:
             masks.append(np.nan_to_num(self.require_truth_values("answered")) == 0)
         return np.any(masks, axis=0) if masks else None
+
+    def find_unanswerable(self) -> np.ndarray | None:
+        """Return for each row whether its question has no answer, so that not answering it is right.
+
+        By the columns `unanswerable` or `answerable`; None where there is neither. A column that the user did not name
+        and that does not say true or false in every row is left out with a warning. DataError where the user named such
+        a column, or where the two columns contradict each other.
+        """
+        masks = []
+        for role, value_of_unanswerable in (("unanswerable", 1.0), ("answerable", 0.0)):
+            if role not in self.values:
+                continue
+            try:
+                truth = self.require_truth_values(role)
+                if np.isnan(truth).any():
+                    row = int(np.argmax(np.isnan(truth))) + 1
+                    raise self.error(f"`{role}` must be true or false in every row, got none in row {row}.")
+            except DataError as problem:
+                if role in self.stated:
+                    raise
+                warnings.warn(f"{problem} The column is left out.", AbstainWarning, stacklevel=4)
+            else:
+                masks.append(truth == value_of_unanswerable)
+        if not masks:
+            return None
+        if not np.array_equal(masks[0], masks[-1]):
+            raise self.error("`unanswerable` and `answerable` contradict each other. Leave one of them out.")
+        return np.asarray(masks[0])
 
     def labels_as_class_numbers(self) -> np.ndarray:
         """Return labels as class numbers: positions in the order of the class scores.

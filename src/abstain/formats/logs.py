@@ -17,6 +17,7 @@ from abstain._tables import Printable
 from abstain.errors import InputError
 from abstain.formats.columns import Column, Values, Words, as_texts
 from abstain.formats.safety import display_name, file_error
+from abstain.metrics.answer_metrics import GradedAnswers
 
 
 class StatedScale(NamedTuple):
@@ -140,6 +141,8 @@ class Log(Printable):
     epoch, sample_weight, clusters : array, shape (n,), optional
     cost : array, shape (n,), optional
         What each answer cost; NaN where the file does not say it.
+    unanswerable : array of bool, shape (n,), optional
+        Whether the question has no answer, so that not answering it is right.
     loss_name : str
         "zero_one" where every answer is right or wrong.
     labels, prediction : array or Words, shape (n,), optional
@@ -182,6 +185,7 @@ class Log(Printable):
     sample_weight: np.ndarray | None = None
     clusters: np.ndarray | None = None
     cost: np.ndarray | None = None
+    unanswerable: np.ndarray | None = None
     loss_name: str = "zero_one"
     labels: Values | None = None
     prediction: Values | None = None
@@ -234,6 +238,19 @@ class Log(Printable):
     def losses(self, rows: np.ndarray) -> np.ndarray:
         """Return the losses of the rows of a mask, where no answer counts as wrong."""
         return np.where(self.answered, self.loss, 1.0)[rows]
+
+    def graded_answers(self) -> GradedAnswers:
+        """Return the scored rows (`scored`) as graded answers; a question without an answer is not attempted.
+
+        For right and wrong answers only, those whose `loss_name` is not "loss".
+        """
+        rows = self.scored
+        attempted = self.answered[rows]
+        return GradedAnswers(
+            right=np.where(attempted, 1 - self.losses(rows), 0.0),
+            attempted=attempted,
+            unanswerable=None if self.unanswerable is None else self.unanswerable[rows],
+        )
 
     def repeats(self) -> np.ndarray | None:
         """Return the cluster of each row: its question (with its task), where some question was asked more than once.
@@ -311,6 +328,7 @@ class Log(Printable):
             "groups": self.groups,
             "sample_weight": self.sample_weight,
             "cost": self.cost,
+            "unanswerable": self.unanswerable,
             "prediction": self.prediction,
             "label_words" if isinstance(self.labels, Words) else "labels": self.labels,
             "clusters": self.repeats(),

@@ -42,7 +42,7 @@ class Predictions(Printable):
     labels : array of int, shape (n,), optional
     loss, confidence : array, shape (n,), optional
         The columns of a plain table.
-    abstained, sample_weight, clusters : array, shape (n,), optional
+    abstained, unanswerable, sample_weight, clusters : array, shape (n,), optional
         As `evaluate` takes them; two kinds of clusters have shape (n, 2).
     refused : array of bool, shape (n,), optional
         Questions without an answer that count as wrong and are ranked last.
@@ -97,6 +97,7 @@ class Predictions(Printable):
     sample_weight: np.ndarray | None = None
     clusters: np.ndarray | None = None
     cost: np.ndarray | None = None
+    unanswerable: np.ndarray | None = None
     label_words: Words | None = None
     prediction: Values | None = None
     loss_name: str = "loss"
@@ -127,6 +128,7 @@ class Predictions(Printable):
             "logits": self.logits,
             "probs": self.probs,
             "abstained": self.abstained,
+            "unanswerable": self._unanswerable_if_refusals_abstain(),
             "sample_weight": self.sample_weight,
             "clusters": self.clusters,
             "groups": self.group_labels(),
@@ -137,6 +139,23 @@ class Predictions(Printable):
         if self.confidence is not None:
             arguments["confidence"] = self.signals or {"confidence": self.confidence}
         return {name: value for name, value in arguments.items() if value is not None}
+
+    def _unanswerable_if_refusals_abstain(self) -> np.ndarray | None:
+        """Return `unanswerable`; None where refusals count as wrong answers, so that no abstention can be right."""
+        return self.unanswerable if self.refused is None else None
+
+    def graded_arguments(self) -> dict[str, Any]:
+        """Return "correct", "answered" and "unanswerable" as `abstain.evaluation.evaluate_answers` takes them.
+
+        "answered" is None where every question is answered, "unanswerable" where the file does not say it or where
+        refusals count as wrong. For right and wrong answers only; those of class scores are computed.
+        """
+        sample_loss, _ = self.samples("max_softmax", "zero_one")
+        return {
+            "correct": 1 - sample_loss,
+            "answered": None if self.abstained is None else ~self.abstained,
+            "unanswerable": self._unanswerable_if_refusals_abstain(),
+        }
 
     def group_labels(self) -> np.ndarray | None:
         """Return the group's name (or number) of each sample, as an array."""
@@ -296,6 +315,7 @@ def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) ->
     fields = unranked.fields(rules) | {"signals": {}}
     if unanswered != "wrong":
         rules = replace(rules, unanswered="abstained")
+        fields.pop("refused", None)
         fields["abstained"] = ~log.answered[log.scored]
     return Predictions(
         name=name,

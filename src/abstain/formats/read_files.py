@@ -45,6 +45,8 @@ from abstain.formats.safety import Limits, display_name, file_error
 _COMMON_ROLES = {
     "labels",
     "abstained",
+    "unanswerable",
+    "answerable",
     "groups",
     "sample_weight",
     "clusters",

@@ -25,6 +25,8 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     "confidence": ("confidence", "confidences", "conf"),
     "abstained": ("abstained", "abstain", "refused"),
     "answered": ("answered",),
+    "unanswerable": ("unanswerable", "is_unanswerable", "is_impossible", "should_abstain"),
+    "answerable": ("answerable", "is_answerable"),  # the same, the other way round
     "question": ("question_id", "question_index", "doc_id"),
     "task": ("task",),
     "epoch": ("epoch",),

@@ -129,18 +129,18 @@ def grade_answers(
         raise InputError(f"{function}: needs at least one question, got none.")
     attempted = np.ones(len(correctness), dtype=bool)
     if answered is not None:
-        attempted = _check_truth_values(function, "answered", answered, len(correctness))
+        attempted = check_truth_values(function, "answered", answered, len(correctness))
     right = np.where(attempted, correctness, 0.0)
     if not ((right >= 0) & (right <= 1)).all():
         raise InputError(f"{function}: `correct` must lie between 0 and 1.")
     if unanswerable is None:
         return GradedAnswers(right, attempted)
     return GradedAnswers(
-        right, attempted, _check_truth_values(function, "unanswerable", unanswerable, len(correctness))
+        right, attempted, check_truth_values(function, "unanswerable", unanswerable, len(correctness))
     )
 
 
-def _check_truth_values(function: str, argument: str, values: ArrayLike, n: int) -> np.ndarray:
+def check_truth_values(function: str, argument: str, values: ArrayLike, n: int) -> np.ndarray:
     """Return n truth values, or raise InputError: the word "no" would count as true.
 
     `function` is the public function that messages name.
@@ -447,6 +447,11 @@ def answer_metric(metric: str | AnswerMetric, function: str = "answer_metric") -
     return _WITH_NUMBER[name](price_or_target)
 
 
+def abstention_metrics() -> list[AnswerMetric]:
+    """Abstention recall, precision and F1: the metrics that need to know which questions are unanswerable."""
+    return [metric for metric in _DEFINITIONS if metric.needs_unanswerable]
+
+
 def metrics_for_answers(answers: GradedAnswers) -> list[AnswerMetric]:
     """The metrics that a table shows by default.
 
@@ -460,5 +465,5 @@ def metrics_for_answers(answers: GradedAnswers) -> list[AnswerMetric]:
     chosen = [ANSWER_METRICS[name] for name in names]
     chosen += [score_at_target(target) for target in TARGETS]
     if answers.unanswerable is not None:
-        chosen += [metric for metric in _DEFINITIONS if metric.needs_unanswerable]
+        chosen += abstention_metrics()
     return chosen

@@ -28,6 +28,7 @@ from abstain.metrics.answer_metrics import (
     TARGETS,
     AnswerMetric,
     GradedAnswers,
+    abstention_metrics,
     answer_metric,
     is_answer_metric,
     metrics_for_answers,
@@ -243,25 +244,24 @@ def board_content(
 
 
 def _numbers_of_log(log: Log, signal: str) -> dict[str, float | None]:
-    """Scores at confidence targets and the calibration error of a log of answers, by title of their columns.
+    """Calibration error, scores at confidence targets and of abstention of a log of answers, by title of their columns.
 
     `signal` is the confidence that the log is ranked by. A question without an answer is not attempted. The calibration
-    error is None unless every confidence of an answer lies between 0 and 1. Empty for losses other than right and
-    wrong.
+    error is None unless every confidence of an answer lies between 0 and 1. Scores of abstention only where the log
+    says which questions are unanswerable. Empty for losses other than right and wrong.
     """
     if log.loss_name == "loss":
         return {}
-    rows = log.scored
-    answers = GradedAnswers(
-        right=np.where(log.answered[rows], 1 - log.losses(rows), 0.0), attempted=log.answered[rows]
-    )
+    answers = log.graded_answers()
     numbers: dict[str, float | None] = {
         f"score at {target:g}": score_at_target(target).value(answers) for target in TARGETS
     }
+    for metric in abstention_metrics() if answers.unanswerable is not None else ():
+        numbers[f"{metric.label} %"] = _value_if_defined(metric, answers)
     stated = log.signals.get(signal, next(iter(log.signals.values()), None))
     error = None
     if stated is not None:
-        measured = rows & log.answered & np.isfinite(stated)
+        measured = log.scored & log.answered & np.isfinite(stated)
         probabilities = stated[measured]
         with suppress(AbstainError):  # too few answers, or confidences that are no probabilities
             error = calibration_error(1 - log.loss[measured], probabilities).root.estimate
@@ -279,7 +279,11 @@ def _graded_content(
         attempted = np.ones(predictions.n, dtype=bool)
         if predictions.abstained is not None:
             attempted = ~predictions.abstained
-        answers_of_model[name] = GradedAnswers(np.where(attempted, 1 - losses, 0.0), attempted)
+        answers_of_model[name] = GradedAnswers(
+            right=np.where(attempted, 1 - losses, 0.0),
+            attempted=attempted,
+            unanswerable=predictions.unanswerable,
+        )
     shown_metrics: dict[str, AnswerMetric] = {}
     for answers in answers_of_model.values():
         for shown in metrics_for_answers(answers):
@@ -290,11 +294,8 @@ def _graded_content(
     for name, (predictions, _) in models.items():
         answers = answers_of_model[name]
         for shown in shown_metrics.values():
-            value: float | None = None
-            with suppress(AbstainError):  # undefined for this model, e.g. nothing was attempted
-                value = shown.value(answers)
             title = f"{shown.label} %" if shown.range == (0.0, 1.0) else shown.label
-            columns.setdefault(title, {})[name] = value
+            columns.setdefault(title, {})[name] = _value_if_defined(shown, answers)
         labels = predictions.group_labels()
         for group in () if labels is None else np.unique(labels):
             rows = labels == group
@@ -305,6 +306,14 @@ def _graded_content(
                 in_group = spread.interval(comparison.level)
             groups.setdefault(str(group), {})[name] = in_group
     return {"curves": {}, "columns": columns, "groups": groups}
+
+
+def _value_if_defined(metric: AnswerMetric, answers: GradedAnswers) -> float | None:
+    """The metric of one model's answers; None where it is undefined, for example if nothing was attempted."""
+    try:
+        return metric.value(answers)
+    except AbstainError:
+        return None
 
 
 def _answered_only(predictions: Predictions, metric: Metric) -> float | None:
