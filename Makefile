@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 WORKERS ?= 2
+SELECT ?= not slow and not mutant
 
-.PHONY: help demo test test-slow test-harness test-mutants lint format bench paper docs dist clean
+.PHONY: help demo test test-slow test-harness test-mutants test-oldest coverage lint format bench paper docs dist clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -17,7 +18,7 @@ demo: $(VENV)/.demo ## A real model's outputs: a table here, an interactive repo
 	$(BIN)/abstain demo
 
 test: $(VENV)/.test ## Everything but the long simulations
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow and not mutant"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "$(SELECT)"
 
 test-slow: $(VENV)/.test ## The long simulations
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
@@ -27,6 +28,20 @@ test-harness: $(VENV)-harness/.test ## The adapters and integrations, inside the
 
 test-mutants: $(VENV)/.test ## Every planted bug must turn the tests red
 	$(BIN)/python -m pytest -n $(WORKERS) tests/core/test_mutants.py
+
+# torch, its friends and the browser are not among the oldest versions; what needs them is left out
+test-oldest: $(VENV)-oldest/.test ## The tests with the oldest versions that pyproject.toml declares
+	$(VENV)-oldest/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "$(SELECT) and not data" $(OLDEST)
+
+coverage: $(VENV)/.coverage ## Share of lines that the tests run; below 95% in core, metrics, inference or thresholds is an error
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadgroup -m "$(SELECT)"
+	$(BIN)/coverage combine --quiet
+	@for package in core metrics inference thresholds; do \
+	  printf '%s ' $$package; \
+	  $(BIN)/coverage report --include "*/abstain/$$package/*" --format total --fail-under 95 || exit 1; \
+	done
+	@printf 'abstain '; $(BIN)/coverage report --format total
 
 lint: $(VENV)/.lint ## Style, types, import layers, workflows
 	$(BIN)/ruff check .
@@ -55,7 +70,7 @@ dist: $(VENV)/bin/python ## Wheel and sdist, each tried in an empty environment
 	sh tools/check_dist.sh
 
 clean: ## Remove the environment and caches
-	rm -rf $(VENV) $(VENV)-harness .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-harness $(VENV)-oldest .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # Environments: one folder, a stamp for each set of packages.
 
@@ -72,6 +87,18 @@ $(VENV)-harness/.test: pyproject.toml constraints-harness.txt
 	$(PYTHON) -m venv $(VENV)-harness
 	$(VENV)-harness/bin/pip install --quiet --upgrade 'pip>=25.1'
 	$(VENV)-harness/bin/pip install --quiet --constraint constraints-harness.txt --editable '.[files]' --group harness
+	@touch $@
+
+# torch at its usual version: it is no part of the test, but most tests of arrays use it
+$(VENV)-oldest/.test: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/pip install --quiet --upgrade 'pip>=25.1'
+	$(VENV)-oldest/bin/pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(VENV)-oldest/bin/pip install --quiet --constraint constraints-oldest.txt --editable '.[files,torch,sklearn,plot,jax,dask,spark]' --group test-oldest
+	@touch $@
+
+$(VENV)/.coverage: $(VENV)/.test
+	$(INSTALL) --group coverage
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
+from shrink_images import shrink
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
@@ -37,6 +38,7 @@ def main() -> None:
         page.screenshot(path=IMAGES / "report-dark.png")
         browser.close()
     for path in sorted(IMAGES.glob("report-*.png")):
+        shrink(path)
         print(path.name, path.stat().st_size)
 
 

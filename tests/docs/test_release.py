@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -24,8 +25,6 @@ def test_one_version():
 
 
 def test_every_extra_of_the_readme_exists():
-    import tomllib
-
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     readme = (ROOT / "README.md").read_text()
     named = re.search(r"any of: ([\w ]+)", readme).group(1).split()
@@ -33,6 +32,71 @@ def test_every_extra_of_the_readme_exists():
         r"pip install '\.\[(\w+)\]'", readme
     )  # such as those that want an environment of their own
     assert {*named, *apart} == set(extras)
+
+
+def declared() -> dict[str, str]:
+    """The lowest version of each package that pyproject.toml declares for use (not for development), by name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    requirements = [requirement for requirements in lists for requirement in requirements]
+    return dict(re.findall(r"^([\w-]+)>=([\d.]+)$", "\n".join(requirements), re.M))
+
+
+def pinned(name: str) -> dict[str, str]:
+    """The versions in a file of constraints, by name."""
+    return dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / name).read_text(), re.M))
+
+
+def same_release(version: str, lowest: str) -> bool:
+    """Does a version such as 3.1.0 belong to the release that 3.1 names?"""
+    return f"{version}.".startswith(f"{lowest}.")
+
+
+def test_the_oldest_versions_are_those_declared():
+    oldest = pinned("constraints-oldest.txt")
+    lowest = declared()
+    # They need torch or pin what other extras do not take, so they are not in that environment.
+    left_out = {"torch", "torchmetrics", "lightning", "transformers", "accelerate", "inspect_ai"}
+    assert lowest.keys() - oldest.keys() == left_out
+    assert oldest.keys() - lowest.keys() == {"jaxlib", "pandas"}  # what jax, dask and spark bring along
+    differing = {name for name in lowest.keys() & oldest.keys() if not same_release(oldest[name], lowest[name])}
+    assert differing == set()
+
+
+def test_hooks_have_the_versions_of_the_constraints():
+    constraints = pinned("constraints.txt")
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    for name in ("ruff", "codespell", "zizmor"):
+        (version,) = re.findall(rf"repo: \S+/{name}(?:-pre-commit)?\n +rev: v(\S+)", hooks)
+        assert version == constraints[name], name
+
+
+def test_the_recipe_asks_for_what_the_package_needs():
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    run = recipe[recipe.index("  run:") : recipe.index("tests:")]
+    needed = [requirement.replace(">=", " >=") for requirement in project["dependencies"]]
+    assert re.findall(r"- (.+)", run) == ["python >=${{ python_min }}", *needed]
+    assert f'version: "{abstain.__version__}"' in recipe
+    assert f'python_min: "{project["requires-python"].removeprefix(">=")}"' in recipe
+
+
+def test_the_paper_for_the_journal_has_its_sections_and_cites_what_it_lists():
+    paper = (ROOT / "paper" / "paper.md").read_text()
+    listed = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "paper" / "paper.bib").read_text(), re.M))
+    body = paper.split("---", 2)[2]
+    assert set(re.findall(r"@(\w+)", body)) == listed
+    assert re.findall(r"^# (.+)$", body, re.M) == [
+        "Summary", "Statement of need", "State of the field", "Software design", "Research impact statement",
+        "AI usage disclosure", "Acknowledgements", "References",
+    ]  # fmt: skip
+    assert 750 <= len(body.split()) <= 1750  # the journal's limits
+
+
+def test_pictures_of_the_pages_are_small():
+    """A clone stays small: `python tools/shrink_images.py docs/images/*.png`."""
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").iterdir()}
+    assert {name: size for name, size in sizes.items() if size > 300_000} == {}
 
 
 @pytest.mark.slow
