@@ -1,6 +1,6 @@
-"""Write pictures of the documentation with 256 colours, a third of their size: `python tools/shrink_images.py FILE.png ...`.
+"""Pictures of the documentation at a third of their size: `python tools/shrink_images.py docs/images/*.png`.
 
-A picture that has no more than 256 colours stays as it was.
+They are written with 256 colours; a picture that has a palette already stays as it was.
 """
 
 from __future__ import annotations

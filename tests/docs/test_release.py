@@ -59,7 +59,9 @@ def test_the_oldest_versions_are_those_declared():
     left_out = {"torch", "torchmetrics", "lightning", "transformers", "accelerate", "inspect_ai"}
     assert lowest.keys() - oldest.keys() == left_out
     assert oldest.keys() - lowest.keys() == {"jaxlib", "pandas"}  # what jax, dask and spark bring along
-    differing = {name for name in lowest.keys() & oldest.keys() if not same_release(oldest[name], lowest[name])}
+    differing = {
+        name for name in lowest.keys() & oldest.keys() if not same_release(oldest[name], lowest[name])
+    }
     assert differing == set()
 
 
