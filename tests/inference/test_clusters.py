@@ -10,7 +10,8 @@ import pytest
 import abstain
 from abstain.errors import InputError, ShapeError
 from abstain.inference import curve_band, influence, interval, paired_difference, standard_error
-from abstain.inference.clusters import cluster_codes, two_way_moments, two_way_variance
+from abstain.inference.clusters import cluster_codes, two_way_unit_variance, two_way_variance
+from abstain.inference.limits import UnitVariance
 from tests.inference.test_coverage import FLOOR, SQUARE, holds, sim
 
 N = 240
@@ -105,8 +106,11 @@ def test_the_variance_is_at_least_the_larger_one():
 
 def test_the_kind_with_fewer_degrees_of_freedom_decides():
     # an excess is 2 variance^2 / freedom: 10 and 25 degrees of freedom
-    variance, excess, units = two_way_moments((2.0, 3.0, 1.0), (0.8, 0.72, 0.1), (30, 40, 300))
-    assert (variance, units) == (4.0, 30)
+    first = UnitVariance(variance=2.0, excess=0.8, unit_count=30)
+    second = UnitVariance(variance=3.0, excess=0.72, unit_count=40)
+    intersections = UnitVariance(variance=1.0, excess=0.1, unit_count=300)
+    variance, excess, unit_count = two_way_unit_variance(first, second, intersections)
+    assert (variance, unit_count) == (4.0, 30)
     assert 2 * variance**2 / excess == pytest.approx(10)
 
 

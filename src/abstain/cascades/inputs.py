@@ -218,7 +218,7 @@ def collect_data(
     cluster_codes = None
     largest_cluster = 1
     if clusters is not None:
-        cluster_codes = group_codes(function, clusters, first_loss.shape, "clusters")[1]
+        cluster_codes = group_codes(function, clusters, first_loss.shape, "clusters").codes
         largest_cluster = int(np.bincount(cluster_codes).max())
     group_of_sample = None
     group_count = 1

@@ -51,7 +51,8 @@ def find_repeated_rows(table: InputTable) -> np.ndarray:
     """
     columns = [np.nan_to_num(column, nan=np.inf) for column in table.numbers.values()]
     columns += [
-        group_codes("learn_confidence", labels)[1].astype(np.float64) for labels in table.categories.values()
+        group_codes("learn_confidence", labels).codes.astype(np.float64)
+        for labels in table.categories.values()
     ]
     if table.logit_features is not None:
         columns += list(table.logit_features.T)

@@ -243,7 +243,7 @@ def make_learning_data(
             raise InputError(f"{function}: `sample_weight` must be finite, not negative and not all 0.")
     cluster = None
     if clusters is not None:
-        cluster = group_codes(function, clusters, (n,), "clusters")[1]
+        cluster = group_codes(function, clusters, (n,), "clusters").codes
     has_mass = weight > 0
     if not has_mass.all():
         table = table.take(has_mass)

@@ -150,7 +150,7 @@ def learn_and_select(
     if clusters is None:
         unit = find_repeated_rows(table)  # copies of a row stay together
     else:
-        unit = group_codes(_NAME, clusters, (n,), "clusters")[1]
+        unit = group_codes(_NAME, clusters, (n,), "clusters").codes
     generator = np.random.default_rng(rng)
     is_fitted = _split(unit, share, generator)
     inputs: dict[str, Any] = {

@@ -298,9 +298,13 @@ def table_from_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) ->
 
 
 def totals_from_tables(
-    tables: Sequence[MomentTable], n: int, zero_one: bool, negative: bool, whole: bool
+    tables: Sequence[MomentTable],
+    sample_count: int,
+    zero_one: bool,
+    has_negative_loss: bool,
+    has_whole_weights: bool,
 ) -> Totals:
-    """The totals of a data set from all its tables, most confident first.
+    """The sums over a data set from all its tables, most confident first; at least one table.
 
     The other arguments are what the sums do not show: the number of samples, whether all losses are 0 or 1, whether
     any is negative, and whether all weights are whole numbers.
@@ -309,14 +313,14 @@ def totals_from_tables(
     sums = [math.fsum(column) for column in zip(*table_sums)]
     last_rows = tables[-1].rows
     return Totals(
-        sample_count=n,
+        sample_count=sample_count,
         total_mass=float(last_rows.accepted_mass[-1]),
         loss_sum=float(last_rows.accepted_loss[-1]),
         squared_weight_moments=tuple(sums[2:5]),
         fourth_power_moments=tuple(sums[5:]),
         zero_one=zero_one,
-        has_negative_loss=negative,
-        has_whole_weights=whole,
+        has_negative_loss=has_negative_loss,
+        has_whole_weights=has_whole_weights,
     )
 
 

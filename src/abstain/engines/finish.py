@@ -467,7 +467,7 @@ def _add_up_tables(
         for evidence_request, request_parts in zip(request.evidence_requests, parts):
             whole = evidence.merge_parts(request_parts, position.totals, evidence_request)
             point_intervals |= _measure_points(whole, request.level)
-            request_parts[:] = [part._replace(sums_at_positions=()) for part in request_parts]
+            request_parts[:] = [part._replace(sums_at_positions=None) for part in request_parts]
     return RangeResult(
         mass_times_areas=tuple(mass_times_areas),
         parts=parts,

@@ -166,6 +166,7 @@ class PairComparison:
             variance_on_scale=np.asarray([second]),
             variance_excess_on_scale=np.asarray([fourth - second**2 / n]),
             standard_error=np.sqrt(np.asarray([squared_difference])),
+            unit_count=n,
         )
         return assemble_comparison(
             competitors,
@@ -174,7 +175,7 @@ class PairComparison:
             loss_name="own losses",
             level=level,
             paired=True,
-            joint_sums=(joint, n),
+            joint_sums=joint,
         )
 
 

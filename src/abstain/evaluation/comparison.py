@@ -376,7 +376,7 @@ def assemble_comparison(
     loss_name: str,
     level: float,
     paired: bool,
-    joint_sums: tuple[DifferenceSums, int] | None = None,
+    joint_sums: DifferenceSums | None = None,
     looks: AnytimeRule | None = None,
 ) -> Comparison:
     """Rank competitors, test all pairs as one family and put everything into a `Comparison`.
@@ -396,7 +396,7 @@ def assemble_comparison(
     paired
         Are the samples of all competitors the same?
     joint_sums
-        Sums over the two influences of each sample, and the number of samples, where an engine has added them up.
+        Sums over the two influences of each sample, where an engine has added them up; None otherwise.
         Only for two competitors. Otherwise they are computed from the influences in `side`.
     looks
         The rule by which tests hold at every look; None for a single look. The intervals of the competitors must have

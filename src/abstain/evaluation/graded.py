@@ -23,7 +23,7 @@ from abstain.evaluation.results import MISSING, Entry, Evaluation
 from abstain.inference.clusters import cluster_codes, cluster_columns
 from abstain.inference.ratios import spread_of_answers
 from abstain.inference.records import Interval
-from abstain.inference.standard_errors import CheckedSamples, fill_in
+from abstain.inference.standard_errors import CheckedSamples
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.metrics.answer_metrics import (
     AnswerMetric,
@@ -215,7 +215,7 @@ def further_entries(
     elif not holds_graded_answers(samples):
         problem = "needs losses from 0 (right) to 1 (wrong)"
     answers = GradedAnswers(
-        right=fill_in(samples, 1 - losses), attempted=attempted, unanswerable=unanswerable
+        right=samples.extend_to_all(1 - losses), attempted=attempted, unanswerable=unanswerable
     )
     entries = []
     for metric in metrics:

@@ -823,7 +823,7 @@ def _measure(
     else:
         assert samples.ranked_by_confidence is not None
         no_evidence = Evidence(
-            totals=total, request=requests[0], area_sums={}, accepted_sums=(), mass_within_risk={}
+            totals=total, request=requests[0], area_sums={}, accepted_sums=None, mass_within_risk={}
         )
         evidence = [no_evidence]
         accepted_mass = samples.ranked_by_confidence.rows.accepted_mass

@@ -69,24 +69,26 @@ class AnytimeRule(NamedTuple):
 
 
 def check_anytime(function: str, anytime: bool, planned: Any, level: float) -> AnytimeRule | None:
-    """The rule for every look, or None for a single look, from the user's arguments.
+    """Check the user's arguments for results that are looked at again and again while samples come in.
+
+    Returns the rule by which intervals and tests hold at every look, or None for a single look.
 
     Parameters
     ----------
     function : str
         Named in messages.
     anytime : bool
-        Shall intervals and tests hold at every look?
+        Shall intervals and tests hold at every look (evaluation of the samples that came in so far)?
     planned : int or None
-        Number of samples at which one hopes to stop; None for `DEFAULT_PLANNED`.
+        Number of samples at which one hopes to stop, where intervals are narrowest; None for `DEFAULT_PLANNED`.
     level : float
-        Of the intervals, checked before.
+        Of the intervals, two-sided, checked before to lie in (0, 1).
 
     Raises
     ------
     InputError
         If there is a planned size without `anytime`, if it is not a whole number above 0, or for a level below 0.5,
-        for which the rule has no plan.
+        for which the rule has no solution.
     """
     if not anytime:
         if planned is not None:

@@ -10,45 +10,49 @@ the clusters of A, of B, and of their intersections (samples that share both) fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import ArrayLike, to_host
 from abstain.errors import InputError, ShapeError
-from abstain.inference.limits import degrees_of_freedom
+from abstain.inference.limits import UnitVariance
 from abstain.metrics._sample import group_codes, label_array
 
 
 def cluster_columns(function: str, clusters: ArrayLike | None, n: int) -> np.ndarray | None:
     """The user's `clusters` of n samples as an array: labels of one kind as they are, or codes of shape (n, 2).
 
-    Two kinds are a list or tuple of two vectors of n labels, or an array (or data frame) of n rows and two columns;
-    their labels become whole numbers 0, 1, ... in each column. Everything else is one kind, returned in its own shape,
-    which this function does not check. `function` is named in messages.
+    Two kinds of clusters that cross (such as place and week) are a list or tuple of two vectors of n labels, or an
+    array (or data frame) of n rows and two columns; their labels become whole numbers 0, 1, ... in each column.
+    Everything else is one kind, returned in its own shape, which this function does not check. None (no clusters) is
+    returned. `function` is the public function that messages name.
     """
     if clusters is None:
         return None
     if isinstance(clusters, (list, tuple)):
-        shapes = [np.shape(to_host(kind)) for kind in clusters] if len(clusters) == 2 else []
+        shapes = [np.shape(to_host(labels)) for labels in clusters] if len(clusters) == 2 else []
         if shapes != [(n,), (n,)]:
             return label_array(clusters)
-        kinds = list(clusters)
+        first_labels, second_labels = clusters
     else:
         labels = label_array(clusters)
         if labels.shape != (n, 2):
             return labels
-        kinds = [labels[:, 0], labels[:, 1]]
-    return np.stack([group_codes(function, kind, argument="clusters")[1] for kind in kinds], axis=1)
+        first_labels = labels[:, 0]
+        second_labels = labels[:, 1]
+    first = group_codes(function, first_labels, argument="clusters")
+    second = group_codes(function, second_labels, argument="clusters")
+    return np.stack([first.codes, second.codes], axis=1)
 
 
 def cluster_codes(function: str, clusters: ArrayLike | None, n: int) -> np.ndarray | None:
-    """Labels of clusters as whole numbers 0, 1, ...: shape (n,) for one kind, (n, 2) for two crossed kinds.
+    """The cluster of each of n samples as a whole number 0, 1, ...; None where `clusters` is None.
 
-    Missing labels (None, NaN) are one cluster. Where every cluster of one kind lies inside a cluster of the other, the
-    larger clusters alone say what is dependent: then they are returned as one kind. `clusters` may be anything that
-    `cluster_columns` takes, or None, which is returned.
+    The result has shape (n,), or (n, 2) for two kinds of clusters that cross. Where every cluster of one kind lies
+    inside a cluster of the other, the larger clusters alone say which samples are dependent: they are returned as one
+    kind. `clusters` is a vector of labels, or two of them (a list, or two columns). Missing labels (None, NaN) are one
+    cluster.
 
     Raises ShapeError, in the name of `function`, unless there is one label (or one of each kind) per sample.
     """
@@ -57,31 +61,42 @@ def cluster_codes(function: str, clusters: ArrayLike | None, n: int) -> np.ndarr
         return None
     if columns.shape == (n, 2):
         codes = np.stack([np.unique(column, return_inverse=True)[1] for column in columns.T], axis=1)
-        first, second, intersections = split_kinds(codes)
-        intersection_count = _count(intersections)
-        if intersection_count == _count(first):  # the first kind lies inside the second
-            return second
-        if intersection_count == _count(second):
-            return first
+        by_kind = split_two_way(codes)
+        intersection_count = _count(by_kind.intersections)
+        if intersection_count == _count(by_kind.first):  # the first kind lies inside the second
+            return by_kind.second
+        if intersection_count == _count(by_kind.second):
+            return by_kind.first
         return codes
     if columns.shape != (n,):
         raise ShapeError(
             f"{function}: `clusters` must have one label per sample, or be two vectors of labels for two kinds of "
             f"clusters, got shape {columns.shape} for {n}."
         )
-    return group_codes(function, columns, argument="clusters")[1]
+    return group_codes(function, columns, argument="clusters").codes
 
 
-def split_kinds(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Codes of the first kind, of the second kind, and of their intersections, from codes of shape (n, 2).
+class TwoWayCodes(NamedTuple):
+    """Cluster numbers 0, 1, ... of each sample, shape (n,), for two crossed kinds of clusters.
 
-    Each result has shape (n,) and numbers its clusters 0, 1, ... Intersections without samples have no number.
+    `intersections` numbers the sets of samples that share both a cluster of the first and one of the second kind.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    intersections: np.ndarray
+
+
+def split_two_way(codes: np.ndarray) -> TwoWayCodes:
+    """Cluster numbers by the first kind, by the second kind and by their intersections, from codes of shape (n, 2).
+
+    Intersections without samples have no number.
     """
     first = codes[:, 0]
     second = codes[:, 1]
     pair_numbers = first * _count(second) + second
-    intersections = np.unique(pair_numbers, return_inverse=True)[1]
-    return first, second, intersections
+    _, intersections = np.unique(pair_numbers, return_inverse=True)
+    return TwoWayCodes(first, second, intersections)
 
 
 def _count(codes: np.ndarray) -> int:
@@ -107,18 +122,21 @@ def two_way_variance(first: Any, second: Any, intersections: Any) -> Any:
     return np.maximum(first + second - intersections, np.maximum(first, second))
 
 
-def two_way_moments(
-    variances: Sequence[Any], excesses: Sequence[Any], unit_counts: Sequence[Any]
-) -> tuple[Any, Any, Any]:
-    """Variance, its excess and the number of units with two kinds of clusters.
+def two_way_unit_variance(
+    first: UnitVariance, second: UnitVariance, intersections: UnitVariance
+) -> UnitVariance:
+    """The variance of an estimate with two kinds of clusters, and how well it is known.
 
-    Each argument holds three entries, numbers or arrays: by the first kind, by the second, and by their intersections.
-    An excess is the sum of fourth powers less variance^2 / n, which says how well a variance is known
-    (`abstain.inference.limits.degrees_of_freedom`). The kind with fewer degrees of freedom decides that here, and the
-    number of units is that of the kind with fewer clusters.
+    The arguments are its variances by the clusters of the first kind, of the second kind, and by their intersections;
+    numbers or arrays, entry by entry. The kind with fewer degrees of freedom decides how well the result is known, and
+    the kind with fewer clusters is its number of units.
     """
-    variance = two_way_variance(*variances)
-    first_freedom = degrees_of_freedom(variances[0], excesses[0], unit_counts[0])
-    second_freedom = degrees_of_freedom(variances[1], excesses[1], unit_counts[1])
-    excess = 2 * np.square(variance) / np.minimum(first_freedom, second_freedom)
-    return variance, excess, np.minimum(unit_counts[0], unit_counts[1])
+    variance = two_way_variance(first.variance, second.variance, intersections.variance)
+    first_freedom = first.degrees_of_freedom()
+    second_freedom = second.degrees_of_freedom()
+    return UnitVariance(
+        variance=variance,
+        # Satterthwaite's formula, solved for the excess
+        excess=2 * np.square(variance) / np.minimum(first_freedom, second_freedom),
+        unit_count=np.minimum(first.unit_count, second.unit_count),
+    )

@@ -13,27 +13,26 @@ from abstain._check import check_fraction
 from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.errors import InputError, ShapeError
 from abstain.inference.anytime import AnytimeRule, check_anytime
-from abstain.inference.clusters import check_one_kind, two_way_moments, two_way_variance
+from abstain.inference.clusters import check_one_kind, two_way_unit_variance, two_way_variance
 from abstain.inference.limits import (
     DifferenceSums,
     contrast,
-    degrees_of_freedom,
     make_interval,
-    moments,
+    variance_of_effects,
 )
 from abstain.inference.records import Difference
 from abstain.inference.standard_errors import (
     SMALLEST_LOSS,
     CheckedSamples,
+    effective_count,
     effects_of_units,
-    fill_in,
     gather,
     influences_of_samples,
     leave_one_out,
     spread_by_sample,
     summarise_samples,
 )
-from abstain.metrics.limit_rules import note_on_few_draws
+from abstain.metrics.limit_rules import draws_behind
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import EstimateSpread, SampleSummary, Scale
 
@@ -288,41 +287,42 @@ class Side(NamedTuple):
 
 
 def side_from_samples(samples: CheckedSamples) -> Side:
-    """Make the side of a model from its checked samples, whose losses are in units of `samples.error_size`.
+    """Make the side of a comparison (estimate, standard error, what each unit does) from one model's checked samples.
 
-    Numbers of the side are in the user's units. Raises InputError if the metric has no influence function, or if there
-    is only one cluster.
+    Losses of `samples` are in units of `samples.error_size`, numbers of the side in the user's units. A unit is a
+    sample, or a cluster where there are clusters. Raises InputError if the metric has no influence function, or if
+    there is only one cluster.
     """
-    influences = influences_of_samples("paired_difference", samples)
-    size = samples.error_size if samples.metric.scales_with_loss else 1.0
-    weighted_losses = influences.rank_weights * fill_in(samples, samples.answered_loss)
+    metric = samples.metric
+    influences = influences_of_samples("paired_difference", samples)  # of all samples, in input order
+    loss_unit = samples.error_size if metric.scales_with_loss else 1.0
+    ranked_losses = influences.rank_weights * samples.extend_to_all(samples.answered_loss)
     effects = []
     effective_errors = math.inf
-    for kind in samples.by_each_clustering() if samples.has_two_way_clusters else [samples]:
-        kind_effects = effects_of_units(influences.influence, kind)
-        if kind.clusters is not None:  # unbiased variance: n - 1 instead of n clusters in the denominator
-            kind_effects = kind_effects * math.sqrt(len(kind_effects) / (len(kind_effects) - 1))
-        effects.append(size * kind_effects)
-        # what each unit adds to the estimate
-        loss_shares = effects_of_units(weighted_losses, kind, centred=False)
-        sum_of_squares = float(loss_shares @ loss_shares)
-        effective_errors_of_kind = (
-            float(np.sum(loss_shares)) ** 2 / sum_of_squares if sum_of_squares > 0 else 0.0
-        )
-        effective_errors = min(effective_errors, effective_errors_of_kind)
-    leave_one_out_estimate = leave_one_out(samples)  # None if the metric has none, or with weights
+    for clustered in samples.by_each_clustering():
+        effects_of_clustering = effects_of_units(influences.influence, clustered)
+        if (
+            clustered.clusters is not None
+        ):  # unbiased variance: n - 1 instead of n clusters in the denominator
+            cluster_count = len(effects_of_clustering)
+            effects_of_clustering = effects_of_clustering * math.sqrt(cluster_count / (cluster_count - 1))
+        effects.append(loss_unit * effects_of_clustering)
+        ranked_loss_of_units = effects_of_units(ranked_losses, clustered, centred=False)
+        effective_errors = min(effective_errors, effective_count(ranked_loss_of_units))
     sample = summarise_samples(samples)
-    draws, note = note_on_few_draws(samples.metric.rule, effective_errors, sample)
-    squared_errors = [float(kind_effects @ kind_effects) for kind_effects in effects]
-    squared_error = two_way_variance(*squared_errors) if samples.has_two_way_clusters else squared_errors[0]
-    centre = influences.estimate if leave_one_out_estimate is None else leave_one_out_estimate
+    draws = draws_behind(metric.rule, effective_errors, sample)
+    squared_errors = [float(unit_effects @ unit_effects) for unit_effects in effects]
+    squared_error = two_way_variance(*squared_errors) if len(effects) > 1 else squared_errors[0]
+    centre = leave_one_out(samples)
+    if centre is None:  # the metric has no leave-one-out estimate, or there are weights
+        centre = influences.estimate
     return Side(
-        estimate=size * influences.estimate,
-        centre=size * centre,
+        estimate=loss_unit * influences.estimate,
+        centre=loss_unit * centre,
         standard_error=math.sqrt(squared_error),
-        effective_draws=draws,
-        few_draws_note=note,
-        risk=size * sample.risk,
+        effective_draws=draws.effective,
+        few_draws_note=draws.note,
+        risk=loss_unit * sample.risk,
         unit_count=sample.unit_count,
         limits_at_level=lambda level: limits_of_samples(samples, level),
         unit_effects=tuple(effects),
@@ -332,62 +332,65 @@ def side_from_samples(samples: CheckedSamples) -> Side:
 def side_from_spread(
     metric: Metric, spread: EstimateSpread, sample: SampleSummary, effects: tuple[np.ndarray, ...]
 ) -> Side:
-    """Make the side of a model whose estimate, spread and sample summary are known already, in units of an error.
+    """Make the side of a comparison from an estimate and a sample summary that are known already.
 
-    `effects` holds what each independent unit does to the estimate, in the user's units: one array, or three with two
-    kinds of clusters (by either kind and by their intersections). It may be empty if `compare_sides` is called with
-    `known_sums`. Numbers of the side are in the user's units. `metric` is what is estimated, with its options. `spread`
-    holds the estimate and its variance. `sample` counts the errors, the right samples and the independent draws behind
-    the estimate.
+    `spread` (the estimate, its variance and a less biased estimate `centre`, or None) and `sample` (counts of samples,
+    errors and independent draws) are in units of an error, `sample.error_size`; numbers of the side are in the user's
+    units. `effects` holds what each independent unit does to the estimate, in the user's units: one array, or three
+    with two kinds of clusters (by either kind and by their intersections). It may be empty if `compare_sides` is called
+    with `known_sums`.
     """
-    draws, note = note_on_few_draws(metric.rule, spread.effective_errors, sample)
-    size = sample.error_size if metric.scales_with_loss else 1.0
+    draws = draws_behind(metric.rule, spread.effective_errors, sample)
+    loss_unit = sample.error_size if metric.scales_with_loss else 1.0
+    centre = spread.estimate if spread.centre is None else spread.centre
 
     def limits(level: float) -> tuple[float, float]:
+        """Limits of this model alone, in the user's units."""
         interval = make_interval(metric, spread, sample, level)
         return interval.low, interval.high
 
     return Side(
-        estimate=size * spread.estimate,
-        centre=size * (spread.estimate if spread.centre is None else spread.centre),
-        standard_error=size * spread.standard_error,
-        effective_draws=draws,
-        few_draws_note=note,
-        risk=size * sample.risk,
+        estimate=loss_unit * spread.estimate,
+        centre=loss_unit * centre,
+        standard_error=loss_unit * spread.standard_error,
+        effective_draws=draws.effective,
+        few_draws_note=draws.note,
+        risk=loss_unit * sample.risk,
         unit_count=sample.unit_count,
         limits_at_level=limits,
         unit_effects=effects,
     )
 
 
-def convert_to_one_error_size(name: str, samples: Sequence[CheckedSamples]) -> list[CheckedSamples]:
+def convert_to_one_error_size(function: str, models: Sequence[CheckedSamples]) -> list[CheckedSamples]:
     """Convert the losses of the models of a comparison to the same units.
 
-    `samples` holds the checked samples of each model. Where all losses of a model are 0 or one number c, they are 0/1
-    losses with `error_size` c. If all such models have the same c, it is kept, and models without errors take it.
-    Otherwise their losses are converted to the user's units and are no longer treated as 0/1 losses.
+    `models` holds the checked samples of each model. Where all losses of a model are 0 or one number c, they are stored
+    as 0/1 losses with `error_size` c. If all such models have the same c, it is kept, and models without errors take
+    it. Otherwise their losses are converted to the user's units and are no longer treated as 0/1 losses.
 
-    Raises InputError if an `error_size` is so large or small that its fourth power leaves the range of a float; `name`
-    is the function that the message names.
+    Raises InputError, in the name of the user's `function`, if an `error_size` is so large or small that its fourth
+    power leaves the range of a float.
     """
-    for model in samples:
+    for model in models:
         if not SMALLEST_LOSS < model.error_size < 1 / SMALLEST_LOSS:
             rule = f"losses must lie between {SMALLEST_LOSS:g} and {1 / SMALLEST_LOSS:g} in size"
             raise InputError(
-                f"{name}: {rule}, got about {model.error_size:.2g}. Divide them all by one number."
+                f"{function}: {rule}, got about {model.error_size:.2g}. Divide them all by one number."
             )
-    sizes = {model.error_size for model in samples if model.zero_one and model.answered_loss.any()}
+    sizes = {model.error_size for model in models if model.zero_one and model.answered_loss.any()}
     if not sizes:  # no model with 0/1 losses has an error
-        return list(samples)
+        return list(models)
     if len(sizes) == 1:
         size = sizes.pop()
-        return [model._replace(error_size=size) if model.zero_one else model for model in samples]
-    return [
-        model._replace(answered_loss=model.error_size * model.answered_loss, zero_one=False, error_size=1.0)
-        if model.zero_one
-        else model
-        for model in samples
-    ]
+        return [model._replace(error_size=size) if model.zero_one else model for model in models]
+    converted = []
+    for model in models:
+        if model.zero_one:
+            loss = model.error_size * model.answered_loss
+            model = model._replace(answered_loss=loss, zero_one=False, error_size=1.0)
+        converted.append(model)
+    return converted
 
 
 def limits_of_samples(samples: CheckedSamples, level: float) -> tuple[float, float]:
@@ -431,14 +434,14 @@ def compare_sides(
     scale: Scale,
     level: float,
     paired: bool,
-    known_sums: tuple[DifferenceSums, Any] | None = None,
+    known_sums: DifferenceSums | None = None,
     anytime_test: AnytimeTest | None = None,
 ) -> Tests:
     """Test the differences `sides[a[k]] - sides[b[k]]` of several pairs k as one family, corrected by Holm's method.
 
     `a` and `b` are vectors of indices into `sides`. Tests are made on `scale` where both sides lie inside its range,
     otherwise on the plain scale. `level` is that of the whole family of intervals. `paired` says that all sides are on
-    the same units. Pass `known_sums`, the joint sums and the number of units, if they were computed elsewhere; there
+    the same units. Pass `known_sums`, the sums over the units of the difference, if they were computed elsewhere; there
     must then be only one pair. With `anytime_test`, limits and p-values hold at every look.
 
     A pair whose differences have no spread has the p-value 1 if it is equal, else 0. A pair with too few errors has the
@@ -450,9 +453,9 @@ def compare_sides(
     difference = estimate[a] - estimate[b]
     pair_magnitude = magnitude[a] + magnitude[b]
 
-    contrasts = _contrasts(sides, a, b, scale, centre, paired, known_sums)
+    groups = _group_pairs_by_scale(sides, a, b, scale, centre, paired, known_sums)
     standard_error, low, high, p_value = np.empty((4, len(a)))
-    for group in contrasts:  # every pair is in exactly one group
+    for group in groups:  # every pair is in exactly one group
         standard_error[group.pairs] = group.standard_error
         low[group.pairs], high[group.pairs], p_value[group.pairs] = group.test(
             _level_of_look(level, anytime_test)
@@ -472,7 +475,7 @@ def compare_sides(
     levels = np.full(len(p_value), level)
     if len(p_value) > 1:
         levels = corrected_levels(p_value, p_adjusted, level)
-        for group in contrasts:
+        for group in groups:
             low[group.pairs], high[group.pairs], _ = group.test(
                 _level_of_look(levels[group.pairs], anytime_test)
             )
@@ -506,8 +509,8 @@ def _level_of_look(level: float | np.ndarray, anytime_test: AnytimeTest | None) 
     return level if anytime_test is None else anytime_test.fixed_level(level)
 
 
-class _Contrast(NamedTuple):
-    """Pairs that are compared on the same scale.
+class _PairsOnScale(NamedTuple):
+    """Pairs of models that are compared on the same scale.
 
     Attributes
     ----------
@@ -543,19 +546,19 @@ class _Contrast(NamedTuple):
         )
 
 
-def _contrasts(
+def _group_pairs_by_scale(
     sides: Sequence[Side],
     a: np.ndarray,
     b: np.ndarray,
     scale: Scale,
     centre: np.ndarray,
     paired: bool,
-    known_sums: tuple[DifferenceSums, Any] | None,
-) -> list[_Contrast]:
-    """Group the pairs (a, b) by the scale of their test, and add up what the tests need.
+    known_sums: DifferenceSums | None,
+) -> list[_PairsOnScale]:
+    """Group pairs of models by the scale of their test, and add up what the tests need.
 
-    Pairs are tested on `scale` where the centres of both sides lie inside its range, otherwise on the plain scale.
-    Returns one or two groups; each pair is in exactly one.
+    Pairs are tested on `scale` where the less biased estimates of both models lie inside its range, otherwise on the
+    plain scale. Returns one or two groups; each pair is in exactly one.
 
     Parameters
     ----------
@@ -564,47 +567,46 @@ def _contrasts(
     a, b : ndarray of int, shape (pairs,)
         Indices into `sides` of the first and second model of each pair.
     scale : Scale
-        That of the metric.
+        That of the metric: "normal" (plain), "log" or "logit".
     centre : ndarray, shape (sides,)
         The less biased estimate of each side.
     paired : bool
-        Are all sides on the same units?
-    known_sums : (DifferenceSums, number of units) or None
-        Sums of the only pair, if they were computed elsewhere.
+        Are all sides on the same units (samples or clusters)?
+    known_sums : DifferenceSums or None
+        Sums over the units of the only pair, if they were computed elsewhere; None: they are computed here.
     """
-    error = np.asarray([side.standard_error for side in sides])
-    on_scale = np.asarray(scale.contains(centre[a]) & scale.contains(centre[b]) & (scale.name != "normal"))
-    contrasts = []
-    for scale_of_pairs, pairs in ((scale, on_scale), (Scale("normal"), ~on_scale)):
-        if not pairs.any():
+    standard_error = np.asarray([side.standard_error for side in sides])
+    both_inside = scale.contains(centre[a]) & scale.contains(centre[b])
+    uses_scale = np.asarray(both_inside & (scale.name != "normal"))
+    groups = []
+    for scale_of_group, in_group in ((scale, uses_scale), (Scale("normal"), ~uses_scale)):
+        if not in_group.any():
             continue
-        i = a[pairs]
-        j = b[pairs]
-        if known_sums is None:
-            joint, unit_count = _joint_sums(sides, i, j, scale_of_pairs, centre, paired)
-        else:
-            joint, unit_count = known_sums
-        group = _Contrast(
-            pairs=pairs,
-            standard_error=joint.standard_error,
-            scale=scale_of_pairs,
-            centres=(centre[i], centre[j]),
-            standard_errors=(error[i], error[j]),
-            variance_on_scale=joint.variance_on_scale,
-            degrees_of_freedom=degrees_of_freedom(
-                joint.variance_on_scale, joint.variance_excess_on_scale, unit_count, smallest=2.0
-            ),
+        first = a[in_group]
+        second = b[in_group]
+        sums = known_sums
+        if sums is None:
+            sums = _sum_differences(sides, first, second, scale_of_group, centre, paired)
+        group = _PairsOnScale(
+            pairs=in_group,
+            standard_error=sums.standard_error,
+            scale=scale_of_group,
+            centres=(centre[first], centre[second]),
+            standard_errors=(standard_error[first], standard_error[second]),
+            variance_on_scale=sums.variance_on_scale,
+            degrees_of_freedom=sums.scaled_variance.degrees_of_freedom(smallest=2.0),
         )
-        contrasts.append(group)
-    return contrasts
+        groups.append(group)
+    return groups
 
 
 def _notes_on_few_draws(
     sides: Sequence[Side], a: np.ndarray, b: np.ndarray, difference: np.ndarray
 ) -> np.ndarray:
-    """Why each pair has no verdict, or "": its side with fewer effective draws has too few.
+    """Why each pair has no verdict, or "": the model with fewer effective draws has too few.
 
-    `a` and `b` are indices into `sides`. Equal estimates (a `difference` of 0) need no note.
+    `a` and `b` are indices into `sides`, and `difference` is that of their estimates, one entry per pair. Equal
+    estimates (a difference of 0) need no note. Returns an array of strings, shape (pairs,).
     """
     notes = []
     for i, j, pair_difference in zip(a, b, difference):
@@ -630,10 +632,11 @@ def _magnitudes(sides: Sequence[Side]) -> np.ndarray:
 
 
 def _make_intervals_agree(tests: Tests, level: float) -> Tests:
-    """Make interval and p-value agree: 0 lies outside exactly where the corrected p-value is below 1 - level.
+    """Make intervals and p-values agree: 0 lies outside exactly where the corrected p-value is below 1 - level.
 
-    They differ where there is no verdict, and where the estimates, which the interval includes, lie on the other side
-    of 0 than the less biased ones that the test uses.
+    They may disagree where there is no verdict (p-value 1), and where the difference of the estimates, which the
+    interval includes, and the less biased one, which the test uses, have opposite signs. Intervals of pairs that are
+    not significant are extended to 0; a significant pair whose interval holds 0 gets p-values of at least 1 - level.
     """
     alpha = 1 - level
     is_significant = tests.p_adjusted < alpha
@@ -685,113 +688,125 @@ def corrected_levels(p_values: np.ndarray, adjusted: np.ndarray, level: float) -
 _FEW_DIGITS = 1e-6  # a difference of sums below this share of its terms is recomputed sample by sample
 
 
-def _joint_sums(
+def _sum_differences(
     sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, centre: np.ndarray, paired: bool
-) -> tuple[DifferenceSums, Any]:
-    """Add up powers of what each unit does to the difference of each pair.
+) -> DifferenceSums:
+    """Add up powers of what each unit (sample or cluster) does to the difference of each pair of models.
 
-    With e what a unit does to the difference on the scale: `variance_on_scale` is the sum of e^2,
-    `variance_excess_on_scale` the sum of e^4 less its square over n, and `standard_error` that of the difference, not
-    on the scale.
-
-    `a` and `b` are indices into `sides`, one entry per pair. `centre` holds the less biased estimate of each side, at
-    which the derivative of `scale` is taken. `paired` says that all sides are on the same units; otherwise they are
-    independent, and their sums add up. Returns the sums and the number of units, with one entry per pair.
+    `a` and `b` are indices into `sides`, one entry per pair, as have the sums that are returned. `centre` holds the
+    less biased estimate of each side, at which the derivative of `scale` is taken. `paired` says that all sides are on
+    the same units; otherwise they are independent, and the sums of both sides of a pair add up.
     """
-    used_sides, positions = np.unique(np.concatenate([a, b]), return_inverse=True)
-    i = positions[: len(a)]
-    j = positions[len(a) :]
-    scale_derivatives = scale.derivative(centre[used_sides])
-    if paired:
-        joints = []
-        for kind in range(len(sides[used_sides[0]].unit_effects)):  # all sides have the same kinds of units
-            effects = np.stack([sides[k].unit_effects[kind] for k in used_sides])
-            unit_counts = np.asarray([_unit_count(sides[k], kind) for k in used_sides])
-            joints.append(
-                _paired_joint_sums(effects, effects * scale_derivatives[:, None], unit_counts, i, j)
-            )
-        return joints[0] if len(joints) == 1 else _combine_kinds(joints)
-    side_sums = []
-    for k, derivative in zip(used_sides, scale_derivatives):
-        sums_of_kinds = []
-        for kind, side_effects in enumerate(sides[k].unit_effects):
-            unit_count = _unit_count(sides[k], kind)
-            second, excess = moments(side_effects * derivative, unit_count)
-            error = math.sqrt(side_effects @ side_effects)
-            sums_of_kinds.append(
-                (
-                    DifferenceSums(
-                        variance_on_scale=second, variance_excess_on_scale=excess, standard_error=error
-                    ),
-                    unit_count,
-                )
-            )
-        joint, unit_count = sums_of_kinds[0] if len(sums_of_kinds) == 1 else _combine_kinds(sums_of_kinds)
-        side_sums.append(
-            (joint.variance_on_scale, joint.variance_excess_on_scale, joint.standard_error**2, unit_count)
+    derivative = np.ones(len(sides))
+    used_sides = np.union1d(a, b)  # other sides may lie outside the scale, where it has no derivative
+    derivative[used_sides] = scale.derivative(centre[used_sides])
+    if not paired:
+        sums_of_sides = [_sums_of_one_side(side, rate) for side, rate in zip(sides, derivative)]
+        return _add_independent_sides(sums_of_sides, a, b)
+    sums_by_clustering = []
+    for clustering in range(len(sides[a[0]].unit_effects)):  # one, or three with two kinds of clusters
+        effects = np.stack([side.unit_effects[clustering] for side in sides])
+        unit_counts = np.asarray([_unit_count(side, clustering) for side in sides])
+        sums_by_clustering.append(
+            _sum_paired_differences(effects, effects * derivative[:, None], unit_counts, a, b)
         )
-    second, excess, squared_error, unit_count = (np.asarray(side_sums)[i] + np.asarray(side_sums)[j]).T
+    return _combine_clusterings(sums_by_clustering)
+
+
+def _sums_of_one_side(side: Side, scale_derivative: float) -> DifferenceSums:
+    """Sums over the units of one model, as if the other one of the pair did not vary: numbers, not arrays."""
+    sums_by_clustering = []
+    for clustering, effects in enumerate(side.unit_effects):
+        variance = variance_of_effects(effects * scale_derivative, _unit_count(side, clustering))
+        sums_by_clustering.append(
+            DifferenceSums(
+                variance_on_scale=variance.variance,
+                variance_excess_on_scale=variance.excess,
+                standard_error=math.sqrt(effects @ effects),
+                unit_count=variance.unit_count,
+            )
+        )
+    return _combine_clusterings(sums_by_clustering)
+
+
+def _add_independent_sides(
+    sums_of_sides: Sequence[DifferenceSums], a: np.ndarray, b: np.ndarray
+) -> DifferenceSums:
+    """Sums of the differences of independent models, one entry per pair (a, b) of indices into `sums_of_sides`."""
+    variance = np.asarray([sums.variance_on_scale for sums in sums_of_sides])
+    excess = np.asarray([sums.variance_excess_on_scale for sums in sums_of_sides])
+    squared_error = np.asarray([sums.standard_error**2 for sums in sums_of_sides])
+    unit_count = np.asarray([float(sums.unit_count) for sums in sums_of_sides])
     return DifferenceSums(
-        variance_on_scale=second, variance_excess_on_scale=excess, standard_error=np.sqrt(squared_error)
-    ), unit_count
-
-
-def _unit_count(side: Side, kind: int) -> int:
-    """Number of units of one kind: those of the side, or, of two kinds of clusters, as many as have effects."""
-    return side.unit_count if len(side.unit_effects) == 1 else len(side.unit_effects[kind])
-
-
-def _combine_kinds(joints: Sequence[tuple[DifferenceSums, Any]]) -> tuple[DifferenceSums, Any]:
-    """DifferenceSums sums and number of units with two kinds of clusters.
-
-    `joints` holds sums and numbers of clusters by the first kind, by the second and by their intersections.
-    """
-    second, excess, unit_count = two_way_moments(
-        [joint.variance_on_scale for joint, _ in joints],
-        [joint.variance_excess_on_scale for joint, _ in joints],
-        [count for _, count in joints],
+        variance_on_scale=variance[a] + variance[b],
+        variance_excess_on_scale=excess[a] + excess[b],
+        standard_error=np.sqrt(squared_error[a] + squared_error[b]),
+        unit_count=unit_count[a] + unit_count[b],
     )
-    squared_error = two_way_variance(*(joint.standard_error**2 for joint, _ in joints))
+
+
+def _unit_count(side: Side, clustering: int) -> int:
+    """Number of units of a model: `side.unit_count`, or with two kinds of clusters that of one of the clusterings.
+
+    `clustering` is the place in `side.unit_effects`: 0 for the first kind, 1 for the second, 2 for intersections.
+    """
+    return side.unit_count if len(side.unit_effects) == 1 else len(side.unit_effects[clustering])
+
+
+def _combine_clusterings(sums_by_clustering: Sequence[DifferenceSums]) -> DifferenceSums:
+    """The sums themselves if there is one entry; else those with two kinds of clusters.
+
+    The entries are then sums by the first kind, by the second kind and by their intersections.
+    """
+    if len(sums_by_clustering) == 1:
+        return sums_by_clustering[0]
+    variance = two_way_unit_variance(*(sums.scaled_variance for sums in sums_by_clustering))
+    squared_error = two_way_variance(*(sums.standard_error**2 for sums in sums_by_clustering))
     return DifferenceSums(
-        variance_on_scale=second, variance_excess_on_scale=excess, standard_error=np.sqrt(squared_error)
-    ), unit_count
+        variance_on_scale=variance.variance,
+        variance_excess_on_scale=variance.excess,
+        standard_error=np.sqrt(squared_error),
+        unit_count=variance.unit_count,
+    )
 
 
-def _paired_joint_sums(
-    effects: np.ndarray, x: np.ndarray, unit_counts: np.ndarray, i: np.ndarray, j: np.ndarray
-) -> tuple[DifferenceSums, np.ndarray]:
-    r"""Add up powers of the differences x_i - x_j over the units of pairs of sides (i, j), by products of matrices.
+def _sum_paired_differences(
+    effects: np.ndarray, scaled_effects: np.ndarray, unit_counts: np.ndarray, i: np.ndarray, j: np.ndarray
+) -> DifferenceSums:
+    r"""Add up powers of the differences between models i and j over their common units, by products of matrices.
 
-    `effects` holds what each unit does to the estimate of each side, shape (sides, units), and `x` the same on the
-    metric's scale. `unit_counts` has one entry per side; `i` and `j` are the side numbers of each pair. Returns
-    `limits.DifferenceSums` and the number of units, with one entry per pair. Sums over units expand as
+    `effects` holds what each unit (sample or cluster) does to the estimate of each model, shape (models, units), and
+    `scaled_effects`, here x, the same on the metric's scale. `unit_counts` has one entry per model; it is the number of
+    columns except that units which do nothing may be left out of them. `i` and `j` hold the models of each pair; the
+    sums that are returned have one entry per pair. They expand as
 
     .. math:: \sum (x_i - x_j)^4 = \sum x_i^4 + \sum x_j^4 - 4 \sum (x_i^3 x_j + x_i x_j^3) + 6 \sum x_i^2 x_j^2,
 
-    which is fast but loses digits if the sides are nearly equal; such pairs are added up unit by unit.
+    which is fast but loses digits if two models are nearly equal; such pairs are added up unit by unit.
     """
+    x = scaled_effects
     squares = x * x
-    fourths = np.sum(squares * squares, axis=1)
+    fourth_powers = np.sum(squares * squares, axis=1)
     cubes_by_x = (squares * x) @ x.T
     squares_by_squares = squares @ squares.T
-    sum_of_fourths = fourths[i] + fourths[j]
+    sum_of_fourths = fourth_powers[i] + fourth_powers[j]
     fourth = sum_of_fourths - 4 * (cubes_by_x[i, j] + cubes_by_x[j, i]) + 6 * squares_by_squares[i, j]
     second = _squared_distances(x @ x.T, i, j)
     squared_error = _squared_distances(effects @ effects.T, i, j)
     is_cancelled = fourth < _FEW_DIGITS * sum_of_fourths
-    for k in np.flatnonzero(is_cancelled):
-        x_difference = x[i[k]] - x[j[k]]
-        effect_difference = effects[i[k]] - effects[j[k]]
-        second[k] = x_difference @ x_difference
-        fourth[k] = np.sum(x_difference**4)
-        squared_error[k] = effect_difference @ effect_difference
+    for pair in np.flatnonzero(is_cancelled):
+        x_difference = x[i[pair]] - x[j[pair]]
+        effect_difference = effects[i[pair]] - effects[j[pair]]
+        second[pair] = x_difference @ x_difference
+        fourth[pair] = np.sum(x_difference**4)
+        squared_error[pair] = effect_difference @ effect_difference
     unit_count = np.maximum(unit_counts[i], unit_counts[j])
-    joint = DifferenceSums(
+    return DifferenceSums(
         variance_on_scale=second,
         variance_excess_on_scale=fourth - second**2 / unit_count,
         standard_error=np.sqrt(squared_error),
+        unit_count=unit_count,
     )
-    return joint, unit_count
 
 
 def _squared_distances(gram: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:

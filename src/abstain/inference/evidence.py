@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,14 +33,15 @@ from abstain.core.part_sums import (
     sum_columns,
 )
 from abstain.core.rounding import SHARE_ROUNDING
+from abstain.core.rows import Rows
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference import limits, point_limits
 from abstain.inference.point_limits import AcceptedSums
 from abstain.inference.records import Interval
 from abstain.metrics.definitions import ESTIMATOR, TIE_RULE
-from abstain.metrics.limit_rules import note_on_few_draws
+from abstain.metrics.limit_rules import draws_behind
 from abstain.metrics.metric import Metric, PointMetric
-from abstain.metrics.summaries import EstimateSpread, Limits, SampleSummary
+from abstain.metrics.summaries import EstimateSpread, SampleSummary
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,14 @@ class EvidenceRequest:
 
 
 def request_for(metrics: Iterable[Metric]) -> EvidenceRequest:
-    """What metrics need; all those that read an estimator or a rule for ties must have the same."""
-    areas: dict[Area, None] = {}
-    cuts: dict[str, dict[float, None]] = {"coverage": {}, "risk": {}, "tpr": {}}
+    """What must be gathered from a ranking to estimate these metrics: areas, and points of the curve.
+
+    All metrics that read an estimator or a rule for ties must have the same; of others the last one would count.
+    Without any, the defaults are taken. A point of the curve is requested by what its cut is placed at: a coverage, a
+    risk or a TPR. Entries are unique, in the order of the metrics.
+    """
+    areas: list[Area] = []
+    places: dict[str, list[float]] = {"coverage": [], "risk": [], "tpr": []}
     estimator = ESTIMATOR.default
     ties = TIE_RULE.default
     for metric in metrics:
@@ -96,17 +102,44 @@ def request_for(metrics: Iterable[Metric]) -> EvidenceRequest:
         estimator = settings.get("estimator", estimator)
         ties = settings.get("ties", ties)
         if isinstance(metric, PointMetric):
-            cuts[metric.cut_at][metric.cut] = None
-        elif metric.is_smooth:
-            areas[metric.area] = None
+            if metric.cut not in places[metric.cut_at]:
+                places[metric.cut_at].append(metric.cut)
+        elif metric.is_smooth and metric.area not in areas:
+            areas.append(metric.area)
     return EvidenceRequest(
         areas=tuple(areas),
         estimator=estimator,
         ties=ties,
-        coverages=tuple(cuts["coverage"]),
-        risks=tuple(cuts["risk"]),
-        tprs=tuple(cuts["tpr"]),
+        coverages=tuple(places["coverage"]),
+        risks=tuple(places["risk"]),
+        tprs=tuple(places["tpr"]),
     )
+
+
+_T = TypeVar("_T")
+
+
+class AlongBoth(NamedTuple, Generic[_T]):
+    """Something for accepted masses of all samples, and for accepted masses of the right samples alone."""
+
+    along_all: _T
+    along_right: _T
+
+
+class SumsInPart(NamedTuple):
+    """Sums read at those positions (accepted masses) that fall into one part of a ranking.
+
+    Attributes
+    ----------
+    positions : ndarray of int, shape (k,)
+        Indices of these positions among all that were requested, flattened.
+    columns : ndarray, shape (11, k)
+        The mass at the confidence that reaches the position, then the ten sums of `MomentTable.moment_columns` from the
+        start of the part through that confidence.
+    """
+
+    positions: np.ndarray
+    columns: np.ndarray
 
 
 class PartSummary(NamedTuple):
@@ -118,53 +151,54 @@ class PartSummary(NamedTuple):
         Sums of each requested area.
     column_totals : ndarray or None
         Over the part: mass, loss, w^2 l^j (3), w^4 l^j (5); None where no point of the curve is requested.
-    sums_at_positions : tuple of (ndarray, ndarray)
-        For positions along all samples, and along the right ones: which of them fall into this part, and the columns
-        read there (mass of the row, then the sums above it within this part).
+    sums_at_positions : AlongBoth of SumsInPart, or None
+        Sums at the positions that fall into this part; None where no point of the curve is requested.
     mass_within_risk : dict
         By requested risk, the largest mass accepted with a selective risk of at most that.
     """
 
     area_sums: dict[Area, AreaSums]
     column_totals: np.ndarray | None
-    sums_at_positions: tuple[tuple[np.ndarray, np.ndarray], ...]
+    sums_at_positions: AlongBoth[SumsInPart] | None
     mass_within_risk: dict[float, float]
 
 
 @lru_cache(maxsize=64)
-def positions_to_read(totals: Totals, request: EvidenceRequest) -> tuple[np.ndarray, np.ndarray]:
-    """Accepted masses at which the sums for points of the curve are read, along all samples and along the right ones.
+def positions_to_read(totals: Totals, request: EvidenceRequest) -> AlongBoth[np.ndarray]:
+    """Accepted masses at which the sums for the requested points of the curve are read.
 
-    Two arrays of shape (5, points), shared by all callers: not to be changed. Line 0 is the cut of each point, the
-    other four lines the positions around it that `point_limits.positions` lists. Along all samples (masses from the
-    most confident down) come first the requested coverages, as shares of all samples, and, if a coverage at a risk is
-    requested, `point_limits.CUTS` evenly spaced shares of the answered samples. Along the right samples (masses of
-    right samples alone) come the requested TPRs; none unless losses are 0/1. `totals` are sums over the whole data set.
-    `request` lists the areas and the points of the curve that are gathered.
+    Two arrays of shape (5, points), shared by all callers: not to be changed. The five entries of a point are its cut
+    and four positions around it, in the order of `point_limits.AroundCut`. Along all samples, from the most confident
+    down, come first the requested coverages, as shares of all samples, and then, if a coverage at a risk is requested,
+    `point_limits.CUTS` evenly spaced shares of the answered samples. Along the right samples come the requested TPRs;
+    none unless losses are 0/1. `totals` are the sums over the whole data set.
     """
-    everything = weights_of_all(totals)
-    along_all = point_limits.positions(
+    all_samples = weights_of_all(totals)
+    around_coverages = point_limits.positions(
         np.asarray(request.coverages),
-        everything.total_mass,
-        everything.squared_weight_sum,
-        everything.unit_count,
+        all_samples.total_mass,
+        all_samples.squared_weight_sum,
+        all_samples.unit_count,
     )
+    along_all = np.stack(around_coverages)
     if request.risks:
-        cuts = point_limits.positions(
+        around_cuts = point_limits.positions(
             point_limits.coverages(), totals.total_mass, totals.squared_weight_sum, totals.sample_count
         )
-        along_all = np.concatenate([along_all, cuts], axis=1)
-    tprs = np.asarray(request.tprs if totals.zero_one else ())
-    right_mass = totals.total_mass - totals.loss_sum
-    right_squares = totals.squared_weight_sum - totals.squared_error_weight_sum
-    along_right = point_limits.positions_along_right(tprs, right_mass, right_squares, totals.sample_count)
-    return along_all, along_right
+        along_all = np.concatenate([along_all, np.stack(around_cuts)], axis=1)
+    around_tprs = point_limits.positions_along_right(
+        np.asarray(request.tprs if totals.zero_one else ()),
+        right_mass=totals.total_mass - totals.loss_sum,
+        squared_weight_sum=totals.squared_weight_sum - totals.squared_error_weight_sum,
+        sample_count=totals.sample_count,
+    )
+    return AlongBoth(along_all=along_all, along_right=np.stack(around_tprs))
 
 
 def weights_of_all(totals: Totals) -> point_limits.WeightTotals:
     """Number of samples and sums of their weights w, of w^2 and of w^4, over all samples, abstained ones included.
 
-    `totals` are sums over the whole data set.
+    `totals` are the sums over the answered samples, with those over the abstained ones in `totals.abstained`.
     """
     abstained = totals.abstained
     return point_limits.WeightTotals(
@@ -180,7 +214,7 @@ def weights_of_all(totals: Totals) -> point_limits.WeightTotals:
 def weights_of_answered(totals: Totals) -> point_limits.WeightTotals:
     """Number of samples and sums of their weights w, of w^2 and of w^4, over the samples that did not abstain.
 
-    `totals` are sums over the whole data set.
+    `totals` are the sums over these samples; what it holds of abstained ones, in `totals.abstained`, is not read.
     """
     return point_limits.WeightTotals(
         total_mass=totals.total_mass,
@@ -193,73 +227,95 @@ def weights_of_answered(totals: Totals) -> point_limits.WeightTotals:
 
 
 def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest) -> PartSummary:
-    """What one part of the ranking adds to the evidence for a request.
+    """The sums over one part of a ranking that the requested areas and points of the curve need.
 
-    `table` holds the rows of the part, most confident first, whose accepted sums and total mass are those of the whole
-    data set; `totals` are the sums over the whole data set. Losses that are 0 or one number are counted in units of
-    that number. A request that is not additive needs the whole ranking as its only part. `request` lists the areas and
-    the points of the curve that are gathered.
+    `table` holds the rows of the part: one for each distinct confidence, most confident first, with the sums accepted
+    from the top of the whole data set. `totals` are the sums over the whole data set. Losses that are 0 or one number
+    are counted in units of that number. Areas that need both right and wrong samples are left out where only one kind
+    occurs. A request with `is_additive` False needs the whole ranking as its only part.
     """
     in_error_units = totals.in_error_units()
     if in_error_units is not totals:
         totals = in_error_units
         table = table.in_error_units(totals.error_size)
-    has_both_kinds = totals.zero_one and 0 < totals.loss_sum < totals.total_mass
-    areas = [area for area in request.areas if has_both_kinds or not area.needs_both_kinds]
-    area_sums = sum_areas(table, areas, totals.loss_sum, totals.error_size)
+    has_right_and_wrong = totals.zero_one and 0 < totals.loss_sum < totals.total_mass
+    areas = [area for area in request.areas if has_right_and_wrong or not area.needs_both_kinds]
     column_totals = None
-    sums_at_positions: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    sums_at_positions = None
     if request.has_points:
         column_totals = sum_columns(table.moment_columns)
         sums_at_positions = _sum_at_positions(table, positions_to_read(totals, request))
-    rows = table.rows
-    mass_within_risk = {}
-    for risk in request.risks:
-        largest_loss = risk / totals.error_size * (1 + SHARE_ROUNDING) * rows.accepted_mass
-        within = np.flatnonzero(largest_loss >= rows.accepted_loss)
-        mass_within_risk[risk] = float(rows.accepted_mass[within[-1]]) if len(within) else 0.0
     return PartSummary(
-        area_sums=area_sums,
+        area_sums=sum_areas(table, areas, totals.loss_sum, totals.error_size),
         column_totals=column_totals,
         sums_at_positions=sums_at_positions,
-        mass_within_risk=mass_within_risk,
+        mass_within_risk={
+            risk: _largest_mass_within(table.rows, risk / totals.error_size) for risk in request.risks
+        },
     )
 
 
-def _sum_at_positions(
-    table: MomentTable, positions: tuple[np.ndarray, np.ndarray]
-) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """For positions along all samples, and along the right ones: those inside this part, and what is read there.
+def _largest_mass_within(rows: Rows, risk: float) -> float:
+    """The largest accepted mass, at one of these rows, with a selective risk of at most `risk`; 0 where none has it.
 
-    What is read at a position are columns of the first row that reaches it: the row's mass, then the sums of the
-    table's columns from the start of this part through that row. `table` holds rows, most confident first, with their
-    sums of w^2 l^j and w^4 l^j over samples of weight w and loss l.
+    `rows` are most confident first; `risk` is in the units of their losses, and rounding of a share is allowed.
+    """
+    largest_loss = risk * (1 + SHARE_ROUNDING) * rows.accepted_mass
+    within = np.flatnonzero(largest_loss >= rows.accepted_loss)
+    return float(rows.accepted_mass[within[-1]]) if len(within) else 0.0
+
+
+def _sum_at_positions(table: MomentTable, positions: AlongBoth[np.ndarray]) -> AlongBoth[SumsInPart]:
+    """Which of the positions (accepted masses) fall into this part of the ranking, and the sums there.
+
+    A position is reached by the first row (distinct confidence), from the top, with which the accepted mass is at least
+    as large. Sums run from the start of this part through that row. `table` holds the rows of the part, most confident
+    first, whose accepted mass and loss count from the top of the whole data set.
     """
     rows = table.rows
     mass_above = float(rows.accepted_mass[0] - rows.mass[0])
     loss_above = float(rows.accepted_loss[0] - rows.loss[0])
-    running = {
+    # cumulative sums of the columns; powers of a 0/1 loss are one array object, which is summed once
+    cumulative = {
         id(rows.mass): rows.accepted_mass - mass_above,
         id(rows.loss): rows.accepted_loss - loss_above,
     }
     for column in table.moment_columns:
-        if id(column) not in running:  # powers of a 0/1 loss are one array
-            running[id(column)] = np.cumsum(column)
-    sums_at_positions = []
-    for counts_right_only, masses in zip((False, True), positions):
-        if counts_right_only:
-            along = rows.accepted_mass - rows.accepted_loss if masses.size else rows.accepted_mass
-            start = mass_above - loss_above
-        else:
-            along = rows.accepted_mass
-            start = mass_above
-        requested = np.maximum(masses.reshape(-1), 0.0) * (1 - SHARE_ROUNDING)
-        is_inside = (requested <= along[-1]) & (requested >= start * (1 - 4 * SHARE_ROUNDING))
-        inside = np.flatnonzero(is_inside)
-        row = np.searchsorted(along, requested[inside])
-        columns = [rows.mass[row], *(running[id(column)][row] for column in table.moment_columns)]
-        sums_at_positions.append((inside, np.stack(columns)))
-    return tuple(sums_at_positions)
+        if id(column) not in cumulative:
+            cumulative[id(column)] = np.cumsum(column)
+    cumulative_columns = [cumulative[id(column)] for column in table.moment_columns]
+    along_all = _read_columns(
+        rows.mass, cumulative_columns, positions.along_all, rows.accepted_mass, mass_above
+    )
+    accepted_right = rows.accepted_mass
+    if positions.along_right.size:
+        accepted_right = rows.accepted_mass - rows.accepted_loss
+    along_right = _read_columns(
+        rows.mass, cumulative_columns, positions.along_right, accepted_right, mass_above - loss_above
+    )
+    return AlongBoth(along_all, along_right)
+
+
+def _read_columns(
+    row_mass: np.ndarray,
+    cumulative_columns: list[np.ndarray],
+    positions: np.ndarray,
+    accepted: np.ndarray,
+    accepted_above: float,
+) -> SumsInPart:
+    """Read the mass and the cumulative columns at the first row of a part that reaches each position inside the part.
+
+    `accepted` is the mass accepted with each row, ascending, and `accepted_above` that accepted before the first row.
+    Positions below 0 count as 0. A position within rounding of the start of the part belongs to it as well as to the
+    part above, which has precedence when parts are merged.
+    """
+    requested = np.maximum(positions.reshape(-1), 0.0) * (1 - SHARE_ROUNDING)
+    # four times the rounding of a share: that of `requested`, and of the sums above in both parts
+    is_inside = (requested <= accepted[-1]) & (requested >= accepted_above * (1 - 4 * SHARE_ROUNDING))
+    inside = np.flatnonzero(is_inside)
+    row = np.searchsorted(accepted, requested[inside])
+    columns = [row_mass[row], *(column[row] for column in cumulative_columns)]
+    return SumsInPart(positions=inside, columns=np.stack(columns))
 
 
 @dataclass(frozen=True)
@@ -273,9 +329,9 @@ class Evidence:
     request : EvidenceRequest
         What was gathered.
     area_sums : dict
-        Sums of each area, stack_parts over the parts.
-    accepted_sums : tuple of AcceptedSums
-        Along all samples and along the right ones; empty where no point is requested.
+        Sums of each area, stacked over the parts.
+    accepted_sums : AlongBoth of AcceptedSums, or None
+        Along all samples and along the right ones; None where no point is requested.
     mass_within_risk : dict
         By requested risk, the largest mass accepted with a selective risk of at most that.
     best_area : float or None
@@ -285,7 +341,7 @@ class Evidence:
     totals: Totals
     request: EvidenceRequest
     area_sums: dict[Area, AreaSums]
-    accepted_sums: tuple[AcceptedSums, ...]
+    accepted_sums: AlongBoth[AcceptedSums] | None
     mass_within_risk: dict[float, float]
     best_area: float | None = None
 
@@ -293,18 +349,20 @@ class Evidence:
 def merge_parts(
     parts: Sequence[PartSummary], totals: Totals, request: EvidenceRequest, best_area: float | None = None
 ) -> Evidence:
-    """Evidence from the summaries of all parts of a ranking, most confident first, for the request they were made for.
+    """Add up the summaries of all parts of a ranking, most confident first, made for this `request`.
 
-    `totals` are the sums over the whole data set; losses that are 0 or one number are counted in units of that number.
-    `best_area` is the AURC of the best order in the user's units, where it is no function of the risk. `request` lists
-    the areas and the points of the curve that are gathered.
+    There is at least one part. `totals` are the sums over the whole data set; losses that are 0 or one number are
+    counted in units of that number. `best_area` is the AURC of the best order, in the user's units, where it is no
+    function of the risk alone: for relative weights, and losses other than 0/1; None otherwise.
     """
     in_error_units = totals.in_error_units()
     if in_error_units is not totals:
         totals = in_error_units
         best_area = None if best_area is None else best_area / totals.error_size
     area_sums = {area: stack_parts([part.area_sums[area] for part in parts]) for area in parts[0].area_sums}
-    accepted_sums = _merge_accepted_sums(parts, totals, request) if parts[0].sums_at_positions else ()
+    accepted_sums = None
+    if request.has_points:
+        accepted_sums = _merge_accepted_sums(parts, positions_to_read(totals, request))
     mass_within_risk = {risk: max(part.mass_within_risk[risk] for part in parts) for risk in request.risks}
     return Evidence(
         totals=totals,
@@ -317,39 +375,49 @@ def merge_parts(
 
 
 def _merge_accepted_sums(
-    parts: Sequence[PartSummary], totals: Totals, request: EvidenceRequest
-) -> tuple[AcceptedSums, ...]:
-    """Sums accepted at the positions of `positions_to_read`, along all samples and along the right ones.
+    parts: Sequence[PartSummary], positions: AlongBoth[np.ndarray]
+) -> AlongBoth[AcceptedSums] | None:
+    """The sums over all samples accepted at each position, along all samples and along the right ones.
 
-    `parts` are most confident first. What a part read within itself gets the sums over all parts above it added. A
-    position beyond the last row, which no part reaches, is read at the end of the ranking, as if the last part were one
-    row. `totals` are sums over the whole data set. `request` lists the areas and the points of the curve that are
-    gathered.
+    `parts` are most confident first, `positions` those that they were read at. None where the parts have no sums at
+    positions, because the intervals of points were computed before.
     """
+    parts_along_all = [part.sums_at_positions.along_all for part in parts if part.sums_at_positions]
+    parts_along_right = [part.sums_at_positions.along_right for part in parts if part.sums_at_positions]
+    if len(parts_along_all) < len(parts):
+        return None
     part_totals = np.asarray([part.column_totals for part in parts])  # shape (parts, 10)
+    return AlongBoth(
+        along_all=_merge_one_direction(parts_along_all, part_totals, positions.along_all.shape),
+        along_right=_merge_one_direction(parts_along_right, part_totals, positions.along_right.shape),
+    )
+
+
+def _merge_one_direction(
+    parts: Sequence[SumsInPart], part_totals: np.ndarray, shape: tuple[int, ...]
+) -> AcceptedSums:
+    """The sums accepted at each position, with the shape of the positions, from those read within each part.
+
+    What a part read within itself gets the sums over all parts above it added. Parts are most confident first;
+    `part_totals` holds the ten sums over each, shape (parts, 10). A position beyond the last row, which no part
+    reaches, is read at the end of the ranking, as if the last part were one row.
+    """
     sums_above = np.cumsum(part_totals, axis=0) - part_totals
-    merged = []
-    for kind, masses in enumerate(positions_to_read(totals, request)):
-        # mass of the row, then sums of w, w l, w^2 l^j (3) and w^4 l^j (5) down to it
-        columns = np.empty((11, masses.size))
-        columns[0] = part_totals[-1, 0]
-        columns[1:] = (sums_above[-1] + part_totals[-1])[:, None]
-        # the first part that reaches a position wins
-        for part, above in zip(reversed(parts), sums_above[::-1]):
-            inside, values = part.sums_at_positions[kind]
-            columns[0, inside] = values[0]
-            columns[1:, inside] = values[1:] + above[:, None]
-        row_mass, accepted_mass, accepted_loss, *powers = columns.reshape(11, *masses.shape)
-        merged.append(
-            AcceptedSums(
-                row_mass=row_mass,
-                accepted_mass=accepted_mass,
-                accepted_loss=accepted_loss,
-                squared_weight_moments=np.stack(powers[:3]),
-                fourth_power_moments=np.stack(powers[3:]),
-            )
-        )
-    return tuple(merged)
+    row_mass = np.full(math.prod(shape), part_totals[-1, 0])
+    sums = np.repeat((sums_above[-1] + part_totals[-1])[:, None], math.prod(shape), axis=1)
+    # where two parts read the same position, the first one counts: it is written last
+    for part, above in zip(reversed(parts), sums_above[::-1]):
+        row_mass[part.positions] = part.columns[0]
+        sums[:, part.positions] = part.columns[1:] + above[:, None]
+    # sums of w, of w l, of w^2 l^j (three) and of w^4 l^j (five), in the order of `MomentTable.moment_columns`
+    sums = sums.reshape(len(sums), *shape)
+    return AcceptedSums(
+        row_mass=row_mass.reshape(shape),
+        accepted_mass=sums[0],
+        accepted_loss=sums[1],
+        squared_weight_moments=sums[2:5],
+        fourth_power_moments=sums[5:],
+    )
 
 
 def gather_evidence(
@@ -364,10 +432,10 @@ def gather_evidence(
 
 
 def summarise_totals(totals: Totals) -> SampleSummary:
-    """What limits must know of independent samples, from the sums over the data set.
+    """Counts of samples, errors and right samples, from the sums over a data set of independent samples.
 
-    Losses are in the units of `totals`. Effective counts are (sum x)^2 / sum x^2 of the weights, or of the weighted
-    losses, x.
+    Losses are in the units of `totals`. Counts of errors and right samples are effective ones: (sum x)^2 / sum x^2 of
+    the weights, or of the weighted losses, x. Right samples are counted for 0/1 losses only, otherwise 0.
     """
     sample_count = weights_of_all(totals).unit_count
     error_count = 0.0
@@ -385,7 +453,7 @@ def summarise_totals(totals: Totals) -> SampleSummary:
         has_negative_loss=totals.has_negative_loss,
         risk=totals.risk,
         error_count=error_count,
-        pair_count=max(1.0, min(error_count, right_count)),
+        pair_count=max(1.0, min(error_count, right_count)),  # disjoint pairs of a right sample and an error
         right_count=right_count,
         error_draws=error_count,
         right_draws=right_count,
@@ -403,10 +471,12 @@ def _largest_loss(totals: Totals) -> float:
 
 
 def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
-    """Estimate and spread of a smooth metric.
+    """The estimate of a metric with an influence function, and its variance, from sums over a ranking.
 
-    Raises InfeasibleError where the metric needs both right and wrong samples and only one kind is there, and
-    InputError where it needs the best order of samples with relative weights and the evidence does not have it.
+    The result is in units of `evidence.totals.error_size`. Where only right or only wrong samples occur, a metric that
+    is 0 then has no variance. Raises InfeasibleError where the metric needs both right and wrong samples and only one
+    kind is there, and InputError where it needs the best order of samples with relative weights and the evidence does
+    not have it.
     """
     totals = evidence.totals
     area = metric.area
@@ -417,18 +487,16 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
     reads_oracle = metric.reads_best_curve_area and metric.option_values.get("oracle") == "empirical"
     if reads_oracle and not totals.has_whole_weights and evidence.best_area is None:
         raise InputError(f"interval: {metric.name} with relative weights needs the samples themselves.")
-    known_area = None if totals.has_whole_weights else evidence.best_area
-    best = metric.best_of_zero_one(totals.total_mass, totals.loss_sum, known_area)
+    known_best_area = None if totals.has_whole_weights else evidence.best_area
+    best = metric.best_of_zero_one(totals.total_mass, totals.loss_sum, known_best_area)
     area_sums = evidence.area_sums[area]
-    derivative = metric.derivative(
-        math.fsum(area_sums.mass_times_area) / totals.total_mass, totals.risk, best
-    )
+    area_value = math.fsum(area_sums.mass_times_area) / totals.total_mass
+    derivative = metric.derivative(area_value, totals.risk, best)
     centre = None
     if metric.is_centred_on_leave_one_out and totals.has_unit_weights and area.has_leave_one_out:
         centre = math.fsum(area_sums.mass_times_leave_one_out_area) / totals.total_mass
-    return limits.make_spread(
-        derivative.estimate, combine_parts(area_sums, area, derivative), totals.sample_count, centre
-    )
+    influence_sums = combine_parts(area_sums, area, derivative)
+    return limits.make_spread(derivative.estimate, influence_sums, totals.sample_count, centre)
 
 
 def estimate_interval(
@@ -442,11 +510,12 @@ def estimate_interval(
     design_effect: float = 1.0,
     answered_design_effect: float = 1.0,
 ) -> Interval:
-    """The interval of any metric that the evidence was gathered for.
+    """The interval, in the user's units, of any metric that the evidence was gathered for.
 
     `design_effect` multiplies the variance of a point of the curve, and `answered_design_effect` that of the share of
-    answered samples: what clusters and strata change. The other arguments are those of `interval`. `level` is the
-    two-sided confidence level, such as 0.95.
+    answered samples: what clusters and strata change. `level` is the two-sided confidence level, such as 0.95; `method`
+    ("log", "logit", "normal", None: the metric's own scale) and `loss_bound` (None: not known) are those of `interval`;
+    points of the curve do not read these two. Raises InputError for a metric that the sums do not suffice for.
     """
     if isinstance(metric, PointMetric):
         return _point_interval(metric, evidence, level, design_effect, answered_design_effect)
@@ -464,34 +533,33 @@ def estimate_interval(
 def _point_interval(
     metric: PointMetric, evidence: Evidence, level: float, design_effect: float, answered_design_effect: float
 ) -> Interval:
-    """The interval, in the user's units, of a point of the curve; its limits depend on what its cut is placed by.
+    """The interval, in the user's units, of a point of the curve.
 
-    A cut is placed by a coverage, a risk or a TPR, which must be among those of `evidence.request`. `design_effect`
-    multiplies the variance of the point, `answered_design_effect` that of the share of answered samples. The standard
-    error is that of a normal interval of the same width. Limits include the estimate; shares stay within [0, 1].
-    `level` is the two-sided confidence level, such as 0.95. `metric` is what is estimated, with its options.
+    The cut of the point, `metric.cut`, is a coverage, a risk or a TPR (`metric.cut_at` says which) and must be among
+    those of `evidence.request`. `design_effect` multiplies the variance of the point, `answered_design_effect` that of
+    the share of answered samples. The standard error is that of a normal interval of the same width. Limits include the
+    estimate; shares stay within [0, 1]. `level` is the two-sided confidence level, such as 0.95.
     """
     totals = evidence.totals
     note = ""
     if metric.cut_at == "tpr":
         sample = summarise_totals(totals)
-        note = note_on_few_draws(metric.rule, sample.error_draws, sample)[1]
-        value, (low, high) = _limits_at_tpr(metric.cut, evidence, level, design_effect)
+        note = draws_behind(metric.rule, sample.error_draws, sample).note
+        point = _fpr_at_tpr(metric.cut, evidence, level, design_effect)
     elif metric.cut_at == "coverage":
-        value, (low, high) = _limits_at_coverage(metric.cut, evidence, level, design_effect)
+        point = _risk_at_coverage(metric.cut, evidence, level, design_effect)
     else:
-        value, (low, high) = _limits_at_risk(
-            metric.cut, evidence, level, design_effect, answered_design_effect
-        )
-    low = min(low, value)
-    high = max(high, value)
+        point = _coverage_at_risk(metric.cut, evidence, level, design_effect, answered_design_effect)
+    low = min(point.low, point.value)
+    high = max(point.high, point.value)
     if totals.zero_one or metric.cut_at == "risk":
         low = max(low, 0.0)
         high = min(high, 1.0)
+    normal_quantile = limits.student_quantile(math.inf, level)
     interval = Interval(
         metric=metric.name,
-        estimate=value,
-        standard_error=(high - low) / (2 * limits.student_quantile(math.inf, level)),
+        estimate=point.value,
+        standard_error=(high - low) / (2 * normal_quantile),
         low=low,
         high=high,
         level=level,
@@ -502,49 +570,60 @@ def _point_interval(
     return limits.in_loss_units(metric, interval, totals.error_size)
 
 
-def _limits_at_tpr(
-    tpr: float, evidence: Evidence, level: float, design_effect: float
-) -> tuple[float, Limits]:
-    """Share of errors accepted where a share `tpr` of the right samples is accepted, and its limits at this level.
+class _Point(NamedTuple):
+    """A point of the curve with its limits; risks are in units of an error."""
 
-    `tpr` is one of `evidence.request.tprs`. `design_effect` multiplies the variance, for clusters and strata.
+    value: float
+    low: float
+    high: float
+
+
+def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: float) -> _Point:
+    """Share of the errors that are accepted where a share `tpr` of the right samples is, and its limits at this level.
+
+    `tpr` is one of `evidence.request.tprs`. Losses are 0/1, and both errors and right samples occur. `design_effect`
+    multiplies the variance, for clusters and strata.
     """
     totals = evidence.totals
-    _along_all, along_right = evidence.accepted_sums
-    accepted_sums = along_right.select([evidence.request.tprs.index(tpr)])
-    error_sums = (totals.loss_sum, totals.squared_error_weight_sum, totals.fourth_power_moments[1])
+    assert evidence.accepted_sums is not None
+    accepted_sums = evidence.accepted_sums.along_right.select([evidence.request.tprs.index(tpr)])
+    errors = point_limits.KindTotals(
+        mass=totals.loss_sum,
+        squared_weight_sum=totals.squared_error_weight_sum,
+        fourth_power_weight_sum=totals.fourth_power_moments[1],  # sum of w^4 l, and errors have l = 1
+    )
     answered = weights_of_answered(totals)._replace(zero_one=True, has_negative_loss=False)
-    limits_of_share = point_limits.fpr_limits(accepted_sums, tpr, answered, error_sums, level, design_effect)
-    return float(accepted_sums.accepted_loss[0, 0] / totals.loss_sum), limits_of_share
+    low, high = point_limits.fpr_limits(accepted_sums, tpr, answered, errors, level, design_effect)
+    accepted_errors = accepted_sums.split_positions().cut.accepted_loss.item()
+    return _Point(accepted_errors / totals.loss_sum, low, high)
 
 
-def _limits_at_coverage(
-    coverage: float, evidence: Evidence, level: float, design_effect: float
-) -> tuple[float, Limits]:
-    """Selective risk at a coverage, in units of an error, and its limits at this level.
+def _risk_at_coverage(coverage: float, evidence: Evidence, level: float, design_effect: float) -> _Point:
+    """Selective risk at a coverage, in units of an error, and its limits at this two-sided level.
 
     `coverage`, a share of all samples, is one of `evidence.request.coverages`. `design_effect` multiplies the variance,
     for clusters and strata. Raises InfeasibleError where too many samples abstained to reach the coverage.
     """
     totals = evidence.totals
-    whole = weights_of_all(totals)
-    along_all, _along_right = evidence.accepted_sums
-    accepted_sums = along_all.select([evidence.request.coverages.index(coverage)])
-    if coverage * (1 - SHARE_ROUNDING) > totals.total_mass / whole.total_mass:
+    all_samples = weights_of_all(totals)
+    answered_share = totals.total_mass / all_samples.total_mass
+    if coverage * (1 - SHARE_ROUNDING) > answered_share:
         raise InfeasibleError(
             f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
             f"accepted. Ask for at most the share that was answered."
         )
-    low, high, _ = point_limits.risk_limits(
-        accepted_sums, np.asarray([coverage]), whole, level, design_effect
+    assert evidence.accepted_sums is not None
+    accepted_sums = evidence.accepted_sums.along_all.select([evidence.request.coverages.index(coverage)])
+    risk_limits = point_limits.risk_limits(
+        accepted_sums, np.asarray([coverage]), all_samples, level, design_effect
     )
-    risk = float(accepted_sums.risk[0, 0])  # at the cut itself, the first of its five positions
-    return risk, (float(low[0]), float(high[0]))
+    risk = accepted_sums.split_positions().cut.risk.item()
+    return _Point(risk, risk_limits.low.item(), risk_limits.high.item())
 
 
-def _limits_at_risk(
+def _coverage_at_risk(
     risk: float, evidence: Evidence, level: float, design_effect: float, answered_design_effect: float
-) -> tuple[float, Limits]:
+) -> _Point:
     """Largest coverage, as a share of all samples, with a selective risk of at most `risk`; and its limits.
 
     `risk`, in the user's units, is one of `evidence.request.risks`. The limits are those of the coverage among the
@@ -552,21 +631,22 @@ def _limits_at_risk(
     `answered_design_effect` multiplies. `level` is the two-sided confidence level, such as 0.95.
     """
     totals = evidence.totals
-    whole = weights_of_all(totals)
-    along_all, _along_right = evidence.accepted_sums
-    # the positions of the requested coverages come first
-    accepted_sums = along_all.select(slice(len(evidence.request.coverages), None))
-    share_of_answered = evidence.mass_within_risk[risk] / totals.total_mass
-    value = evidence.mass_within_risk[risk] / whole.total_mass
+    all_samples = weights_of_all(totals)
+    assert evidence.accepted_sums is not None
+    # the positions of the requested coverages come first, then those of the evenly spaced cuts
+    accepted_sums = evidence.accepted_sums.along_all.select(slice(len(evidence.request.coverages), None))
+    accepted_mass = evidence.mass_within_risk[risk]
     low, high = point_limits.coverage_limits(
         accepted_sums, weights_of_answered(totals), risk / totals.error_size, level, design_effect
     )
     if totals.abstained.sample_count:
+        coverage_of_answered = accepted_mass / totals.total_mass
+        draws = all_samples.total_mass**2 / all_samples.squared_weight_sum
         low, high = point_limits.scaled_by_answered_share(
-            share_of_answered,
-            (min(low, share_of_answered), max(high, share_of_answered)),
-            totals.total_mass / whole.total_mass,
-            whole.total_mass**2 / whole.squared_weight_sum / answered_design_effect,
-            level,
+            coverage_of_answered,
+            limits=(min(low, coverage_of_answered), max(high, coverage_of_answered)),
+            answered_share=totals.total_mass / all_samples.total_mass,
+            draws=draws / answered_design_effect,
+            level=level,
         )
-    return value, (low, high)
+    return _Point(accepted_mass / all_samples.total_mass, low, high)

@@ -22,20 +22,20 @@ from abstain.inference.clusters import (
     check_one_kind,
     cluster_codes,
     cluster_columns,
-    split_kinds,
-    two_way_moments,
+    split_two_way,
+    two_way_unit_variance,
     two_way_variance,
 )
 from abstain.inference.evidence import Evidence, estimate_interval, gather_evidence, request_for
-from abstain.inference.limits import make_interval, mean_spread, moments
+from abstain.inference.limits import make_interval, mean_spread, variance_of_effects
 from abstain.inference.point_limits import WINDOW_SAMPLES
 from abstain.inference.records import GroupedIntervals, Interval
 from abstain.inference.standard_errors import (
     CheckedSamples,
+    Measured,
     effects_of_units,
     error_size_of,
     evidence_of_samples,
-    fill_in,
     find_metric,
     gather,
     influences_of_samples,
@@ -45,10 +45,11 @@ from abstain.inference.standard_errors import (
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.metrics.areas import Oracle
 from abstain.metrics.metric import Metric, PointMetric
-from abstain.metrics.summaries import EstimateSpread, SampleSummary
+from abstain.metrics.summaries import SampleSummary
 
 Named = str | Metric | Callable[..., Any]  # a metric by its name, its definition, or its function
 Method = Literal["log", "logit", "normal", "bootstrap", "bca", "jackknife"]
+Dependence = Literal["independent", "dependent"]  # do the samples of several groups share clusters?
 
 SMALLEST_DESIGN_EFFECT = 1e-3  # strata can remove nearly all variance; a variance of 0 would mean certainty
 
@@ -206,7 +207,7 @@ def interval(
         )
         if samples.unit_count < 2:
             raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
-        _check_method(samples, method)
+        _check_method(samples.metric, samples.answered_loss, samples.zero_one, method)
         if looks is not None:
             return samples, _interval_at_any_time(samples, looks, method, loss_bound)
         if method in ("bootstrap", "bca"):
@@ -238,39 +239,36 @@ def interval(
 
 
 def _interval_at_any_time(
-    samples: CheckedSamples, looks: AnytimeRule, method: str | None, loss_bound: float | None
+    samples: CheckedSamples, rule: AnytimeRule, method: str | None, loss_bound: float | None
 ) -> Interval:
-    """The interval of checked samples that holds at every look, at the level of `looks`.
+    """An interval that holds at every look, however often the data are evaluated while samples come in.
 
-    Raises InputError for the bootstrap, whose replicates do not reach far enough into the tails, and for two kinds of
-    clusters, since it is not known how their variance falls as samples come in. `samples` holds the checked samples of
-    one call: loss (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata
-    of all. A look is an evaluation of the data that came in so far.
+    `rule` holds the level and the planned number of samples; it turns the level into the stricter one of an interval
+    for a single look. `method` and `loss_bound` are those of `interval`. Raises InputError for the bootstrap, whose
+    replicates do not reach far enough into the tails, and for two kinds of clusters, since it is not known how their
+    variance falls as samples come in.
     """
     if method in ("bootstrap", "bca"):
         raise InputError(
             f'interval: `anytime=True` goes without resampling, got method "{method}". Leave it out.'
         )
     check_one_kind("interval", samples.clusters, "`anytime=True`")
-    fixed_level = float(looks.fixed_level(looks.level, samples.positive_weight_count))
-    interval = interval_of_samples(samples, fixed_level, method, loss_bound)
+    level_of_one_look = float(rule.fixed_level(rule.level, samples.positive_weight_count))
+    interval = interval_of_samples(samples, level_of_one_look, method, loss_bound)
     return replace(
-        interval, level=looks.level, method=f"{interval.method}, at any time, planned for {looks.planned:,}"
+        interval, level=rule.level, method=f"{interval.method}, at any time, planned for {rule.planned:,}"
     )
 
 
-def _check_method(samples: CheckedSamples, method: str | None) -> None:
-    """Raise InputError for a method that has no meaning for the metric and the losses.
+def _check_method(metric: Metric, loss: np.ndarray, is_zero_one: bool, method: str | None) -> None:
+    """Raise InputError for a `method` of `interval` that has no meaning for the metric and the losses.
 
-    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
-    answered ones; weights, clusters and strata of all.
+    None, the default method, is always right. `is_zero_one` says that all losses are 0 or one number.
     """
     if method is None:
         return
     check_choice("interval", "method", method, get_args(Method))
-    metric = samples.metric
-    has_negative_loss = bool((samples.answered_loss < 0).any())
-    scale = metric.scale_for(samples.zero_one, has_negative_loss)
+    has_negative_loss = bool((loss < 0).any())
     problem = ""
     if isinstance(metric, PointMetric) and method != "bootstrap":
         problem = f'a smooth metric, got {metric.name}. Use "bootstrap", or none.'
@@ -278,7 +276,7 @@ def _check_method(samples: CheckedSamples, method: str | None) -> None:
         problem = f'a metric with an influence function, got {metric.name}. Use "bootstrap", or none.'
     elif method == "log" and has_negative_loss:
         problem = 'losses of at least 0, got negative ones. Use "normal".'
-    elif method == "logit" and scale.name != "logit":
+    elif method == "logit" and metric.scale_for(is_zero_one, has_negative_loss).name != "logit":
         problem = f"a metric of bounded range, got {metric.name}."
     if problem:
         raise InputError(f'interval: `method="{method}"` needs {problem}')
@@ -287,65 +285,72 @@ def _check_method(samples: CheckedSamples, method: str | None) -> None:
 def interval_of_samples(
     samples: CheckedSamples, level: float, method: str | None, loss_bound: float | None
 ) -> Interval:
-    """The interval of checked samples: of a point of the curve, by the jackknife, or from influences.
+    """The interval of `samples.metric`, in the user's units, by any method but the bootstrap.
 
-    A metric without an influence function is jackknifed. `samples` holds the checked samples of one call: loss (in
-    units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all. `level` is
-    the two-sided confidence level, such as 0.95.
+    Points of the curve have their own formulas. A metric without an influence function, and method "jackknife", leave
+    out one unit after the other; other methods read influences. `level` is the two-sided confidence level, such as
+    0.95. `loss_bound` is an upper bound of the losses, in the user's units; None: none is known.
     """
     metric = samples.metric
     if isinstance(metric, PointMetric):
         return _point_interval(samples, level)
     if method == "jackknife" or not metric.is_smooth:
-        spread = resampling.jackknife(samples)
-        sample = summarise_samples(samples)
-        return make_interval(metric, spread, sample, level, "jackknife", loss_bound, "jackknife")
-    spread, sample = measure("interval", samples)
-    return make_interval(metric, spread, sample, level, method, loss_bound)
+        return make_interval(
+            metric,
+            spread=resampling.jackknife(samples),
+            sample=summarise_samples(samples),
+            level=level,
+            method="jackknife",
+            loss_bound=loss_bound,
+            centre_name="jackknife",
+        )
+    measured = measure("interval", samples)
+    return make_interval(metric, measured.spread, measured.sample, level, method, loss_bound)
 
 
 def _point_interval(samples: CheckedSamples, level: float) -> Interval:
-    """The interval of a point of the curve; clusters and strata multiply its variance as they do at the cut itself.
+    """The interval of a point of the curve: risk at a coverage, coverage at a risk, or FPR at a TPR.
 
-    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
-    answered ones; weights, clusters and strata of all. `level` is the two-sided confidence level, such as 0.95.
+    Limits are those of independent samples. With clusters or strata their variance is multiplied by a design effect:
+    how much these change the variance of the influences at the cut (the threshold of the point). `level` is the
+    two-sided confidence level, such as 0.95.
     """
     metric = samples.metric
+    assert isinstance(metric, PointMetric)
     evidence = evidence_of_samples(samples)
     interval = estimate_interval(metric, evidence, level=level)
     if samples.has_independent_samples:
         return interval
     answered_design_effect = 1.0
     if samples.is_answered is not None:
-        answered = samples.is_answered.astype(np.float64)
-        answered_design_effect = _design_effect(
-            samples, answered - samples.answered_mass / samples.total_mass
-        )
+        answered_share = samples.answered_mass / samples.total_mass
+        answered_design_effect = _design_effect(samples, samples.is_answered - answered_share)
+    if metric.cut_at == "tpr":
+        influences = _influence_on_fpr(samples, metric.cut)
+    else:
+        coverage = metric.cut if metric.cut_at == "coverage" else interval.estimate
+        influences = _influence_on_risk(samples, coverage)
     return estimate_interval(
         metric,
         evidence,
         level=level,
-        design_effect=_design_effect(samples, _influence_at_cut(samples, interval.estimate)),
+        design_effect=_design_effect(samples, influences),
         answered_design_effect=answered_design_effect,
     )
 
 
 def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
-    """Variance of a mean of these influences by clusters and strata, over that of independent samples.
+    """By what factor clusters and strata change the variance of a mean of these influences.
 
-    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
-    answered ones; weights, clusters and strata of all.
+    `influences` has one entry for each of all n samples. The factor is at least SMALLEST_DESIGN_EFFECT, and 1 where the
+    influences are rounding errors of the losses.
     """
     independent_effects = effects_of_units(influences, samples._replace(clusters=None, strata=None))
-    largest_effect = samples.total_mass * np.abs(independent_effects).max()
-    if largest_effect <= SUM_ROUNDING * np.abs(samples.answered_loss).max():  # rounding alone
+    largest_influence = samples.total_mass * np.abs(independent_effects).max()
+    if largest_influence <= SUM_ROUNDING * np.abs(samples.answered_loss).max():
         return 1.0
-    if samples.has_two_way_clusters:
-        variance = two_way_variance(
-            *(_variance_of_units(influences, kind) for kind in samples.by_each_clustering())
-        )
-    else:
-        variance = _variance_of_units(influences, samples)
+    variances = [_variance_of_units(influences, clustered) for clustered in samples.by_each_clustering()]
+    variance = variances[0] if len(variances) == 1 else two_way_variance(*variances)
     return max(float(variance) / float(independent_effects @ independent_effects), SMALLEST_DESIGN_EFFECT)
 
 
@@ -356,51 +361,86 @@ def _variance_of_units(influences: np.ndarray, samples: CheckedSamples) -> float
     return inflation * float(effects @ effects)
 
 
-def _influence_at_cut(samples: CheckedSamples, value: float) -> np.ndarray:
-    r"""Influence of each of all n samples on a point A/B of the curve, cut where C reaches a share of its whole.
+class _Cut(NamedTuple):
+    """Where a ranking is cut, with one entry for each answered sample in input order.
 
-    .. math:: \left(a_i - \frac AB b_i - \frac{A' - (A/B) B'}{C'} (1(i) - \text{share})\, c_i\right) / B
-
-    A counts the errors accepted, B the samples accepted (of FPR, all errors), C all samples (of FPR, the right ones),
-    and the slopes at the cut are read in one window around it; see `point_limits`. `value` is the estimate, which is
-    the cut where the metric is a coverage. `samples` holds the checked samples of one call: loss (in units of
-    `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
+    `is_accepted` is 1.0 for samples at or above the threshold, 0.0 below. `in_window` marks the samples near the
+    threshold, on either side, from which the slopes of the curve there are estimated.
     """
-    metric = samples.metric
-    assert isinstance(metric, PointMetric)
-    counts_right = metric.cut_at == "tpr"
+
+    is_accepted: np.ndarray
+    in_window: np.ndarray
+
+
+def _find_cut(samples: CheckedSamples, counted_weight: np.ndarray, mass_at_cut: float) -> _Cut:
+    """Cut the ranking of the answered samples where the sum of `counted_weight`, from the top, reaches `mass_at_cut`.
+
+    `counted_weight` has one entry per answered sample in input order; samples that are not counted have 0. Samples of
+    equal confidence are on the same side of the cut, and of the ends of the window.
+    """
     confidence = samples.answered_confidence
-    loss = samples.answered_loss.astype(np.float64)
-    weight = samples.times_weight(np.ones(len(loss)))
-    order = (
-        argsort_descending(confidence)
-        if samples.ranked_by_confidence is None
-        else samples.ranked_by_confidence.ranking.order
-    )
-    counted = 1 - loss if counts_right else np.ones_like(loss)
-    counted_mass = np.cumsum((weight * counted)[order])
-    whole_mass = counted_mass[-1] if counts_right else samples.total_mass
-    requested_share = value if metric.cut_at == "risk" else metric.cut
-    cut_place = np.searchsorted(counted_mass, requested_share * whole_mass * (1 - SHARE_ROUNDING))
-    cut_confidence = confidence[order[min(int(cut_place), len(loss) - 1)]]
-    is_accepted = (confidence >= cut_confidence).astype(np.float64)
+    if samples.ranked_by_confidence is None:
+        order = argsort_descending(confidence)
+    else:
+        order = samples.ranked_by_confidence.ranking.order
+    n = len(order)
+    place = np.searchsorted(np.cumsum(counted_weight[order]), mass_at_cut * (1 - SHARE_ROUNDING))
+    threshold = confidence[order[min(int(place), n - 1)]]
+    is_accepted = (confidence >= threshold).astype(np.float64)
     coverage = is_accepted.mean()
     # as many samples as the standard error of the number accepted
-    half_window = max(WINDOW_SAMPLES, int(np.sqrt(len(loss) * coverage * (1 - coverage))))
-    last_accepted = int(is_accepted.sum()) - 1  # equals stand together, here and at the ends of the window
+    half_window = max(WINDOW_SAMPLES, int(np.sqrt(n * coverage * (1 - coverage))))
+    last_accepted = int(is_accepted.sum()) - 1
     window_top = confidence[order[max(0, last_accepted - half_window)]]
-    window_bottom = confidence[order[min(last_accepted + half_window, len(loss) - 1)]]
-    in_window = (confidence <= window_top) & (confidence >= window_bottom)
-    divisor = loss if counts_right else is_accepted
-    B = float(weight @ divisor)
-    accepted_share = float(weight @ (is_accepted * counted)) / whole_mass
-    point = float(weight @ (is_accepted * loss)) / B
-    window_loss = loss[in_window] - (0.0 if counts_right else point)
-    window_mass = max(float(weight[in_window] @ counted[in_window]), 1e-300)
-    slope = weight[in_window] @ window_loss / window_mass
-    at_cut = slope * counted * (is_accepted - accepted_share)
-    influence = (is_accepted * loss - point * divisor - at_cut) / B
-    return fill_in(samples, influence, 0.0 if counts_right else slope * accepted_share / B)
+    window_bottom = confidence[order[min(last_accepted + half_window, n - 1)]]
+    return _Cut(is_accepted, in_window=(confidence <= window_top) & (confidence >= window_bottom))
+
+
+def _influence_on_risk(samples: CheckedSamples, coverage: float) -> np.ndarray:
+    r"""Influence of each of all n samples on the selective risk R at a coverage, a share of all samples.
+
+    .. math:: \left(1(i)\,(l_i - R) - (m - R)\,(1(i) - c)\right) W / N
+
+    up to the factor W (the total mass), which the design effect does not need. 1(i) says that sample i is accepted,
+    N is the accepted mass, c = N / W, and m is the local risk: the mean loss of samples near the cut. An abstained
+    sample has 1(i) = 0 and the term of the cut alone. Losses are in units of `samples.error_size`.
+    """
+    loss = samples.answered_loss.astype(np.float64)
+    weight = samples.times_weight(np.ones(len(loss)))
+    is_accepted, in_window = _find_cut(samples, weight, coverage * samples.total_mass)
+    accepted_mass = float(weight @ is_accepted)
+    accepted_share = accepted_mass / samples.total_mass
+    risk = float(weight @ (is_accepted * loss)) / accepted_mass
+    local_excess = weight[in_window] @ (loss[in_window] - risk) / float(np.sum(weight[in_window]))
+    influence = (is_accepted * (loss - risk) - local_excess * (is_accepted - accepted_share)) / accepted_mass
+    return samples.extend_to_all(influence, for_abstained=local_excess * accepted_share / accepted_mass)
+
+
+def _influence_on_fpr(samples: CheckedSamples, tpr: float) -> np.ndarray:
+    r"""Influence of each of all n samples on the share F of errors accepted where a share `tpr` of right ones is.
+
+    .. math:: \left(l_i\,(1(i) - F) - \rho\,(1 - l_i)\,(1(i) - A)\right) W / E
+
+    up to the factor W (the total mass), which the design effect does not need. 1(i) says that sample i is accepted,
+    E is the mass of the errors, A the share of the right samples accepted, and rho the number of errors per right
+    sample near the cut. Losses are 0/1, with errors and right samples. An abstained sample has influence 0.
+    """
+    is_error = samples.answered_loss.astype(np.float64)
+    is_right = 1 - is_error
+    weight = samples.times_weight(np.ones(len(is_error)))
+    right_weight = weight * is_right
+    right_mass = float(np.cumsum(right_weight)[-1])
+    is_accepted, in_window = _find_cut(samples, right_weight, tpr * right_mass)
+    error_mass = float(weight @ is_error)
+    accepted_share_of_right = float(weight @ (is_accepted * is_right)) / right_mass
+    fpr = float(weight @ (is_accepted * is_error)) / error_mass
+    right_in_window = max(
+        float(weight[in_window] @ is_right[in_window]), 1e-300
+    )  # no right sample: a huge rate
+    errors_per_right = weight[in_window] @ is_error[in_window] / right_in_window
+    from_errors = is_error * (is_accepted - fpr)
+    from_right = errors_per_right * is_right * (is_accepted - accepted_share_of_right)
+    return samples.extend_to_all((from_errors - from_right) / error_mass)
 
 
 class GroupPart(NamedTuple):
@@ -424,48 +464,57 @@ class GroupPart(NamedTuple):
 def _macro_interval(
     parts: list[GroupPart], sample_count: int, clusters: np.ndarray | None, level: float, method: str | None
 ) -> Interval:
-    """The interval of the plain mean over groups, from sums over units where there are any.
+    """The interval of the plain mean over groups.
 
-    Otherwise (points, resampling, groups without spread) the distances to the limits of each group are added up: as
-    squares, or plainly where groups may share units (`clusters`, codes from 0 of all samples, or None).
+    Where the metric has influences, it comes from their sums over units, and groups without spread (all right, all
+    wrong) widen it by their one-sided bounds. Otherwise (points of the curve, resampling) the distances to the limits
+    of all groups are added up.
 
-    `parts` are the groups with their intervals. `sample_count` is the number of samples of the call, those of no group
-    included. `level` is two-sided; `method` is the scale of the interval, or "bootstrap", "bca" or "jackknife".
+    `parts` are the groups with their intervals, at least one. `sample_count` is the number of samples of the call,
+    those of no group included. `clusters` holds the cluster of each of them, numbered from 0; None: samples are
+    independent. `level` is two-sided; `method` is that of `interval`.
     """
-    group_count = len(parts)
     metric = parts[0].samples.metric
     intervals = [part.interval for part in parts]
-    first = intervals[0]
-    estimate = float(np.mean([interval.estimate for interval in intervals]))
-    reads_sums = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
     bounds = [interval for interval in intervals if interval.centre == "bound"]
-    macro = None
-    if reads_sums and len(bounds) < group_count:
-        spread, sample = _mean_over_groups(parts, sample_count, clusters)
+    reads_influences = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
+    if reads_influences and len(bounds) < len(parts):
+        mean = _mean_over_groups(parts, sample_count, clusters)
+        spread = mean.spread
         if np.isfinite([spread.estimate, spread.variance, spread.variance_excess]).all():
-            macro = make_interval(metric, spread, sample, level, method)
-    if macro is not None:
-        power = 2
-        added = bounds
-    else:
-        power = 2 if clusters is None else 1
-        added = intervals
-        macro = Interval(
-            metric=first.metric,
-            estimate=estimate,
-            standard_error=0.0,
-            low=estimate,
-            high=estimate,
-            level=level,
-            method=first.method,
-            n=sum(interval.n for interval in intervals),
-            centre="bound" if reads_sums else "estimate",
-        )
-    terms = [macro, *added]
-    shares = np.asarray([1.0] + [1 / group_count] * len(added))
+            macro = make_interval(metric, spread, mean.sample, level, method)
+            return _widen_by_groups(macro, bounds, len(parts), "independent")
+    estimate = float(np.mean([interval.estimate for interval in intervals]))
+    without_width = Interval(
+        metric=intervals[0].metric,
+        estimate=estimate,
+        standard_error=0.0,
+        low=estimate,
+        high=estimate,
+        level=level,
+        method=intervals[0].method,
+        n=sum(interval.n for interval in intervals),
+        centre="bound" if reads_influences else "estimate",
+    )
+    dependence: Dependence = "independent" if clusters is None else "dependent"  # groups may share clusters
+    return _widen_by_groups(without_width, intervals, len(parts), dependence)
+
+
+def _widen_by_groups(
+    macro: Interval, group_intervals: Sequence[Interval], group_count: int, dependence: Dependence
+) -> Interval:
+    """The interval `macro` of a mean over `group_count` groups, widened by the intervals of some of them.
+
+    A group's distances from its estimate to its limits count 1 / group_count. Distances of independent groups add up as
+    squares, of dependent ones plainly; standard errors in the same way.
+    """
+    terms = [macro, *group_intervals]
+    shares = np.asarray([1.0] + [1 / group_count] * len(group_intervals))
+    norm_order = 2 if dependence == "independent" else 1
 
     def add_up(distances: list[float]) -> float:
-        return float(np.linalg.norm(np.maximum(distances, 0.0) * shares, power))
+        """The norm of the distances, one per term, each times its share."""
+        return float(np.linalg.norm(np.maximum(distances, 0.0) * shares, norm_order))
 
     return replace(
         macro,
@@ -475,69 +524,68 @@ def _macro_interval(
     )
 
 
-def _mean_over_groups(
-    parts: list[GroupPart], sample_count: int, clusters: np.ndarray | None
-) -> tuple[EstimateSpread, SampleSummary]:
-    """Spread and summary of the mean over groups; what a cluster does is added up over all groups it is in.
+def _mean_over_groups(parts: list[GroupPart], sample_count: int, clusters: np.ndarray | None) -> Measured:
+    """The plain mean of the estimates of groups with its variance, and the counts of samples behind it.
 
     `sample_count` is the number of samples of the call. `clusters` holds the cluster of each of them, numbered from 0,
-    shape (n,) or (n, 2) for two kinds of clusters; None if samples are independent.
+    shape (n,) or (n, 2) for two kinds of clusters; what a cluster does is added up over all groups it is in. None:
+    samples are independent.
     """
-    metric = parts[0].samples.metric
+    rule = parts[0].samples.metric.rule
     measured = [measure("interval", part.samples) for part in parts]
-    summaries = [sample for _, sample in measured]
-    hidden_variances = [metric.rule.hidden_variance(spread, sample) for spread, sample in measured]
-    mean = mean_spread([spread for spread, _ in measured], hidden_variances)
-    summary = summaries[0]._replace(
-        sample_count=sample_count,
-        unit_count=sum(sample.unit_count for sample in summaries),
-        effective_draws=sum(sample.effective_draws for sample in summaries),
-        is_zero_one=all(sample.is_zero_one for sample in summaries),
-        has_negative_loss=any(sample.has_negative_loss for sample in summaries),
-        risk=float(np.mean([sample.risk for sample in summaries])),
-        error_count=sum(sample.error_count for sample in summaries),
-        largest_loss=max(sample.largest_loss for sample in summaries),
-        right_count=sum(sample.right_count for sample in summaries),
-        error_draws=sum(sample.error_draws for sample in summaries),
-        right_draws=sum(sample.right_draws for sample in summaries),
-    )
+    hidden_variances = [rule.hidden_variance(group.spread, group.sample) for group in measured]
+    mean = mean_spread([group.spread for group in measured], hidden_variances)
+    summary = _add_summaries([group.sample for group in measured], sample_count)
     if clusters is None:
-        return mean, summary
-    sample_effects = np.zeros(len(clusters))
-    loss_effects = np.zeros(len(clusters))
+        return Measured(mean, summary)
+    group_count = len(parts)
+    effects = np.zeros(len(clusters))  # of each sample on the estimate of its group
+    ranked_losses = np.zeros(len(clusters))  # what its loss adds to that estimate
     for part in parts:
         influences = influences_of_samples("interval", part.samples)
         independent = part.samples._replace(clusters=None)
-        weighted_loss = influences.rank_weights * fill_in(part.samples, part.samples.answered_loss)
-        sample_effects[part.rows] = effects_of_units(influences.influence, independent)
-        loss_effects[part.rows] = effects_of_units(weighted_loss, independent, centred=False)
-    group_count = len(parts)
-    kinds = (clusters,) if clusters.ndim == 1 else split_kinds(clusters)
+        ranked_loss = influences.rank_weights * part.samples.extend_to_all(part.samples.answered_loss)
+        effects[part.rows] = effects_of_units(influences.influence, independent)
+        ranked_losses[part.rows] = effects_of_units(ranked_loss, independent, centred=False)
     variances = []
-    excesses = []
-    loss_squares = []
-    cluster_counts = []
-    for codes in kinds:
-        cluster_effects = np.bincount(codes, sample_effects) / group_count
-        cluster_losses = np.bincount(codes, loss_effects) / group_count
+    loss_square_sums = []
+    for codes in [clusters] if clusters.ndim == 1 else split_two_way(clusters):
+        cluster_effects = np.bincount(codes, effects) / group_count
+        cluster_losses = np.bincount(codes, ranked_losses) / group_count
         cluster_count = len(cluster_effects)
-        variance, variance_excess = moments(cluster_effects * np.sqrt(cluster_count / (cluster_count - 1)))
-        variances.append(variance)
-        excesses.append(variance_excess)
-        loss_squares.append(float(cluster_losses @ cluster_losses))
-        cluster_counts.append(cluster_count)
-    if len(kinds) > 1:
-        moments_of_mean = two_way_moments(variances, excesses, cluster_counts)
-    else:
-        moments_of_mean = (variances[0], excesses[0], cluster_counts[0])
-    variance, variance_excess, cluster_count = moments_of_mean
+        unbiased = cluster_effects * np.sqrt(cluster_count / (cluster_count - 1))
+        variances.append(variance_of_effects(unbiased))
+        loss_square_sums.append(float(cluster_losses @ cluster_losses))
+    variance = variances[0] if len(variances) == 1 else two_way_unit_variance(*variances)
     mean = mean._replace(
-        variance=float(variance),
-        variance_excess=float(variance_excess),
-        ranked_loss_sum=float(loss_effects.sum()) / group_count,
-        ranked_loss_square_sum=max(loss_squares[:2]),
+        variance=float(variance.variance),
+        variance_excess=float(variance.excess),
+        ranked_loss_sum=float(ranked_losses.sum()) / group_count,
+        ranked_loss_square_sum=max(loss_square_sums[:2]),  # of either kind, without the intersections
     )
-    return mean, summary._replace(unit_count=int(cluster_count), effective_draws=int(cluster_count))
+    cluster_count = int(variance.unit_count)
+    return Measured(mean, summary._replace(unit_count=cluster_count, effective_draws=cluster_count))
+
+
+def _add_summaries(summaries: Sequence[SampleSummary], sample_count: int) -> SampleSummary:
+    """The summary of the samples of all groups: counts and draws are sums over groups, the risk is their plain mean.
+
+    `sample_count` is the number of samples of the call, those of no group included. What has no sum over groups
+    (`pair_count`, `largest_cluster_ratio`, `error_size`) is that of the first group.
+    """
+    return summaries[0]._replace(
+        sample_count=sample_count,
+        unit_count=sum(summary.unit_count for summary in summaries),
+        effective_draws=sum(summary.effective_draws for summary in summaries),
+        is_zero_one=all(summary.is_zero_one for summary in summaries),
+        has_negative_loss=any(summary.has_negative_loss for summary in summaries),
+        risk=float(np.mean([summary.risk for summary in summaries])),
+        error_count=sum(summary.error_count for summary in summaries),
+        largest_loss=max(summary.largest_loss for summary in summaries),
+        right_count=sum(summary.right_count for summary in summaries),
+        error_draws=sum(summary.error_draws for summary in summaries),
+        right_draws=sum(summary.right_draws for summary in summaries),
+    )
 
 
 # from blocks --------------------------------------------------------------------------------------
@@ -592,19 +640,26 @@ def interval_from_blocks(
 
 
 def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: bool = False) -> Evidence:
-    """The evidence of a mergeable table for some metrics; relative weights are divided by their unit first.
+    """The sums that intervals of these metrics are computed from, out of a block table.
 
-    Raises InputError where a metric needs weights that are repetitions and they are not.
+    A block table has one row per distinct confidence, with its number of samples and its sums of w^p l^j over their
+    weights w and losses l. `repetitions` says that weights are numbers of repetitions; otherwise they are relative and
+    are divided by their common unit. Raises InputError where a metric needs weights that are repetitions and they are
+    not.
     """
     if not repetitions:
         blocks = blocks.in_units()
     tables = [table_from_blocks(blocks)]
-    has_unit_weights = bool(np.all(blocks.mass == blocks.count) and np.all(blocks.w2 == blocks.count))
-    has_whole_weights = repetitions or has_unit_weights
+    weights_are_one = bool(np.all(blocks.mass == blocks.count) and np.all(blocks.w2 == blocks.count))
+    has_whole_weights = repetitions or weights_are_one
     for metric in metrics:
         if metric.needs_repetitions and not has_whole_weights:
             raise repetitions_error("interval_from_blocks", metric.needs_repetitions)
-    has_negative_loss = not blocks.zero_one and bool((blocks.loss_sum < 0).any())
-    sample_count = int(blocks.count.sum())
-    totals = totals_from_tables(tables, sample_count, blocks.zero_one, has_negative_loss, has_whole_weights)
+    totals = totals_from_tables(
+        tables,
+        sample_count=int(blocks.count.sum()),
+        zero_one=blocks.zero_one,
+        has_negative_loss=not blocks.zero_one and bool((blocks.loss_sum < 0).any()),
+        has_whole_weights=has_whole_weights,
+    )
     return gather_evidence(tables, totals, request_for(metrics))

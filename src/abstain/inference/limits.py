@@ -23,7 +23,7 @@ import numpy as np
 from abstain.core.part_sums import InfluenceSums
 from abstain.core.rounding import SUM_ROUNDING, WHOLE_NUMBER_ROUNDING
 from abstain.inference.records import Interval
-from abstain.metrics.limit_rules import note_on_few_draws
+from abstain.metrics.limit_rules import draws_behind
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import EstimateSpread, Limits, SampleSummary, Scale
 
@@ -33,7 +33,12 @@ _METHODS_ON_OWN_SCALE = (None, "logit", "jackknife")  # the others name the scal
 def make_spread(
     estimate: float, sums: InfluenceSums, unit_count: int, centre: float | None = None
 ) -> EstimateSpread:
-    """The spread of an estimate from sums over `unit_count` independent units, samples or clusters."""
+    """An estimate with its variance, from sums over `unit_count` independent units (samples or clusters).
+
+    `sums` holds, over the units, the sums of v^2 and v^4 of what each does to the estimate, and the sums of z and z^2
+    of what the loss of each adds to it. `centre` is a less biased estimate that an interval is built around; None:
+    there is none.
+    """
     return EstimateSpread(
         estimate=estimate,
         variance=sums.square_sum,
@@ -45,34 +50,57 @@ def make_spread(
     )
 
 
-def moments(v: np.ndarray, unit_count: int | None = None) -> tuple[float, float]:
-    """Sum of v^2 over units, and the sum of v^4 less (sum of v^2)^2 / n.
+class UnitVariance(NamedTuple):
+    """A variance that is a sum of squares over independent units (samples or clusters), and how well it is known.
 
-    `unit_count` is n where it is not the length of v, because some units do nothing and are left out.
+    Attributes
+    ----------
+    variance : float or array
+        The sum of v^2, with v what one unit does to the estimate.
+    excess : float or array
+        The sum of v^4 less (sum of v^2)^2 / n. Half the variance of `variance`.
+    unit_count : int or array
+        n, the number of units.
     """
-    squares = np.square(v)
+
+    variance: Any
+    excess: Any
+    unit_count: Any
+
+    def degrees_of_freedom(self, smallest: float = 1.0) -> Any:
+        """Degrees of freedom of the variance (Satterthwaite), between `smallest` and n - 1."""
+        return degrees_of_freedom(self.variance, self.excess, self.unit_count, smallest)
+
+
+def variance_of_effects(effects: np.ndarray, unit_count: int | None = None) -> UnitVariance:
+    """The variance of an estimate from what each independent unit does to it, `effects`.
+
+    `unit_count` is the number of units where it is not the length of `effects`, because units that do nothing are left
+    out.
+    """
+    squares = np.square(effects)
     variance = float(np.sum(squares))
-    return variance, float(squares @ squares) - variance**2 / (unit_count or len(v))
+    n = unit_count or len(effects)
+    return UnitVariance(variance=variance, excess=float(squares @ squares) - variance**2 / n, unit_count=n)
 
 
 def mean_spread(spreads: Sequence[EstimateSpread], hidden_variances: Sequence[float]) -> EstimateSpread:
-    """The spread of the plain mean of independent estimates; `hidden_variances` is what few draws hide in each."""
-    count = len(spreads)
+    """The spread of the plain mean of independent estimates, such as those of groups.
 
-    def mean(field: str, power: int) -> float:
-        values = [getattr(spread, field) for spread in spreads]
-        return math.fsum(math.nan if value is None else value for value in values) / count**power
-
-    centre = mean("centre", 1)
+    `hidden_variances` holds, for each estimate, the variance that its few errors or few right samples do not show. The
+    mean of k estimates has 1/k^2 of the sum of their variances. It has a `centre` only if all estimates have one.
+    """
+    k = len(spreads)
+    centres = [spread.centre for spread in spreads if spread.centre is not None]
     return EstimateSpread(
-        estimate=mean("estimate", 1),
-        variance=mean("variance", 2),
-        variance_excess=mean("variance_excess", 4),
-        ranked_loss_sum=mean("ranked_loss_sum", 1),
-        ranked_loss_square_sum=mean("ranked_loss_square_sum", 2),
-        centre=None if math.isnan(centre) else centre,
-        error_variance=mean("error_variance", 2),
-        hidden_variance=math.fsum(hidden_variances) / count**2,
+        estimate=math.fsum(spread.estimate for spread in spreads) / k,
+        variance=math.fsum(spread.variance for spread in spreads) / k**2,
+        variance_excess=math.fsum(spread.variance_excess for spread in spreads) / k**4,  # fourth powers
+        ranked_loss_sum=math.fsum(spread.ranked_loss_sum for spread in spreads) / k,
+        ranked_loss_square_sum=math.fsum(spread.ranked_loss_square_sum for spread in spreads) / k**2,
+        centre=math.fsum(centres) / k if len(centres) == k else None,
+        error_variance=math.fsum(spread.error_variance for spread in spreads) / k**2,
+        hidden_variance=math.fsum(hidden_variances) / k**2,
     )
 
 
@@ -101,7 +129,9 @@ def make_interval(
     loss_bound: float | None = None,
     centre_name: str = "loo",
 ) -> Interval:
-    """Limits of a metric on its scale, or on that of `method`; from counts where there is no spread or few errors.
+    """The interval of an estimate, symmetric on the metric's scale or on that of `method`.
+
+    Where no unit changes the estimate, or few errors were seen, limits also come from counts of errors.
 
     Parameters
     ----------
@@ -110,15 +140,15 @@ def make_interval(
     spread : EstimateSpread
         The estimate and its variance, in units of `sample.error_size`.
     sample : SampleSummary
-        What limits must know of the sample.
+        Counts of samples, errors and independent draws, and the size of an error.
     level : float
-        Of the interval.
+        Two-sided confidence level, such as 0.95.
     method : str, optional
-        "log", "normal", "logit" or "jackknife"; by default the metric's own scale.
+        "log", "normal", "logit" or "jackknife"; None: the metric's own scale.
     loss_bound : float, optional
-        Losses lie in [0, loss_bound], in the user's units.
+        Losses lie in [0, loss_bound], in the user's units; None: no bound is known.
     centre_name : str
-        What `spread.centre` is: "loo" or "jackknife".
+        What `spread.centre` is: "loo" (the leave-one-out estimate) or "jackknife" (the bias-corrected one).
 
     Returns
     -------
@@ -220,7 +250,7 @@ def _note(metric: Metric, spread: EstimateSpread, sample: SampleSummary) -> str:
     """A note on how few errors or right samples a number rests on; empty where they are enough."""
     if sample.has_negative_loss or spread.ranked_loss_sum <= 0 or not metric.rule.notes_few_draws:
         return ""
-    return note_on_few_draws(metric.rule, spread.effective_errors, sample)[1]
+    return draws_behind(metric.rule, spread.effective_errors, sample).note
 
 
 def clip_to_range(metric: Metric, sample: SampleSummary, limits: Limits, estimate: float) -> Limits:
@@ -239,22 +269,25 @@ def clip_to_range(metric: Metric, sample: SampleSummary, limits: Limits, estimat
 def limits_without_spread(
     metric: Metric, estimate: float, sample: SampleSummary, level: float, loss_bound: float | None
 ) -> Limits | None:
-    r"""Limits when no influence varies, from counts; None when none are known. Losses lie in [0, loss_bound].
+    r"""Lower and upper limit where no unit changes the estimate, from counts alone; None where none are known.
 
-    With none of n units wrong, the risk is at most :math:`p = 1 - (1-level)^{1/n}`. The metric's rule turns that into
-    limits of the metric. `sample` counts the errors, the right samples and the independent draws behind the estimate.
+    With none of n units wrong, the risk is at most :math:`p = 1 - (1-level)^{1/n}`; `metric.rule` turns a limit of the
+    risk into limits of the metric. Losses are 0/1, or lie in [0, loss_bound]; without a bound (None), and for bounded
+    losses that are not all 0, no limits are known. `sample` holds the risk and the numbers of errors, right samples
+    and independent draws.
     """
     rule = metric.rule
     if not sample.is_zero_one and (loss_bound is None or sample.risk != 0):
         return None
     largest_unseen = sample.largest_unseen_share(level)
     if sample.risk == 0:
-        limits = rule.without_errors(largest_unseen)
+        limits = rule.without_errors(largest_risk=largest_unseen)
         if limits is None or not metric.scales_with_loss or loss_bound is None:
             return limits
-        return limits[0], loss_bound * limits[1]
+        low, high = limits
+        return low, loss_bound * high
     if sample.risk == 1:
-        return rule.all_wrong(1 - largest_unseen)
+        return rule.all_wrong(smallest_risk=1 - largest_unseen)
     return rule.perfect_or_constant(estimate, sample, level)
 
 
@@ -265,7 +298,8 @@ class DifferenceSums(NamedTuple):
     """Sums over independent units of what they do to the difference of two models, one entry per pair.
 
     v_A and v_B are what a unit does to either estimate T, and e = v_A f'(T_A) - v_B f'(T_B) is the same on the metric's
-    scale f. For independent test sets the first two fields and the square of `standard_error` add up over both.
+    scale f. For independent test sets the first two fields, the square of `standard_error` and `unit_count` add up over
+    both.
 
     Attributes
     ----------
@@ -273,11 +307,21 @@ class DifferenceSums(NamedTuple):
         The sum of e^2, and the sum of e^4 less (sum of e^2)^2 / n.
     standard_error : array
         Standard error of the difference: the root of the sum of (v_A - v_B)^2.
+    unit_count : int or array
+        n, the number of independent units.
     """
 
     variance_on_scale: Any
     variance_excess_on_scale: Any
     standard_error: Any
+    unit_count: Any
+
+    @property
+    def scaled_variance(self) -> UnitVariance:
+        """The variance of the difference on the metric's scale, with what says how well it is known."""
+        return UnitVariance(
+            variance=self.variance_on_scale, excess=self.variance_excess_on_scale, unit_count=self.unit_count
+        )
 
 
 def contrast(
@@ -345,29 +389,33 @@ def contrast(
     return low, high, np.where(difference == 0, 1.0, 2 * stdtr(df, -edge))
 
 
-def _solve_increasing(function: Callable[[Any], Any], target: Any) -> Any:
-    """Where a function that rises from 0 reaches `target`, for many entries at once.
+def _solve_increasing(function: Callable[[np.ndarray], np.ndarray], target: np.ndarray) -> np.ndarray:
+    """Find x with function(x) = target, entry by entry, for an increasing function with function(0) = 0.
 
-    By false position; the value at an end that did not move is halved, which keeps it fast (the Illinois rule).
+    Both arrays have the same shape, and `target` is at least 0. By false position, in which the error at an end of the
+    bracket that did not move is halved (the Illinois rule): that converges to rounding in about ten steps.
     """
+    most_steps = 60  # doubling 60 times reaches 1e18; false position stops long before
     low = np.zeros_like(target)
     high = np.ones_like(target)
-    for _ in range(60):
+    for _ in range(most_steps):
         too_small = function(high) < target
         if not too_small.any():
             break
         high = np.where(too_small, 2 * high, high)
     error_low = -target
     error_high = function(high) - target
-    for _ in range(60):
+    for _ in range(most_steps):
         rise = error_high - error_low
-        middle = np.where(rise == 0, high, high - error_high * (high - low) / np.where(rise == 0, 1.0, rise))
+        is_flat = rise == 0
+        middle = np.where(is_flat, high, high - error_high * (high - low) / np.where(is_flat, 1.0, rise))
         error_middle = function(middle) - target
         crosses = error_high * error_middle < 0
         low = np.where(crosses, high, low)
         error_low = np.where(crosses, error_high, error_low / 2)
         high = middle
         error_high = error_middle
-        if not (np.abs(error_high) > 1e-15 * target).any():
+        is_solved = np.abs(error_high) <= 1e-15 * target  # relative rounding of a float
+        if is_solved.all():
             break
     return high

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from abstain.core.rounding import SUM_ROUNDING
-from abstain.inference.limits import degrees_of_freedom, student_quantile
+from abstain.inference.limits import UnitVariance, student_quantile
 from abstain.metrics import few_draws as few
 from abstain.metrics.summaries import Scale, largest_unseen_share
 
@@ -33,6 +33,29 @@ _Z = 1.959963984540054  # normal quantile of a 95% interval
 WINDOW_SAMPLES = 5  # the local risk at a cut is the mean loss of at least so many samples on either side
 TIE_SAMPLES = 1.5  # a row of more than so many mean samples is a tie: more than one sample, less than two
 FEW_BEYOND = 2.5  # with up to so many right samples beyond its cut, an FPR has limits from order statistics
+
+
+_T = TypeVar("_T")
+
+
+class AroundCut(NamedTuple, Generic[_T]):
+    """Something at each of the five positions that belong to a cut of the ranking.
+
+    Attributes
+    ----------
+    cut
+        At the cut itself.
+    window_above, window_below
+        At the far ends of the windows above and below the cut, in which the local risk is read.
+    first_place, last_place
+        At the first and the last position where the cut may be with 95% confidence.
+    """
+
+    cut: _T
+    window_above: _T
+    window_below: _T
+    first_place: _T
+    last_place: _T
 
 
 class AcceptedSums(NamedTuple):
@@ -65,12 +88,12 @@ class AcceptedSums(NamedTuple):
         return self.accepted_loss / self.accepted_mass
 
     def select(self, index: Any) -> AcceptedSums:
-        """The accepted_sums at some of the positions."""
+        """The sums at some of the positions, chosen along the last axis by an index list or a slice."""
         return AcceptedSums(*(column[..., index] for column in self))
 
-    def split_positions(self) -> list[AcceptedSums]:
-        """The five accepted_sums of `positions`: cut, window above, window below, first and last place of the cut."""
-        return [AcceptedSums(*(column[..., place, :] for column in self)) for place in range(5)]
+    def split_positions(self) -> AroundCut[AcceptedSums]:
+        """The sums at the five positions around each cut, from sums whose last axes are (5, cuts)."""
+        return AroundCut(*(AcceptedSums(*(column[..., place, :] for column in self)) for place in range(5)))
 
 
 class WeightTotals(NamedTuple):
@@ -96,46 +119,53 @@ class WeightTotals(NamedTuple):
     has_negative_loss: bool = False
 
 
-def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
-    """Positions (accepted masses) to read for a cut at each share of `mass`, shape (5, shares).
+def positions(
+    share: np.ndarray, mass: float, squared_weight_sum: float, sample_count: int
+) -> AroundCut[np.ndarray]:
+    """The positions (accepted masses) to read around a cut at each share of `mass`; every array has shape (shares,).
 
-    The five positions of a cut are: the cut itself, the far end of the window above it, the far end of the window below
-    it, and the first and the last place where the cut may be with 95% confidence. A window is as wide as the standard
-    error of the mass above a quantile, and at least as wide as WINDOW_SAMPLES samples. Positions may lie outside [0,
-    `mass`].
-
-    `mass` is the total weight, `w2` the sum of squared weights, and `units` the number of independent units. Shares lie
-    in [0, 1].
+    A window is as wide as the standard error of the mass above a quantile, and at least as wide as WINDOW_SAMPLES
+    samples. Positions may lie outside [0, `mass`]. `mass` is the total weight of the samples, `squared_weight_sum` the
+    sum of their squared weights. Shares lie in [0, 1].
     """
     cut = share * mass
-    cut_error = np.sqrt(share * (1 - share) * w2)
-    window = np.maximum(cut_error, WINDOW_SAMPLES * mass / units)
-    return np.stack([cut, cut - window, cut + window, cut - _Z * cut_error, cut + _Z * cut_error])
+    cut_error = np.sqrt(share * (1 - share) * squared_weight_sum)
+    window = np.maximum(cut_error, WINDOW_SAMPLES * mass / sample_count)
+    return AroundCut(
+        cut=cut,
+        window_above=cut - window,
+        window_below=cut + window,
+        first_place=cut - _Z * cut_error,
+        last_place=cut + _Z * cut_error,
+    )
 
 
-def positions_along_right(tpr: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
-    """Positions to read for a cut at each share `tpr` of the right samples, shape (5, shares).
+def positions_along_right(
+    tpr: np.ndarray, right_mass: float, squared_weight_sum: float, sample_count: int
+) -> AroundCut[np.ndarray]:
+    """The positions to read around a cut at each share `tpr` of the right samples; every array has shape (shares,).
 
-    Positions are masses of accepted right samples, in the order of `positions`: cut, window above, window below, first
-    and last place of the cut. `mass`, `w2` and `units` are those of the right samples alone.
+    Positions are masses of accepted right samples. `right_mass` and `squared_weight_sum` are the sums of the weights
+    and squared weights of the right samples; `sample_count` is the number of all samples, errors included.
 
     How many right samples lie above the true cut is binomial. Where few lie beyond it, the first and last place are the
-    binomial's quantiles instead of normal ones; a last place beyond `mass` means that all errors may be accepted.
-    Without right samples (`w2` of 0) the normal ones are returned.
+    binomial's quantiles instead of normal ones; a last place beyond `right_mass` means that all errors may be accepted.
+    Without right samples (a squared weight sum of 0) the normal ones are returned.
     """
     from scipy.special import bdtrik
 
-    places = positions(tpr, mass, w2, units)
-    if not places.size or w2 <= 0:
-        return places
-    draws = mass**2 / w2  # equal weights that would vary as much
+    around = positions(tpr, right_mass, squared_weight_sum, sample_count)
+    if not len(tpr) or squared_weight_sum <= 0:
+        return around
+    draws = right_mass**2 / squared_weight_sum  # equal weights that would vary as much
     has_few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
     tail = 0.025  # on either side, for 95% confidence
     smallest_count = np.ceil(bdtrik(tail, draws, tpr))
     largest_count = np.ceil(bdtrik(1 - tail, draws, tpr))
-    places[3] = np.where(has_few_beyond, smallest_count / draws * mass, places[3])
-    places[4] = np.where(has_few_beyond, (largest_count + 1) / draws * mass, places[4])
-    return places
+    return around._replace(
+        first_place=np.where(has_few_beyond, smallest_count / draws * right_mass, around.first_place),
+        last_place=np.where(has_few_beyond, (largest_count + 1) / draws * right_mass, around.last_place),
+    )
 
 
 def coverages() -> np.ndarray:
@@ -143,45 +173,57 @@ def coverages() -> np.ndarray:
     return np.arange(1, CUTS + 1) / CUTS
 
 
+class RiskLimits(NamedTuple):
+    """Limits of the selective risk at each of several cuts, and whether many samples tie at the cut."""
+
+    low: np.ndarray
+    high: np.ndarray
+    is_tied: np.ndarray
+
+
 def risk_limits(
     accepted_sums: AcceptedSums,
     share: np.ndarray,
-    whole: WeightTotals,
+    weights: WeightTotals,
     level: float,
     design_effect: float = 1.0,
-    join_rows: bool = True,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    at_ties: Literal["cut may move", "threshold is fixed"] = "cut may move",
+) -> RiskLimits:
     """Lower and upper limits of the selective risk at each cut, and whether many samples tie at the cut.
 
     Parameters
     ----------
     accepted_sums : AcceptedSums, arrays of shape (..., 5, cuts)
-        Taken at the `positions` of the shares `share`.
+        Taken at the five `positions` around each cut.
     share : ndarray, shape (cuts,)
         The cuts, as shares of the mass.
-    whole : WeightTotals
-        Sums over the whole data set.
+    weights : WeightTotals
+        Sums of weights over the whole data set.
     level : float
         Two-sided level of the limits at each single cut, such as 0.95.
     design_effect : float
         Multiplies the variance, for clusters.
-    join_rows : bool
-        True: the limits at a large tie include those at the neighbouring rows that the cut may fall into. False: the
-        threshold is fixed at the tie.
+    at_ties : str
+        Where many samples have the confidence at the cut: "cut may move" includes the limits at the neighbouring
+        confidences that the cut may fall on; "threshold is fixed" keeps the cut there.
     """
-    cut, above, below, first, last = accepted_sums.split_positions()
-    local_risks = (_local_risk(cut, above), _local_risk(cut, below))
-    low, high = _limits_at_cut(cut, local_risks, whole, level, design_effect)
+    around = accepted_sums.split_positions()
+    cut = around.cut
+    local_risks = (_local_risk(cut, around.window_above), _local_risk(cut, around.window_below))
+    low, high = _limits_at_cut(cut, local_risks, weights, level, design_effect)
     # standard error of the mass above the cut
-    cut_error = np.sqrt(share * (1 - share) * whole.squared_weight_sum)
-    # more mass in one row than the cut can move, and more than a single sample
-    is_tied = cut.row_mass > np.maximum(cut_error, TIE_SAMPLES * whole.total_mass / whole.unit_count)
+    cut_error = np.sqrt(share * (1 - share) * weights.squared_weight_sum)
+    # more mass at one confidence than the cut can move, and more than a single sample
+    mean_weight = weights.total_mass / weights.unit_count
+    is_tied = cut.row_mass > np.maximum(cut_error, TIE_SAMPLES * mean_weight)
     if is_tied.any():
-        rows = (cut, first, last) if join_rows else (cut,)
-        limits = [_limits_at_cut(row, (row.risk,), whole, level, design_effect) for row in rows]
-        low = np.where(is_tied, np.min([row_low for row_low, _ in limits], axis=0), low)
-        high = np.where(is_tied, np.max([row_high for _, row_high in limits], axis=0), high)
-    return low, high, is_tied
+        places = [cut]
+        if at_ties == "cut may move":
+            places += [around.first_place, around.last_place]
+        limits = [_limits_at_cut(place, (place.risk,), weights, level, design_effect) for place in places]
+        low = np.where(is_tied, np.min([place_low for place_low, _ in limits], axis=0), low)
+        high = np.where(is_tied, np.max([place_high for _, place_high in limits], axis=0), high)
+    return RiskLimits(low, high, is_tied)
 
 
 def _local_risk(cut: AcceptedSums, window_end: AcceptedSums) -> np.ndarray:
@@ -192,71 +234,82 @@ def _local_risk(cut: AcceptedSums, window_end: AcceptedSums) -> np.ndarray:
     return np.where(is_empty, cut.risk, mean_loss)
 
 
-def _influence_power(p: int, cut: AcceptedSums, local_risk: np.ndarray, whole: WeightTotals) -> np.ndarray:
-    """Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the risk R at the cut.
+def _influence_power(p: int, cut: AcceptedSums, local_risk: np.ndarray, weights: WeightTotals) -> np.ndarray:
+    """Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the risk R at each cut.
 
     With local risk m (the mean loss of samples next to the cut), accepted mass N and total mass W, a sample of weight w
-    and loss l has v = w (1(accepted) (l - m) / N + (m - R) / W). The sum is expanded in the sums of w^p l^j that `cut`
-    holds. `whole` holds the number of samples and the sums of their weights, of the squares and of the fourth powers.
+    and loss l has v = w (1(accepted) (l - m) / N + (m - R) / W). The sum is expanded in the sums of w^p l^j over the
+    accepted samples, which `cut` holds. `weights` holds the sums of w, w^2 and w^4 over all samples. All arrays have
+    one entry per cut.
     """
-    sums = cut.squared_weight_moments if p == 2 else cut.fourth_power_moments
-    total = whole.squared_weight_sum if p == 2 else whole.fourth_power_weight_sum
-    rejected = (local_risk - cut.risk) / whole.total_mass  # influence of a rejected sample
+    accepted_moments = cut.squared_weight_moments if p == 2 else cut.fourth_power_moments  # by rising j
+    weight_power_sum = weights.squared_weight_sum if p == 2 else weights.fourth_power_weight_sum
+    rejected = (local_risk - cut.risk) / weights.total_mass  # influence of a rejected sample
     const = rejected - local_risk / cut.accepted_mass  # of an accepted one: const + slope * l
     slope = 1 / cut.accepted_mass
-    accepted_sum = sum(math.comb(p, j) * const ** (p - j) * slope**j * sums[j] for j in range(p + 1))
-    return np.maximum(accepted_sum + rejected**p * (total - sums[0]), 0.0)
+    accepted_sum = sum(
+        math.comb(p, j) * const ** (p - j) * slope**j * accepted_moments[j] for j in range(p + 1)
+    )
+    rejected_sum = rejected**p * (weight_power_sum - accepted_moments[0])
+    return np.maximum(accepted_sum + rejected_sum, 0.0)
 
 
 def _limits_at_cut(
     cut: AcceptedSums,
     local_risks: Sequence[np.ndarray],
-    whole: WeightTotals,
+    weights: WeightTotals,
     level: float,
     design_effect: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper limits of the selective risk at each cut.
 
     The local risk is the mean loss of samples next to the cut. `local_risks` holds one or more estimates of it (from
-    above and from below); variances are averaged over them. `design_effect` multiplies the variance, for clusters. A
-    0/1 loss has the limits of a proportion; other losses Student's, on the log scale if no loss is negative. `level` is
-    two-sided, such as 0.95. `whole` holds the sums over all samples.
+    above and from below); variances are averaged over them. `cut` holds the sums over the accepted samples, `weights`
+    those of the weights of all samples. `design_effect` multiplies the variance, for clusters. A 0/1 loss has the
+    limits of a proportion; other losses Student's, on the log scale if no loss is negative. `level` is two-sided, such
+    as 0.95. Arrays have one entry per cut.
     """
     risk = cut.risk
-    variance = design_effect * np.mean([_influence_power(2, cut, m, whole) for m in local_risks], axis=0)
-    fourth_powers = np.mean([_influence_power(4, cut, m, whole) for m in local_risks], axis=0)
-    fourth_powers = design_effect**2 * fourth_powers  # scale as squares of variances
-    if whole.zero_one:
-        size = _equivalent_draws(risk, variance, fourth_powers, whole, level)
-        accepted_draws = cut.accepted_mass**2 / cut.squared_weight_moments[0]
-        return proportion(risk, size, accepted_draws, level)
-    scale = Scale("normal") if whole.has_negative_loss else Scale("log")
-    half_width = student_quantile(_degrees_of_freedom(variance, fourth_powers, whole), level) * np.sqrt(
-        variance
+    squares = [_influence_power(2, cut, local_risk, weights) for local_risk in local_risks]
+    fourth_powers = [_influence_power(4, cut, local_risk, weights) for local_risk in local_risks]
+    variance = _variance_from_powers(
+        design_effect * np.mean(squares, axis=0),
+        design_effect**2 * np.mean(fourth_powers, axis=0),
+        weights.unit_count,
     )
-    on_scale = scale.contains(risk)  # a risk of 0 has no logarithm
-    # times the scale's derivative
-    half_width_on_scale = half_width * scale.derivative(np.where(on_scale, risk, 1.0))
-    low = np.where(on_scale, scale.shift(risk, -half_width_on_scale), risk - half_width)
-    high = np.where(on_scale, scale.shift(risk, half_width_on_scale), risk + half_width)
-    if not whole.has_negative_loss:
+    if weights.zero_one:
+        return proportion_limits(
+            risk,
+            draws=cut.accepted_mass**2 / cut.squared_weight_moments[0],
+            level=level,
+            draws_by_variance=_equivalent_draws(risk, variance, weights, level),
+        )
+    quantile = student_quantile(variance.degrees_of_freedom(), level)
+    half_width = quantile * np.sqrt(variance.variance)
+    scale = Scale("normal") if weights.has_negative_loss else Scale("log")
+    is_on_scale = scale.contains(risk)  # a risk of 0 has no logarithm
+    half_width_on_scale = half_width * scale.derivative(np.where(is_on_scale, risk, 1.0))
+    low = np.where(is_on_scale, scale.shift(risk, -half_width_on_scale), risk - half_width)
+    high = np.where(is_on_scale, scale.shift(risk, half_width_on_scale), risk + half_width)
+    if not weights.has_negative_loss:
         low = np.maximum(low, 0.0)
     return low, high
 
 
-def proportion(
-    share: np.ndarray, size: np.ndarray, draws: np.ndarray, level: float
+def proportion_limits(
+    share: np.ndarray, draws: np.ndarray, level: float, draws_by_variance: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper limits of a proportion: Jeffreys', or exact one-sided ones where it is 0 or 1.
 
-    `share` is the proportion observed; within rounding of 0 or 1 it counts as such. `size` is the number of draws with
-    the same variance, for Jeffreys limits; `draws` the number of draws for the exact ones. They differ where weights
-    make the variance uncertain, and need not be whole numbers. The limits contain `share` and lie in [0, 1]. `level` is
-    the two-sided confidence level, such as 0.95.
+    `share` is the proportion observed; within rounding of 0 or 1 it counts as such. `draws` is the number of
+    independent draws, which need not be a whole number. `draws_by_variance` is the number that has the variance of the
+    share, where this is another one, as with unequal weights; Jeffreys limits use it. The limits contain `share` and
+    lie in [0, 1]. `level` is the two-sided confidence level, such as 0.95.
     """
     tail = (1 - level) / 2
     is_extreme = np.abs(share - 0.5) > 0.5 - SUM_ROUNDING
     share = np.where(is_extreme, np.round(share), share)
+    size = draws if draws_by_variance is None else draws_by_variance
     beta_low, beta_high = few.beta_limits(share, size, level, pseudo=0.5)
     largest_unseen = largest_unseen_share(draws, 1 - tail)  # a share this large may still be seen in no draw
     is_zero = share < SUM_ROUNDING
@@ -267,20 +320,21 @@ def proportion(
 
 
 def pointwise_level(level: float, span: float, cuts: int) -> float:
-    r"""Level of pointwise limits that hold at all of `cuts` cuts simultaneously with probability `level`.
+    r"""Level of the limits at single cuts that hold at all of `cuts` cuts simultaneously with probability `level`.
 
     The mean loss of the first N samples, standardised, is Brownian motion over the root of its time: stationary in
     ln N. Its largest absolute value on a span L = ln(N_last / N_first) exceeds q with probability
 
     .. math:: 2\,\Phi(-q) + L\,q\,\varphi(q)
 
-    up to smaller terms. `span` is L, at least 0. For few cuts Bonferroni's bound is better, and is taken.
+    up to smaller terms. `span` is L, at least 0. Solved for q by bisection. For few cuts Bonferroni's bound is better,
+    and is taken.
     """
     from scipy.special import ndtr
 
     low = 0.0
-    high = 40.0  # no normal variable is ever beyond
-    for _ in range(60):  # bisection
+    high = 40.0  # a normal variable exceeds it with a probability below the smallest float
+    for _ in range(60):  # halvings: 40 / 2^60 is below rounding
         q = (low + high) / 2
         density = math.exp(-q * q / 2) / math.sqrt(2 * math.pi)
         exceedance = 2 * ndtr(-q) + span * q * density
@@ -288,204 +342,238 @@ def pointwise_level(level: float, span: float, cuts: int) -> float:
             low = q
         else:
             high = q
-    return 1 - max((1 - level) / cuts, 2 * float(ndtr(-high)))
+    bonferroni = (1 - level) / cuts
+    return 1 - max(bonferroni, 2 * float(ndtr(-high)))
 
 
 def coverage_limits(
-    accepted_sums: AcceptedSums, whole: WeightTotals, risk: float, level: float, design_effect: float = 1.0
+    accepted_sums: AcceptedSums, weights: WeightTotals, risk: float, level: float, design_effect: float = 1.0
 ) -> tuple[float, float]:
-    """Limits of the largest coverage within the risk, as a share of the answered samples.
+    """Lower and upper limit of the largest coverage with a selective risk of at most `risk`.
 
-    They invert the limits of the selective risk: the lower limit is the largest coverage whose upper limit of the risk
-    is within `risk`, the upper limit the largest one whose lower limit of the risk is.
+    Coverages are shares of the answered samples. The limits invert those of the selective risk: the lower limit is the
+    largest coverage whose upper limit of the risk is within `risk`, the upper limit the largest one whose lower limit
+    of the risk is.
 
-    `accepted_sums` are taken at the `positions` of the shares that `coverages` returns. `whole` describes the answered
-    samples alone. `design_effect` multiplies the variance, for clusters. `level` is the two-sided confidence level,
-    such as 0.95.
+    `accepted_sums` are taken at the `positions` of the shares that `coverages` returns, arrays of shape (..., 5, CUTS).
+    `weights` holds the sums over the answered samples alone. `design_effect` multiplies the variance, for clusters.
+    `level` is the two-sided confidence level, such as 0.95.
     """
-    risk_low, risk_high, is_tied = risk_limits(
-        accepted_sums, coverages(), whole, level, design_effect, join_rows=False
+    limits = risk_limits(
+        accepted_sums, coverages(), weights, level, design_effect, at_ties="threshold is fixed"
     )
-    # line 0 of the accepted_sums is the cut itself
-    coverage = accepted_sums.accepted_mass[0] / whole.total_mass
+    coverage = accepted_sums.split_positions().cut.accepted_mass / weights.total_mass
     coverage = np.where(coverage > 1 - SUM_ROUNDING, 1.0, coverage)
     # equal, independent draws with this variance
-    size = np.asarray(whole.total_mass**2 / whole.squared_weight_sum / design_effect)
-    return (
-        _largest_coverage(risk_high, risk, coverage, is_tied, size, level, upper=False),
-        _largest_coverage(risk_low, risk, coverage, is_tied, size, level, upper=True),
-    )
+    draws = weights.total_mass**2 / weights.squared_weight_sum / design_effect
+    is_tied = limits.is_tied
+    last = _last_within(limits.high, risk)
+    if last is None:
+        lower = 0.0
+    elif is_tied[last] and coverage[last] < 1:
+        lower = _limits_of_tie(coverage[last], draws, level)[0]
+    else:
+        lower = _interpolate_coverage(limits.high, risk, coverage, is_tied, last)
+    last = _last_within(limits.low, risk)
+    if last is None:  # confidences above the largest one seen may still be within the risk
+        upper = float(largest_unseen_share(draws, (1 + level) / 2))
+    elif is_tied[last] and coverage[last] < 1:
+        upper = _limits_of_tie(coverage[last], draws, level)[1]
+    else:
+        upper = _interpolate_coverage(limits.low, risk, coverage, is_tied, last)
+    return lower, upper
 
 
-def _largest_coverage(
-    risk_limit: np.ndarray,
-    risk: float,
-    coverage: np.ndarray,
-    is_tied: np.ndarray,
-    size: np.ndarray,
-    level: float,
-    upper: bool,
-) -> float:
-    """The largest coverage at which a limit of the selective risk is within `risk`, interpolated between cuts.
+def _last_within(risk_limit: np.ndarray, risk: float) -> int | None:
+    """Index of the last cut whose limit of the selective risk is at most `risk`; None where there is none.
 
-    `risk_limit`, `coverage` and `is_tied` have one entry per cut, by ascending coverage: a limit of the risk there, the
-    coverage reached, and whether many samples tie there. `upper` says which limit of the coverage is computed. At a
-    large tie the coverage is a proportion of `size` draws, so the lower or upper limit of that proportion is returned.
-    If no cut is within `risk`, the lower limit is 0. `level` is the two-sided confidence level, such as 0.95.
+    Cuts are sorted by ascending coverage. The limit need not rise with the coverage, so cuts before may be above it.
     """
     within = np.flatnonzero(risk_limit <= risk)
-    if not len(within):  # confidences above the largest one seen may still be within the risk
-        return float(largest_unseen_share(size, (1 + level) / 2)) if upper else 0.0
-    last = int(within[-1])
-    last_coverage = float(coverage[last])
-    if is_tied[last] and last_coverage < 1:
-        low, high = proportion(np.asarray(last_coverage), size, size, level)
-        return float(high if upper else low)
-    if last + 1 < len(risk_limit) and not is_tied[last + 1]:
-        fraction = (risk - risk_limit[last]) / (risk_limit[last + 1] - risk_limit[last])
-        last_coverage += fraction * float(coverage[last + 1] - coverage[last])
-    return min(last_coverage, 1.0)
+    return int(within[-1]) if len(within) else None
+
+
+def _limits_of_tie(coverage: float, draws: float, level: float) -> tuple[float, float]:
+    """Limits of the coverage at a large tie: its threshold is fixed, so that is a proportion of so many draws."""
+    low, high = proportion_limits(np.asarray(float(coverage)), np.asarray(draws), level)
+    return float(low), float(high)
+
+
+def _interpolate_coverage(
+    risk_limit: np.ndarray, risk: float, coverage: np.ndarray, is_tied: np.ndarray, last: int
+) -> float:
+    """The coverage between the cuts `last` and `last + 1` where a limit of the risk, interpolated, reaches `risk`.
+
+    `risk_limit` is at most `risk` at the cut `last` and above it at the next one. `coverage` holds the coverage reached
+    at each cut, ascending. There is nothing between `last` and the end, nor between `last` and a large tie
+    (`is_tied`), whose samples are accepted together: then the coverage at `last` is returned.
+    """
+    following = last + 1
+    if following == len(risk_limit) or is_tied[following]:
+        return float(coverage[last])
+    fraction = (risk - risk_limit[last]) / (risk_limit[following] - risk_limit[last])
+    return min(float(coverage[last] + fraction * (coverage[following] - coverage[last])), 1.0)
 
 
 def scaled_by_answered_share(
-    value: float, limits: tuple[float, float], answered: float, draws: float, level: float
+    coverage: float, limits: tuple[float, float], answered_share: float, draws: float, level: float
 ) -> tuple[float, float]:
     """Limits of a coverage as a share of all samples, from its limits as a share of the answered samples.
 
-    `value` and `limits` are the coverage among the answered samples and its two limits; `answered` is the answered
-    share of all samples, a proportion of `draws` draws. How many answer and how the answered are ranked vary
-    independently, so the distances to the two pairs of limits add up as squares. Limits may lie outside [0, 1]. `level`
-    is the two-sided confidence level, such as 0.95.
+    `coverage` and `limits` are those among the answered samples; `answered_share` is the answered share of all samples,
+    a proportion of `draws` draws. How many answer and how the answered are ranked vary independently, so the distances
+    to the two pairs of limits add up as squares. Limits may lie outside [0, 1]. `level` is the two-sided confidence
+    level, such as 0.95.
     """
-    share_limits = proportion(np.asarray(answered), np.asarray(draws), np.asarray(draws), level)
-    distances = [
-        math.hypot(answered * (limit - value), value * (float(share_limit) - answered))
-        for limit, share_limit in zip(limits, share_limits)
-    ]
-    return answered * value - distances[0], answered * value + distances[1]
+    low, high = limits
+    share_low, share_high = proportion_limits(np.asarray(answered_share), np.asarray(draws), level)
+    product = answered_share * coverage
+    below = math.hypot(answered_share * (low - coverage), coverage * (float(share_low) - answered_share))
+    above = math.hypot(answered_share * (high - coverage), coverage * (float(share_high) - answered_share))
+    return product - below, product + above
 
 
-class _KindTotals(NamedTuple):
-    """Sums over one kind of samples, the errors or the right samples: mass, and sums of w^2 and w^4."""
+class KindTotals(NamedTuple):
+    """Sums over one kind of samples, the errors or the right samples: of the weights w, of w^2 and of w^4."""
 
     mass: float
     squared_weight_sum: float
     fourth_power_weight_sum: float
 
+    @property
+    def effective_count(self) -> float:
+        """Number of samples of equal weight that would vary as much."""
+        return self.mass**2 / self.squared_weight_sum
+
 
 def fpr_limits(
     accepted_sums: AcceptedSums,
     tpr: float,
-    whole: WeightTotals,
-    error_sums: Sequence[float],
+    weights: WeightTotals,
+    errors: KindTotals,
     level: float,
     design_effect: float = 1.0,
 ) -> tuple[float, float]:
     """Limits of the share of errors that are accepted where a share `tpr` of the right samples is accepted.
 
-    Losses are 0/1, and both kinds occur. `whole` holds the sums over the answered samples, and `level` is two-sided,
-    such as 0.95. `accepted_sums` are taken at `positions_along_right`, for one cut;
-    `error_sums` are the sums of w, w^2 and w^4 over the errors. `design_effect` multiplies the variance, for clusters.
-    Where few right samples lie beyond the cut, the limits pass over to those at the first and last place where the cut
-    may be.
+    Losses are 0/1, and both errors and right samples occur. `accepted_sums` are taken at `positions_along_right`, for
+    one cut; arrays of shape (..., 5, 1). `weights` holds the sums over the answered samples, `errors` those over the
+    errors among them. `level` is two-sided, such as 0.95. `design_effect` multiplies the variance, for clusters. Where
+    few right samples lie beyond the cut, the limits pass over to those at the first and last place where the cut may
+    be.
     """
-    cut, above, below, first, last = accepted_sums.split_positions()
-    errors = _KindTotals(*error_sums)
-    right = _KindTotals(
-        mass=whole.total_mass - errors.mass,
-        squared_weight_sum=whole.squared_weight_sum - errors.squared_weight_sum,
-        fourth_power_weight_sum=whole.fourth_power_weight_sum - errors.fourth_power_weight_sum,
+    around = accepted_sums.split_positions()
+    right = KindTotals(
+        mass=weights.total_mass - errors.mass,
+        squared_weight_sum=weights.squared_weight_sum - errors.squared_weight_sum,
+        fourth_power_weight_sum=weights.fourth_power_weight_sum - errors.fourth_power_weight_sum,
     )
     cut_error = math.sqrt(tpr * (1 - tpr) * right.squared_weight_sum)
-    is_tied = cut.row_mass[0] > max(cut_error, TIE_SAMPLES * whole.total_mass / whole.unit_count)
-    # a threshold at a large tie does not move with the right samples, so these have no influence
-    errors_per_right = (
-        [] if is_tied else [_errors_per_right(cut, window, errors, right) for window in (above, below)]
-    )
-    error_draws = np.asarray(errors.mass**2 / errors.squared_weight_sum / design_effect)
-    limits = []
-    for row in (cut, first, last) if is_tied else (cut,):
-        variance = design_effect * _fpr_influence_power(2, row, errors_per_right, errors, right)
-        fourth_powers = design_effect**2 * _fpr_influence_power(4, row, errors_per_right, errors, right)
-        fpr = row.accepted_loss / errors.mass
-        size = _equivalent_draws(fpr, variance, fourth_powers, whole, level)
-        limits.append(proportion(fpr, size, error_draws, level))
-    low = float(min(row_low[0] for row_low, _ in limits))
-    high = float(max(row_high[0] for _, row_high in limits))
-    right_beyond = right.mass**2 / right.squared_weight_sum * min(tpr, 1 - tpr)
+    mean_weight = weights.total_mass / weights.unit_count
+    is_tied = around.cut.row_mass[0] > max(cut_error, TIE_SAMPLES * mean_weight)
+    places = [around.cut]
+    if is_tied:
+        places += [around.first_place, around.last_place]
+        # a threshold at a large tie does not move with the right samples, so these have no influence
+        errors_per_right = []
+    else:
+        errors_per_right = [
+            _errors_per_right(around.cut, window_end, errors, right)
+            for window_end in (around.window_above, around.window_below)
+        ]
+    error_draws = np.asarray(errors.effective_count / design_effect)
+    lows = []
+    highs = []
+    for place in places:
+        variance = _variance_from_powers(
+            design_effect * _fpr_influence_power(2, place, errors_per_right, errors, right),
+            design_effect**2 * _fpr_influence_power(4, place, errors_per_right, errors, right),
+            weights.unit_count,
+        )
+        fpr = place.accepted_loss / errors.mass
+        draws_by_variance = _equivalent_draws(fpr, variance, weights, level)
+        place_low, place_high = proportion_limits(fpr, error_draws, level, draws_by_variance)
+        lows.append(float(place_low[0]))
+        highs.append(float(place_high[0]))
+    low = min(lows)
+    high = max(highs)
+    right_beyond = right.effective_count * min(tpr, 1 - tpr)
     # how much of the limits for few right samples to use: 1 up to FEW_BEYOND of them, 0 from twice as many on
     few_share = min(1.0, max(0.0, 2 - right_beyond / FEW_BEYOND))
     if few_share > 0:
         # the cut lies between two right samples, at each of which the errors above are a plain proportion
-        few_low, _ = proportion(first.accepted_loss / errors.mass, error_draws, error_draws, level)
-        _, few_high = proportion(last.accepted_loss / errors.mass, error_draws, error_draws, level)
+        few_low, _ = proportion_limits(around.first_place.accepted_loss / errors.mass, error_draws, level)
+        _, few_high = proportion_limits(around.last_place.accepted_loss / errors.mass, error_draws, level)
         low = few.mix_limit(min(float(few_low[0]), low), low, few_share)
         high = few.mix_limit(max(float(few_high[0]), high), high, few_share)
     return low, high
 
 
 def _errors_per_right(
-    cut: AcceptedSums, window_end: AcceptedSums, errors: _KindTotals, right: _KindTotals
+    cut: AcceptedSums, window_end: AcceptedSums, errors: KindTotals, right: KindTotals
 ) -> np.ndarray:
-    """Share of the errors per share of the right samples, between the cut and the end of a window.
+    """Share of all errors per share of all right samples, between the cut and the end of a window above or below it.
 
-    0 where no right samples lie between them. The window may lie above or below the cut.
+    `errors` and `right` hold the total masses of both kinds. 0 where no right samples lie between.
     """
-    right_mass = (cut.accepted_mass - cut.accepted_loss) - (
-        window_end.accepted_mass - window_end.accepted_loss
-    )
-    is_empty = np.abs(right_mass) <= SUM_ROUNDING * right.mass
+    right_up_to_cut = cut.accepted_mass - cut.accepted_loss
+    right_up_to_end = window_end.accepted_mass - window_end.accepted_loss
+    right_between = (
+        right_up_to_cut - right_up_to_end
+    )  # negative for a window below the cut, as are the errors
+    is_empty = np.abs(right_between) <= SUM_ROUNDING * right.mass
     error_share = (cut.accepted_loss - window_end.accepted_loss) / errors.mass
-    return np.where(is_empty, 0.0, error_share * right.mass / np.where(is_empty, 1.0, right_mass))
+    return np.where(is_empty, 0.0, error_share * right.mass / np.where(is_empty, 1.0, right_between))
 
 
 def _fpr_influence_power(
-    p: int, row: AcceptedSums, rates: Sequence[np.ndarray], errors: _KindTotals, right: _KindTotals
+    p: int, place: AcceptedSums, rates: Sequence[np.ndarray], errors: KindTotals, right: KindTotals
 ) -> Any:
-    r"""Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the FPR F at a row.
+    r"""Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the FPR F at a place.
 
     .. math:: v_i = w_i (1(i) - F)/E \text{ for errors}, \qquad -\rho\, w_i (1(i) - A)/H \text{ for right samples},
 
-    with E and H the masses of errors and of right samples, A the share of the right samples accepted, and rho the share
-    of errors per share of right samples at the cut. `rates` holds two estimates of rho, over whose powers the mean is
-    taken; if it is empty, the right samples have no influence.
+    where 1(i) says that sample i is accepted, E and H are the masses of errors and of right samples, A is the share of
+    the right samples accepted, and rho the share of errors per share of right samples at the cut. `place` holds sums
+    over the accepted samples, `errors` and `right` over all samples of each kind. `rates` holds two estimates of rho,
+    over whose powers the mean is taken; if it is empty, the right samples have no influence.
     """
-    sums = row.squared_weight_moments if p == 2 else row.fourth_power_moments
+    accepted_moments = place.squared_weight_moments if p == 2 else place.fourth_power_moments
+    # sums of w^p; an error has loss 1, so that sums of w^p and of w^p l are those of all samples and of the errors
+    accepted_errors = accepted_moments[1]
+    accepted_right = accepted_moments[0] - accepted_moments[1]
     all_errors = errors.squared_weight_sum if p == 2 else errors.fourth_power_weight_sum
     all_right = right.squared_weight_sum if p == 2 else right.fourth_power_weight_sum
-    accepted_errors = sums[1]  # of w^p, since an error has loss 1
-    accepted_right = sums[0] - sums[1]
-    F = row.accepted_loss / errors.mass
-    A = (row.accepted_mass - row.accepted_loss) / right.mass
+    F = place.accepted_loss / errors.mass
+    A = (place.accepted_mass - place.accepted_loss) / right.mass
     from_errors = (1 - F) ** p * accepted_errors + F**p * (all_errors - accepted_errors)
-    rejected_right = all_right - sums[0] + sums[1]
-    from_right = (1 - A) ** p * accepted_right + A**p * rejected_right
+    from_right = (1 - A) ** p * accepted_right + A**p * (all_right - accepted_right)
     rate_power = (rates[0] ** p + rates[1] ** p) / 2 if rates else 0.0
     return from_errors / errors.mass**p + rate_power * from_right / right.mass**p
 
 
 def _equivalent_draws(
-    share: np.ndarray, variance: np.ndarray, fourth_powers: np.ndarray, whole: WeightTotals, level: float
+    share: np.ndarray, variance: UnitVariance, weights: WeightTotals, level: float
 ) -> np.ndarray:
     """How many draws would give the proportion `share` this variance; 0 where `share` is 0 or 1.
 
-    `variance` is the sum of the squares of weighted influences, `fourth_powers` the sum of their fourth powers. With
-    unequal weights the variance itself is uncertain, so the number is smaller, by the square of the ratio of the normal
-    quantile to Student's. `level` is that of the limits. `whole` holds the number of samples and the sums of their
-    weights, of the squares and of the fourth powers.
+    With unequal weights the variance itself is uncertain, so the number is smaller, by the square of the ratio of the
+    normal quantile to Student's at the `level` of the limits. `weights` holds the sums over all samples that say
+    whether all weights are 1. Arrays have one entry per cut.
     """
-    size = share * (1 - share) / np.where(variance > 0, variance, 1.0)
-    is_unweighted = whole.squared_weight_sum == whole.total_mass
+    draws = share * (1 - share) / np.where(variance.variance > 0, variance.variance, 1.0)
+    is_unweighted = weights.squared_weight_sum == weights.total_mass
     if is_unweighted:
-        return size
+        return draws
     normal_quantile = student_quantile(math.inf, level)
-    return (
-        size
-        * (normal_quantile / student_quantile(_degrees_of_freedom(variance, fourth_powers, whole), level))
-        ** 2
+    quantile_ratio = normal_quantile / student_quantile(variance.degrees_of_freedom(), level)
+    return draws * quantile_ratio**2
+
+
+def _variance_from_powers(
+    square_sum: np.ndarray, fourth_power_sum: np.ndarray, unit_count: int
+) -> UnitVariance:
+    """The variance of an estimate from sums over units of the squares and fourth powers of what each does to it."""
+    return UnitVariance(
+        variance=square_sum, excess=fourth_power_sum - square_sum**2 / unit_count, unit_count=unit_count
     )
-
-
-def _degrees_of_freedom(variance: np.ndarray, fourth_powers: np.ndarray, whole: WeightTotals) -> Any:
-    """Degrees of freedom of a variance that is a sum of squares over units, with the sum of their fourth powers."""
-    return degrees_of_freedom(variance, fourth_powers - variance**2 / whole.unit_count, whole.unit_count)

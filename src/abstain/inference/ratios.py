@@ -24,20 +24,21 @@ import numpy as np
 from abstain._arrays import ArrayLike
 from abstain.core.rounding import SUM_ROUNDING
 from abstain.errors import InputError
-from abstain.inference.clusters import cluster_codes, split_kinds, two_way_moments
+from abstain.inference.clusters import cluster_codes, split_two_way, two_way_unit_variance
 from abstain.inference.differences import Side
-from abstain.inference.limits import degrees_of_freedom, moments, student_quantile
-from abstain.inference.point_limits import proportion
+from abstain.inference.limits import UnitVariance, student_quantile, variance_of_effects
+from abstain.inference.point_limits import proportion_limits
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import effective_count
 from abstain.metrics.answer_metrics import ANSWER_METRICS, AnswerMetric, GradedAnswers, kinds_of_question
 from abstain.metrics.few_draws import note_on_draws
+from abstain.metrics.limit_rules import DrawsBehind
 from abstain.metrics.summaries import Limits, Scale, largest_unseen_share
 
-# Codes of the units of each question: (None,) where every question is one, (codes,) with clusters, and with two crossed
-# kinds of clusters the codes by the first kind, by the second and by their intersections.
-Kinds = tuple[np.ndarray | None, ...]
-# What each independent unit does to an estimate, an array for each of the `Kinds`. The sum of squares is the variance.
+# Cluster number of each question: (None,) where every question is a unit of its own, (codes,) with clusters, and with
+# two crossed kinds of clusters the codes by the first kind, by the second and by their intersections.
+Clusterings = tuple[np.ndarray | None, ...]
+# What each independent unit does to an estimate, one array per clustering. The sum of squares is the variance.
 Effects = tuple[np.ndarray, ...]
 
 
@@ -75,28 +76,31 @@ class _Share(NamedTuple):
     def limits(self, level: float) -> Limits:
         """Lower and upper limit of the share: those of a proportion of as many draws as have its variance.
 
-        `level` is the two-sided confidence level, such as 0.95. `effects` is what each unit does to the share, `draws`
-        the effective number of questions. Where the share is 0 or 1, questions of the kind that was not seen may be a
-        share of the population up to `largest_unseen`, each counting `weight_if_counted` or `weight_if_not` times the
-        mean denominator.
+        `level` is the two-sided confidence level, such as 0.95. `self.effects` is what each unit (question or cluster)
+        does to the share, `self.draws` the effective number of units. Where the share is 0 or 1, questions of the kind
+        that was not seen may still be a share of the population, each counting `self.weight_if_counted` or
+        `self.weight_if_not` times the mean denominator.
         """
-        variance, variance_excess, unit_count = _moments_of_effects(self.effects)
-        size = self.draws
-        if math.sqrt(variance) > SUM_ROUNDING:
-            size = self.share * (1 - self.share) / variance
+        variance = _variance_of(self.effects)
+        equivalent_draws = self.draws  # without any spread
+        if math.sqrt(variance.variance) > SUM_ROUNDING:
+            equivalent_draws = self.share * (1 - self.share) / variance.variance
         # the variance between clusters is itself uncertain, which counts as fewer draws
         if self.has_clusters:
-            freedom = degrees_of_freedom(variance, variance_excess, unit_count)
+            freedom = variance.degrees_of_freedom()
             quantile_ratio = student_quantile(math.inf, level) / student_quantile(freedom, level)
-            size = size * float(quantile_ratio) ** 2
-        low, high = proportion(
-            np.asarray(self.share), size=np.asarray(size), draws=np.asarray(self.draws), level=level
+            equivalent_draws = equivalent_draws * float(quantile_ratio) ** 2
+        low, high = proportion_limits(
+            np.asarray(self.share),
+            draws=np.asarray(self.draws),
+            level=level,
+            draws_by_variance=np.asarray(equivalent_draws),
         )
         largest_unseen = float(largest_unseen_share(self.draws, (1 + level) / 2))
         if self.share <= SUM_ROUNDING:
-            high = np.asarray(_share_of_unseen(largest_unseen, self.weight_if_counted))
-        elif self.share >= 1 - SUM_ROUNDING:
-            low = np.asarray(1 - _share_of_unseen(largest_unseen, self.weight_if_not))
+            return float(low), _share_of_unseen(largest_unseen, self.weight_if_counted)
+        if self.share >= 1 - SUM_ROUNDING:
+            return 1 - _share_of_unseen(largest_unseen, self.weight_if_not), float(high)
         return float(low), float(high)
 
 
@@ -106,20 +110,15 @@ def _share_of_unseen(probability: float, weight: float) -> float:
 
 
 def _make_share(
-    metric: AnswerMetric, weights: dict[str, float], answers: GradedAnswers, kinds: Kinds
+    metric: AnswerMetric, weights: dict[str, float], answers: GradedAnswers, clusterings: Clusterings
 ) -> _Share:
-    """The share of the questions that `weights` count, by the denominator of the metric.
+    """The ratio of what `weights` count to the denominator of the metric, as a share of its largest possible value.
 
-    `weights` is the part of the metric's numerator with one sign, all made positive and none empty. `kinds` are the
-    units: see `Kinds`.
+    `weights` holds how much a right, wrong or not attempted answer counts: the part of the metric's numerator with one
+    sign, all made positive; it is not empty. `answers` holds the grades of all questions. `clusterings` holds the
+    cluster number of each question: (None,) without clusters, one array, or three with two kinds of clusters.
     """
-    elementary = kinds_of_question()
-    elementary_denominators = elementary.weighted_count(metric.denominator)
-    is_possible = elementary_denominators > 0
-    elementary_denominators = elementary_denominators[is_possible]
-    ratios = elementary.weighted_count(weights)[is_possible] / elementary_denominators
-    largest = float(ratios.max())
-    is_full = ratios == largest
+    largest, full_denominator, other_denominator = _largest_ratio(metric, weights)
     denominators = answers.weighted_count(metric.denominator)
     numerators = answers.weighted_count(weights) / largest
     total = math.fsum(denominators)
@@ -127,21 +126,37 @@ def _make_share(
     influences = (numerators - share * denominators) / total
     mean_denominator = float(denominators[denominators > 0].mean())
 
-    def fewest(values: np.ndarray) -> float:
-        """The effective number of units with these values, of the kind of units that has fewer of them."""
-        return min(effective_count(_sum_within(values, codes)) for codes in kinds[:2])
+    def effective_units(values: np.ndarray) -> float:
+        """The effective number of units with these values; of two kinds of clusters, the smaller number."""
+        return min(effective_count(_sum_within(values, codes)) for codes in clusterings[:2])
 
     return _Share(
         largest=largest,
         share=share,
-        effects=tuple(_effects_of_units(influences, codes) for codes in kinds),
-        draws=fewest(denominators),
-        counted_units=fewest(numerators),
-        other_units=fewest(denominators - numerators),
-        weight_if_counted=float(elementary_denominators[is_full].max()) / mean_denominator,
-        weight_if_not=float(elementary_denominators[~is_full].max(initial=0.0)) / mean_denominator,
-        has_clusters=kinds[0] is not None,
+        effects=tuple(_effects_of_units(influences, codes) for codes in clusterings),
+        draws=effective_units(denominators),
+        counted_units=effective_units(numerators),
+        other_units=effective_units(denominators - numerators),
+        weight_if_counted=full_denominator / mean_denominator,
+        weight_if_not=other_denominator / mean_denominator,
+        has_clusters=clusterings[0] is not None,
     )
+
+
+def _largest_ratio(metric: AnswerMetric, weights: dict[str, float]) -> tuple[float, float, float]:
+    """The largest ratio of `weights` to the denominator of the metric that a question can have, and two denominators.
+
+    These are the largest denominator of a question with that ratio, and of one with a smaller ratio (0 if there is
+    none). A question is right, wrong or not attempted; those that no denominator counts are left out.
+    """
+    possible = kinds_of_question()  # one question of each kind
+    denominators = possible.weighted_count(metric.denominator)
+    is_counted = denominators > 0
+    denominators = denominators[is_counted]
+    ratios = possible.weighted_count(weights)[is_counted] / denominators
+    largest = float(ratios.max())
+    has_largest = ratios == largest
+    return largest, float(denominators[has_largest].max()), float(denominators[~has_largest].max(initial=0.0))
 
 
 def _sum_within(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
@@ -160,14 +175,13 @@ def _effects_of_units(influences: np.ndarray, codes: np.ndarray | None) -> np.nd
     return effects * math.sqrt(len(effects) / (len(effects) - 1))
 
 
-def _moments_of_effects(effects: Effects) -> tuple[float, float, int]:
-    """Variance, its excess (sum of fourth powers less variance^2 / n), and the number n of units."""
-    sums = [(*moments(effects_of_kind), len(effects_of_kind)) for effects_of_kind in effects]
-    if len(sums) == 1:
-        return sums[0]
-    variances, excesses, counts = zip(*sums)
-    variance, excess, count = two_way_moments(variances, excesses, counts)
-    return float(variance), float(excess), int(count)
+def _variance_of(effects: Effects) -> UnitVariance:
+    """The variance of an estimate from what each unit does to it, by each clustering."""
+    variances = [variance_of_effects(effects_of_clustering) for effects_of_clustering in effects]
+    if len(variances) == 1:
+        return variances[0]
+    combined = two_way_unit_variance(*variances)
+    return UnitVariance(float(combined.variance), float(combined.excess), int(combined.unit_count))
 
 
 def _covariance(first: Effects, second: Effects) -> float:
@@ -205,19 +219,21 @@ class AnswerSpread(NamedTuple):
     @property
     def standard_error(self) -> float:
         """Root of the variance."""
-        return math.sqrt(_moments_of_effects(self.effects)[0])
+        return math.sqrt(_variance_of(self.effects).variance)
 
     def limits(self, level: float) -> Limits:
         """Lower and upper limit of the metric, within its range.
 
-        `level` is the two-sided confidence level, such as 0.95. The metric is a share of `gains` less a share of
-        `losses`; the distances from either share to its limits are combined like correlated standard errors.
+        `level` is the two-sided confidence level, such as 0.95. The metric is `self.gains`, a share times its largest
+        value, less `self.losses`; either may be None, which counts as 0 without any spread. The distances from both to
+        their limits are combined like correlated standard errors.
         """
-        below_gain, above_gain = _distances(self.gains, level)
-        below_loss, above_loss = _distances(self.losses, level)
+        below_gain, above_gain = _distances_to_limits(self.gains, level)
+        below_loss, above_loss = _distances_to_limits(self.losses, level)
         correlation = self._correlation()
 
         def combine(gain_distance: float, loss_distance: float) -> float:
+            """The distance of the difference: root of x^2 + y^2 - 2 rho x y."""
             shared = 2 * correlation * gain_distance * loss_distance
             return math.sqrt(max(gain_distance**2 + loss_distance**2 - shared, 0.0))
 
@@ -230,8 +246,8 @@ class AnswerSpread(NamedTuple):
         """Correlation of gains and losses over units; where one has no spread, -1 if every question is one or other."""
         if self.gains is None or self.losses is None:
             return 0.0
-        gain_variance, _, _ = _moments_of_effects(self.gains.effects)
-        loss_variance, _, _ = _moments_of_effects(self.losses.effects)
+        gain_variance = _variance_of(self.gains.effects).variance
+        loss_variance = _variance_of(self.losses.effects).variance
         product_of_deviations = math.sqrt(gain_variance * loss_variance)
         if product_of_deviations > 0:
             correlation = _covariance(self.gains.effects, self.losses.effects) / product_of_deviations
@@ -239,9 +255,9 @@ class AnswerSpread(NamedTuple):
         return -1.0 if abs(self.gains.share + self.losses.share - 1) <= SUM_ROUNDING else 0.0
 
     def interval(self, level: float) -> Interval:
-        """The estimate with its interval.
+        """The estimate with its interval, at the two-sided confidence level `level`, such as 0.95.
 
-        `level` is the two-sided confidence level, such as 0.95.
+        Where all units agree, within rounding, the standard error is 0 and the interval a one-sided bound.
         """
         low, high = self.limits(level)
         has_spread = self.standard_error > SUM_ROUNDING * max(1.0, abs(self.estimate))
@@ -258,40 +274,42 @@ class AnswerSpread(NamedTuple):
         )
 
     def side(self) -> Side:
-        """This estimate as one side of a comparison, in which smaller is not taken for better or worse.
+        """This estimate as one model of a comparison.
 
-        `effects` is what each unit does to the estimate: one array, or three with two kinds of clusters (by the first
-        kind, by the second, by their intersections).
+        A unit is a question or a cluster. With two kinds of clusters `self.effects` holds three arrays, by the first
+        kind, by the second and by their intersections; the number of units is then that of the kind with fewer
+        clusters.
         """
-        draws, note = self._fewest_draws()
+        draws = self._draws_behind()
+        kinds = self.effects[:2]  # without the intersections
         return Side(
             estimate=self.estimate,
             centre=self.estimate,
             standard_error=self.standard_error,
-            effective_draws=draws,
-            few_draws_note=note,
+            effective_draws=draws.effective,
+            few_draws_note=draws.note,
             risk=self.estimate,
-            unit_count=min(len(effects_of_kind) for effects_of_kind in self.effects[:2]),
+            unit_count=min(len(unit_effects) for unit_effects in kinds),
             limits_at_level=self.limits,
             unit_effects=self.effects,
         )
 
-    def _fewest_draws(self) -> tuple[float, str]:
+    def _draws_behind(self) -> DrawsBehind:
         """How many effective questions (or clusters) decide the value, and a note where they are too few for a verdict.
 
         A share is decided by the questions that count or by those that do not, whichever are fewer; a score with
-        penalties by all questions that change it, each as much as it does.
+        penalties (with both `self.gains` and `self.losses`) by all questions that change it, each as much as it does.
         """
-        if self.losses is None or self.gains is None:
+        if self.gains is not None and self.losses is not None:
+            draws = self.gains.counted_units + self.losses.counted_units
+        else:
             share = self.gains or self.losses
             assert share is not None
             draws = min(share.counted_units, share.other_units)
-        else:
-            draws = self.gains.counted_units + self.losses.counted_units
-        return draws, note_on_draws(draws, draws, "questions that decide it")
+        return DrawsBehind(draws, note_on_draws(draws, count=draws, kind="questions that decide it"))
 
 
-def _distances(share: _Share | None, level: float) -> tuple[float, float]:
+def _distances_to_limits(share: _Share | None, level: float) -> tuple[float, float]:
     """How far the limits lie below and above a ratio; 0 for a part of the numerator that is not there."""
     if share is None:
         return 0.0, 0.0
@@ -302,37 +320,43 @@ def _distances(share: _Share | None, level: float) -> tuple[float, float]:
 def spread_of_answers(
     function: str, metric: AnswerMetric, answers: GradedAnswers, clusters: ArrayLike | None = None
 ) -> AnswerSpread:
-    """Estimate a metric of graded answers with what its interval and its tests need.
+    """Estimate a metric of graded answers, with what each question (or cluster) does to it.
 
-    `clusters` has one label per question (or answer): those with the same label are not independent; two vectors of
-    labels are two kinds of clusters that cross. `function` begins the message of an error. InputError with fewer than
-    two independent units; InfeasibleError where the metric is undefined, because no question counts in its denominator.
+    `clusters` has one label per question: those with the same label are not independent; two vectors of labels are two
+    kinds of clusters that cross; None: questions are independent. `function` begins the message of an error. Raises
+    InputError with fewer than two independent units, and InfeasibleError where the metric is undefined, because no
+    question counts in its denominator.
     """
-    n = len(answers.right)
-    codes = cluster_codes(function, clusters, n)
-    kinds: Kinds = (codes,)
+    question_count = len(answers.right)
+    codes = cluster_codes(function, clusters, question_count)
+    clusterings: Clusterings = (codes,)
     if codes is not None and codes.ndim == 2:
-        kinds = split_kinds(codes)
-    unit_count = n if codes is None else int(np.min(codes.max(axis=0))) + 1
+        clusterings = split_two_way(codes)
+    unit_count = question_count if codes is None else int(np.min(codes.max(axis=0))) + 1
     if unit_count < 2:
         raise InputError(
             f"{function}: needs at least two questions (or clusters) to see any spread, got one."
         )
     estimate = metric.value(answers)
-    parts: list[_Share | None] = []
-    for sign in (1.0, -1.0):
-        weights = {name: sign * weight for name, weight in metric.numerator.items() if sign * weight > 0}
-        parts.append(_make_share(metric, weights, answers, kinds) if weights else None)
-    gains, losses = parts
-    effects = [np.zeros(1) for _ in kinds]
-    for share, sign in ((gains, 1.0), (losses, -1.0)):
-        if share is not None:
-            effects = [
-                total + sign * share.largest * effects_of_kind
-                for total, effects_of_kind in zip(effects, share.effects)
-            ]
+    positive_weights = {name: weight for name, weight in metric.numerator.items() if weight > 0}
+    negative_weights = {name: -weight for name, weight in metric.numerator.items() if weight < 0}
+    gains = _make_share(metric, positive_weights, answers, clusterings) if positive_weights else None
+    losses = _make_share(metric, negative_weights, answers, clusterings) if negative_weights else None
+    effects = []
+    for clustering in range(len(clusterings)):
+        effects_of_clustering = np.zeros(1)
+        if gains is not None:
+            effects_of_clustering = effects_of_clustering + gains.largest * gains.effects[clustering]
+        if losses is not None:
+            effects_of_clustering = effects_of_clustering - losses.largest * losses.effects[clustering]
+        effects.append(effects_of_clustering)
     return AnswerSpread(
-        metric=metric, estimate=estimate, effects=tuple(effects), gains=gains, losses=losses, question_count=n
+        metric=metric,
+        estimate=estimate,
+        effects=tuple(effects),
+        gains=gains,
+        losses=losses,
+        question_count=question_count,
     )
 
 

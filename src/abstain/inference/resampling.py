@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from abstain.core.rows import Rows, rank_confidences
 from abstain.core.sorting import argsort_descending
 from abstain.errors import InputError
 from abstain.inference.clusters import check_one_kind
-from abstain.inference.limits import in_loss_units, moments
-from abstain.inference.point_limits import pointwise_level, proportion
+from abstain.inference.limits import in_loss_units, variance_of_effects
+from abstain.inference.point_limits import pointwise_level, proportion_limits
 from abstain.inference.records import CurveBand, Interval
 from abstain.inference.standard_errors import (
     CheckedSamples,
@@ -37,95 +38,100 @@ BAND_POINTS = 100  # coverages of a band by default
 MOST_DELETIONS = 2e8  # (values without a unit) * (rows of the table): about a minute of work
 
 
-def delete_each_sample(samples: CheckedSamples) -> tuple[float, np.ndarray] | None:
+class Deletions(NamedTuple):
+    """The value of a metric on all samples, and its values without each unit (sample or cluster) in turn."""
+
+    estimate: float
+    without_each: np.ndarray
+
+
+def delete_each_sample(samples: CheckedSamples) -> Deletions | None:
     """Compute the metric, and its value without each sample in input order, exactly and in O(n).
 
-    None where there is no formula: for most metrics, with weights, if a sample abstained, or with fewer than 3 samples.
-    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
-    answered ones; weights, clusters and strata of all.
+    None where there is no formula: for metrics other than the risk, AURC and AUGRC, with weights, if a sample
+    abstained, or with fewer than 3 samples. Clusters and strata are not read. Values are in units of
+    `samples.error_size`.
     """
-    deletion = samples.metric.deletion
-    if (
-        deletion is None
-        or samples.answered_weight is not None
-        or samples.is_answered is not None
-        or samples.sample_count < 3
-    ):
+    deletion = samples.metric.deletion  # "mean" for the risk, "area" for an area under the curve, or None
+    n = samples.sample_count
+    has_formula = deletion is not None and samples.answered_weight is None and samples.is_answered is None
+    if not has_formula or n < 3:
         return None
+    loss = samples.answered_loss
     if deletion == "mean":
-        total = float(np.sum(samples.answered_loss, dtype=np.float64))
-        return total / samples.sample_count, (total - samples.answered_loss.astype(np.float64)) / (
-            samples.sample_count - 1
-        )
+        total = float(np.sum(loss, dtype=np.float64))
+        return Deletions(total / n, (total - loss.astype(np.float64)) / (n - 1))
     area = samples.metric.area
     assert isinstance(area, AreaUnderCurve)
-    estimate = area_of_samples(
-        samples.answered_loss, samples.answered_confidence, None, area.estimator, area.ties
-    )
-    without_sample = leave_one_out_areas(
-        samples.answered_loss, samples.answered_confidence, area.estimator, area.ties
-    )
-    return float(estimate), without_sample
+    estimate = area_of_samples(loss, samples.answered_confidence, None, area.estimator, area.ties)
+    without_each = leave_one_out_areas(loss, samples.answered_confidence, area.estimator, area.ties)
+    return Deletions(float(estimate), without_each)
 
 
-def delete_each_unit(samples: CheckedSamples) -> tuple[float, np.ndarray]:
+def delete_each_unit(samples: CheckedSamples) -> Deletions:
     """Compute the metric, and its value without each independent unit (sample or cluster), one by one.
 
     The values are ordered by unit number. Units whose samples all abstained come last: the value without them is the
-    estimate. Raises InputError for two kinds of clusters, and where all this would take very long. `samples` holds the
-    checked samples of one call: loss (in units of `error_size`), confidence and weight of the answered ones; weights,
-    clusters and strata of all.
+    estimate. Values are in units of `samples.error_size`. Raises InputError for two kinds of clusters, and where all
+    this would take very long.
     """
     check_one_kind("interval", samples.clusters, "the jackknife of a metric without an influence function")
+    loss = samples.answered_loss
     ranked = samples.ranked_by_confidence
     if ranked is None:
-        ranked = RankedLoss(
-            rank_confidences(samples.answered_confidence), samples.answered_loss, samples.answered_weight
-        )
+        ranking = rank_confidences(samples.answered_confidence)
+        ranked = RankedLoss(ranking, loss, samples.answered_weight)
+    # one row per distinct confidence, most confident first
     row_mass = ranked.rows.mass
     row_loss = ranked.rows.loss
     row_count = len(row_mass)
-    row_of_ranked = (
-        np.arange(len(samples.answered_loss)) if ranked.row_of_sample is None else ranked.row_of_sample
-    )
+    row_of_ranked = np.arange(len(loss)) if ranked.row_of_sample is None else ranked.row_of_sample
     row_of_sample = ranked.in_input_order(row_of_ranked)
-    weight = samples.times_weight(np.ones(len(samples.answered_loss)))
-    weighted_loss = weight * samples.answered_loss
-    unit_of_sample = np.arange(len(samples.answered_loss))  # of the answered samples
-    if samples.clusters is not None:
-        unit_of_sample = (
-            samples.clusters if samples.is_answered is None else samples.clusters[samples.is_answered]
-        )
-    by_unit = np.argsort(unit_of_sample, kind="stable")
-    unit_starts = np.flatnonzero(np.diff(unit_of_sample[by_unit], prepend=-1))
-    if len(unit_starts) * row_count > MOST_DELETIONS:
+    weight = samples.times_weight(np.ones(len(loss)))
+    weighted_loss = weight * loss
+    answered_by_unit = _answered_samples_by_unit(samples)
+    if len(answered_by_unit) * row_count > MOST_DELETIONS:
         raise InputError(
-            f"interval: the jackknife of {samples.metric.name} would take {len(unit_starts):,} computations of "
+            f"interval: the jackknife of {samples.metric.name} would take {len(answered_by_unit):,} computations of "
             f'{row_count:,} rows. Give its definition `influence=`, or use method="bootstrap".'
         )
-    all_samples = np.ones(len(samples.answered_loss), dtype=bool)
+    all_samples = np.ones(len(loss), dtype=bool)
     estimate = _value_of_rows(samples, row_mass, row_loss, all_samples)
-    without_unit = np.full(samples.unit_count, estimate)
-    for unit, members in enumerate(np.split(by_unit, unit_starts[1:])):
-        rows = row_of_sample[members]
-        mass = row_mass - np.bincount(rows, weight[members], row_count)
-        loss = row_loss - np.bincount(rows, weighted_loss[members], row_count)
+    without_each = np.full(samples.unit_count, estimate)
+    for unit, members in enumerate(answered_by_unit):
+        rows_of_members = row_of_sample[members]
+        mass_left = row_mass - np.bincount(rows_of_members, weight[members], row_count)
+        loss_left = row_loss - np.bincount(rows_of_members, weighted_loss[members], row_count)
         is_kept = all_samples.copy()
         is_kept[members] = False
-        without_unit[unit] = _value_of_rows(samples, mass, loss, is_kept)
-    return estimate, without_unit
+        without_each[unit] = _value_of_rows(samples, mass_left, loss_left, is_kept)
+    return Deletions(estimate, without_each)
+
+
+def _answered_samples_by_unit(samples: CheckedSamples) -> list[np.ndarray]:
+    """For each unit (sample or cluster) with an answered sample, by unit number: the indices of its answered samples.
+
+    Indices count the answered samples alone, in input order.
+    """
+    unit_of_answered = np.arange(len(samples.answered_loss))
+    if samples.clusters is not None:
+        is_answered = samples.is_answered
+        unit_of_answered = samples.clusters if is_answered is None else samples.clusters[is_answered]
+    by_unit = np.argsort(unit_of_answered, kind="stable")
+    unit_starts = np.flatnonzero(np.diff(unit_of_answered[by_unit], prepend=-1))
+    return np.split(by_unit, unit_starts[1:])
 
 
 def _value_of_rows(samples: CheckedSamples, mass: np.ndarray, loss: np.ndarray, is_kept: np.ndarray) -> float:
-    """Compute the metric from the mass and loss of each row, most confident first; rows without mass are dropped.
+    """Compute `samples.metric` from the mass and the sum of losses at each distinct confidence, most confident first.
 
-    `samples` names the metric and the unit of the losses. A metric that scales with the loss is returned in that unit.
-    `is_kept` marks the answered samples that the rows are made of, in input order: a metric that compares with the best
-    possible order reads their losses.
+    Entries without mass, within rounding, are dropped; at least one entry has mass. `is_kept` marks the answered
+    samples that are summed, in input order: a metric that compares with the best possible order reads their losses. A
+    metric that scales with the loss is returned in units of `samples.error_size`.
     """
 
     def rows_by_loss() -> Rows:
-        """The rows of the kept samples, each a row of its own, smallest loss first."""
+        """The kept samples, each a row of its own, smallest loss first."""
         import array_api_compat.numpy as xp
 
         weight = None if samples.answered_weight is None else samples.answered_weight[is_kept]
@@ -138,26 +144,28 @@ def _value_of_rows(samples: CheckedSamples, mass: np.ndarray, loss: np.ndarray, 
 
 
 def jackknife(samples: CheckedSamples) -> EstimateSpread:
-    """Estimate the metric and its spread by the jackknife; `centre` is the bias-corrected estimate.
+    """Estimate the metric and its variance by the jackknife; `centre` is the bias-corrected estimate.
 
     Exact deletion for AURC, AUGRC and risk of unweighted independent samples, and for metrics without an influence
     function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias: `centre` is then
-    the estimate. Raises InputError where deletion would take very long. `samples` holds the checked samples of one
-    call: loss (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of
-    all.
+    the estimate. The result is in units of `samples.error_size`. Raises InputError where deletion would take very long.
     """
     deletions = delete_each_sample(samples) if samples.has_independent_samples else None
     if deletions is None and not samples.metric.is_smooth:
         deletions = delete_each_unit(samples)
     if deletions is None:
-        spread, _sample = measure("interval", samples)
+        spread = measure("interval", samples).spread
         return spread._replace(centre=spread.estimate)
-    estimate, without_unit = deletions
-    n = len(without_unit)
-    mean = float(np.mean(without_unit))
-    variance, variance_excess = moments((without_unit - mean) * np.sqrt((n - 1) / n))
-    centre = estimate - (n - 1) * (mean - estimate)
-    return EstimateSpread(estimate, variance, variance_excess, centre=centre)
+    estimate = deletions.estimate
+    n = len(deletions.without_each)
+    mean = float(np.mean(deletions.without_each))
+    variance = variance_of_effects((deletions.without_each - mean) * np.sqrt((n - 1) / n))
+    return EstimateSpread(
+        estimate=estimate,
+        variance=variance.variance,
+        variance_excess=variance.excess,
+        centre=estimate - (n - 1) * (mean - estimate),
+    )
 
 
 # resampling ---------------------------------------------------------------------------------------
@@ -222,12 +230,13 @@ def _check_replicates(name: str, replicates: int) -> None:
 
 
 def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tails: np.ndarray) -> np.ndarray:
-    """Compute the tail probabilities of the BCa interval from the nominal ones, `tails`.
+    """Compute the tail probabilities of the BCa bootstrap interval from the nominal ones, `tails`.
 
-    They are moved by the bias z0 of the replicates against the estimate, and by the skewness a of what single units
-    (samples or clusters) do to it. `values` holds the finite replicates of the metric. The skewness comes from values
-    without each unit if these can be computed, else from the influence function; it is 0 if no unit has an effect.
-    `samples` holds the checked samples and the metric.
+    With z the normal quantiles of the tails plus z0, they become Phi(z0 + z / (1 - a z)). z0 is the bias of the
+    replicates against the estimate, and a the skewness of what single units (samples or clusters) do to it. `values`
+    holds the replicates of the metric, all finite, at least one. The skewness comes from values without each unit if
+    these can be computed, else from the influence function; it is 0 if no unit has an effect. Strata are not read for
+    it, since effects are centred over all units.
     """
     from scipy.special import ndtr, ndtri
 
@@ -235,25 +244,27 @@ def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tai
     if deletions is None and not samples.metric.is_smooth:
         deletions = delete_each_unit(samples)
     if deletions is not None:
-        _, without_unit = deletions
-        effects = np.mean(without_unit) - without_unit
+        effects = np.mean(deletions.without_each) - deletions.without_each
     else:
         influence = influences_of_samples("interval", samples).influence
         effects = effects_of_units(influence, samples._replace(strata=None))
+    # the smallest positive float keeps 0 / 0 from being NaN
     a = float(np.sum(effects**3)) / max(6 * float(effects @ effects) ** 1.5, 1e-300)
     share_below = np.mean(values < estimate) + np.mean(values == estimate) / 2
-    z0 = ndtri(np.clip(share_below, 0.5 / len(values), 1 - 0.5 / len(values)))
+    half_replicate = 0.5 / len(values)  # z0 stays finite where all replicates are on one side
+    z0 = ndtri(np.clip(share_below, half_replicate, 1 - half_replicate))
     z = z0 + ndtri(tails)
     return np.asarray(ndtr(z0 + z / (1 - a * z)))
 
 
 def make_resampler(samples: CheckedSamples) -> Resampler:
-    """Make a resampler of all samples: the answered ones first, then those that abstained.
+    """Make a bootstrap resampler of all samples: the answered ones first, then those that abstained.
 
-    Raises InputError if a cluster lies in more than one stratum. `samples` holds the checked samples of one call: loss
-    (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
+    Clusters, where there are any, are drawn as a whole, and strata keep their sizes. Clusters are of one kind, as
+    callers have checked. Losses of the replicates are in units of `samples.error_size`. Raises InputError if a cluster
+    lies in more than one stratum.
     """
-    abstained_weight = None
+    abstained_weight = None  # no sample abstained
     clusters = samples.clusters
     strata = samples.strata
     if samples.is_answered is not None:
@@ -267,9 +278,9 @@ def make_resampler(samples: CheckedSamples) -> Resampler:
         if strata is not None:
             strata = np.concatenate([strata[samples.is_answered], strata[has_abstained]])
     if clusters is not None and strata is not None:
-        pair_count = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
-        cluster_count = int(clusters.max()) + 1
-        if pair_count > cluster_count:
+        distinct_pairs = np.unique(np.stack([clusters, strata]), axis=1)
+        cluster_count = int(clusters.max()) + 1  # numbers 0, 1, ... are all in use
+        if distinct_pairs.shape[1] > cluster_count:
             raise InputError(
                 "interval: every cluster must lie in one stratum, got clusters spread over several."
             )
@@ -301,19 +312,19 @@ def compute_replicates(
     rng: np.random.Generator,
     progress: bool | None,
 ) -> np.ndarray:
-    """Draw `replicates` replicates and return `compute` of each of them, along the first axis.
+    """Draw so many bootstrap replicates of the samples and return `compute` of each of them, along the first axis.
 
-    Values are not finite where the statistic is undefined, as in a replicate without errors; callers drop them.
-    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
-    answered ones; weights, clusters and strata of all. `rng` is the source of all randomness.
+    `compute` takes a batch of replicates and returns one value (or row of values) for each. Values are not finite where
+    the statistic is undefined, as in a replicate without errors; callers drop them. `progress` says whether to show a
+    bar; None: if it takes long.
     """
     resampler = make_resampler(samples)
     values = []
     with progress_bars(progress) as bars:
-        for size in resampler.batches(replicates):
+        for batch_size in resampler.batches(replicates):
             with np.errstate(invalid="ignore", divide="ignore"):
-                values.append(compute(resampler.draw(rng, size)))
-            bars.advance("resampling", size, replicates)
+                values.append(compute(resampler.draw(rng, batch_size)))
+            bars.advance("resampling", batch_size, replicates)
     return np.concatenate(values)
 
 
@@ -330,17 +341,19 @@ def metric_of_draw(samples: CheckedSamples) -> Statistic:
 def _curve_table(
     samples: CheckedSamples, rows: Rows, total_mass: np.ndarray | float, rows_by_loss: Callable[[], Rows]
 ) -> CurveTable:
-    """Make the table that a metric is computed from.
+    """Make the table that `samples.metric` is computed from, for other rows than those of the samples.
 
-    `rows` are most confident first, `rows_by_loss()` smallest loss first; `total_mass` includes abstained samples.
-    Their losses are in units of `samples.error_size`. A metric that scales with the loss keeps these units (its
-    interval is converted at the end); for any other metric they are converted to the user's units here.
+    `rows` hold mass and loss at each distinct confidence, most confident first; `rows_by_loss()` returns the same
+    samples, smallest loss first, and is called only for metrics that read the best possible order. `total_mass`
+    includes abstained samples. All losses are in units of `samples.error_size`. A metric that scales with the loss
+    keeps these units (its interval is converted at the end); for any other metric they are converted to the user's
+    units here.
     """
-    unit = 1.0 if samples.metric.scales_with_loss else samples.error_size
+    loss_unit = 1.0 if samples.metric.scales_with_loss else samples.error_size
     return CurveTable(
-        rows=_scale_losses(rows, unit),
+        rows=_scale_losses(rows, loss_unit),
         total_mass=total_mass,
-        rows_by_loss=lambda: _scale_losses(rows_by_loss(), unit),
+        rows_by_loss=lambda: _scale_losses(rows_by_loss(), loss_unit),
         has_weights=samples.answered_weight is not None,
         has_whole_weights=samples.has_whole_weights,
     )
@@ -471,27 +484,28 @@ def _widen_for_few_errors(
     low: np.ndarray,
     high: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Widen a band to the simultaneous limits of a proportion where few errors, or few right samples, are accepted.
+    """Widen a band around a curve where few errors, or few right samples, are accepted; returns its two ends.
 
-    Losses lie in [0, largest_loss], in units of `samples.error_size`, as do `risk`, `low` and `high`. `risk` and
-    `accepted_mass` are those of the sample, and `low` and `high` the band, at each coverage (ascending). `level` is
-    that of the whole band. Returns the two ends of the widened band.
+    There it must hold the simultaneous limits of a proportion, in full with up to FEW errors, and less and less until
+    there are twice as many. `risk`, `accepted_mass`, `low` and `high` are the curve and the band at each coverage
+    (ascending). Losses lie in [0, largest_loss], in units of `samples.error_size`, as do `risk`, `low` and `high`.
+    `level` is that of the whole band.
     """
     order = argsort_descending(samples.answered_confidence)
     weight = samples.times_weight(np.ones(len(samples.answered_loss)))[order]
     loss = samples.answered_loss[order].astype(np.float64) / largest_loss
-    # index of the last sample accepted at each coverage
-    last = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
-    last = np.minimum(last, len(order) - 1)
-    clusters_per_sample = samples.unit_count / samples.positive_weight_count
-    draws = _effective_count(weight, last) * clusters_per_sample
-    rarer_count = _effective_count(weight * loss, last) * clusters_per_sample
+    last_accepted = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
+    last_accepted = np.minimum(last_accepted, len(order) - 1)  # index into `order`, for each coverage
+    clusters_per_sample = samples.unit_count / samples.positive_weight_count  # 1 without clusters
+    draws = _effective_count(weight, last_accepted) * clusters_per_sample
+    rarer_count = _effective_count(weight * loss, last_accepted) * clusters_per_sample
     if np.isin(loss, (0.0, 1.0)).all():
-        right_count = _effective_count(weight * (1 - loss), last) * clusters_per_sample
+        right_count = _effective_count(weight * (1 - loss), last_accepted) * clusters_per_sample
         rarer_count = np.minimum(rarer_count, right_count)
-    share = np.clip(2 - rarer_count / FEW, 0.0, 1.0)  # 1 with up to FEW of them, 0 from twice as many on
-    pointwise = pointwise_level(level, float(np.log(draws[-1] / draws[0])), len(draws))
-    proportion_low, proportion_high = proportion(risk / largest_loss, draws, draws, pointwise)
+    share = np.clip(2 - rarer_count / FEW, 0.0, 1.0)
+    span = float(np.log(draws[-1] / draws[0]))
+    level_at_one_coverage = pointwise_level(level, span, len(draws))
+    proportion_low, proportion_high = proportion_limits(risk / largest_loss, draws, level_at_one_coverage)
     low = low - share * np.maximum(low - largest_loss * proportion_low, 0.0)
     high = high + share * np.maximum(largest_loss * proportion_high - high, 0.0)
     return low, high
@@ -525,12 +539,14 @@ def _check_coverages(coverage: Array | None, n: int, answered_share: float) -> n
 
 
 def _read_at_coverages(draw: Replicates, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Read the selective risk and the accepted mass of each replicate at each coverage of `grid`.
+    """Read the selective risk and the accepted mass of each bootstrap replicate at each coverage of `grid`.
 
-    Both have shape (replicates, coverages). A coverage is attained between samples: the smallest one that is not below
-    the grid point is read. A replicate that answers less than a grid point is read at its largest coverage.
+    Both results have shape (replicates, coverages). A coverage is attained between samples: the smallest one that is
+    not below the grid point is read. A replicate that answers less than a grid point is read at its largest coverage.
     """
-    rows = draw.rows
+    rows = (
+        draw.rows
+    )  # mass and loss at each distinct confidence, shape (replicates, confidences), most confident first
     coverage = np.cumsum(rows.mass, axis=1) / draw.total_mass[:, None]
     requested = np.minimum(grid, coverage[:, -1:])
     row = np.stack(
@@ -539,8 +555,8 @@ def _read_at_coverages(draw: Replicates, grid: np.ndarray) -> tuple[np.ndarray, 
             for replicate_coverage, replicate_grid in zip(coverage, requested)
         ]
     )
-    risk = np.take_along_axis(rows.accepted_loss / rows.accepted_mass, row, 1)
-    return risk, np.take_along_axis(rows.accepted_mass, row, 1)
+    risk = np.take_along_axis(rows.accepted_loss / rows.accepted_mass, row, axis=1)
+    return risk, np.take_along_axis(rows.accepted_mass, row, axis=1)
 
 
 def _arcsine_risk(share: np.ndarray, n: np.ndarray) -> np.ndarray:

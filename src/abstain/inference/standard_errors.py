@@ -23,7 +23,7 @@ from abstain.core.part_sums import (
 from abstain.core.rows import rank_confidences, read_by_confidence
 from abstain.core.sorting import error_size, is_zero_one
 from abstain.errors import InputError, ShapeError
-from abstain.inference.clusters import cluster_codes, split_kinds, two_way_moments, two_way_variance
+from abstain.inference.clusters import cluster_codes, split_two_way, two_way_unit_variance, two_way_variance
 from abstain.inference.evidence import (
     Evidence,
     gather_evidence,
@@ -31,7 +31,7 @@ from abstain.inference.evidence import (
     spread_from_evidence,
     summarise_totals,
 )
-from abstain.inference.limits import make_spread
+from abstain.inference.limits import UnitVariance, make_spread
 from abstain.inference.records import Influences
 from abstain.metrics._sample import group_codes, prepare
 from abstain.metrics.definitions import by_name
@@ -133,12 +133,21 @@ class CheckedSamples(NamedTuple):
         return self.clusters is not None and self.clusters.ndim == 2
 
     def by_each_clustering(self) -> list[CheckedSamples]:
-        """The same samples with clusters of one kind: by the first kind, by the second, by their intersections.
+        """These samples with clusters of one kind at most: [self], or three versions with two kinds of clusters.
 
-        Only for samples with two kinds of clusters.
+        The three have the clusters of the first kind, of the second kind, and the intersections of both.
         """
-        assert self.clusters is not None
-        return [self._replace(clusters=codes) for codes in split_kinds(self.clusters)]
+        if self.clusters is None or self.clusters.ndim == 1:
+            return [self]
+        return [self._replace(clusters=codes) for codes in split_two_way(self.clusters)]
+
+    def extend_to_all(self, values: np.ndarray, for_abstained: float = 0.0) -> np.ndarray:
+        """Values of the answered samples at their places among all n samples; the others get `for_abstained`."""
+        if self.is_answered is None:
+            return values
+        extended = np.full(self.sample_count, for_abstained)
+        extended[self.is_answered] = values
+        return extended
 
 
 def find_metric(function: str, metric: Any, options: dict[str, Any]) -> Metric:
@@ -246,7 +255,7 @@ def _stratum_codes(function: str, strata: ArrayLike | None, n: int) -> np.ndarra
     shape = np.shape(to_host(strata))
     if shape != (n,):
         raise ShapeError(f"{function}: `strata` must have one label per sample, got shape {shape} for {n}.")
-    return group_codes(function, strata)[1]
+    return group_codes(function, strata).codes
 
 
 # influence ----------------------------------------------------------------------------------------
@@ -265,7 +274,7 @@ def influence(
     abstained: ArrayLike | None = None,
     **options: Any,
 ) -> Influences:
-    r"""What each sample does to a metric, to first order, in the order given.
+    r"""What each sample does to a metric, to first order, in the order of the input.
 
     .. math:: T(\hat F) - T(F) \approx \frac1n \sum_i \mathrm{IF}_i, \qquad \sum_i w_i\,\mathrm{IF}_i = 0
 
@@ -276,7 +285,7 @@ def influence(
     loss, confidence : array, shape (n,)
         Of each sample; higher confidence = surer.
     sample_weight : array, optional
-        The mass of each sample, relative to the others.
+        The weight of each sample, relative to the others.
     repetitions : bool
         Is a weight a number of repetitions? Values then count each; a weighted row is still one draw.
     abstained : array of bool, optional
@@ -288,7 +297,8 @@ def influence(
     Returns
     -------
     Influences
-        Samples of equal confidence stand and fall together: each is told what its block does.
+        Estimate and influences. Samples of equal confidence are accepted together, so their influences differ only by
+        their losses.
 
     Examples
     --------
@@ -306,8 +316,8 @@ def influence(
         repetitions=repetitions,
     )
     influences = influences_of_samples("influence", samples)
-    factor = samples.error_size if samples.metric.scales_with_loss else 1.0
-    return Influences(samples.metric.name, factor * influences.estimate, factor * influences.influence)
+    loss_unit = samples.error_size if samples.metric.scales_with_loss else 1.0
+    return Influences(samples.metric.name, loss_unit * influences.estimate, loss_unit * influences.influence)
 
 
 def standard_error(
@@ -322,13 +332,14 @@ def standard_error(
     clusters: ArrayLike | None = None,
     **options: Any,
 ) -> float:
-    r"""Standard error of a metric, for the price of its sort.
+    r"""Standard error of a metric from the influence of each sample; it takes little longer than the metric itself.
 
     .. math:: \mathrm{se} = \frac1W \sqrt{\textstyle\sum_c (\sum_{i \in c} w_i \mathrm{IF}_i)^2}
 
-    Without `clusters` every sample (a weighted row counts as one) is its own. With C clusters the square is
-    multiplied by C / (C - 1). With two kinds of clusters A and B the square is :math:`V_A + V_B - V_{AB}`, the last
-    over their intersections, and at least the larger of :math:`V_A` and :math:`V_B`.
+    W is the sum of the weights w, and c runs over the clusters. Without `clusters` every sample is a cluster of its
+    own, whatever its weight. With C clusters the square is multiplied by C / (C - 1). With two kinds of clusters A and
+    B the square is :math:`V_A + V_B - V_{AB}`, the last over their intersections, and at least the larger of
+    :math:`V_A` and :math:`V_B`.
 
     Parameters
     ----------
@@ -337,7 +348,7 @@ def standard_error(
     loss, confidence : array, shape (n,)
         Of each sample; higher confidence = surer.
     sample_weight, repetitions : array, optional; bool
-        The mass of each sample, and whether it is a number of repetitions.
+        The weight of each sample, and whether it is a number of repetitions.
     abstained : array of bool, optional
         Samples that are never accepted.
     clusters : array, optional
@@ -365,12 +376,19 @@ def standard_error(
         options=options,
         repetitions=repetitions,
     )
-    factor = samples.error_size if samples.metric.scales_with_loss else 1.0
-    return factor * measure("standard_error", samples)[0].standard_error
+    loss_unit = samples.error_size if samples.metric.scales_with_loss else 1.0
+    return loss_unit * measure("standard_error", samples).spread.standard_error
 
 
-def measure(function: str, samples: CheckedSamples) -> tuple[EstimateSpread, SampleSummary]:
-    """Estimate with its spread, and what limits must know of the sample, both in units of `samples.error_size`.
+class Measured(NamedTuple):
+    """An estimate with its variance (`spread`), and the counts of samples, errors and draws behind it (`sample`)."""
+
+    spread: EstimateSpread
+    sample: SampleSummary
+
+
+def measure(function: str, samples: CheckedSamples) -> Measured:
+    """The estimate of the metric with its variance, and the counts behind it, in units of `samples.error_size`.
 
     Raises InputError, in the name of the user's `function`, for a metric without an influence function.
     """
@@ -378,99 +396,113 @@ def measure(function: str, samples: CheckedSamples) -> tuple[EstimateSpread, Sam
     needs_second_ranking = samples.metric.needs.order_by_loss and not samples.zero_one
     if samples.has_independent_samples and samples.is_answered is None and not needs_second_ranking:
         evidence = evidence_of_samples(samples)
-        return spread_from_evidence(samples.metric, evidence), summarise_totals(evidence.totals)
-    return spread_by_sample(function, samples), summarise_samples(samples)
+        spread = spread_from_evidence(samples.metric, evidence)
+        return Measured(spread, summarise_totals(evidence.totals))
+    return Measured(spread_by_sample(function, samples), summarise_samples(samples))
 
 
 def spread_by_sample(function: str, samples: CheckedSamples) -> EstimateSpread:
-    """Estimate and spread from the influence of each sample, in units of `samples.error_size`.
+    """The estimate of `samples.metric` with its variance, from the influence of each single sample.
 
-    Needed for clusters, strata, abstentions, and oracles of losses other than 0/1; otherwise sums over rows are enough.
-
-    `function` is the public function that messages name. `samples` holds the checked samples of one call: loss (in
-    units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
+    Needed for clusters, strata, abstentions, and for metrics that compare with the best order of losses other than 0/1;
+    otherwise sums over distinct confidences are enough, which is faster. The result is in units of
+    `samples.error_size`. `function` is the public function that error messages name.
     """
     if samples.ranked_by_confidence is None:
         ranking = rank_confidences(samples.answered_confidence)
-        samples = samples._replace(
-            ranked_by_confidence=RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
-        )
+        ranked = RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
+        samples = samples._replace(ranked_by_confidence=ranked)
     influences = influences_of_samples(function, samples)
     centre = leave_one_out(samples)
-    if samples.has_two_way_clusters:
-        return _combine_kinds(
-            [_spread_of_influences(kind, influences, centre) for kind in samples.by_each_clustering()],
-            [kind.unit_count for kind in samples.by_each_clustering()],
-        )
-    return _spread_of_influences(samples, influences, centre)
+    spreads = [
+        _spread_of_influences(clustered, influences, centre) for clustered in samples.by_each_clustering()
+    ]
+    if len(spreads) == 1:
+        return spreads[0]
+    cluster_counts = [clustered.unit_count for clustered in samples.by_each_clustering()]
+    return _combine_clusterings(spreads, cluster_counts)
 
 
-def _combine_kinds(spreads: Sequence[EstimateSpread], unit_counts: Sequence[int]) -> EstimateSpread:
+def _combine_clusterings(spreads: Sequence[EstimateSpread], cluster_counts: Sequence[int]) -> EstimateSpread:
     """The spread with two kinds of clusters, from those by the first kind, by the second and by their intersections.
 
-    `unit_counts` holds the number of clusters of each, in the same order. The kind with fewer degrees of freedom
+    `cluster_counts` holds the number of clusters of each, in the same order. The kind with fewer degrees of freedom
     decides how well the variance is known, and the kind with fewer effective errors how many errors there are.
     """
-    variance, variance_excess, _ = two_way_moments(
-        [spread.variance for spread in spreads], [spread.variance_excess for spread in spreads], unit_counts
+    variance = two_way_unit_variance(
+        *(
+            UnitVariance(spread.variance, spread.variance_excess, cluster_count)
+            for spread, cluster_count in zip(spreads, cluster_counts)
+        )
     )
-    first, second, _intersections = spreads
+    first, second, intersections = spreads
+    error_variance = two_way_variance(
+        first.error_variance, second.error_variance, intersections.error_variance
+    )
     return first._replace(
-        variance=float(variance),
-        variance_excess=float(variance_excess),
+        variance=float(variance.variance),
+        variance_excess=float(variance.excess),
         ranked_loss_square_sum=max(first.ranked_loss_square_sum, second.ranked_loss_square_sum),
-        error_variance=float(two_way_variance(*(spread.error_variance for spread in spreads))),
+        error_variance=float(error_variance),
     )
 
 
 def _spread_of_influences(
     samples: CheckedSamples, influences: SampleInfluences, centre: float | None
 ) -> EstimateSpread:
-    """The spread of an estimate from the influence of each sample; clusters, if any, are of one kind.
+    """The estimate with its variance, from the influence of each sample; clusters, if any, are of one kind.
 
-    `centre` is the less biased estimate that intervals are built around, or None. `samples` holds the checked samples
-    of one call: loss (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and
-    strata of all.
+    `influences` holds the estimate, and the influence and the rank weight of each of all n samples in input order.
+    `centre` is the less biased estimate that intervals are built around; None: there is none. A unit is a cluster, or a
+    sample where there are no clusters.
     """
     if samples.has_independent_samples:
         unit_count = samples.unit_count
-        squares, fourth_powers = power_sums(
+        influence_sums = power_sums(
             influences.read, samples.sample_count, samples.weights_of_all, samples.total_mass
         )
-        weighted_loss = influences.weighted_loss_sums[0] / samples.total_mass
-        weighted_loss_squares = influences.weighted_loss_sums[1] / samples.total_mass**2
+        # sums over samples of (weight * rank weight * loss), and of its square
+        loss_sum, loss_square_sum = influences.weighted_loss_sums
+        ranked_loss_sum = loss_sum / samples.total_mass
+        ranked_loss_square_sum = loss_square_sum / samples.total_mass**2
     else:
         effects = effects_of_units(influences.influence, samples)
         unit_count = len(effects)
-        squares, fourth_powers = power_sums(effects.__getitem__, unit_count)
-        loss_effects = effects_of_units(
-            influences.rank_weights * fill_in(samples, samples.answered_loss), samples, centred=False
-        )
-        weighted_loss = float(np.sum(loss_effects))
-        weighted_loss_squares = float(loss_effects @ loss_effects)
-    error_squares = math.nan
+        influence_sums = power_sums(effects.__getitem__, unit_count)
+        ranked_loss = influences.rank_weights * samples.extend_to_all(samples.answered_loss)
+        ranked_loss_of_units = effects_of_units(ranked_loss, samples, centred=False)
+        ranked_loss_sum = float(np.sum(ranked_loss_of_units))
+        ranked_loss_square_sum = float(ranked_loss_of_units @ ranked_loss_of_units)
+    error_square_sum = math.nan  # only 0/1 losses have errors
     if samples.zero_one:
-        of_errors = effects_of_units(
-            influences.influence * fill_in(samples, samples.answered_loss), samples, centred=False
-        )
-        error_squares = float(of_errors @ of_errors)
+        error_influence = influences.influence * samples.extend_to_all(samples.answered_loss)
+        effects_of_errors = effects_of_units(error_influence, samples, centred=False)
+        error_square_sum = float(effects_of_errors @ effects_of_errors)
+    # with clusters, n - 1 instead of n of them in the denominator of the variance
     inflation = 1.0 if samples.clusters is None else unit_count / (unit_count - 1)
     sums = InfluenceSums(
-        square_sum=inflation * squares,
-        fourth_power_sum=inflation**2 * fourth_powers,
-        ranked_loss_sum=weighted_loss,
-        ranked_loss_square_sum=weighted_loss_squares,
-        error_square_sum=inflation * error_squares,
+        square_sum=inflation * influence_sums.second,
+        fourth_power_sum=inflation**2 * influence_sums.fourth,
+        ranked_loss_sum=ranked_loss_sum,
+        ranked_loss_square_sum=ranked_loss_square_sum,
+        error_square_sum=inflation * error_square_sum,
     )
     return make_spread(influences.estimate, sums, unit_count, centre)
 
 
+class PowerSums(NamedTuple):
+    """Sums of second and of fourth powers."""
+
+    second: float
+    fourth: float
+
+
 def power_sums(
     read: Callable[[slice], np.ndarray], n: int, weight: np.ndarray | None = None, total: float = 1.0
-) -> tuple[float, float]:
-    """Sums of second and fourth powers of w x / W, with W = `total`, a cacheful of x at a time.
+) -> PowerSums:
+    """Sums of second and fourth powers of w x / W over n values x, read in pieces that fit the cache.
 
-    `read(slice)` returns some of the n values x.
+    `read(slice)` returns a piece of the values. w is `weight`, one entry per value (None: 1 for all), and W is `total`.
     """
     second_powers = []
     fourth_powers = []
@@ -480,59 +512,60 @@ def power_sums(
         square = np.square(values / total)
         second_powers.append(float(np.sum(square)))
         fourth_powers.append(float(square @ square))
-    return math.fsum(second_powers), math.fsum(fourth_powers)
+    return PowerSums(math.fsum(second_powers), math.fsum(fourth_powers))
 
 
 def evidence_of_samples(samples: CheckedSamples) -> Evidence:
-    """The evidence of independent samples in memory, for their metric; losses are in units of `samples.error_size`."""
+    """The sums that an interval of `samples.metric` is computed from; samples are independent, without clusters.
+
+    Losses are in units of `samples.error_size`. The samples are sorted here unless `samples.ranked_by_confidence` holds
+    them sorted, and summed in parts that fit the cache where the metric allows it.
+    """
+    loss = samples.answered_loss
+    weight = samples.answered_weight
     request = request_for([samples.metric])
-    best_area = None
+    best_area = None  # known from the risk alone, except with relative weights
     if samples.zero_one and not samples.has_whole_weights and samples.metric.reads_best_curve_area:
-        loss = samples.answered_loss.astype(np.float64)
-        best_area = float(oracle_area(np, loss, samples.answered_weight, request.estimator))
-    rows_at_once = PIECE if request.is_additive else len(samples.answered_loss)
+        best_area = float(oracle_area(np, loss.astype(np.float64), weight, request.estimator))
+    rows_at_once = PIECE if request.is_additive else len(loss)
     if samples.ranked_by_confidence is None:
-        reader = read_by_confidence(
-            samples.answered_loss, samples.answered_confidence, samples.answered_weight
-        )
+        reader = read_by_confidence(loss, samples.answered_confidence, weight)
         parts = iterate_tables(reader, samples.zero_one, rows_at_once)
     else:
         ranking = samples.ranked_by_confidence.ranking
-        parts = tables_along_ranking(
-            ranking, samples.answered_loss, samples.answered_weight, samples.zero_one, rows_at_once
-        )
+        parts = tables_along_ranking(ranking, loss, weight, samples.zero_one, rows_at_once)
     return gather_evidence(parts, totals_of_samples(samples), request, best_area)
 
 
 def totals_of_samples(samples: CheckedSamples) -> Totals:
-    """Sums over the checked samples of a call: those that were answered, and in `abstained` those that abstained.
+    """Sums of weights and losses over the answered samples, and in `abstained` of weights over those that abstained.
 
-    Losses are in units of `samples.error_size`; abstained samples without weight are not counted.
+    Losses are in units of `samples.error_size`. Abstained samples of weight 0 are not counted.
     """
     totals = totals_from_samples(samples.answered_loss, samples.answered_weight, samples.zero_one)
     totals = totals._replace(error_size=samples.error_size)
     if samples.is_answered is None:
         return totals
-    weight = np.ones(samples.sample_count) if samples.weights_of_all is None else samples.weights_of_all
-    abstained_weight = weight[~samples.is_answered]
-    abstained_weight = abstained_weight[abstained_weight > 0]
-    mass, squared_weight_sum, fourth_power_weight_sum = (
-        float(np.sum(abstained_weight**power)) for power in (1, 2, 4)
-    )
+    weights = samples.weights_of_all
+    if weights is None:
+        weights = np.ones(samples.sample_count)
+    abstained_weights = weights[~samples.is_answered]
+    abstained_weights = abstained_weights[abstained_weights > 0]
     abstained = AbstainedSums(
-        sample_count=len(abstained_weight),
-        mass=mass,
-        squared_weight_sum=squared_weight_sum,
-        fourth_power_weight_sum=fourth_power_weight_sum,
+        sample_count=len(abstained_weights),
+        mass=float(np.sum(abstained_weights)),
+        squared_weight_sum=float(np.sum(abstained_weights**2)),
+        fourth_power_weight_sum=float(np.sum(abstained_weights**4)),
     )
     return totals._replace(abstained=abstained)
 
 
 def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = None) -> SampleSummary:
-    """What limits must know of the sample; clusters are the draws, and the largest one may hide the most.
+    """Counts of samples, errors, right samples and independent draws, and the risk: what limits need of a sample.
 
-    `samples` holds the checked samples, with losses in units of `samples.error_size`. With two kinds of clusters, every
-    number is that of the kind which says less. `known_totals` are those of the units, where they were computed before.
+    Losses are in units of `samples.error_size`. With clusters, draws are clusters. With two kinds of clusters, every
+    number is that of the kind which leaves more uncertain. `known_totals` are those of the same samples, where they
+    were computed before; None: they are computed here.
     """
     totals = known_totals or totals_of_samples(samples)
     if samples.has_two_way_clusters:
@@ -541,19 +574,20 @@ def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = Non
     summary = summarise_totals(totals)._replace(unit_count=samples.unit_count)
     if samples.clusters is None:
         return summary
-    sizes = np.bincount(samples.clusters, samples.weights_of_all)
+    cluster_masses = np.bincount(samples.clusters, samples.weights_of_all)
     clusters_per_sample = samples.unit_count / samples.sample_count
     summary = summary._replace(
         effective_draws=samples.unit_count,
         pair_count=max(1.0, clusters_per_sample * summary.pair_count),
-        largest_cluster_ratio=float(sizes.max() / sizes.mean()),
+        largest_cluster_ratio=float(cluster_masses.max() / cluster_masses.mean()),
     )
     if not samples.zero_one:
         return summary
-    loss = samples.answered_loss.astype(np.float64)
+    is_error = samples.answered_loss.astype(np.float64)
+    error_masses = effects_of_units(samples.extend_to_all(is_error), samples, centred=False)
+    right_masses = effects_of_units(samples.extend_to_all(1 - is_error), samples, centred=False)
     return summary._replace(
-        error_draws=effective_count(effects_of_units(fill_in(samples, loss), samples, centred=False)),
-        right_draws=effective_count(effects_of_units(fill_in(samples, 1 - loss), samples, centred=False)),
+        error_draws=effective_count(error_masses), right_draws=effective_count(right_masses)
     )
 
 
@@ -576,13 +610,14 @@ def effective_count(masses: np.ndarray) -> float:
 
 
 def leave_one_out(samples: CheckedSamples) -> float | None:
-    """The leave-one-out estimate that the interval is built around; None where there is none, as with weights.
+    """The leave-one-out estimate that an interval of `samples.metric` is built around, since it is less biased.
 
-    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
-    answered ones; weights, clusters and strata of all.
+    None where there is none: for most metrics, and with weights other than 1. The result is in units of
+    `samples.error_size`.
     """
     metric = samples.metric
-    has_unit_weights = samples.answered_weight is None or bool((samples.answered_weight == 1).all())
+    weight = samples.answered_weight
+    has_unit_weights = weight is None or bool((weight == 1).all())
     if not metric.is_centred_on_leave_one_out or not has_unit_weights or not metric.area.has_leave_one_out:
         return None
     if samples.ranked_by_confidence is not None:
@@ -592,7 +627,10 @@ def leave_one_out(samples: CheckedSamples) -> float | None:
 
 
 def check_has_influence(function: str, metric: Metric) -> None:
-    """Raise InputError for a metric without an influence function."""
+    """Raise InputError, in the name of the user's `function`, for a metric without an influence function.
+
+    These are points of the curve, and metrics whose definition has no `influence`.
+    """
     if isinstance(metric, PointMetric):
         raise InputError(
             f"{function}: {metric.name} has no influence function of its own. Use `interval`, which takes the local "
@@ -606,11 +644,11 @@ def check_has_influence(function: str, metric: Metric) -> None:
 
 
 def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInfluences:
-    """Estimate, influences and rank weights of all samples in input order, those that abstained included.
+    """The estimate of `samples.metric`, and the influence and rank weight of each of all n samples in input order.
 
-    Losses are in units of `samples.error_size`. A sample that abstained has no influence, except on a metric per sample
-    of the whole set (AUGRC). Raises InputError, in the name of the user's `function`, for a metric without an influence
-    function.
+    Losses are in units of `samples.error_size`. A sample that abstained has influence 0, except on AUGRC, which is a
+    loss per sample of the whole set. Raises InputError, in the name of the user's `function`, for a metric without an
+    influence function.
     """
     check_has_influence(function, samples.metric)
     answered = sample_influences(
@@ -624,50 +662,45 @@ def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInflu
     )
     if samples.is_answered is None:
         return answered
-    share = samples.answered_mass / samples.total_mass
+    answered_share = samples.answered_mass / samples.total_mass
     estimate = answered.estimate
     influence = answered.influence
-    if samples.metric.is_per_sample_of_all:  # share * (value of the answered): both factors move
-        influence = fill_in(samples, (1 - share) * estimate + influence, -share * estimate)
-        estimate = share * estimate
+    if samples.metric.is_per_sample_of_all:
+        # the value is answered_share times that of the answered samples, and both factors vary
+        influence = samples.extend_to_all(
+            (1 - answered_share) * estimate + influence, for_abstained=-answered_share * estimate
+        )
+        estimate = answered_share * estimate
     else:
-        influence = fill_in(samples, influence / share)
+        influence = samples.extend_to_all(influence / answered_share)
     return replace(
         answered,
         estimate=estimate,
         read=influence.__getitem__,
         sample_count=samples.sample_count,
-        make_rank_weights=lambda: fill_in(samples, answered.rank_weights),
+        make_rank_weights=lambda: samples.extend_to_all(answered.rank_weights),
     )
 
 
-def fill_in(samples: CheckedSamples, values: np.ndarray, for_abstained: float = 0.0) -> np.ndarray:
-    """Values of the answered samples at their places among all n; the others get `for_abstained`."""
-    if samples.is_answered is None:
-        return values
-    filled = np.full(samples.sample_count, for_abstained)
-    filled[samples.is_answered] = values
-    return filled
-
-
 def effects_of_units(values: np.ndarray, samples: CheckedSamples, centred: bool = True) -> np.ndarray:
-    """The sum of w times the values over W within each independent unit (sample or cluster).
+    """The sum of w times the values over W within each independent unit: a cluster, or a sample without clusters.
 
-    `values` are those of all n samples; clusters, if any, are of one kind. With `centred`, the mean over a unit's
-    stratum is subtracted. `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence
-    and weight of the answered ones; weights, clusters and strata of all.
+    `values` holds one number for each of all n samples, such as its influence; then the result is what each unit does
+    to the estimate. w is the weight of a sample, W the total weight. Clusters, if any, must be of one kind; units are
+    ordered by cluster number. With `centred` and strata, the mean over the units of the same stratum is subtracted.
+    Raises InputError if there is only one cluster.
     """
-    effects = (
-        values if samples.weights_of_all is None else values * samples.weights_of_all
-    ) / samples.total_mass
-    strata = samples.strata
+    weights = samples.weights_of_all
+    effects = (values if weights is None else values * weights) / samples.total_mass
+    stratum_of_unit = samples.strata
     if samples.clusters is not None:
         if samples.unit_count < 2:
             raise InputError("standard_error: `clusters` must name at least two clusters, got one.")
         effects = np.bincount(samples.clusters, effects)
-        if strata is not None:
-            strata = np.zeros(samples.unit_count, dtype=np.int64)
-            strata[samples.clusters] = samples.strata
-    if strata is not None and centred:
-        effects = effects - (np.bincount(strata, effects) / np.bincount(strata))[strata]
+        if samples.strata is not None:
+            stratum_of_unit = np.zeros(samples.unit_count, dtype=np.int64)
+            stratum_of_unit[samples.clusters] = samples.strata
+    if stratum_of_unit is not None and centred:
+        mean_of_stratum = np.bincount(stratum_of_unit, effects) / np.bincount(stratum_of_unit)
+        effects = effects - mean_of_stratum[stratum_of_unit]
     return np.asarray(effects)

@@ -283,13 +283,28 @@ def measure_groups(
     return values, counts
 
 
+class CodedLabels(NamedTuple):
+    """Labels of samples as whole numbers.
+
+    Attributes
+    ----------
+    labels : list
+        The distinct labels in order; missing labels are one, None, which comes last.
+    codes : ndarray of int
+        For each sample the index of its label among `labels`; -1 for a sample that belongs to none.
+    """
+
+    labels: list[Any]
+    codes: np.ndarray
+
+
 def group_codes(
     name: str,
     groups: Array,
     shape: tuple[int, ...] | None = None,
     argument: str = "groups",
     weight: Array | None = None,
-) -> tuple[list[Any], np.ndarray]:
+) -> CodedLabels:
     """The distinct labels in order, and for each sample the index of its label among them.
 
     Labels may be of any kind: numbers, strings, a pandas column or categorical. Missing ones, however written
@@ -330,10 +345,10 @@ def group_codes(
     if has_weight is not None and has_weight.shape == label_values.shape and not has_weight.all():
         codes = np.full(len(label_values), -1, dtype=np.intp)
         labels, codes[has_weight] = group_codes(name, label_values[has_weight], argument=argument)
-        return labels, codes
+        return CodedLabels(labels, codes)
     if label_values.dtype != object:
         distinct, codes = np.unique(label_values, return_inverse=True)  # NaN and NaT come last, once
-        return [None if _is_missing(label) else label.item() for label in distinct], codes
+        return CodedLabels([None if _is_missing(label) else label.item() for label in distinct], codes)
     first_seen: dict[Any, int] = {}  # by label, in the order of the samples
     first_codes = np.empty(len(label_values), np.intp)
     try:
@@ -351,7 +366,7 @@ def group_codes(
         labels.append(None)
     sorted_code = np.empty(len(labels), np.intp)
     sorted_code[[first_seen[label] for label in labels]] = np.arange(len(labels))
-    return labels, sorted_code[first_codes]
+    return CodedLabels(labels, sorted_code[first_codes])
 
 
 def rows_of_groups(codes: np.ndarray, group_count: int) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from abstain.metrics import few_draws as few
 from abstain.metrics.summaries import (
@@ -462,15 +462,23 @@ class PointRule(LimitRule):
     reads_both_kinds: ClassVar[bool] = True
 
 
-def note_on_few_draws(rule: LimitRule, effective_errors: float, sample: SampleSummary) -> tuple[float, str]:
-    """How many draws a number rests on, and a note where they are too few for a verdict (otherwise empty).
+class DrawsBehind(NamedTuple):
+    """How many effective draws an estimate rests on, and a note where they are too few for a verdict (or "")."""
 
-    The draws are effective errors, or right samples where the metric reads both kinds and there are fewer of those.
+    effective: float
+    note: str
+
+
+def draws_behind(rule: LimitRule, effective_errors: float, sample: SampleSummary) -> DrawsBehind:
+    """How many draws an estimate rests on, and a note where they are too few for a verdict (or "").
+
+    The draws are the `effective_errors` of the estimate, or the right samples where the metric of this `rule` reads
+    both kinds and there are fewer of those. `sample` counts errors and right samples.
     """
     if rule.reads_both_kinds and sample.is_zero_one and sample.right_draws < effective_errors:
         note = few.note_on_draws(sample.right_draws, sample.right_count, "right samples")
-        return sample.right_draws, note
-    return effective_errors, few.note_on_draws(effective_errors, sample.error_count)
+        return DrawsBehind(sample.right_draws, note)
+    return DrawsBehind(effective_errors, few.note_on_draws(effective_errors, sample.error_count))
 
 
 def _few_of_either_kind(sample: SampleSummary) -> float:

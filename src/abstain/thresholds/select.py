@@ -243,7 +243,7 @@ def select_threshold(
         bounded = _seen_bounds(loss)
     cluster_codes = None  # cluster of each sample, numbered from 0
     if clusters is not None:
-        cluster_codes = group_codes(_NAME, clusters, np.shape(to_host(loss)), "clusters")[1]
+        cluster_codes = group_codes(_NAME, clusters, np.shape(to_host(loss)), "clusters").codes
     if groups is None:
         calibration = calibrate(_NAME, loss, confidence, sample_weight, bounded, cluster_codes)
         return _select(calibration, goal, confidences, origin)
@@ -369,7 +369,7 @@ def _select_jointly(
     masks = membership_masks(_NAME, among, names, n)
     cluster_codes = None
     if clusters is not None:
-        cluster_codes = group_codes(_NAME, clusters, (n,), "clusters")[1]
+        cluster_codes = group_codes(_NAME, clusters, (n,), "clusters").codes
     requirements = []
     goals = []
     for name in names:
