@@ -362,11 +362,13 @@ def contrast(
     unshared = np.sqrt(np.where(has_error, second / np.where(has_error, independent, 1.0), 0.0))
     shared = np.sqrt(np.maximum(independent - second, 0.0) / 2)
 
-    def distance_to_lower_limit(q: Any, first: Any, first_error: Any, other: Any, other_error: Any) -> Any:
-        """How far the lower limit of `first - other` lies below it, from unshared error at quantile q."""
+    def distance_to_lower_limit(
+        q: Any, first: Any, first_error: Any, second_value: Any, second_error: Any
+    ) -> Any:
+        """How far the lower limit of `first - second_value` lies below it, from unshared error at quantile q."""
         below_first = first - scale.shift(first, -q * unshared * first_error)
-        above_other = scale.shift(other, q * unshared * other_error) - other
-        return np.hypot(below_first, above_other)
+        above_second = scale.shift(second_value, q * unshared * second_error) - second_value
+        return np.hypot(below_first, above_second)
 
     def lower_limit(gap: Any, distance: Any, moved_gaps: list[Any]) -> Any:
         """The lower limit of a difference `gap`; `moved_gaps` is the gap when shared error moves both sides."""

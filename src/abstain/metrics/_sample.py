@@ -21,7 +21,7 @@ from abstain.errors import InputError, ShapeError
 
 Vector = Sequence[float] | np.ndarray
 Options = ParamSpec("Options")
-_SAMPLE_ALIGNED = ("sample_weight", "abstained")
+_ONE_VALUE_PER_SAMPLE = ("sample_weight", "abstained")  # options that are split by group
 
 
 class CurveTable(NamedTuple):
@@ -123,7 +123,7 @@ def prepare(
     confidence: Array,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-    whole: str = "",
+    option_of_repetitions: str = "",
     vector: bool = False,
     repetitions: bool = False,
     defers_confidence: bool = False,
@@ -138,7 +138,7 @@ def prepare(
         The function that was called, for messages.
     loss, confidence, sample_weight, abstained : array
         As the user gave them.
-    whole : str
+    option_of_repetitions : str
         The option that needs weights to be repetitions, as the user wrote it; empty when any weight will do.
     vector : bool
         Are batches refused?
@@ -165,7 +165,7 @@ def prepare(
         confidence = confidence.astype(np.float64)
     weight = None
     if sample_weight is not None:
-        weight = check_weight(name, backend, sample_weight, loss, whole, repetitions)
+        weight = check_weight(name, backend, sample_weight, loss, option_of_repetitions, repetitions)
     if backend.is_host and weight is not None:
         weight = weight.astype(np.float64, copy=False)  # sums of float32 weights would be float32
     total = _total_mass(backend, loss, weight)
@@ -259,12 +259,18 @@ class Grouped(_tables.Notebook):
 
 
 def measure_groups(
-    metric: Callable[..., Any], arrays: Sequence[Array], groups: Array, options: dict[str, Any]
-) -> tuple[dict[Any, float], dict[Any, int]]:
-    """Values of a metric within each group, and the number of samples of each.
+    metric: Callable[..., Any],
+    arrays: Sequence[Array],
+    groups: Array,
+    options: dict[str, Any],
+    lower_is_better: bool,
+) -> Grouped:
+    """The values of a metric within each group, with the number of samples of each.
 
-    `arrays` are the positional arguments of `metric`, the loss first. Of the `options`, those with one value per sample
-    are split too.
+    `arrays` are the positional arguments of `metric`, the loss first, and `options` its keywords. `sample_weight` and
+    `abstained` among them, which have one value per sample, are split as the arrays are. `groups` has one label per
+    sample; missing labels (None, NaN) are the group None. Samples of weight 0 belong to no group. Raises ShapeError
+    unless there is one label per sample, and what `metric` raises.
     """
     labels, codes = group_codes(
         metric.__name__, groups, np.shape(arrays[0]), weight=options.get("sample_weight")
@@ -274,13 +280,14 @@ def measure_groups(
     values: dict[Any, float] = {}
     counts: dict[Any, int] = {}
     for label, rows in zip(labels, rows_of_groups(codes, len(labels))):
+        group_arrays = [_subset(array, rows) for array in arrays]
         group_options = {
-            name: _subset(value, rows) if name in _SAMPLE_ALIGNED else value
+            name: _subset(value, rows) if name in _ONE_VALUE_PER_SAMPLE else value
             for name, value in options.items()
         }
-        values[label] = float(metric(*(_subset(array, rows) for array in arrays), **group_options))
+        values[label] = float(metric(*group_arrays, **group_options))
         counts[label] = len(rows)
-    return values, counts
+    return Grouped(metric.__name__, values, counts, lower_is_better)
 
 
 class CodedLabels(NamedTuple):
@@ -427,7 +434,7 @@ def balanced_weights(groups: Array) -> np.ndarray:
     >>> balanced_weights(["a", "a", "a", "b"]).round(3).tolist()
     [0.667, 0.667, 0.667, 2.0]
     """
-    _, codes = group_codes("balanced_weights", groups)
+    codes = group_codes("balanced_weights", groups).codes
     counts = np.bincount(codes)
     return np.asarray(len(codes) / (len(counts) * counts[codes]))
 
@@ -462,23 +469,27 @@ class GroupableMetric(Protocol[Options]):
 def by_group(
     lower_is_better: bool,
 ) -> Callable[[Callable[Concatenate[Array, Options], Array]], GroupableMetric[Options]]:
-    """Give a metric its `groups=` option: one label per sample; missing ones (None, NaN) are the group None."""
+    """Make a decorator that gives a metric function one more option, `groups=`: one label per sample.
 
-    def wrap(metric: Callable[Concatenate[Array, Options], Array]) -> GroupableMetric[Options]:
+    With `groups`, the function returns a `Grouped` result instead of a number: the metric within each group (missing
+    labels, None or NaN, are the group None). `lower_is_better` says which group is the worst.
+    """
+
+    def decorate(metric: Callable[Concatenate[Array, Options], Array]) -> GroupableMetric[Options]:
+        signature = inspect.signature(metric)
+
         @functools.wraps(metric)
-        def grouped(*arrays: Array, groups: Array | None = None, **options: Any) -> Any:
+        def metric_with_groups(*arrays: Array, groups: Array | None = None, **options: Any) -> Any:
             if groups is None:
                 return cast(Any, metric)(*arrays, **options)
             signature.bind(*arrays, **options)  # raises for wrong arguments before anything is split
-            values, counts = measure_groups(metric, arrays, groups, options)
-            return Grouped(metric.__name__, values, counts, lower_is_better)
+            return measure_groups(metric, arrays, groups, options, lower_is_better)
 
-        signature = inspect.signature(metric)
         groups_parameter = inspect.Parameter(
             "groups", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Array | None"
         )
         parameters = [*signature.parameters.values(), groups_parameter]
-        cast(Any, grouped).__signature__ = signature.replace(parameters=parameters)
-        return cast(GroupableMetric[Options], grouped)
+        cast(Any, metric_with_groups).__signature__ = signature.replace(parameters=parameters)
+        return cast(GroupableMetric[Options], metric_with_groups)
 
-    return wrap
+    return decorate

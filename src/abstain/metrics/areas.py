@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args, overload
+from typing import Literal, NamedTuple, get_args, overload
 
 import numpy as np
 
@@ -21,30 +21,40 @@ Cdf = Callable[[Array], Array] | Array | None
 Oracle = Literal["empirical", "asymptotic"]
 
 
-def _checked(name: str, estimator: str, ties: str) -> str:
-    """The options of an area, checked: which of them needs weights that are repetitions, if any does."""
-    check_choice(name, "estimator", estimator, ESTIMATORS)
-    check_choice(name, "ties", ties, TIES)
+def _check_area_options(function: str, estimator: str, ties: str) -> str:
+    """Raise InputError, in the name of `function`, for an unknown estimator or rule for ties.
+
+    Returns the option that needs weights to be numbers of repetitions, as the user wrote it, such as
+    `estimator="loo"`; empty if any weights will do.
+    """
+    check_choice(function, "estimator", estimator, ESTIMATORS)
+    check_choice(function, "ties", ties, TIES)
     return needs_whole_weights(estimator, ties)
 
 
 def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
-    """AURC of a sample, where it lives; raises InputError if its confidences were not checked and are not finite.
+    """AURC of checked samples, computed on the device and in the array library of the input.
 
-    `sample` holds the checked losses, confidences and weights of one call. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected": equal confidences are
-    accepted together, or one by one in random order.
+    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected":
+    equal confidences are accepted together, or one by one in random order. On a GPU the check for NaN and infinite
+    confidences may have been left to this function (`sample.has_unchecked_confidence`), since it costs a pass over
+    them: they raise InputError.
     """
-    if sample.backend.is_host:
-        return core.area_of_samples(sample.loss, sample.confidence, sample.weight, estimator, ties)
-    xp = sample.backend.xp
-    if device.supports(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
-        value = device.area(xp, sample.loss, sample.confidence, estimator, ties)
-        if sample.has_unchecked_confidence and bool(xp.isnan(value)):
-            check_confidence(sample.name, sample.backend, sample.confidence)
+    loss = sample.loss
+    confidence = sample.confidence
+    backend = sample.backend
+    if backend.is_host:  # numpy arrays
+        return core.area_of_samples(loss, confidence, sample.weight, estimator, ties)
+    if device.supports(
+        loss, confidence, sample.weight, sample.is_zero_one
+    ):  # a faster way for 0/1 losses on a GPU
+        value = device.area(backend.xp, loss, confidence, estimator, ties)
+        # a confidence that is not finite makes the value NaN; this call raises the error for it
+        if sample.has_unchecked_confidence and bool(backend.xp.isnan(value)):
+            check_confidence(sample.name, backend, confidence)
         return value
     if sample.has_unchecked_confidence:
-        check_confidence(sample.name, sample.backend, sample.confidence)
+        check_confidence(sample.name, backend, confidence)
     return core.area(sample.rows(), estimator, ties)
 
 
@@ -107,14 +117,14 @@ def aurc(
         return _partial_aurc(
             loss, confidence, estimator, ties, coverage, sample_weight, repetitions, abstained
         )
-    counting = _checked("aurc", estimator, ties)
+    option_of_repetitions = _check_area_options("aurc", estimator, ties)
     sample = prepare(
         "aurc",
         loss,
         confidence,
         sample_weight,
         abstained,
-        counting,
+        option_of_repetitions,
         repetitions=repetitions,
         defers_confidence=True,
     )
@@ -131,14 +141,13 @@ def _partial_aurc(
     repetitions: bool,
     abstained: Array | None,
 ) -> Array:
-    """Mean selective risk between two coverages; InputError for other estimators and rules for ties.
+    """Mean selective risk between two coverages, the arguments being those of `aurc`.
 
-    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `sample_weight` is the mass of each
-    sample (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the samples
-    without an answer (None: none). `ties` is "threshold" or "expected": equal confidences are accepted together, or one
-    by one in random order.
+    Only for the default estimator and rule for ties; raises InputError for others. `sample_weight` is the weight of
+    each sample (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the
+    samples without an answer (None: none). The result is in the array library of the input.
     """
-    _checked("aurc", estimator, ties)
+    _check_area_options("aurc", estimator, ties)  # raises for unknown names; any weights will do here
     if (estimator, ties) != (ESTIMATOR.default, TIE_RULE.default):
         raise InputError(
             f'aurc: `coverage` needs estimator="{ESTIMATOR.default}" and ties="{TIE_RULE.default}", '
@@ -190,8 +199,10 @@ def augrc(
     >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     0.2
     """
-    counting = _checked("augrc", "sele", ties)
-    sample = prepare("augrc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
+    option_of_repetitions = _check_area_options("augrc", "sele", ties)
+    sample = prepare(
+        "augrc", loss, confidence, sample_weight, abstained, option_of_repetitions, repetitions=repetitions
+    )
     value = _area_of(sample, "sele", ties)
     return sample.to_input_library(
         value if abstained is None else value * sample.answered_mass / sample.total_mass
@@ -276,18 +287,28 @@ def aurc_given_cdf(
 # AURC beside the best any ordering of the same losses could do ------------------------------------
 
 
-def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
-    """AURC, the AURC of the best order of the same losses, and the risk; each an array of the shape of the batch.
+class _AreaAndBest(NamedTuple):
+    """AURC, the AURC of the best order of the same losses, and the risk; each an array of the shape of the batch."""
 
-    `sample` holds the checked losses, confidences and weights of one call, and `sample.name` the function that messages
-    name. `estimator` is a name such as "harmonic"; `ties` says whether equal confidences are accepted together
-    ("threshold") or one by one in random order ("expected"). `oracle="empirical"` takes the best order of these losses,
-    "asymptotic" its limit for many samples. From harmonic areas a large common offset of the losses is subtracted,
-    which changes all three alike; except for "oracle_aurc", whose value is the area itself. Raises InputError for
-    another `oracle`, and for "asymptotic" with losses other than 0/1.
+    area: Array
+    best: Array
+    risk: Array
+
+
+def _area_and_best(sample: Sample, estimator: str, ties: str, oracle: str) -> _AreaAndBest:
+    """AURC of checked samples, the AURC of the best order of their losses, and their risk.
+
+    `estimator` is a name such as "harmonic"; `ties` says whether equal confidences are accepted together ("threshold")
+    or one by one in random order ("expected"). `oracle="empirical"` takes the best order of these losses, "asymptotic"
+    its limit for many samples. From losses with a large common offset this is subtracted if the estimator is
+    "harmonic", whose weights have mean 1: it changes all three results alike, and their differences keep more digits.
+    Not so for the public function "oracle_aurc", whose value is the best area itself. Raises InputError, in the name of
+    `sample.name`, for another `oracle`, and for "asymptotic" with losses other than 0/1.
     """
     check_choice(sample.name, "oracle", oracle, get_args(Oracle))
-    if estimator == "harmonic" and sample.backend.is_host and sample.name != "oracle_aurc":
+    xp = sample.backend.xp
+    returns_best_itself = sample.name == "oracle_aurc"
+    if estimator == "harmonic" and sample.backend.is_host and not returns_best_itself:
         sample = sample._replace(loss=core.subtract_large_offset(sample.loss))
     if sample.backend.is_host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
         sample_count = float(len(sample.loss))
@@ -305,12 +326,12 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
                 f'{sample.name}: oracle="asymptotic" is R + (1-R) ln(1-R), which holds for 0/1 loss only. '
                 f'Use oracle="empirical".'
             )
-        best = core.asymptotic_oracle(sample.backend.xp, risk)
-    value = _area_of(sample, estimator, ties)
-    if oracle == "empirical" and sample.weight is not None and sample.name != "oracle_aurc":
+        best = core.asymptotic_oracle(xp, risk)
+    area = _area_of(sample, estimator, ties)
+    if oracle == "empirical" and sample.weight is not None and not returns_best_itself:
         # with relative weights the order by loss is not always the very best one
-        best = sample.backend.xp.minimum(sample.backend.xp.asarray(best), sample.backend.xp.asarray(value))
-    return value, best, risk
+        best = xp.minimum(xp.asarray(best), xp.asarray(area))
+    return _AreaAndBest(area, best, risk)
 
 
 @by_group(lower_is_better=True)
@@ -356,12 +377,14 @@ def oracle_aurc(
     >>> round(oracle_aurc([0, 0, 1]), 6)
     0.111111
     """
-    counting = _checked("oracle_aurc", estimator, "threshold")
-    sample = prepare("oracle_aurc", loss, loss, sample_weight, abstained, counting, repetitions=repetitions)
+    option_of_repetitions = _check_area_options("oracle_aurc", estimator, "threshold")
+    sample = prepare(
+        "oracle_aurc", loss, loss, sample_weight, abstained, option_of_repetitions, repetitions=repetitions
+    )
     if not sample.backend.is_host:  # the confidence is not read, but it is sorted, and truth values cannot be
         xp = sample.backend.xp
         sample = sample._replace(confidence=xp.astype(sample.loss, float_dtype(xp)))
-    return sample.to_input_library(_excess_parts(sample, estimator, "threshold", oracle)[1])
+    return sample.to_input_library(_area_and_best(sample, estimator, "threshold", oracle).best)
 
 
 @by_group(lower_is_better=True)
@@ -409,10 +432,12 @@ def e_aurc(
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
-    counting = _checked("e_aurc", estimator, ties)
-    sample = prepare("e_aurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
-    value, best, _ = _excess_parts(sample, estimator, ties, oracle)
-    return sample.to_input_library(value - best)
+    option_of_repetitions = _check_area_options("e_aurc", estimator, ties)
+    sample = prepare(
+        "e_aurc", loss, confidence, sample_weight, abstained, option_of_repetitions, repetitions=repetitions
+    )
+    areas = _area_and_best(sample, estimator, ties, oracle)
+    return sample.to_input_library(areas.area - areas.best)
 
 
 @by_group(lower_is_better=True)
@@ -432,8 +457,9 @@ def naurc(
 
     .. math:: \mathrm{NAURC} = \frac{\mathrm{AURC} - \mathrm{AURC}^*}{R - \mathrm{AURC}^*}
 
-    When every loss is the same (all right, all wrong) no ordering can do better or worse: the value is 0.
-    Estimators by which the best order exceeds R ("2sele" of many errors) give an InfeasibleError.
+    R is the risk and AURC* the AURC of the best order. When every loss is the same (all right, all wrong) no ordering
+    can do better or worse: the value is 0. Estimators by which the best order exceeds R ("2sele" of many errors) give
+    an InfeasibleError.
 
     Parameters
     ----------
@@ -463,13 +489,15 @@ def naurc(
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
-    counting = _checked("naurc", estimator, ties)
-    sample = prepare("naurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
-    value, best, risk = _excess_parts(sample, estimator, ties, oracle)
+    option_of_repetitions = _check_area_options("naurc", estimator, ties)
+    sample = prepare(
+        "naurc", loss, confidence, sample_weight, abstained, option_of_repetitions, repetitions=repetitions
+    )
+    area, best, risk = _area_and_best(sample, estimator, ties, oracle)
     xp = sample.backend.xp
-    if is_concrete(sample.loss) and bool(xp.any(~exceeds(risk, best) & exceeds(value, best))):
+    if is_concrete(sample.loss) and bool(xp.any(~exceeds(risk, best) & exceeds(area, best))):
         raise naurc_undefined(f'estimator="{estimator}"')
-    return sample.to_input_library(normalised_gain(xp, value - best, risk, best))
+    return sample.to_input_library(normalised_gain(xp, area - best, risk, best))
 
 
 # The weights themselves: what makes AURC a weighted mean of losses --------------------------------
@@ -478,7 +506,8 @@ def naurc(
 def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
     r"""Weights of ranks 1 (least confident) to n, without ties.
 
-    harmonic :math:`H_n - H_{n-r}`, log :math:`-\ln(1-r/(n+1))`, loo :math:`H_{n-1}-H_{n-r}`, sele :math:`r/n`.
+    harmonic :math:`H_n - H_{n-r}`, log :math:`-\ln(1-r/(n+1))`, loo :math:`H_{n-1}-H_{n-r}`, sele :math:`r/n`, 2sele
+    :math:`2r/n`. AURC is the mean of weight times loss.
 
     Parameters
     ----------
@@ -490,7 +519,7 @@ def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
     Returns
     -------
     ndarray, shape (n,)
-        The weight of rank r stands at place r - 1.
+        The weight of rank r is at index r - 1. It is a copy, which may be changed.
 
     Examples
     --------
@@ -498,7 +527,8 @@ def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
     [0.3333, 0.8333, 1.8333]
     """
     check_choice("rank_weights", "estimator", estimator, ESTIMATORS)
-    return core.rank_weights(check_count("rank_weights", "n", n), estimator).copy()
+    sample_count = check_count("rank_weights", "n", n)
+    return core.rank_weights(sample_count, estimator).copy()  # the original is cached
 
 
 @overload
@@ -558,10 +588,14 @@ def weights(
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
     [1.3333, 0.3333, 1.3333]
     """
-    counting = _checked("weights", estimator, ties)
+    option_of_repetitions = _check_area_options("weights", estimator, ties)
     backend = backend_of(confidence, sample_weight)
-    _, g = check_pair("weights", backend, confidence, confidence)
-    w = None
+    # the check takes a pair; there is no loss here
+    _, checked_confidence = check_pair("weights", backend, confidence, confidence)
+    weight = None
     if sample_weight is not None:
-        w = check_weight("weights", backend, sample_weight, g, counting, repetitions)
-    return backend.to_input_library(core.sample_weights(backend.full_xp, g, w, estimator, ties))
+        weight = check_weight(
+            "weights", backend, sample_weight, checked_confidence, option_of_repetitions, repetitions
+        )
+    alpha = core.sample_weights(backend.full_xp, checked_confidence, weight, estimator, ties)
+    return backend.to_input_library(alpha)

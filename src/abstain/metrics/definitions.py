@@ -60,9 +60,9 @@ from abstain.metrics.summaries import best_accepted_area
 
 
 def _check_coverage_range(function: str, option: str, value: Any) -> tuple[float, float]:
-    """A pair of coverages, the lower one first.
+    """The user's `value` of an option as a pair of coverages, the lower one first.
 
-    `function` is the public function that messages name.
+    Raises InputError, in the name of `function`, unless it is two numbers with 0 <= low < high <= 1.
     """
     try:
         low, high = (float(end) for end in value)
@@ -246,17 +246,23 @@ def _naurc_from_area(area: float, risk: float, best: BestArea | None, options: O
 def _normalised(
     area: float, risk: float, best: BestArea, *, random_per_risk: float, at_best: float, factor: float
 ) -> MetricDerivative:
-    """The metric `at_best + factor * x`, x = (area - best) / (random - best), by the delta method.
+    """The metric `at_best + factor * x`, x = (area - best) / (random - best), with its derivatives (delta method).
 
-    The area in random order is `random_per_risk * risk`. Where it is no larger than the best one, all losses are
-    equal and no order is better than another: the value is 0.
+    `random`, the area of a random order, is `random_per_risk * risk`. Where it is no larger than the best area, all
+    losses are equal and no order is better than another: the value is 0, and no sample has an influence.
+
+    The influence of a sample of loss l is `constant + slope * l`, from the risk in `random`, plus `per_area` and
+    `per_best` times its influences on the area and on the best area. `including(best)` adds what the best area itself
+    depends on.
     """
     random = random_per_risk * risk
     best_gain = random - best.area
     if not exceeds(random, best.area):
         return MetricDerivative(0.0, per_area=0.0)
     x = (area - best.area) / best_gain
-    per_risk = -factor * x * random_per_risk / best_gain  # the risk itself has influence l - R
+    per_risk = (
+        -factor * x * random_per_risk / best_gain
+    )  # derivative in the risk, whose influence is l - risk
     return MetricDerivative(
         estimate=at_best + factor * x,
         per_area=factor / best_gain,
@@ -749,17 +755,18 @@ def _option_after_at(metric: Metric) -> Option | None:
 
 
 def _option_of_word(metric: Metric, word: str, text: str, function: str) -> Option:
-    """The option that a word after a colon belongs to; `text` is the whole name, for the error message.
+    """The option of a metric that a word after a colon sets, as "loo" in "aurc:loo" sets the estimator.
 
-    `function` is the public function that messages name.
+    `text` is the whole name as the user wrote it. Raises InputError, in the name of `function`, where no option of the
+    metric takes words, or none takes this one.
     """
-    with_words = [option for option in metric.options if option.choices]
-    if not with_words:
+    options_of_words = [option for option in metric.options if option.choices]
+    if not options_of_words:
         raise InputError(f"{function}: {metric.name} takes no estimator, got {text!r}.")
-    for option in with_words:
+    for option in options_of_words:
         if word in option.choices:
             return option
-    choices = [choice for option in with_words for choice in option.choices]
+    choices = [choice for option in options_of_words for choice in option.choices]
     listed = ", ".join(f'"{choice}"' for choice in choices)
     message = f"{function}: `estimator` must be one of {listed}, got {word!r}."
     raise InputError(" ".join(filter(None, [message, suggest_name(word, choices)])))

@@ -43,25 +43,29 @@ def hidden_variance(largest: float, variance: float, draws: float) -> float:
 
 
 def beta_limits(share: Any, draws: Any, level: float, pseudo: float = 1.0) -> tuple[Any, Any]:
-    """Limits of a share seen in so many draws, of which need not be a whole number.
+    """Lower and upper limit of a share seen in so many draws; the number of draws need not be whole.
 
-    `pseudo` counts are added on the side that a limit moves towards: 1 gives the exact limits (Clopper and Pearson);
-    0.5 on both sides gives those of Jeffreys, which are narrower and hold on average. `level` is the two-sided
-    confidence level, such as 0.95.
+    `pseudo` counts are added on the side that a limit moves towards, and 1 - `pseudo` on the other: 1 gives the exact
+    limits (Clopper and Pearson); 0.5 gives those of Jeffreys, which are narrower and hold on average. `level` is the
+    two-sided confidence level, such as 0.95. Numbers or arrays.
     """
     from scipy.special import betaincinv
 
     tail = (1 - level) / 2
     hits = share * draws
     misses = (1 - share) * draws
-    other = 1 - pseudo if pseudo < 1 else 1e-12
-    low = betaincinv(hits + other, misses + pseudo, tail)
-    high = betaincinv(hits + pseudo, misses + other, 1 - tail)
+    # a Beta law needs counts above 0, also where there are no hits or no misses
+    opposite_pseudo = max(1 - pseudo, 1e-12)
+    low = betaincinv(hits + opposite_pseudo, misses + pseudo, tail)
+    high = betaincinv(hits + pseudo, misses + opposite_pseudo, 1 - tail)
     return low, high
 
 
 def gamma_limits(mean: float, draws: float, level: float, added: float = 0.0) -> tuple[float, float]:
-    """Limits of a mean of so many positive draws that vary as much as their mean; `added` goes to the upper limit."""
+    """Lower and upper limit of a mean of so many positive draws that vary as much as their mean.
+
+    `added` is added to the mean for the upper limit. `level` is two-sided, such as 0.95.
+    """
     from scipy.special import gammaincinv
 
     least = float(gammaincinv(draws, (1 - level) / 2)) / draws

@@ -89,20 +89,20 @@ class RiskRule(LimitRule):
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
     ) -> Limits:
-        """With few errors or few right samples, move the limits towards Jeffreys limits of a proportion.
+        """With few errors or few right samples, move the limits of the risk towards Jeffreys limits of a proportion.
 
-        `limits` are those of the risk, `spread.estimate`, at this `level`; the proportion is of as many draws as give
-        it this `variance`. Without few draws of either kind, and for losses other than 0/1, `limits` are returned.
-        `sample` counts the errors, the right samples and the independent draws behind the estimate.
+        `limits` are those of the risk, `spread.estimate`, at the two-sided `level`; the proportion is of as many draws
+        as give it this `variance`. Without few draws of either kind, and for losses other than 0/1, `limits` are
+        returned. `sample` counts the errors, the right samples and the independent draws.
         """
-        share = _few_of_either_kind(sample)
-        if share == 0:
+        few_share = _allowance_for_few(sample)
+        if few_share == 0:
             return limits
         risk = spread.estimate
         # clusters that all have the same share of errors show no variance: then each counts as one draw
         draws = risk * (1 - risk) / variance if variance > 0 else sample.effective_draws
         low, high = few.beta_limits(risk, draws, level, pseudo=0.5)
-        return _mix_limits((float(low), float(high)), limits, share)
+        return _mix_limits((float(low), float(high)), limits, few_share)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
         """Limits where no sample is wrong, so that the risk is at most `largest_risk`; None when none are known."""
@@ -148,20 +148,20 @@ class AreaRule(LimitRule):
     def missed_above(
         self, spread: EstimateSpread, sample: SampleSummary, level: float, loss_bound: float | None
     ) -> float:
-        """By how much errors that a small sample can have missed may raise the value.
+        """By how much errors that a small sample can have missed may raise the area.
 
-        Losses other than 0/1 are at most `loss_bound`, or about as large as the largest ones seen.
-
-        The allowance is full up to eight effective errors and fades out until there are sixteen. `spread` holds the
-        estimate and its variance. `level` is the probability with which the allowance is enough. `sample` counts the
-        errors, the right samples and the independent draws behind the estimate.
+        The worst case is that all of them are on top; `self.largest(share)` is the area of such a share of errors of
+        size 1. Their size is `loss_bound`, or about that of the largest losses seen (None: no bound is known). The
+        allowance is full up to eight effective errors and fades out until there are sixteen; 0 where losses may be
+        negative. `level` is the probability with which it is enough.
         """
-        share = few.share_for_few(spread.effective_errors)
-        if share == 0 or sample.has_negative_loss:
+        few_share = few.share_for_few(spread.effective_errors)
+        if few_share == 0 or sample.has_negative_loss:
             return 0.0
-        size = _size_of_missed_errors(sample, loss_bound)
-        largest_possible = max(size - spread.estimate, 0.0)  # no area exceeds the largest loss
-        return share * min(size * self.largest(sample.largest_unseen_share(level)), largest_possible)
+        error_size = _size_of_missed_errors(sample, loss_bound)
+        rise = error_size * self.largest(sample.largest_unseen_share(level))
+        largest_rise = max(error_size - spread.estimate, 0.0)  # no area exceeds the largest loss
+        return few_share * min(rise, largest_rise)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
         """Errors that were not seen could all be on top: p (1 - ln p) is the largest AURC of risk p."""
@@ -238,35 +238,37 @@ class PlacementRule(LimitRule):
     def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
         """Variance that few errors, or few right samples, do not show; on top of `spread.variance`.
 
-        The variance of one placement is largest when all are at the two ends. `sample` counts the errors, the right
-        samples and the independent draws behind the estimate.
+        The metric is a mean of placements: of each error among the right samples, or the other way round. The variance
+        of one placement is largest when all lie at the two ends of the range, `self.smallest(risk)` and `self.high`. 0
+        for losses other than 0/1, and where the part of the variance that errors make up is not known (NaN).
         """
         if not sample.is_zero_one or math.isnan(spread.error_variance):
             return 0.0
-        room_below = max(spread.estimate - self.smallest(sample.risk), 0.0)
-        largest = room_below * (self.high - spread.estimate)
+        above_smallest = max(spread.estimate - self.smallest(sample.risk), 0.0)
+        largest_variance = above_smallest * (self.high - spread.estimate)
         right_variance = max(spread.variance - spread.error_variance, 0.0)
-        hidden_by_errors = few.hidden_variance(largest, spread.error_variance, sample.error_draws)
-        return hidden_by_errors + few.hidden_variance(largest, right_variance, sample.right_draws)
+        hidden_by_errors = few.hidden_variance(largest_variance, spread.error_variance, sample.error_draws)
+        hidden_by_right = few.hidden_variance(largest_variance, right_variance, sample.right_draws)
+        return hidden_by_errors + hidden_by_right
 
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
     ) -> Limits:
-        """With few draws of either kind, move the limits towards quantiles of a Beta law with this mean and variance.
+        """With few errors or right samples, move the limits towards quantiles of a Beta law on the range of the metric.
 
-        `limits` are those of the metric, `spread.estimate`, at this `level`; `variance` includes hidden variance.
-        Without few draws, and for losses other than 0/1, `limits` are returned. `sample` counts the errors, the right
-        samples and the independent draws behind the estimate.
+        The law has the mean `spread.estimate` and this `variance`, which includes hidden variance. `limits` are those
+        of the metric at the two-sided `level`; they are returned where no few draws are behind the estimate, and for
+        losses other than 0/1. The range is from `self.smallest(risk)` to `self.high`.
         """
-        share = _few_of_either_kind(sample)
-        if share == 0:
+        few_share = _allowance_for_few(sample)
+        if few_share == 0:
             return limits
         smallest = self.smallest(sample.risk)
         width = self.high - smallest
-        placement = min(max((spread.estimate - smallest) / width, 0.0), 1.0)
+        placement = min(max((spread.estimate - smallest) / width, 0.0), 1.0)  # the estimate within the range
         draws = width**2 * placement * (1 - placement) / variance
         low, high = few.beta_limits(placement, draws, level)
-        return _mix_limits((smallest + width * float(low), smallest + width * float(high)), limits, share)
+        return _mix_limits((smallest + width * float(low), smallest + width * float(high)), limits, few_share)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
         """Without errors there is no placement to see."""
@@ -277,18 +279,17 @@ class PlacementRule(LimitRule):
         return self.low, self.high
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
-        """Limits where all right samples are above all errors, or all below, or all tied; None when none are known.
+        """Limits where all right samples are above all errors, or all below, or all tied.
 
         The sample then holds `sample.pair_count` disjoint pairs of a right sample and an error that are all ordered in
-        one way. Such pairs are independent, so with probability `level`
-        at least a share `1 - largest_unseen_share(pair_count, level)` of all pairs is ordered in that way.
-
-        Other pairs may lie anywhere.
+        one way. Such pairs are independent, so with probability `level` at least a share `1 -
+        largest_unseen_share(pair_count, level)` of all pairs is ordered in that way. The limits hold wherever the other
+        pairs lie between the smallest value of the metric, `self.smallest(risk)`, and 1.
         """
-        pairs_like_these = 1 - float(largest_unseen_share(sample.pair_count, level))
+        share_like_these = 1 - float(largest_unseen_share(sample.pair_count, level))
         smallest = self.smallest(sample.risk)
-        low = pairs_like_these * (estimate - smallest) + smallest
-        return low, 1 - pairs_like_these * (1 - estimate)
+        low = share_like_these * (estimate - smallest) + smallest
+        return low, 1 - share_like_these * (1 - estimate)
 
 
 @dataclass(frozen=True)
@@ -326,42 +327,47 @@ class PrecisionRule(LimitRule):
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
     ) -> Limits:
-        """With few hits, lower the lower limit: average precision of few hits is too high on average.
+        """With few hits, lower the lower limit of average precision, which is too high on average then.
 
-        The lower limit moves towards that of a mean of placements in [0, 1] that varies as much, a Beta quantile at
-        this `level`. `limits` are those of the metric, `spread.estimate`; `variance` is not read, since only the
-        variance that the hits hide is added here. Losses other than 0/1 leave the limits as they are. `sample` counts
-        the errors, the right samples and the independent draws behind the estimate.
+        Hits are what is searched for: the errors if `self.hits_are_errors`, else the right samples. The lower limit
+        moves towards that of a mean of placements in [0, 1] that varies as much, a Beta quantile at the two-sided
+        `level`. `limits` are those of the metric, `spread.estimate`; they are returned with enough hits, and for losses
+        other than 0/1. `variance` is not read, since only the variance that the hits hide is added here.
         """
         if not sample.is_zero_one:
             return limits
         hit_draws = sample.error_draws if self.hits_are_errors else sample.right_draws
-        share = few.share_for_few(hit_draws)
-        if share == 0:
+        few_share = few.share_for_few(hit_draws)
+        if few_share == 0:
             return limits
         if self.hits_are_errors:
             hit_variance = spread.error_variance
         else:
             hit_variance = spread.variance - spread.error_variance
-        largest = spread.estimate * (1 - spread.estimate)
-        total_variance = spread.variance + few.hidden_variance(largest, hit_variance, hit_draws)
-        smallest = float(few.beta_limits(spread.estimate, largest / total_variance, level)[0])
-        return min(limits[0], few.mix_limit(smallest, limits[0], share)), limits[1]
+        largest_variance = spread.estimate * (
+            1 - spread.estimate
+        )  # of one placement in [0, 1] with this mean
+        total_variance = spread.variance + few.hidden_variance(largest_variance, hit_variance, hit_draws)
+        beta_low, _ = few.beta_limits(spread.estimate, largest_variance / total_variance, level)
+        low, high = limits
+        return min(low, few.mix_limit(float(beta_low), low, few_share)), high
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
-        """Average precision with a share of the other kind ahead of all hits.
+        """Limits of average precision where all hits come before all other samples, or after them, or all are tied.
 
-        `sample` counts the errors, the right samples and the independent draws behind the estimate. `level` is the
-        probability with which the allowance is enough.
+        Hits are what is searched for: the errors if `self.hits_are_errors`, else the right samples. In the worst case
+        that is possible with probability `level`, a share of the other kind comes before all hits. The sample has both
+        kinds, so that its risk lies between 0 and 1.
         """
         share_ahead = _share_of_other_pairs(sample, level)
         if self.hits_are_errors:
-            false_finds_per_hit = share_ahead * (1 - sample.risk) / sample.risk
+            others_ahead_per_hit = share_ahead * (1 - sample.risk) / sample.risk
         else:
-            false_finds_per_hit = share_ahead * sample.risk / (1 - sample.risk)
-        if false_finds_per_hit <= 0:
+            others_ahead_per_hit = share_ahead * sample.risk / (1 - sample.risk)
+        if others_ahead_per_hit <= 0:
             return 1.0, 1.0
-        return 1 - false_finds_per_hit * math.log1p(1 / false_finds_per_hit), 1.0
+        # the mean over the hits h in (0, 1] of the precision h / (h + others ahead)
+        return 1 - others_ahead_per_hit * math.log1p(1 / others_ahead_per_hit), 1.0
 
 
 @dataclass(frozen=True)
@@ -373,62 +379,66 @@ class NormalisedAreaRule(LimitRule):
     zero_is_ideal: ClassVar[bool] = True
 
     def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
-        """Variance that few errors, or few right samples, do not show; on top of `spread.variance`.
+        """Variance of NAURC that few errors, or few right samples, do not show; on top of `spread.variance`.
 
-        Rank weights of either kind vary about as much as their mean. `sample` counts the errors, the right samples and
-        the independent draws behind the estimate.
+        Rank weights of either kind vary about as much as their mean, which gives the largest variance of one draw. 0
+        for losses other than 0/1, where the part of the variance that errors make up is not known (NaN), and where no
+        order is better than a random one.
         """
         best_gain = _gain_of_best_order(sample.risk)
         if not sample.is_zero_one or math.isnan(spread.error_variance) or best_gain <= 0:
             return 0.0
-        right_share = 1 - sample.risk
+        naurc = spread.estimate
+        naurc_per_right_weight = (1 - sample.risk) / best_gain
+        largest_by_right = (_mean_weight_of_right(naurc, sample.risk) * naurc_per_right_weight) ** 2
         right_variance = max(spread.variance - spread.error_variance, 0.0)
-        largest_of_right = (
-            _mean_weight_of_right(spread.estimate, sample.risk) * right_share / best_gain
-        ) ** 2
-        hidden_by_errors = few.hidden_variance(spread.estimate**2, spread.error_variance, sample.error_draws)
-        return hidden_by_errors + few.hidden_variance(largest_of_right, right_variance, sample.right_draws)
+        hidden_by_errors = few.hidden_variance(naurc**2, spread.error_variance, sample.error_draws)
+        hidden_by_right = few.hidden_variance(largest_by_right, right_variance, sample.right_draws)
+        return hidden_by_errors + hidden_by_right
 
     def missed_above(
         self, spread: EstimateSpread, sample: SampleSummary, level: float, loss_bound: float | None
     ) -> float:
-        """By how much errors that a small sample can have missed may raise the value.
+        """By how much errors that a small sample can have missed may raise NAURC.
 
-        Losses other than 0/1 are at most `loss_bound`, or about as large as the largest ones seen.
-
-        That is the area that errors on top add, over the gain of the best order, which NAURC divides by. `spread` holds
-        the estimate and its variance. `level` is the probability with which the allowance is enough. `sample` counts
-        the errors, the right samples and the independent draws behind the estimate.
+        That is the area that errors on top add, over the gain of the best order, which NAURC divides by. Missed errors
+        have the size `loss_bound`, or about that of the largest losses seen (None: no bound is known). The allowance is
+        full up to eight effective errors and fades out until there are sixteen; 0 where losses may be negative, and
+        where no order is better than a random one. `level` is the probability with which it is enough.
         """
-        share = few.share_for_few(spread.effective_errors)
-        if share == 0 or sample.has_negative_loss:
+        few_share = few.share_for_few(spread.effective_errors)
+        if few_share == 0 or sample.has_negative_loss:
             return 0.0
-        size = _size_of_missed_errors(sample, loss_bound)
-        best_gain = _gain_of_best_order(min(sample.risk / size, 1.0) if size > 0 else 0.0)
-        return share * (worst_area(sample.largest_unseen_share(level)) / best_gain if best_gain > 0 else 0.0)
+        error_size = _size_of_missed_errors(sample, loss_bound)
+        risk_in_errors = min(sample.risk / error_size, 1.0) if error_size > 0 else 0.0
+        best_gain = _gain_of_best_order(risk_in_errors)
+        if best_gain <= 0:
+            return 0.0
+        return few_share * (worst_area(sample.largest_unseen_share(level)) / best_gain)
 
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
     ) -> Limits:
-        """With few draws of either kind, move the limits towards quantiles of Gamma laws.
+        """With few errors or right samples, move the limits of NAURC towards quantiles of Gamma laws.
 
         NAURC is a mean of rank weights of the errors, and depends linearly on the mean rank weight of the right
-        samples. `limits` are those of NAURC, `spread.estimate`, at this `level`; `variance` is that of the estimate,
-        hidden variance included. With few errors the lower limit moves, with few right samples both do. `sample` counts
-        the errors, the right samples and the independent draws behind the estimate.
+        samples. With few errors the lower limit moves, with few right samples both do. `limits` are those of NAURC,
+        `spread.estimate`, at the two-sided `level`; `variance` is that of the estimate, hidden variance included.
         """
+        naurc = spread.estimate
         low, high = limits
-        # squares of huge losses overflow, which leaves no effective errors
+        # no effective errors where squares of huge losses overflow
         if spread.effective_errors > 0 and not sample.has_negative_loss:
-            smallest = few.gamma_limits(spread.estimate, spread.effective_errors, level)[0]
-            low = min(low, few.mix_limit(smallest, low, few.share_for_few(spread.effective_errors)))
-        if not sample.is_zero_one or _few_of_either_kind(sample) == 0:
+            gamma_low, _ = few.gamma_limits(naurc, spread.effective_errors, level)
+            low = min(low, few.mix_limit(gamma_low, low, few.share_for_few(spread.effective_errors)))
+        if not sample.is_zero_one or _allowance_for_few(sample) == 0:
             return low, high
         high = min(high, _largest_naurc(sample, level))
-        share = few.share_for_few(sample.right_draws)
-        if share == 0 or _gain_of_best_order(sample.risk) <= 0:
+        few_share_of_right = few.share_for_few(sample.right_draws)
+        if few_share_of_right == 0 or _gain_of_best_order(sample.risk) <= 0:
             return low, high
-        return _mix_limits(_naurc_of_few_right(spread.estimate, variance, sample, level), (low, high), share)
+        few_right_limits = _naurc_of_few_right(naurc, variance, sample, level)
+        return _mix_limits(few_right_limits, (low, high), few_share_of_right)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
         """Undefined without errors: any value is possible."""
@@ -439,19 +449,19 @@ class NormalisedAreaRule(LimitRule):
         return 0.0, math.inf
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
-        """Limits where all right samples are above all errors, or all below, or all tied; None when none are known.
+        """Limits of NAURC where all right samples are above all errors, or all below, or all tied.
 
-        The sample then holds `sample.pair_count` disjoint pairs of a right sample and an error that are all ordered in
-        one way. Such pairs are independent, so with probability `level`
-        at least a share `1 - largest_unseen_share(pair_count, level)` of all pairs is ordered in that way.
-
-        With a constant confidence a few samples may come first or last.
+        A perfect order has NAURC 0: errors that were not seen may be on top, as many as the pairs of a right sample and
+        an error in the sample, all ordered in one way, leave possible with probability `level`. A constant confidence
+        has NAURC 1: of as many samples as may have another confidence and were not seen, all errors may come last, or
+        first.
         """
         best_gain = _gain_of_best_order(sample.risk)
-        if estimate > 0.5:  # a constant confidence has NAURC 1, a perfect order 0
+        if estimate > 0.5:
             share_apart = float(largest_unseen_share(sample.effective_draws, level))
             return max(0.0, 1 - 2 * share_apart / best_gain), 1 + worst_area(share_apart) / best_gain
-        return 0.0, worst_area(_share_of_other_pairs(sample, level) * sample.risk) / best_gain
+        errors_on_top = _share_of_other_pairs(sample, level) * sample.risk
+        return 0.0, worst_area(errors_on_top) / best_gain
 
 
 @dataclass(frozen=True)
@@ -481,21 +491,21 @@ def draws_behind(rule: LimitRule, effective_errors: float, sample: SampleSummary
     return DrawsBehind(effective_errors, few.note_on_draws(effective_errors, sample.error_count))
 
 
-def _few_of_either_kind(sample: SampleSummary) -> float:
-    """Share, from 0 to 1, of the allowance for few draws that applies, by the kind (errors, right samples) with fewer.
+def _allowance_for_few(sample: SampleSummary) -> float:
+    """How much of the allowance for few draws applies, from 0 (none) to 1 (in full).
 
-    0 for losses other than 0/1.
+    By the errors or the right samples, whichever are fewer. 0 for losses other than 0/1.
     """
     if not sample.is_zero_one:
         return 0.0
     return few.share_for_few(min(sample.error_draws, sample.right_draws))
 
 
-def _mix_limits(few_limits: Limits, limits: Limits, share: float) -> Limits:
-    """Limits between those for few draws and those for many; `share` is how much the former count."""
-    low = few.mix_limit(few_limits[0], limits[0], share)
-    high = few.mix_limit(few_limits[1], limits[1], share)
-    return low, high
+def _mix_limits(few_limits: Limits, limits: Limits, few_share: float) -> Limits:
+    """Limits between those for few draws and those for many; `few_share`, 0 to 1, is how much the former count."""
+    few_low, few_high = few_limits
+    low, high = limits
+    return few.mix_limit(few_low, low, few_share), few.mix_limit(few_high, high, few_share)
 
 
 def _size_of_missed_errors(sample: SampleSummary, loss_bound: float | None) -> float:

@@ -40,7 +40,7 @@ from abstain.core.influence import (
 )
 from abstain.core.rows import Rows
 from abstain.errors import InfeasibleError, InputError
-from abstain.metrics._sample import CurveTable, Grouped, measure_groups, prepare
+from abstain.metrics._sample import CurveTable, measure_groups, prepare
 from abstain.metrics.limit_rules import LimitRule
 from abstain.metrics.summaries import Scale
 
@@ -273,14 +273,14 @@ class Metric:
     ) -> Any:
         """The value for losses and confidences, with this metric's options.
 
-        `loss` and `confidence` (higher = surer) have one entry per sample. `sample_weight` is the mass of each sample
+        `loss` and `confidence` (higher = surer) have one entry per sample. `sample_weight` is the weight of each sample
         (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the samples
-        without an answer (None: none).
+        without an answer (None: none). With `groups`, one label per sample, returns a `Grouped` result. Raises
+        InputError or InfeasibleError for losses that the metric does not take.
         """
         if groups is not None:
             arguments = {"sample_weight": sample_weight, "repetitions": repetitions, "abstained": abstained}
-            values, counts = measure_groups(self, (loss, confidence), groups, arguments)
-            return Grouped(self.name, values, counts, self.lower_is_better)
+            return measure_groups(self, (loss, confidence), groups, arguments, self.lower_is_better)
         sample = prepare(
             self.name,
             to_host(loss),
@@ -434,24 +434,27 @@ class OwnArea(Area):
         return self if self.metric.scales_with_loss else replace(self, loss_unit=loss_unit)
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """The value of the metric as an area, and its derivative by row, from the metric's own functions.
+        """The value of the metric, taken as an area, and its derivative in the weight of a sample of each row.
 
-        `rows` must be the whole ranking: one row per distinct confidence, most confident first. `error_mass` is not
-        read.
+        The derivative is `constant + slope * loss`, from the functions of the metric's definition, `self.metric.value`
+        and `self.metric.influence`. `rows` must be the whole ranking: one row per distinct confidence, most confident
+        first; their losses are in units of `self.loss_unit`. `error_mass` is not read.
         """
         metric = self.metric
         assert metric.value is not None
         assert metric.influence is not None
-        if self.loss_unit != 1:
+        if self.loss_unit != 1:  # the metric takes losses in the user's units
             rows = rows._replace(
                 loss=rows.loss * self.loss_unit, accepted_loss=rows.accepted_loss * self.loss_unit
             )
         value = float(metric.value(rows, metric.option_values))
-        line = metric.influence(rows, metric.option_values)
+        row_influence = metric.influence(
+            rows, metric.option_values
+        )  # constant and slope by row, or one for all rows
+        constant = np.broadcast_to(np.asarray(row_influence.constant, dtype=np.float64), rows.mass.shape)
+        slope = np.broadcast_to(np.asarray(row_influence.slope, dtype=np.float64), rows.mass.shape)
         return AreaDerivative(
-            mass_times_area=value * float(rows.total_mass[0]),
-            constant=np.broadcast_to(np.asarray(line.constant, dtype=np.float64), rows.mass.shape),
-            slope=np.broadcast_to(np.asarray(line.slope, dtype=np.float64), rows.mass.shape) * self.loss_unit,
+            mass_times_area=value * float(rows.total_mass[0]), constant=constant, slope=slope * self.loss_unit
         )
 
 
@@ -572,9 +575,11 @@ class AreaMetric(Metric):
     def best_of_zero_one(
         self, total_mass: float, error_mass: float, known_area: float | None = None
     ) -> BestArea | None:
-        """The best area of 0/1 losses; None where it is not read, or where `derivative` knows the formula itself.
+        """The area of the best order of 0/1 losses, errors last, from the total mass and the mass of the errors.
 
-        `known_area` is the best AURC of samples with relative weights, None for whole weights.
+        None where the metric does not compare with the best order, and where its area is not that under the
+        risk-coverage curve: `derivative` then has the formula itself. `known_area` is the best AURC of samples with
+        relative weights, which no formula gives; None for whole weights.
         """
         area = self.area
         if not self.needs.order_by_loss or not isinstance(area, AreaUnderCurve):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -140,51 +140,59 @@ def risk_coverage_curve(
     ([0.333, 1.0], [0.0, 0.333], [0.9, 0.8])
     """
     sample = prepare("risk_coverage_curve", loss, confidence, sample_weight, abstained, vector=True)
-    N, S, threshold, count = _on_host(sample) if sample.backend.is_host else _on_device(sample)
-    total = float(sample.total_mass)
+    points = _curve_on_host(sample) if sample.backend.is_host else _curve_on_device(sample)
+    accepted_mass = points.accepted_mass
+    accepted_loss = points.accepted_loss
+    total_mass = float(sample.total_mass)
     return RiskCoverageCurve(
-        coverage=sample.to_input_library(N / total),
-        risk=sample.to_input_library(S / N),
-        generalised_risk=sample.to_input_library(S / total),
-        threshold=sample.to_input_library(threshold),
-        count=sample.to_input_library(count),
+        coverage=sample.to_input_library(accepted_mass / total_mass),
+        risk=sample.to_input_library(accepted_loss / accepted_mass),
+        generalised_risk=sample.to_input_library(accepted_loss / total_mass),
+        threshold=sample.to_input_library(points.threshold),
+        count=sample.to_input_library(points.count),
         n=np.shape(to_host(loss))[0],
-        abstained=1 - float(sample.answered_mass) / total,
+        abstained=1 - float(sample.answered_mass) / total_mass,
     )
 
 
-def _on_host(sample: Sample) -> tuple[Array, Array, Array, Array]:
-    """At each distinct confidence, most confident first: mass and loss accepted there, it, and how many are accepted.
+class _CurvePoints(NamedTuple):
+    """Accepted mass, accepted loss, threshold and number of accepted samples, at each distinct confidence.
 
-    The four arrays have one entry per distinct confidence. `sample` holds the checked losses, confidences and weights
-    of one call.
+    Arrays with one entry per distinct confidence, most confident first.
     """
+
+    accepted_mass: Array
+    accepted_loss: Array
+    threshold: Array
+    count: Array
+
+
+def _curve_on_host(sample: Sample) -> _CurvePoints:
+    """The points of the risk-coverage curve of checked numpy arrays."""
     ranked = rank_samples(sample.loss, sample.confidence, sample.weight)
-    count = ranked.row_stops()
-    return (
-        ranked.accepted_mass[count],
-        ranked.accepted_loss[count],
-        ranked.decode_keys(ranked.sorted_keys[count - 1]),
-        count,
+    count = ranked.row_stops()  # samples down to the last one of each distinct confidence
+    return _CurvePoints(
+        accepted_mass=ranked.accepted_mass[count],
+        accepted_loss=ranked.accepted_loss[count],
+        threshold=ranked.decode_keys(ranked.sorted_keys[count - 1]),  # sorted integers back to confidences
+        count=count,
     )
 
 
-def _on_device(sample: Sample) -> tuple[Array, Array, Array, Array]:
-    """At each distinct confidence, most confident first: mass and loss accepted there, it, and how many are accepted.
-
-    For arrays of other libraries than numpy: nothing leaves the device. The four arrays have one entry per distinct
-    confidence. `sample` holds the checked losses, confidences and weights of one call.
-    """
+def _curve_on_device(sample: Sample) -> _CurvePoints:
+    """The points of the risk-coverage curve of checked arrays of another library than numpy, on their device."""
     xp = sample.backend.xp
-    loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
-    ends = mark_run_ends(ranked, xp)
-    rows = rows_from_sorted(xp, loss, ends, weight)
-    row_ends = xp.nonzero(rows.mass > 0)[0]
-    return (
-        xp.take(rows.accepted_mass, row_ends),
-        xp.take(rows.accepted_loss, row_ends),
-        xp.take(ranked, row_ends),
-        row_ends + 1,
+    loss, confidence, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
+    is_last_of_ties = mark_run_ends(confidence, xp)
+    rows = rows_from_sorted(
+        xp, loss, is_last_of_ties, weight
+    )  # one per sample; only the last of a tie has mass
+    last_of_ties = xp.nonzero(rows.mass > 0)[0]
+    return _CurvePoints(
+        accepted_mass=xp.take(rows.accepted_mass, last_of_ties),
+        accepted_loss=xp.take(rows.accepted_loss, last_of_ties),
+        threshold=xp.take(confidence, last_of_ties),
+        count=last_of_ties + 1,
     )
 
 
@@ -225,10 +233,10 @@ def risk(
     """
     sample = prepare("risk", loss, loss if confidence is None else confidence, sample_weight, abstained)
     xp = sample.backend.xp
-    lost = xp.astype(sample.loss, float_dtype(xp))
+    weighted_loss = xp.astype(sample.loss, float_dtype(xp))
     if sample.weight is not None:
-        lost = lost * xp.astype(sample.weight, float_dtype(xp))
-    return sample.to_input_library(xp.sum(lost, axis=-1) / sample.answered_mass)
+        weighted_loss = weighted_loss * xp.astype(sample.weight, float_dtype(xp))
+    return sample.to_input_library(xp.sum(weighted_loss, axis=-1) / sample.answered_mass)
 
 
 @by_group(lower_is_better=True)
@@ -448,14 +456,20 @@ def best_rejection(
     >>> best_rejection([0, 0, 1], [0.9, 0.8, 0.1], cost=0.3).threshold
     0.8
     """
-    d = check_nonnegative("best_rejection", "cost", cost)
+    cost_of_rejection = check_nonnegative("best_rejection", "cost", cost)
     curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
-    costs = np.asarray([d, *(curve.generalised_risk + d * (1 - curve.coverage)).tolist()])  # d: all rejected
-    place = curve_points.cheapest(costs) - 1
-    if place < 0:
-        return RejectionPoint(None, d, 0.0, None)
-    columns = (curve.threshold, costs[1:], curve.coverage, curve.risk)
-    return RejectionPoint(*(float(column[place]) for column in columns))
+    cost_at_point = curve.generalised_risk + cost_of_rejection * (1 - curve.coverage)
+    # the first choice is to reject everything; then come the points of the curve, most confident first
+    cheapest = curve_points.cheapest(np.asarray([cost_of_rejection, *cost_at_point.tolist()]))
+    if cheapest == 0:
+        return RejectionPoint(threshold=None, cost=cost_of_rejection, coverage=0.0, risk=None)
+    point = cheapest - 1
+    return RejectionPoint(
+        threshold=float(curve.threshold[point]),
+        cost=float(cost_at_point[point]),
+        coverage=float(curve.coverage[point]),
+        risk=float(curve.risk[point]),
+    )
 
 
 # Failure detection: does confidence tell right from wrong? All but the ratio take 0/1 losses (1 = error) ------------
