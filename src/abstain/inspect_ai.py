@@ -121,7 +121,7 @@ def risk_at_coverage(
 
 
 @_metric_of_all_epochs  # type: ignore[untyped-decorator]
-def answer_score(name: str = "simpleqa_f", level: float = 0.95) -> Metric:
+def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: str = "unanswerable") -> Metric:
     """A score of graded answers with its interval, such as SimpleQA's F; no confidence is needed.
 
     A score of "N" (no answer) is not attempted. Epochs of one sample are a cluster.
@@ -130,9 +130,12 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95) -> Metric:
     ----------
     name : str
         As in `abstain.metrics.answer_metric`: "accuracy_given_attempted", "simpleqa_f", "hallucination_rate",
-        "omniscience_index", "score_at_target@0.75" ...
+        "omniscience_index", "score_at_target@0.75", "abstention_f1" ...
     level : float
         Level of the interval.
+    unanswerable : str
+        Name of the truth value in the score's metadata, or in the sample's, that says whether a question has no answer;
+        read for abstention recall, precision and F1 only.
 
     Returns
     -------
@@ -150,6 +153,8 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95) -> Metric:
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
         log = _make_log(scores, None)
+        if chosen_metric.needs_unanswerable:
+            log = replace(log, unanswerable=_find_unanswerable(scores, unanswerable))
         return _measure_if_defined(
             log, chosen_metric.key, lambda: interval_without_ranking(log, chosen_metric, level=level)
         )
@@ -305,10 +310,31 @@ def _label_limits(label: str, result: Interval) -> dict[str, float]:
 
 def _find_confidence(sample_score: SampleScore, name: str) -> float:
     """Return the number of that name in the metadata of the score, or else of the sample; NaN where there is none."""
+    value = _find_in_metadata(sample_score, name)
+    return float("nan") if value is None else float(value)
+
+
+def _find_unanswerable(scores: list[SampleScore], name: str) -> np.ndarray:
+    """Return for each score whether its question has no answer, by the truth value of that name in the metadata.
+
+    InputError where a score and its sample lack it, or where it is neither true nor false.
+    """
+    values = [_find_in_metadata(sample_score, name) for sample_score in scores]
+    for value in values:
+        if value not in (True, False):
+            raise InputError(
+                f"abstain.inspect_ai: the metadata of every sample must say true or false under {name!r}, "
+                f"got {value!r}."
+            )
+    return np.array(values, dtype=bool)
+
+
+def _find_in_metadata(sample_score: SampleScore, name: str) -> Any:
+    """Return the value of that name in the metadata of the score, or else of the sample; None where there is none."""
     for metadata in (sample_score.score.metadata or {}, sample_score.sample_metadata or {}):
         if name in metadata:
-            return float(metadata[name])
-    return float("nan")
+            return metadata[name]
+    return None
 
 
 @scorer(metrics=[accuracy(), stderr(), aurc(), risk_at_coverage()])  # type: ignore[untyped-decorator]

@@ -85,6 +85,42 @@ def stated(rng, n):
     return rng.choice([0.5, 0.7, 0.8, 0.9, 0.95, 0.99], n)
 
 
+def squares(right, confidence):
+    """The plain and the debiased square."""
+    plain, sampling_error = squared_error_parts(make_bins("test", right, confidence, 15, None))
+    return np.array([plain, plain - sampling_error])
+
+
+def expected_squares(confidence):
+    """The exact expectations of both squares over right answers that occur with probability `confidence`.
+
+    Both are quadratic in the answers y. So with p the probabilities, E q(y) = q(p) + sum of p (1 - p) q_ii / 2, where
+    the second derivative q_ii is an exact second difference: the same for all answers of a bin, which two of them show.
+    """
+    at_probabilities = squares(confidence, confidence)
+    expectation = at_probabilities.copy()
+    bin_of_answer = make_bins("test", confidence, confidence, 15, None).bin_of_answer
+    for number in np.unique(bin_of_answer):
+        inside = np.flatnonzero(bin_of_answer == number)
+        halves = []  # of the second derivative
+        for answer in (inside[0], inside[-1]):
+            step = np.zeros(len(confidence))
+            step[answer] = min(confidence[answer], 1 - confidence[answer])
+            ends = squares(confidence + step, confidence) + squares(confidence - step, confidence)
+            halves.append((ends - 2 * at_probabilities) / (2 * step[answer] ** 2))
+        assert halves[0] == pytest.approx(halves[1], rel=1e-6, abs=1e-12)
+        expectation += halves[0] * np.sum(confidence[inside] * (1 - confidence[inside]))
+    return expectation
+
+
+@pytest.mark.parametrize("n", [200, 500, 2000, 20000])
+@pytest.mark.parametrize("draw_confidence", [uniform, stated])
+def test_the_expectation_for_calibrated_confidences_is_zero(n, draw_confidence):
+    plain, debiased = expected_squares(draw_confidence(np.random.default_rng(n), n))
+    assert abs(debiased) < 1e-12
+    assert plain > 0.5 / n  # without debiasing it is not
+
+
 @pytest.mark.parametrize("draw_confidence", [uniform, stated])
 def test_calibrated_confidences_get_zero_on_average(draw_confidence):
     estimates, plains, held = simulate(200, 250, lambda p: p, draw_confidence)

@@ -18,6 +18,7 @@ from abstain.formats.log_rows import (
     find_scorers,
     get_nested,
     make_log_source,
+    read_unanswerable,
     summarise_token_logprobs,
 )
 from abstain.formats.safety import Limits
@@ -101,3 +102,17 @@ def test_a_log_without_answers_or_beyond_the_limits_is_refused():
         make_log_source(Path("t.json"), Limits(columns=4), LogContent(rows, facts))
     with pytest.raises(DataError, match="more than the limit"):
         make_log_source(Path("t.json"), Limits(memory=100), LogContent(rows, facts))
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ({"text": "?", "is_impossible": True}, {"unanswerable": True}),
+        ({"Is Answerable": True}, {"unanswerable": False}),
+        ({"unanswerable": "yes"}, {}),
+        ("unanswerable", {}),
+        (None, {}),
+    ],
+)
+def test_a_question_says_by_a_truth_value_that_it_has_no_answer(question, expected):
+    assert read_unanswerable(question) == expected

@@ -40,7 +40,10 @@ def replies(count: int = 60):
 
 
 def run(folder, epochs: int = 1, **scorer):
-    samples = [Sample(input=f"{k} + 1?", target=str(k + 1), id=k) for k in range(20)]
+    samples = [
+        Sample(input=f"{k} + 1?", target=str(k + 1), id=k, metadata={"impossible": k % 4 == 0})
+        for k in range(20)
+    ]
     task = Task(dataset=samples, solver=generate(), epochs=Epochs(epochs), **scorer)
     model = get_model("mockllm/model", custom_outputs=list(replies(20 * epochs)))
     [log] = eval(task, model=model, display="none", log_dir=str(folder), max_samples=1)
@@ -106,6 +109,38 @@ def test_scores_of_graded_answers():
     ]
     found = pass_k(2)(repeated)
     assert (found["pass_at@2"], found["pass_all@2"]) == pytest.approx((2 / 3, 1 / 3))
+
+
+def test_new_scores_inside_a_run(tmp_path):
+    scorer = with_confidence(match(), r"confidence: *(\d+)")
+    metrics = [
+        answer_score("score_at_target@0.75"),
+        answer_score("abstention_recall", unanswerable="impossible"),
+        pass_k(3),
+        calibration_error(scale="percent"),
+    ]
+    log = run(tmp_path, epochs=3, scorer=scorer, metrics=metrics)
+    found = values(log)
+    rows = [sample.scores["with_confidence"] for sample in log.samples]
+    right = np.array([row.value == "C" for row in rows], float)
+    questions = np.array([sample.id for sample in log.samples])
+    right_of_question = np.stack([right[questions == question] for question in np.unique(questions)])
+    assert found["score_at_target@0.75"] == pytest.approx(right.mean() - 3 * (1 - right.mean()))
+    assert found["pass_at@3"] == pytest.approx(right_of_question.any(axis=1).mean())
+    assert found["pass_all@3"] == pytest.approx(right_of_question.all(axis=1).mean())
+    assert found["abstention_recall"] == 0  # every question was attempted
+    assert 0 <= found["calibration_error_low"] <= found["calibration_error"]
+
+
+def test_abstentions_are_compared_with_what_the_samples_say():
+    graded = [
+        SampleScore(score=Score(value=grade), sample_metadata={"unanswerable": without_answer})
+        for grade, without_answer in [("N", True), ("N", True), ("I", True), ("N", False), ("C", False)]
+    ]
+    assert answer_score("abstention_recall")(graded)["abstention_recall"] == pytest.approx(2 / 3)
+    assert answer_score("abstention_precision")(graded)["abstention_precision"] == pytest.approx(2 / 3)
+    with pytest.raises(InputError, match="say true or false under 'impossible', got None"):
+        answer_score("abstention_recall", unanswerable="impossible")(graded)
 
 
 def test_calibration_of_stated_numbers():

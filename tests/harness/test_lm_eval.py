@@ -37,6 +37,7 @@ def results(tmp_path_factory):
             "q": f"question {k}",
             "options": ["x" * int(n) for n in rng.integers(1, 30, 3)],
             "right": int(rng.integers(3)),
+            "is_impossible": k % 5 == 0,
         }
         for k in range(COUNT)
     ]
@@ -65,9 +66,10 @@ def test_results_gain_aurc_in_one_line(results):
 
 
 def test_scores_of_graded_answers_and_calibration(results):
-    found = add_selective(results, metrics=["score_at_target@0.75", "calibration_error"])["results"][
-        "lengths"
-    ]
+    metrics = ["score_at_target@0.75", "calibration_error", "abstention_recall"]
+    found = add_selective(results, metrics=metrics)["results"]["lengths"]
     right = np.array([sample["acc"] for sample in results["samples"]["lengths"]])
     assert found["score_at_target@0.75,none"] == pytest.approx(right.mean() - 3 * (1 - right.mean()))
+    assert found["abstention_recall,none"] == 0  # a multiple-choice task always has an answer
+    assert 0 < found["abstention_recall_high,none"] < 0.5  # of the six that the data set calls impossible
     assert found["calibration_error_low,none"] <= found["calibration_error,none"]

@@ -7,11 +7,12 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from written import inspect_json, inspect_sample, lines, option_record
 
 import abstain
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError, InputError
-from abstain.formats import read_predictions
+from abstain.formats import read_log, read_predictions
 
 
 def run(*arguments) -> str:
@@ -135,3 +136,16 @@ def test_repeats_of_a_log_with_a_confidence_are_counted_by_question(tmp_path):
     assert table["pass_all@2"].n == 60
     named = abstain.Evaluation.from_json(run("evaluate", path, "--metric", "aurc", "--json"))
     assert named.metrics == ("aurc",)
+
+
+def test_logs_of_harnesses_say_it_in_what_they_keep_of_the_question(tmp_path):
+    samples = [inspect_sample(k) | {"metadata": {"is_answerable": k != 1}} for k in range(6)]
+    inspect_path = tmp_path / "log.json"
+    inspect_path.write_text(json.dumps(inspect_json() | {"samples": samples}))
+    expected = [False, True, False, False, False, False]
+    assert read_log(inspect_path).unanswerable.tolist() == expected
+    records = [option_record(k) | {"doc": {"is_impossible": k == 1}} for k in range(6)]
+    lm_eval_path = tmp_path / "samples_mine_2024-01-01.jsonl"
+    lm_eval_path.write_bytes(lines(records))
+    assert read_log(lm_eval_path).unanswerable.tolist() == expected
+    assert read_log(lm_eval_path).used["unanswerable"] == "unanswerable"

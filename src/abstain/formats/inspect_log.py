@@ -18,6 +18,7 @@ from abstain.formats.log_rows import (
     SECONDS,
     SEQUENCE_LOGPROB,
     TOKENS,
+    UNANSWERABLE,
     LoadJson,
     LogContent,
     Row,
@@ -27,6 +28,7 @@ from abstain.formats.log_rows import (
     find_scorers,
     get_nested,
     make_log_source,
+    read_unanswerable,
     summarise_token_logprobs,
 )
 from abstain.formats.roles import AGREEMENT
@@ -163,7 +165,16 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
         for name in names
         if name.endswith(".confidence") and not name.startswith("metadata.") and name not in word_scorers
     ]
-    not_scorers = {"question", "epoch", "answer", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, TOKENS, SECONDS}
+    not_scorers = {
+        "question",
+        "epoch",
+        "answer",
+        SEQUENCE_LOGPROB,
+        MEAN_TOKEN_LOGPROB,
+        TOKENS,
+        SECONDS,
+        UNANSWERABLE,
+    }
     not_scorers |= {*stated_confidences, *word_scorers}
     candidates = [
         name for name in names if not name.endswith((".answered", LETTERS_SUFFIX)) and "metadata." not in name
@@ -214,6 +225,7 @@ def _make_row(sample: Row) -> Row:
             row[column] = part if isinstance(part, str) else as_number(part)
         row |= _select_numbers(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
     row |= _select_numbers(sample.get("metadata"), prefix="metadata.")
+    row |= read_unanswerable(sample.get("metadata"))
     row |= summarise_token_logprobs(get_nested(sample, "output", "choices", 0, "logprobs", "content"))
     row[TOKENS] = _count_tokens(sample)
     row[SECONDS] = as_number(sample.get("total_time"))

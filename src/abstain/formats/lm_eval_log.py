@@ -26,6 +26,7 @@ from abstain.formats.log_rows import (
     find_scorers,
     get_nested,
     option_signals,
+    read_unanswerable,
 )
 from abstain.formats.roles import AGREEMENT
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have
@@ -196,6 +197,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         scores = _find_scores(record)
         metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
         row: Row = {"question": text_of(record["doc_id"]), "filter": text_of(record.get("filter")), **scores}
+        row |= read_unanswerable(record.get("doc"))
         options = _find_options(record)
         if options is None:
             row |= _read_reply(record)

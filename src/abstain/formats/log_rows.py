@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.formats.columns import Column, LogFacts, Source, Words
+from abstain.formats.roles import COLUMN_NAMES, normalise_name
 from abstain.formats.safety import Limits, file_error
 
 Row = dict[str, Any]
@@ -33,6 +34,8 @@ DOLLARS = "dollars"
 SECONDS = "seconds"
 COST_COLUMNS = (TOKENS, DOLLARS, SECONDS)
 """What an answer cost, as columns of a row; a cascade takes one of them as the cost of a stage."""
+UNANSWERABLE = "unanswerable"
+"""Column (and role) of a log that says whether a question has no answer; see `read_unanswerable`."""
 _BYTES_PER_VALUE = 40  # memory that one value of a row needs
 
 
@@ -123,6 +126,24 @@ def agreement(questions: Sequence[Hashable], answers: Sequence[Hashable | None])
     return shares
 
 
+def read_unanswerable(question: Any) -> Row:
+    """Return the column `UNANSWERABLE` of a question, the dict in which a log keeps what its data set says of it.
+
+    Empty unless the dict has a truth value whose name says it: "unanswerable", "is_impossible" ..., or "is_answerable",
+    which is inverted.
+    """
+    if not isinstance(question, dict):
+        return {}
+    for name, value in question.items():
+        if not isinstance(value, bool):
+            continue
+        if normalise_name(name) in COLUMN_NAMES["unanswerable"]:
+            return {UNANSWERABLE: value}
+        if normalise_name(name) in COLUMN_NAMES["answerable"]:
+            return {UNANSWERABLE: not value}
+    return {}
+
+
 def make_log_source(path: Path, limits: Limits, content: LogContent) -> Source:
     """Make columns of the rows of a log: numbers where every value is one (NaN where it is missing), text otherwise.
 
@@ -137,8 +158,12 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> Source:
     limits.check_columns(path, len(names))
     limits.check(path, _BYTES_PER_VALUE * len(names) * len(rows))
     columns = {name: _make_column([row.get(name) for row in rows]) for name in names}
+    roles = dict(facts.roles)
+    if UNANSWERABLE in columns:
+        roles[UNANSWERABLE] = UNANSWERABLE
     present_facts = replace(
         facts,
+        roles=roles,
         scorers=tuple(name for name in facts.scorers if name in columns),
         signals=tuple(name for name in facts.signals if name in columns),
     )
