@@ -212,7 +212,7 @@ def _level_flags(labels: np.ndarray, levels: np.ndarray) -> np.ndarray:
     return np.asarray((code[:, None] == np.arange(len(levels))).astype(np.float64))
 
 
-class Column(NamedTuple):
+class DesignColumn(NamedTuple):
     """One column of a linear model: the inputs it is made of, its ridge penalty, and whether it is a 0/1 flag.
 
     Flags of levels and classes are not divided by their spread, since that would free the rarest ones most.
@@ -231,32 +231,34 @@ def describe_columns(
     with_logits: bool,
     with_classes: bool,
     transfer: RankModel | None,
-) -> list[Column]:
+) -> list[DesignColumn]:
     """Describe the columns that `make_columns` makes, in the same order.
 
     `profile` holds the distribution of every input in the rows that are learned from.
     """
     factor = 1.0 if transfer is None else _TRANSFER_FACTOR
-    columns: list[Column] = []
+    columns: list[DesignColumn] = []
     if with_numbers:
         names = list(profile.numbers)
         for name in names:
-            columns += [Column((name,), factor * _RANK_PENALTY)] * (RANK_COLUMNS + 1)
+            columns += [DesignColumn((name,), factor * _RANK_PENALTY)] * (RANK_COLUMNS + 1)
         columns += [
-            Column((names[first], names[second]), factor * _RANK_PENALTY)
+            DesignColumn((names[first], names[second]), factor * _RANK_PENALTY)
             for first, second in _pairs(len(names))
         ]
     if with_categories:
         for name, levels in profile.categories.items():
-            columns += [Column((name,), factor * _LEVEL_PENALTY, is_flag=True)] * len(levels)
+            columns += [DesignColumn((name,), factor * _LEVEL_PENALTY, is_flag=True)] * len(levels)
     kind = str(profile.kind)
     class_count = profile.class_count or 2
     if with_logits:
-        columns += [Column((kind,), factor * _LOGIT_PENALTY)] * len(logit_feature_names(kind, class_count))
+        columns += [DesignColumn((kind,), factor * _LOGIT_PENALTY)] * len(
+            logit_feature_names(kind, class_count)
+        )
     if with_classes:
-        columns += [Column((kind,), factor * _CLASS_PENALTY, is_flag=True)] * class_count
+        columns += [DesignColumn((kind,), factor * _CLASS_PENALTY, is_flag=True)] * class_count
     if transfer is not None:
-        columns.append(Column(tuple(transfer.references), _TRANSFER_PENALTY))
+        columns.append(DesignColumn(tuple(transfer.references), _TRANSFER_PENALTY))
     return columns
 
 
@@ -273,7 +275,7 @@ class Standardised(NamedTuple):
     scale: np.ndarray
 
 
-def standardise(columns: np.ndarray, descriptions: list[Column], weight: np.ndarray) -> Standardised:
+def standardise(columns: np.ndarray, descriptions: list[DesignColumn], weight: np.ndarray) -> Standardised:
     """Centre columns and divide all but flags by their spread; a constant column becomes 0.
 
     `columns` has shape (n, columns), `descriptions` one entry per column, `weight` one per row.

@@ -247,7 +247,7 @@ BATCH = 1 << 20  # samples read at a time
 _ZERO_COPY_TYPES = ("float", "double", "int32", "int64")  # Arrow types that numpy can read in place
 
 
-class Source(NamedTuple):
+class RowOrigin(NamedTuple):
     """Where rows come from, for error messages: the public function, the file, and the number of the first row."""
 
     function: str
@@ -283,8 +283,8 @@ class Source(NamedTuple):
 
 def read_tables(
     function: str, part: str | FilePart, fields: Fields, batch_size: int
-) -> Iterator[tuple[Source, Any]]:
-    """Arrow tables of at most `batch_size` rows, each with its source (function, file, number of its first row).
+) -> Iterator[tuple[RowOrigin, Any]]:
+    """Arrow tables of at most `batch_size` rows, each with its origin (function, file, number of its first row).
 
     `part` is a file, or some row groups of it. The tables hold the columns of `fields`. Columns that a file does not
     have may come from the names of its folders, such as `split=test`: every row then has that text. DataError for a
@@ -313,7 +313,7 @@ def read_tables(
                 table = table.append_column(field, constant)
         for offset in range(0, table.num_rows, batch_size):
             batch = table.slice(offset, batch_size)
-            yield Source(function, file, start), batch
+            yield RowOrigin(function, file, start), batch
             start += batch.num_rows
 
 
@@ -342,29 +342,29 @@ class Loader(NamedTuple):
 
     def batches(self, part: str | FilePart, batch_size: int = BATCH) -> Iterator[Groups]:
         """The samples of a file or of a part of it, at most `batch_size` at a time."""
-        for source, table in read_tables(self.function, part, self.fields, batch_size):
-            yield self.read_samples(source, table)
+        for origin, table in read_tables(self.function, part, self.fields, batch_size):
+            yield self.read_samples(origin, table)
 
     def __call__(self, part: Any) -> Groups:
         """The samples of a part of a file, a pandas frame, an Arrow table or a batch of it, by group."""
         if isinstance(part, FilePart):
             return merge_groups(self.batches(part))
-        return self.read_samples(Source(self.function), part)
+        return self.read_samples(RowOrigin(self.function), part)
 
-    def read_samples(self, source: Source, table: Any) -> Groups:
+    def read_samples(self, origin: RowOrigin, table: Any) -> Groups:
         """The checked samples of a table or frame by group; all under None if there are no groups.
 
         Depending on the loader, loss and confidence of a second model are attached, minus the loss replaces the
         confidence (the order of the oracle), and the weights of each group are divided by its unit. DataError for
-        values that cannot be used; `source` says which file and row it names.
+        values that cannot be used; `origin` says which file and row it names.
 
         `fields` names the columns, `second_fields` those of a second model; `oracle_zero_one` is not None where minus
         the loss replaces the confidence; `weight_units` holds what to divide the weights of each group by. The oracle
         is the best possible order of the samples: by loss, smallest first.
         """
-        columns, labels = read_columns(source, table, self.fields)
+        columns, labels = read_columns(origin, table, self.fields)
         if self.second_fields is not None:
-            second, _ = read_columns(source, table, self.second_fields)
+            second, _ = read_columns(origin, table, self.second_fields)
             columns = columns.with_second_model(second)
         if self.oracle_zero_one is not None:
             columns = columns.ordered_by_loss(self.oracle_zero_one)
@@ -372,62 +372,62 @@ class Loader(NamedTuple):
         return groups if self.weight_units is None else in_units(groups, self.weight_units)
 
 
-def read_columns(source: Source, table: Any, fields: Fields) -> tuple[Columns, GroupLabels | None]:
+def read_columns(origin: RowOrigin, table: Any, fields: Fields) -> tuple[Columns, GroupLabels | None]:
     """The checked samples of a table or frame, and the group of each (None without a column of groups).
 
     Confidence and loss are columns, or are computed from columns of logits and labels. Samples of weight zero are
     dropped from both results. DataError, naming file and row, for text, a missing or infinite value, a negative weight,
     a value other than 0 and 1 in a column of right predictions, and whole confidences beyond 2^53, which a float64
-    cannot hold. `source` names the file and its first row, for messages. `fields` names the columns to read.
+    cannot hold. `origin` names the file and its first row, for messages. `fields` names the columns to read.
     """
-    table = _as_arrow(source.function, table, fields.names)
+    table = _as_arrow(origin.function, table, fields.names)
 
     def read_numbers(field: str) -> np.ndarray:
-        return as_numpy(source, field, in_one_chunk(table.column(field)))
+        return as_numpy(origin, field, in_one_chunk(table.column(field)))
 
     if fields.logits:
-        confidence, loss = _score_logits(source, table, fields, read_numbers(fields.labels))
+        confidence, loss = _score_logits(origin, table, fields, read_numbers(fields.labels))
     else:
         confidence = read_numbers(fields.confidence)
         loss = read_numbers(fields.loss)
-        source.check_finite(fields.loss, loss)
-    source.check_finite(fields.confidence, confidence)
+        origin.check_finite(fields.loss, loss)
+    origin.check_finite(fields.confidence, confidence)
     if confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
         is_too_large = (confidence > 1 << 53) | (confidence < -(1 << 53))
         remedy = "As floats neighbours would tie: subtract a common offset."
-        source.check_rule(
+        origin.check_rule(
             fields.confidence, "not exceed 2^53 in whole numbers", confidence, is_too_large, remedy
         )
-    source.check_finite(fields.loss, loss)
+    origin.check_finite(fields.loss, loss)
     if fields.holds_correctness:
         is_other = (loss != 0) & (loss != 1)
-        source.check_rule(fields.loss, "hold 0 (wrong) and 1 (right)", loss, is_other)
+        origin.check_rule(fields.loss, "hold 0 (wrong) and 1 (right)", loss, is_other)
         loss = np.asarray(loss == 0)
     labels = None
     if fields.group:
-        labels = read_group_labels(source.function, fields.group, table.column(fields.group))
+        labels = read_group_labels(origin.function, fields.group, table.column(fields.group))
     if not fields.weight:
         return convert_types(loss, confidence, None), labels
     weight = read_numbers(fields.weight)
-    source.check_finite(fields.weight, weight)
+    origin.check_finite(fields.weight, weight)
     weight = weight.astype(np.float64)
-    source.check_rule(fields.weight, "not be negative", weight, weight < 0)
+    origin.check_rule(fields.weight, "not be negative", weight, weight < 0)
     if labels is not None:
         labels = labels._replace(codes=labels.codes[weight > 0])
     return convert_types(loss, confidence, weight), labels
 
 
 def _score_logits(
-    source: Source, table: Any, fields: Fields, labels: np.ndarray
+    origin: RowOrigin, table: Any, fields: Fields, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Confidence and loss computed from logits and labels; empty vectors where there are no samples.
 
     `fields.confidence` and `fields.loss` are names of `abstain.scores` and `abstain.losses`, `fields.logits` columns of
-    the Arrow table. `source` names the file and its first row, for messages.
+    the Arrow table. `origin` names the file and its first row, for messages.
     """
     if not len(labels):
         return np.empty(0), np.empty(0, dtype=bool)
-    logits = read_logits(source, table, fields.logits)
+    logits = read_logits(origin, table, fields.logits)
     confidence = np.asarray(scores.by_name(fields.confidence)(logits))
     loss = np.asarray(losses.by_name(fields.loss)(logits, labels))
     return confidence, loss
@@ -481,21 +481,21 @@ def in_one_chunk(column: Any) -> Any:
     return column.combine_chunks() if hasattr(column, "chunks") else column
 
 
-def read_logits(source: Source, table: Any, names: Sequence[str]) -> np.ndarray:
+def read_logits(origin: RowOrigin, table: Any, names: Sequence[str]) -> np.ndarray:
     """Logits of an Arrow table, shape (samples, classes): a column for each class, or one column of lists."""
     import pyarrow as pa
 
     columns = [in_one_chunk(table.column(name)) for name in names]
     if len(names) == 1 and pa.types.is_nested(columns[0].type):
-        return _read_lists(source, names[0], columns[0])
-    return np.stack([as_numpy(source, name, column) for name, column in zip(names, columns)], axis=1)
+        return _read_lists(origin, names[0], columns[0])
+    return np.stack([as_numpy(origin, name, column) for name, column in zip(names, columns)], axis=1)
 
 
-def _read_lists(source: Source, field: str, column: Any) -> np.ndarray:
+def _read_lists(origin: RowOrigin, field: str, column: Any) -> np.ndarray:
     """An Arrow column of lists as a matrix with a row for each list.
 
     DataError, naming the first bad row, if lists differ in length, or one is missing, empty or has a missing value.
-    `source` names the file and its first row, for messages.
+    `origin` names the file and its first row, for messages.
     """
     import pyarrow.compute as pc
 
@@ -506,22 +506,22 @@ def _read_lists(source: Source, field: str, column: Any) -> np.ndarray:
         bad_rows = np.flatnonzero(np.asarray(values.is_null())) // lengths[0]
     if len(bad_rows):
         raise DataError(
-            f"{source.function}: rows of `{field}` must be lists of one length without a missing value, which fails in "
-            f"{source.file}, row {source.start + int(bad_rows[0])}. Drop the row or fill it in."
+            f"{origin.function}: rows of `{field}` must be lists of one length without a missing value, which fails in "
+            f"{origin.file}, row {origin.start + int(bad_rows[0])}. Drop the row or fill it in."
         )
-    return as_numpy(source, field, values).reshape(len(lengths), -1)
+    return as_numpy(origin, field, values).reshape(len(lengths), -1)
 
 
-def as_numpy(source: Source, field: str, column: Any) -> np.ndarray:
+def as_numpy(origin: RowOrigin, field: str, column: Any) -> np.ndarray:
     """One Arrow array (not chunked) as a numpy vector of numbers or booleans, without a copy where possible.
 
     DataError for a missing value, with its row, and for text and other types. `field` is the name of the column.
-    `source` names the file and its first row, for messages.
+    `origin` names the file and its first row, for messages.
     """
     if column.null_count:
-        row = source.start + int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        row = origin.start + int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise DataError(
-            f"{source.function}: `{field}` has a missing value in {source.file}, row {row}. "
+            f"{origin.function}: `{field}` has a missing value in {origin.file}, row {row}. "
             f"Drop the row or fill it in."
         )
     if str(column.type) == "bool":  # Arrow packs eight into a byte
@@ -532,7 +532,7 @@ def as_numpy(source: Source, field: str, column: Any) -> np.ndarray:
     values = np.asarray(column.to_numpy(zero_copy_only=str(column.type) in _ZERO_COPY_TYPES))
     if values.dtype.kind not in "biuf":
         raise DataError(
-            f"{source.function}: `{field}` must hold numbers, got {column.type} in {source.file}."
+            f"{origin.function}: `{field}` must hold numbers, got {column.type} in {origin.file}."
         )
     return values
 
@@ -540,7 +540,7 @@ def as_numpy(source: Source, field: str, column: Any) -> np.ndarray:
 # two models side by side ------------------------------------------------------------------------------------
 
 _WEIGHT = "__abstain_weight"  # name of the first model's weights among the columns of the second
-Piece = tuple[Source, Any]  # an Arrow table and where it begins
+Piece = tuple[RowOrigin, Any]  # an Arrow table and where it begins
 
 
 def read_two_models(
@@ -578,7 +578,7 @@ def read_two_models(
 def _in_step(function: str, first: Iterator[Piece], second: Iterator[Piece]) -> Iterator[tuple[Piece, Piece]]:
     """Pair the tables of two sides, each cut so that both of a pair have equally many rows.
 
-    A piece is (source, Arrow table). DataError, naming `function`, if one side has more rows than the other.
+    A piece is (origin, Arrow table). DataError, naming `function`, if one side has more rows than the other.
     """
     first_piece = next(first, None)
     second_piece = next(second, None)
@@ -597,13 +597,13 @@ def _in_step(function: str, first: Iterator[Piece], second: Iterator[Piece]) -> 
 
 
 def _first_rows(piece: Piece, rows: int) -> Piece:
-    source, table = piece
-    return source, table.slice(0, rows)
+    origin, table = piece
+    return origin, table.slice(0, rows)
 
 
 def _remaining_rows(piece: Piece, rows: int) -> Piece | None:
     """The table without its first `rows` rows; None if there are no more."""
-    source, table = piece
+    origin, table = piece
     if table.num_rows <= rows:
         return None
-    return source._replace(start=source.start + rows), table.slice(rows)
+    return origin._replace(start=origin.start + rows), table.slice(rows)

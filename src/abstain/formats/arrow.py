@@ -132,7 +132,7 @@ def open_parquet(path: Path, limits: Limits) -> Source:
     def load(name: str) -> Values:
         """Read one column by name, after its type and size were checked; `bytes_of_column` is updated."""
         is_text = columns[name].kind == "text"
-        _check_column_type(path, name, _field_types(schema)[name])
+        _check_column_type(path, name, _list_fields(schema)[name].arrow_type)
         dictionary_columns = [name] if is_text else None
         with (
             reporting_damage(path, "parquet"),
@@ -156,7 +156,7 @@ def read_number_lists(path: Path, name: str, limits: Limits) -> list[list[float]
     """
     parquet = _import_pyarrow(path, ".parquet")
     with reporting_damage(path, "parquet"), parquet.ParquetFile(path) as file:
-        arrow_type = _field_types(file.schema_arrow)[name]
+        arrow_type = _list_fields(file.schema_arrow)[name].arrow_type
         if not _is_list(arrow_type) or not _is_number(arrow_type.value_type):
             raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
         unpacked_size = _unpacked_column_size(path, file.metadata, name)
@@ -165,43 +165,51 @@ def read_number_lists(path: Path, name: str, limits: Limits) -> list[list[float]
         return lists
 
 
-def _field_types(schema: Any) -> dict[str, Any]:
-    """Return the types of the columns of a schema by name; a field of a struct has a dotted name.
+class _ArrowField(NamedTuple):
+    """A column of an Arrow schema, or a field inside a column of structs."""
 
-    A column whose own name has a dot counts more than a field of that name.
+    arrow_type: Any
+    path: tuple[str, ...]  # name of the column, then of the field in it, of the field in that ...
+
+
+def _list_fields(schema: Any) -> dict[str, _ArrowField]:
+    """Return the columns of a schema by name; those of structs are replaced by their fields, with dotted names.
+
+    Where two have one dotted name, a column whose own name has dots counts more than a field, and of two fields the
+    first in the schema.
     """
-    types_by_name: dict[str, Any] = {}
-    for arrow_field in schema:
-        types_by_name |= _flatten_field(arrow_field.name, arrow_field.type)
-    return types_by_name | {
-        arrow_field.name: arrow_field.type for arrow_field in schema if not _is_struct(arrow_field.type)
+    fields: dict[str, _ArrowField] = {}
+    for column in schema:
+        for field in _flatten_field(_ArrowField(column.type, (column.name,))):
+            fields.setdefault(".".join(field.path), field)
+    plain_columns = {
+        column.name: _ArrowField(column.type, (column.name,))
+        for column in schema
+        if not _is_struct(column.type)
     }
+    return fields | plain_columns
 
 
-def _flatten_field(name: str, arrow_type: Any) -> dict[str, Any]:
-    """Return the types of the fields inside a struct by dotted name; {name: type} for any other type."""
-    if not _is_struct(arrow_type):
-        return {name: arrow_type}
-    types_by_name: dict[str, Any] = {}
-    for inner_field in arrow_type:
-        types_by_name |= _flatten_field(f"{name}.{inner_field.name}", inner_field.type)
-    return types_by_name
+def _flatten_field(field: _ArrowField) -> Iterator[_ArrowField]:
+    """Yield the fields inside a struct, and inside structs in it; a field of any other type is yielded itself."""
+    if not _is_struct(field.arrow_type):
+        yield field
+        return
+    for inner in field.arrow_type:
+        yield from _flatten_field(_ArrowField(inner.type, (*field.path, inner.name)))
 
 
 def _select_field(table: Any, name: str) -> Any:
-    """Return a column of an Arrow table, or the field of a struct that a dotted name states, as a chunked array."""
+    """Return a column of an Arrow table, or a field of structs, as a chunked array.
+
+    `name` is one of the names that `_list_fields` makes of the table's schema; KeyError for another.
+    """
     import pyarrow.compute as pc
 
-    if name in table.column_names:
-        return table[name]
-    column_name = next(title for title in table.column_names if name.startswith(f"{title}."))
+    column_name, *inner_names = _list_fields(table.schema)[name].path
     column = table[column_name]
-    remainder = name.removeprefix(f"{column_name}.")
-    while remainder:
-        names = [inner_field.name for inner_field in column.type]
-        part = next(title for title in names if f"{remainder}.".startswith(f"{title}."))
-        column = pc.struct_field(column, part)
-        remainder = remainder.removeprefix(part).removeprefix(".")
+    for inner_name in inner_names:
+        column = pc.struct_field(column, inner_name)
     return column
 
 
@@ -267,8 +275,8 @@ def _check_table(path: Path, schema: Any, row_count: int, limits: Limits) -> Non
 def _make_columns(schema: Any, row_count: int, load: Callable[[str], Values]) -> dict[str, Column]:
     """Make a column of each field of a schema, those inside structs by dotted names; `load` reads one by its name."""
     columns = {}
-    for name, arrow_type in _field_types(schema).items():
-        kind = "text" if _is_text(arrow_type) else str(arrow_type)
+    for name, field in _list_fields(schema).items():
+        kind = "text" if _is_text(field.arrow_type) else str(field.arrow_type)
         columns[name] = Column(shape=(row_count,), kind=kind, load=partial(load, name))
     return columns
 

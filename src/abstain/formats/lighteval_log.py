@@ -12,8 +12,8 @@ from abstain.formats.columns import LogFacts, Source, Words
 from abstain.formats.log_rows import (
     OPTION_SIGNALS,
     LogContent,
-    Option,
     Row,
+    ScoredOption,
     as_number,
     choose_correct_column,
     find_scorers,
@@ -57,7 +57,7 @@ def read_lighteval(source: Source, limits: Limits) -> LogContent:
             number = as_number(values[index])
             row[name] = None if number is None or np.isnan(number) else number
         if row_loglikelihoods is not None and len(row_loglikelihoods) > 1:
-            options = [Option(loglikelihood=number, length=0) for number in row_loglikelihoods]
+            options = [ScoredOption(loglikelihood=number, length=0) for number in row_loglikelihoods]
             row |= option_signals(options, is_normalised=False)
         rows.append(row)
     scorers = find_scorers(rows, list(metrics))

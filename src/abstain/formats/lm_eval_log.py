@@ -19,8 +19,8 @@ from abstain.formats.log_rows import (
     OPTION_SIGNALS,
     LoadJson,
     LogContent,
-    Option,
     Row,
+    ScoredOption,
     as_number,
     choose_correct_column,
     find_scorers,
@@ -152,7 +152,7 @@ def _read_write_out_reply(record: Row) -> Row:
     logits = [record[name] for name in sorted(record, key=_number_at_end) if name.startswith("logit_")]
     numbers = [as_number(logit) for logit in logits]
     if isinstance(record.get("truth"), int) and len(logits) > 1 and None not in numbers:
-        options = [Option(loglikelihood=number, length=0) for number in numbers if number is not None]
+        options = [ScoredOption(loglikelihood=number, length=0) for number in numbers if number is not None]
         return option_signals(options, is_normalised=False)
     return {"answer": logits[0]} if logits and isinstance(logits[0], str) else {}
 
@@ -274,7 +274,7 @@ def _reply_agreement(record: Row) -> Row:
     return {AGREEMENT: most_frequent_count / len(replies)}
 
 
-def _find_options(record: Row) -> list[Option] | None:
+def _find_options(record: Row) -> list[ScoredOption] | None:
     """Return the texts whose log-likelihoods a record holds; None where it holds a generated reply.
 
     A multiple-choice task scores every option. A task of kind `loglikelihood` (LAMBADA, ASDiv) scores one text: the
@@ -292,7 +292,7 @@ def _find_options(record: Row) -> list[Option] | None:
             continue
         text = get_nested(request, "arg_1")
         length = len(text.removeprefix(" ")) if isinstance(text, str) else 0
-        options.append(Option(float(loglikelihood), length))
+        options.append(ScoredOption(float(loglikelihood), length))
     return options
 
 

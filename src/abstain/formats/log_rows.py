@@ -82,14 +82,14 @@ def summarise_token_logprobs(logprobs: Any) -> Row:
     return {SEQUENCE_LOGPROB: total, MEAN_TOKEN_LOGPROB: total / len(values)}
 
 
-class Option(NamedTuple):
+class ScoredOption(NamedTuple):
     """One text whose log-likelihood the harness asked the model for."""
 
     loglikelihood: float
     length: int  # characters, without the blank before it; 0 where the log does not say
 
 
-def option_signals(options: list[Option], is_normalised: bool) -> Row:
+def option_signals(options: list[ScoredOption], is_normalised: bool) -> Row:
     """Return confidences from the log-likelihoods of two or more options, whichever of them is right.
 
     "softmax" is the largest probability, "margin" the largest log-likelihood less the second, "loglikelihood" the

@@ -121,10 +121,7 @@ def grade_answers(
     `unanswerable` hold one truth value per question; by default every question is answered, and it is not known which
     are unanswerable. InputError for other values or lengths, and where there is no question.
     """
-    try:
-        correctness = np.asarray(to_host(correct), np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise InputError(f"{function}: `correct` must hold numbers from 0 to 1, got other values.") from None
+    correctness = _as_numbers(function, "correct", correct)
     if not len(correctness):
         raise InputError(f"{function}: needs at least one question, got none.")
     attempted = np.ones(len(correctness), dtype=bool)
@@ -138,6 +135,16 @@ def grade_answers(
     return GradedAnswers(
         right, attempted, check_truth_values(function, "unanswerable", unanswerable, len(correctness))
     )
+
+
+def _as_numbers(function: str, argument: str, values: ArrayLike) -> np.ndarray:
+    """Return one float64 per question; InputError, which names `function` and `argument`, for other than numbers."""
+    try:
+        return np.asarray(to_host(values), dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{function}: `{argument}` must hold numbers from 0 to 1, got other values."
+        ) from None
 
 
 def check_truth_values(function: str, argument: str, values: ArrayLike, n: int) -> np.ndarray:
@@ -161,12 +168,7 @@ def check_probabilities(function: str, confidence: ArrayLike, attempted: np.ndar
     `attempted` holds one truth value per question. InputError unless there are as many confidences and those of
     attempted questions lie between 0 and 1.
     """
-    try:
-        probabilities = np.asarray(to_host(confidence), dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{function}: `confidence` must hold numbers from 0 to 1, got other values."
-        ) from None
+    probabilities = _as_numbers(function, "confidence", confidence)
     if len(probabilities) != len(attempted):
         raise InputError(
             f"{function}: `confidence` must have {len(attempted)} values as `correct`, got {len(probabilities)}."
@@ -221,8 +223,7 @@ class AnswerMetric:
     option: str = ""
 
     def __post_init__(self) -> None:
-        numerator = kinds_of_question().weighted_count(self.numerator)
-        denominator = kinds_of_question().weighted_count(self.denominator)
+        numerator, denominator = self._counts_of_kinds()
         if (denominator < 0).any() or (numerator[denominator == 0] != 0).any():
             raise InputError(
                 f"AnswerMetric: the denominator of {self.name} must count every question that the numerator counts, "
@@ -242,11 +243,15 @@ class AnswerMetric:
     @property
     def range(self) -> tuple[float, float]:
         """The smallest and the largest value that any answers can have."""
-        numerator = kinds_of_question().weighted_count(self.numerator)
-        denominator = kinds_of_question().weighted_count(self.denominator)
+        numerator, denominator = self._counts_of_kinds()
         is_counted = denominator > 0
         ratios = numerator[is_counted] / denominator[is_counted]
         return float(ratios.min()), float(ratios.max())
+
+    def _counts_of_kinds(self) -> tuple[np.ndarray, np.ndarray]:
+        """What one question of each kind (`kinds_of_question`) adds to the numerator, and to the denominator."""
+        kinds = kinds_of_question()
+        return kinds.weighted_count(self.numerator), kinds.weighted_count(self.denominator)
 
     @property
     def needs_unanswerable(self) -> bool:
