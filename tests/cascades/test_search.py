@@ -7,6 +7,7 @@ import pytest
 
 from abstain.cascades.inputs import collect_data
 from abstain.cascades.search import (
+    CascadePromise,
     PolicyGrid,
     certify,
     choose_cuts,
@@ -154,4 +155,4 @@ def test_clusters_stay_in_one_piece():
 
 def test_too_few_samples_certify_nothing():
     cascade_data = collect_data("test", {"a": ([0], [1.0], 1.0)}, (9.0, 0.0), "answered", (0, 1))
-    assert certify(cascade_data, 0.2, 0.05, 10, 0) == []
+    assert certify([CascadePromise(cascade_data, 0.2)], 0.05, 10, 0) == []

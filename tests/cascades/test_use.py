@@ -116,6 +116,21 @@ def test_a_cascade_that_promises_nothing_says_so():
     assert set(clf.decide(X[:50])) == {"person"}
 
 
+def test_a_risk_for_each_class_that_is_answered():
+    words = np.asarray(["no", "yes"])[Y]
+    clf = CascadeClassifier(STAGES, risk={"no": 0.2, "yes": 0.15}, cv="prefit", random_state=0)
+    clf.estimators = [(name, model.fit(X[:2000], words[:2000])) for name, model in clf.estimators]
+    clf.fit(X[2000:], words[2000:])
+    prediction, answered = clf.predict_selective(X[2000:])
+    assert answered.any()
+    for label in ("no", "yes"):
+        counted = answered & (prediction == label)
+        assert clf.cascade_[label].counted_answers == counted.sum()
+        assert clf.cascade_.risks[label] == pytest.approx((words[2000:][counted] != label).mean())
+    with pytest.raises(InputError, match="must be a number, or a dict by class"):
+        CascadeClassifier(STAGES, risk={"no": 0.2, "maybe": 0.1}).fit(X, words)
+
+
 def test_costs_and_stages_must_agree():
     with pytest.raises(InputError, match="needs 2 costs"):
         CascadeClassifier(STAGES, costs=[1], risk=0.1).fit(X, Y)

@@ -597,3 +597,62 @@ def test_a_scorer_of_a_users_own_metric_goes_into_a_search(data):
     assert np.isfinite(search.fit(X, y).best_score_)
     with pytest.raises(InputError, match="unknown metric"):
         metric_scorer("no such metric")
+
+
+# several promises ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", ["max_softmax", lambda probs: probs.max(axis=1)], ids=["named", "own"])
+@pytest.mark.parametrize("names", [None, ["low", "middle", "high"]], ids=["numbers", "words"])
+def test_a_risk_for_each_predicted_class(data, score, names):
+    X, y = data
+    y = y if names is None else np.asarray(names)[y]
+    classes = np.unique(y)
+    risk = {classes[0]: 0.2, classes[2]: 0.25}
+    clf = SelectiveClassifier(
+        RandomForestClassifier(40, random_state=0), risk=risk, score=score, random_state=0, cv=0.5
+    )
+    _, calibration = train_test_split(np.arange(len(y)), test_size=0.5, random_state=0)
+    clf.fit(X, y)
+    rule = clf.threshold_
+    assert rule.feasible
+    prediction, accepted = clf.predict_selective(X[calibration])
+    for label in risk:
+        counted = accepted & (prediction == label)
+        assert rule.counted[label].accepted == counted.sum()
+        assert rule.risks[label] == pytest.approx((y[calibration][counted] != label).mean())
+    assert str(classes[2]) in clf.guarantee_
+    assert (clf.predict(X[calibration])[accepted] == prediction[accepted]).all()
+    assert clone(clf).get_params()["risk"] == risk
+
+
+def test_risks_by_class_in_groups_folds_and_with_a_learned_score(data):
+    X, y = data
+    risk = {0: 0.4, 1: 0.4}
+    site = np.where(np.arange(len(y)) % 2, "a", "b")
+    grouped = SelectiveClassifier(risk=risk, cv=0.5, random_state=0).fit(X, y, groups=site)
+    assert set(grouped.threshold_.thresholds) == {"a", "b"}
+    assert grouped.accepts(X, site).any()
+    folded = SelectiveClassifier(risk=risk, cv=3).fit(X, y)
+    assert folded.guarantee_ is None
+    assert folded.accepts(X).any()
+    learned = SelectiveClassifier(risk=risk, score="learned", cv=0.5, random_state=0).fit(X, y)
+    assert learned.accepts(X).any()
+    with pytest.raises(InputError, match=r"must be a number, or a dict by class \(0, 1, 2\), got 'ill'"):
+        SelectiveClassifier(risk={"ill": 0.1, 0: 0.2}).fit(X, y)
+    with pytest.warns(AbstainWarning, match="no threshold could be certified.*0: The smallest risk these data certify"):
+        SelectiveClassifier(risk={0: 1e-4, 1: 0.4}, random_state=0).fit(X, y)
+
+
+def test_a_risk_for_each_tolerance():
+    X, y = make_regression(3000, 5, noise=10.0, random_state=0)
+    risk = {"far": 0.05, "off": 0.5}
+    reg = SelectiveRegressor(risk=risk, tolerance={"far": 25.0, "off": 10.0}, cv=0.5, random_state=0).fit(
+        X, y
+    )
+    _, calibration = train_test_split(np.arange(3000), test_size=0.5, random_state=0)
+    prediction, accepted = reg.predict_selective(X[calibration])
+    error = np.abs(prediction - y[calibration])[accepted]
+    assert reg.threshold_.risks == pytest.approx({"far": (error > 25).mean(), "off": (error > 10).mean()})
+    with pytest.raises(InputError, match="`risk` and `tolerance` must be dicts of the same names"):
+        SelectiveRegressor(risk=risk, tolerance=10.0).fit(X, y)

@@ -202,3 +202,60 @@ def test_monitoring_bets_on_whole_clusters():
         t.check(l, g)
     with pytest.raises(InputError, match="at most 5"):
         t.check(l, g, clusters=who // 2)
+
+
+# two crossed kinds of clusters -----------------------------------------------------------------------
+
+PLACES, WEEKS, TARGET = 200, 8, 0.1
+RATE = 0.22  # of wrong forecasts in a bad week; every second week is bad, so the risk in new weeks is 0.11
+
+
+def forecasts(rng, bad_weeks):
+    """Losses of one forecast for every place and week: in a good week none is wrong."""
+    week = np.tile(np.arange(WEEKS), PLACES)
+    place = np.repeat(np.arange(PLACES), WEEKS)
+    wrong = bad_weeks[week] & (rng.random(len(week)) < RATE)
+    return wrong, place, week
+
+
+@pytest.mark.usefixtures("without_advice")
+def test_clusters_of_one_kind_promise_for_the_same_clusters_of_the_other():
+    """By place: kept for new places in the same weeks, not for new weeks."""
+    rng = np.random.default_rng(5)
+    runs = 150
+    broken_in_the_same_weeks = broken_in_new_weeks = 0
+    for _ in range(runs):
+        bad_weeks = rng.random(WEEKS) < 0.5
+        wrong, place, _ = forecasts(rng, bad_weeks)
+        rule = abstain.select_threshold(wrong, np.ones(len(wrong)), risk=TARGET, clusters=place)
+        broken_in_the_same_weeks += rule.feasible and RATE * bad_weeks.mean() > TARGET
+        broken_in_new_weeks += rule.feasible
+    assert broken_in_the_same_weeks <= 0.05 * runs
+    assert broken_in_new_weeks > 0.1 * runs
+
+
+@pytest.mark.usefixtures("without_advice")
+def test_one_cell_for_each_place_and_week_promises_for_both():
+    """150 weeks, each at another place: bad weeks are seen as often as they come."""
+    rng = np.random.default_rng(6)
+    broken = 0
+    for _ in range(150):
+        wrong = (rng.random(150) < 0.5) & (rng.random(150) < RATE)  # one cell: its own week, its own place
+        rule = abstain.select_threshold(wrong, np.ones(150), risk=TARGET, clusters=np.arange(150))
+        broken += rule.feasible
+    assert broken <= 0.05 * 150
+
+
+def test_two_kinds_of_clusters_are_refused_with_the_choice():
+    rng = np.random.default_rng(7)
+    wrong, place, week = forecasts(rng, np.zeros(WEEKS, dtype=bool))
+    sure = rng.random(len(wrong))
+    message = "must be one kind of clusters, got two. Give the kind that will be new"
+    with pytest.raises(InputError, match=message):
+        abstain.select_threshold(wrong, sure, risk=TARGET, clusters=[place, week])
+    with pytest.raises(InputError, match=message):
+        abstain.cascade({"a": (wrong, sure, 1.0)}, risk=TARGET, person=(9.0, 0.0), clusters=[place, week])
+    rule = abstain.select_threshold(wrong, sure, risk=TARGET, clusters=place)
+    assert rule.feasible
+    with pytest.raises(InputError, match=message):
+        rule.check(wrong, sure, clusters=[place, week])

@@ -9,8 +9,13 @@ import scipy.stats
 
 import abstain
 from abstain.errors import DataError, InputError, ShapeError
-from abstain.sklearn import SelectiveClassifier
-from abstain.thresholds import GroupChecks, JointThreshold, decision_record, monitoring
+from abstain.thresholds import (
+    GroupChecks,
+    JointGroupThresholds,
+    JointThreshold,
+    decision_record,
+    monitoring,
+)
 
 
 def draw(n=3000, seed=0):
@@ -251,7 +256,7 @@ def test_later_data_of_classes():
     assert seen[1].risk_alarm
     assert not seen[0].risk_alarm
     assert seen[0].counted == int((rule.accepts(probs=later_probs) & (predicted == 0)).sum())
-    with pytest.raises(InputError, match="need `logits=`, `probs=` or `among=`"):
+    with pytest.raises(InputError, match="need `among=`, or `logits=` or `probs=`"):
         rule.check(predicted != later_label, later_probs.max(axis=1), units="plain")
 
 
@@ -274,7 +279,7 @@ def test_without_a_threshold_the_promise_that_fails_alone_has_advice():
         ({"risk": {"a": 0.1}}, InputError, "at least two promises, got 1"),
         ({"risk": {"a": 0.1, "b": 3}}, InputError, "`risk`"),
         ({"risk": {"a": 0.1, "b": 0.1}, "method": "crc"}, InputError, "several promises take"),
-        ({"risk": {"a": 0.1, "b": 0.1}, "groups": [0] * 100}, InputError, "several promises take"),
+        ({"risk": {"a": 0.1, "b": 0.1}, "coverage": 0.5}, InputError, "several promises take"),
         ({"risk": {"a": 0.1, "b": 0.1}, "losses": {"a": [0] * 100}}, InputError, "got both"),
         ({"risk": {"a": 0.1, "b": 0.1}, "among": {"c": [True] * 100}}, InputError, "must name promises"),
         ({"risk": {"a": 0.1, "b": 0.1}, "among": {"a": [1] * 100}}, InputError, "truth values"),
@@ -297,14 +302,65 @@ def test_names_and_samples_must_fit_the_rule():
         rule.check(wrong, sure, among={"errors": wrong})
 
 
-def test_a_cascade_and_an_estimator_keep_one_promise():
-    sure, wrong, _ = draw(200)
-    risks = {"a": 0.1, "b": 0.2}
-    with pytest.raises(InputError, match="cascade: `risk` must be one number, got a dict"):
-        abstain.cascade({"one": (wrong, sure, 1.0)}, risk=risks, person=(10.0, 0.0))
-    selective = SelectiveClassifier(risk=risks, random_state=0)
-    with pytest.raises(InputError, match="SelectiveClassifier: `risk` must be one number, got a dict"):
-        selective.fit(np.column_stack([sure, -sure]), wrong)
+@pytest.mark.parametrize("clusters", [None, np.repeat(np.arange(1000), 3)])
+def test_every_group_has_all_promises(clusters, tmp_path):
+    """The rule of a group is that of its samples alone, at delta / groups."""
+    sure, wrong, hours = draw()
+    site = np.where(np.arange(3000) // 3 % 2, "north", "south")
+    weights = {} if clusters is None else {"clusters": clusters}
+    rules = two_promises(groups=site, **weights)
+    for name in ("north", "south"):
+        rows = site == name
+        alone = abstain.select_threshold(
+            losses={"errors": wrong[rows], "hours": hours[rows]},
+            confidence=sure[rows],
+            risk={"errors": 0.08, "hours": 0.05},
+            delta=0.025,
+            **{key: values[rows] for key, values in weights.items()},
+        )
+        assert rules[name].to_json() == alone.to_json()
+        assert (rules.accepts(sure, site)[rows] == alone.accepts(sure[rows])).all()
+    rules.save(tmp_path / "rules.json")
+    again = abstain.thresholds.load_rule(tmp_path / "rules.json")
+    assert again.to_json() == rules.to_json()
+    assert isinstance(again, JointGroupThresholds)
+    assert repr(again).startswith("JointGroupThresholds, the worst group first")
+    assert rules.frame("pandas").shape == (4, 8)
+    record = decision_record(rules)
+    assert "- Accept for group north: confidence >=" in record
+    assert "asked for: errors at most 0.08, hours at most 0.05, method ltt, delta 0.05" in record
+
+
+def test_groups_are_checked_promise_by_promise():
+    sure, wrong, hours = draw(6000)
+    site = np.where(np.arange(6000) % 2, "north", "south")
+    rules = abstain.select_threshold(
+        losses={"errors": wrong, "hours": hours},
+        confidence=sure,
+        risk={"errors": 0.08, "hours": 0.05},
+        groups=site,
+    )
+    later_sure, later_wrong, later_hours = draw(3000, seed=5)
+    later_wrong = later_wrong | (
+        (site[:3000] == "north") & (np.arange(3000) % 3 == 0)
+    )  # errors, but no hours
+    look = {"errors": later_wrong, "hours": later_hours}
+    seen = rules.check(look, later_sure, site[:3000])
+    assert {name: check.risk_alarm for name, check in seen.checks.items()} == {
+        "north: errors": True,
+        "north: hours": False,
+        "south: errors": False,
+        "south: hours": False,
+    }
+    assert {check.delta for check in seen.checks.values()} == {0.05 / 4}
+    rows = (site[:3000] == "south") & rules.accepts(later_sure, site[:3000])
+    assert seen["south: hours"].risk == pytest.approx(later_hours[rows].mean())
+    again = rules.check(look, later_sure, site[:3000], previous=GroupChecks.from_json(seen.to_json()))
+    assert again["south: hours"].looks == 2
+    with pytest.raises(InputError, match="must be about some samples of every group, got none of 'south'"):
+        abstain.select_threshold(
+            wrong, sure, risk={"a": 0.1, "b": 0.1}, groups=site, among={"a": site == "north"}
+        )
 
 
 def test_promises_share_the_memory_of_clusters(monkeypatch):

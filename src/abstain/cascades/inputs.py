@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from abstain.cascades.search import CascadeData
 from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes
-from abstain.thresholds.calibration import calibrate
+from abstain.thresholds.calibration import Calibration, calibrate
 from abstain.thresholds.cut import (
     STORABLE,
     CheckedConfidences,
@@ -24,6 +24,7 @@ from abstain.thresholds.cut import (
     is_learned,
     read_confidences,
 )
+from abstain.thresholds.joint import losses_by_promise, membership_masks, predicted_classes
 
 PERSON = "person"
 MAX_STAGES = 19  # so many still leave two thresholds per stage in a grid of a million policies
@@ -32,7 +33,9 @@ PROMISES = {"answered": "what the stages answer", "system": "all answers, the pe
 Promise = Literal["answered", "system"]
 ByStage = Mapping[str, Any]
 Stages = Mapping[str, Any]  # (loss, confidence, cost), or logits, probs, labels, score and cost by name
-Person = tuple[float | Array, float | Array]  # cost, error
+Person = tuple[
+    float | Array, float | Array | Mapping[Any, Any]
+]  # cost, error (or a dict of errors by promise)
 
 
 class Stage(NamedTuple):
@@ -40,7 +43,8 @@ class Stage(NamedTuple):
 
     confidences: CheckedConfidences  # its confidences, in the unit and precision they came in
     score: str | None  # the confidence score, if it is known
-    entry: tuple[Array, Array, Any]  # (loss, confidence, cost)
+    entry: tuple[Any, Array, Any]  # (loss, confidence, cost); the loss may be a dict by promise
+    predictions: np.ndarray | None = None  # predicted class of each sample, where class scores were given
 
 
 def read_stages(
@@ -130,7 +134,12 @@ def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, scor
     loss = entry.get("loss")
     if loss is None:
         loss = losses.zero_one(class_scores["logits"], labels, probs=class_scores["probs"])
-    return Stage(confidences, score, (loss, confidences.values, entry["cost"]))
+    return Stage(
+        confidences,
+        score,
+        entry=(loss, confidences.values, entry["cost"]),
+        predictions=predicted_classes(class_scores["logits"], class_scores["probs"]),
+    )
 
 
 def collect_data(
@@ -143,6 +152,7 @@ def collect_data(
     abstained: ByStage | None = None,
     clusters: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    counted: Mapping[str, np.ndarray] | None = None,
 ) -> CascadeData:
     """Check all stages and the person against each other, and scale losses to [0, 1].
 
@@ -163,6 +173,8 @@ def collect_data(
         By stage, a mask of the samples without an answer.
     clusters, groups : array, optional
         One label per sample.
+    counted : dict of arrays of bool, optional
+        By stage, and for the person under "person": which answers the promise is about. By default all.
 
     Raises
     ------
@@ -180,6 +192,7 @@ def collect_data(
     confidences = []
     costs = []
     calibrations = []
+    counted_calibrations: list[Calibration | None] = []
     first_loss: Any = None
     for name, entry in stages.items():
         title = f"{function}: stage {name!r}"
@@ -200,6 +213,15 @@ def collect_data(
             title, loss[has_answer], confidence[has_answer], sample_weight=None, bounded=bounded
         )
         calibrations.append(calibration)
+        counted_calibration: Calibration | None = calibration
+        if counted is not None:
+            rows = np.flatnonzero(has_answer & counted[name])
+            counted_calibration = None
+            if len(rows):
+                counted_calibration = calibrate(
+                    title, loss[rows], confidence[rows], sample_weight=None, bounded=bounded
+                )
+        counted_calibrations.append(counted_calibration)
         stage_losses.append(np.where(has_answer, calibration.to_unit_scale(loss.astype(np.float64)), 0.0))
         confidences.append(np.where(has_answer, confidence, -math.inf).astype(np.float64))
         costs.append(_per_sample(f"{function}: the cost of {name!r}", cost, first_loss))
@@ -231,13 +253,113 @@ def collect_data(
         confidences=confidences,
         costs=costs,
         calibrations=calibrations,
+        counted_calibrations=counted_calibrations,
         promise_includes_person=promise_includes_person,
         is_zero_one=all(map(is_zero_one, losses_in_promise)),
         clusters=cluster_codes,
         largest_cluster=largest_cluster,
         groups=group_of_sample,
         group_count=group_count,
+        is_counted=None if counted is None else [counted[name] for name in (*stages, PERSON)],
     )
+
+
+def collect_promises(
+    function: str,
+    stages: Mapping[str, Stage],
+    names: Sequence[Any],
+    person: Person,
+    promise: str,
+    bounded: tuple[float, float] | Mapping[Any, tuple[float, float]],
+    *,
+    masks: Mapping[Any, Mapping[str, np.ndarray] | None],
+    **columns: Any,
+) -> dict[Any, CascadeData]:
+    """Check the stages for each of several promises, and return its data by name.
+
+    Parameters
+    ----------
+    function : str
+        Name of the calling function, for messages.
+    stages : dict
+        A `Stage` by name, whose loss is that of all promises, or a dict by promise.
+    names : sequence
+        Names of the promises.
+    person : (cost, error)
+        Of the person; the error may be a dict by promise.
+    promise : {"answered", "system"}
+        Whether the promises count the answers of the stages only, or the person's too.
+    bounded : (float, float) or dict of them
+        Between which values losses lie; (0, 1) for a promise that a dict does not name.
+    masks : dict
+        By promise, what `masks_by_promise` returns.
+    columns
+        `abstained`, `clusters` and `groups`, as `collect_data` takes them.
+
+    Raises
+    ------
+    InputError, ShapeError
+        If a promise lacks its loss, or what `collect_data` checks.
+    """
+    losses_of_stage = {}  # by stage, the losses of each promise
+    for stage_name, stage in stages.items():
+        title = f"{function}: stage {stage_name!r}"
+        losses_of_stage[stage_name] = losses_by_promise(title, stage.entry[0], list(names))
+    person_cost, person_error = _unpack(f"{function}: `person`", "(cost, error)", person, 2)
+    person_errors = losses_by_promise(f"{function}: `person`", person_error, list(names))
+    data = {}
+    for name in names:
+        entries = {}
+        for stage_name, stage in stages.items():
+            _, confidence, cost = stage.entry
+            entries[stage_name] = (losses_of_stage[stage_name][name], confidence, cost)
+        bounds = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
+        stated_person: Any = (person_cost, person_errors[name])
+        data[name] = collect_data(
+            function, entries, stated_person, promise, bounds, counted=masks[name], **columns
+        )
+    return data
+
+
+def masks_by_promise(
+    function: str,
+    among: Mapping[Any, Any] | None,
+    names: Sequence[Any],
+    stage_names: Sequence[str],
+    n: int,
+    promise: str,
+) -> dict[Any, dict[str, np.ndarray] | None]:
+    """For each promise: which answers to n samples it is about, a mask by stage and under "person"; None: all answers.
+
+    `among` holds, by promise, a mask of the samples that it is about, or a mask by stage of the answers that it is
+    about. Such a dict by stage needs the person's mask too if the promise includes the person (`promise` "system").
+    Raises InputError for a mask that is missing or is none, ShapeError for another length.
+    """
+    about_some = among or {}
+    masks_of_answerer = {}  # by stage and "person": a mask by promise
+    for answerer in (*stage_names, PERSON):
+        masks = {}
+        for name, values in about_some.items():
+            if not isinstance(values, Mapping):
+                masks[name] = values
+            elif answerer in values:
+                masks[name] = values[answerer]
+            elif answerer == PERSON and promise == "answered":
+                masks[name] = np.zeros(n, dtype=bool)  # the person's answers do not count
+            else:
+                raise InputError(
+                    f"{function}: `among` must hold a mask for {answerer!r}, got none in {name!r}."
+                )
+        masks_of_answerer[answerer] = membership_masks(function, masks, list(names), n)
+    result: dict[Any, dict[str, np.ndarray] | None] = dict.fromkeys(names)
+    for name in about_some:
+        masks_of_promise = {}
+        for answerer, masks_by_name in masks_of_answerer.items():
+            mask = masks_by_name[name]
+            assert mask is not None  # `about_some` names this promise
+            masks_of_promise[answerer] = mask
+        result[name] = masks_of_promise
+    return result
 
 
 def _unpack(title: str, form: str, entry: Any, length: int) -> Any:

@@ -9,6 +9,14 @@ part alone. Given that part, the hypotheses "the risk of this policy is above r"
 the second part at the same level, until one is not rejected. The first true hypothesis is rejected with at most that
 probability, and the policy that is returned stands before it or has a false hypothesis. Single stages are tested on
 all samples by their own sequences (`thresholds.testing`), each with a share of delta. The shares add up to delta.
+
+**Several promises.** The hypothesis of a policy is then "it breaks at least one promise", and its p-value is the
+largest of its promises' p-values. If the hypothesis is true, some promise is broken, the p-value of that promise is at
+most a with probability at most a, and the largest is no smaller. So the largest is a valid p-value, whatever the
+promises have in common, and the argument above holds as it stands: all promises of the returned policy are kept at once
+with probability 1 - delta, and their number costs nothing (an intersection-union test). A promise that must hold in
+every group is one promise per group in the same way. Only the order of testing needs a rule of its own: a policy is as
+safe as its least safe promise.
 """
 
 from __future__ import annotations
@@ -16,14 +24,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain.metrics._sample import rows_of_groups
-from abstain.thresholds import testing
+from abstain.thresholds import choosing, testing
 from abstain.thresholds.calibration import Calibration
-from abstain.thresholds.choosing import learn_then_test
 
 MAX_POLICIES = 10**6  # in one grid
 DEFAULT_CUTS = 80  # thresholds tried at each stage, if the grid allows as many
@@ -43,7 +50,7 @@ MAX_FITTED_SAMPLES = 20_000  # samples that the smoothed losses are fitted to
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CascadeData:
-    """The samples that a cascade is calibrated on.
+    """The samples that a cascade is calibrated on, with the losses that one promise speaks of.
 
     Attributes
     ----------
@@ -56,7 +63,9 @@ class CascadeData:
     costs : list of ndarray
         One array per stage and then the person's.
     calibrations : list of Calibration
-        Each stage by itself, sorted by confidence.
+        Each stage by itself, sorted by confidence: the samples that it has an answer for.
+    counted_calibrations : list of Calibration or None
+        The same of the answers that the promise is about; None for a stage without such an answer.
     promise_includes_person : bool
         Does the promise count the person's answers too?
     is_zero_one : bool
@@ -69,6 +78,9 @@ class CascadeData:
         Group of each sample, numbered from 0.
     group_count : int
         How many groups there are.
+    is_counted : list of ndarray of bool, or None
+        One array per stage and then the person's: is the promise about this answer to the sample? None: it is about
+        all answers.
     """
 
     names: tuple[str, ...]
@@ -76,12 +88,14 @@ class CascadeData:
     confidences: list[np.ndarray]
     costs: list[np.ndarray]
     calibrations: list[Calibration]
+    counted_calibrations: Sequence[Calibration | None]
     promise_includes_person: bool
     is_zero_one: bool
     clusters: np.ndarray | None = None
     largest_cluster: int = 1
     groups: np.ndarray | None = None
     group_count: int = 1
+    is_counted: list[np.ndarray] | None = None
 
     def to_user_scale(self, scaled_loss: Any) -> Any:
         """Convert losses from [0, 1] back to the user's scale."""
@@ -106,6 +120,7 @@ class CascadeData:
             costs=[cost[samples] for cost in self.costs],
             clusters=None if self.clusters is None else self.clusters[samples],
             groups=None if self.groups is None else self.groups[samples],
+            is_counted=None if self.is_counted is None else [mask[samples] for mask in self.is_counted],
         )
 
     def split(self, first_share: float, seed: int) -> tuple[CascadeData, CascadeData]:
@@ -131,8 +146,15 @@ class CascadeData:
         return np.choose(answering, self.losses)
 
     def in_promise(self, answering: np.ndarray) -> np.ndarray:
-        """Which samples the promise counts: those that a stage answers, or all of them."""
-        return (answering < self.stage_count) | self.promise_includes_person
+        """Which samples the promise counts, as a mask; `answering` is the index of the stage that answers each.
+
+        Those that a stage answers, or all of them; of a promise about some answers only, the samples with such an
+        answer.
+        """
+        is_in_promise = (answering < self.stage_count) | self.promise_includes_person
+        if self.is_counted is None:
+            return is_in_promise
+        return is_in_promise & np.choose(answering, self.is_counted)
 
     def cost_of_answers(self, answering: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
         """Return the cost of each sample: every stage that it reaches, and the person if no stage answers.
@@ -145,6 +167,13 @@ class CascadeData:
             if threshold < math.inf:
                 cost += np.where(answering >= stage, self.costs[stage], 0.0)
         return cost
+
+
+class CascadePromise(NamedTuple):
+    """One of the promises that a cascade must keep: the mean loss of the answers that it counts is at most `risk`."""
+
+    data: CascadeData  # all samples, with the losses of this promise; all promises share confidences, costs and groups
+    risk: float  # scaled to [0, 1]
 
 
 def find_answering_stage(confidences: Sequence[np.ndarray], thresholds: Sequence[float]) -> np.ndarray:
@@ -228,10 +257,13 @@ class PolicyGrid:
         """For every policy, sum the values of the answers given, over all samples that the promise counts.
 
         `values` holds one array per stage and then the person's, each with one value per sample. The person's values
-        count only if the promise includes the person. A policy is one threshold per stage.
+        count only if the promise includes the person, and an answer that the promise is not about does not count. A
+        policy is one threshold per stage.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
+        if self.data.is_counted is not None:
+            values = [value * mask for value, mask in zip(values, self.data.is_counted)]
         for stage in range(len(self.shape)):  # samples that this stage answers
             total += self.sum_over_answered(self.histogram(stage, values[stage]))
         if self.data.promise_includes_person:
@@ -241,6 +273,8 @@ class PolicyGrid:
     def count_in_promise(self) -> np.ndarray:
         """For every policy, how many samples the promise counts."""
         all_samples = np.full(self.shape, float(self.data.sample_count))
+        if self.data.is_counted is not None:
+            return self.sum_over_answers([np.ones(self.data.sample_count)] * (len(self.shape) + 1))
         if self.data.promise_includes_person:
             return all_samples
         return all_samples - self.sum_over_passed_on(self._counts[-1])
@@ -279,9 +313,15 @@ class PolicyGrid:
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
         bin_ranks = [_mean_rank_by_bin(stage_bins, size) for stage_bins, size in zip(self.bins, self.shape)]
+        is_counted = self.data.is_counted  # None: the promise is about all answers
         for stage, loss in enumerate(self.data.losses[:-1]):
-            has_answer = np.flatnonzero(self.bins[stage])  # bin 0 holds samples without an answer
-            fitted_samples = has_answer[:: max(1, len(has_answer) // MAX_FITTED_SAMPLES)]
+            has_counted_answer = self.bins[stage] > 0  # bin 0 holds samples without an answer
+            counts = self._counts[stage]
+            if is_counted is not None:
+                has_counted_answer &= is_counted[stage]
+                counts = self.histogram(stage, is_counted[stage].astype(np.float64))
+            samples_to_fit = np.flatnonzero(has_counted_answer)
+            fitted_samples = samples_to_fit[:: max(1, len(samples_to_fit) // MAX_FITTED_SAMPLES)]
             sample_ranks = []  # for each stage so far, the rank of each fitted sample
             grid_ranks = []  # for each stage so far, the rank of each bin, along the axis of that stage
             for axis in range(stage + 1):
@@ -291,9 +331,12 @@ class PolicyGrid:
             coefficients = fit_logistic(_rank_features(sample_ranks), loss[fitted_samples])
             grid_features = _rank_features(grid_ranks)
             log_odds = sum(coefficient * feature for coefficient, feature in zip(coefficients, grid_features))
-            total += self.sum_over_answered(self._counts[stage] * _expit(np.asarray(log_odds)))
+            total += self.sum_over_answered(counts * _expit(np.asarray(log_odds)))
         if self.data.promise_includes_person:
-            total += self.sum_over_passed_on(self.histogram(last_stage, self.data.losses[-1]))
+            person_loss = self.data.losses[-1]
+            if is_counted is not None:
+                person_loss = person_loss * is_counted[-1]
+            total += self.sum_over_passed_on(self.histogram(last_stage, person_loss))
         return total
 
     def thresholds_of(self, policy: int) -> tuple[float, ...]:
@@ -396,6 +439,17 @@ def expected_z_scores(
     return least_score
 
 
+def least_z_scores(
+    promises: Sequence[CascadePromise], cuts: Sequence[np.ndarray], test_size: float
+) -> np.ndarray:
+    """Return, for every policy, by how many standard errors it is expected to keep its least safe promise.
+
+    The result has the shape of the policy grid of `cuts`; `test_size` is the number of independent samples of a test.
+    """
+    scores = [expected_z_scores(data, cuts, risk, test_size) for data, risk in promises]
+    return np.min(scores, axis=0)
+
+
 def find_frontier(cost: np.ndarray, z_score: np.ndarray, candidates: np.ndarray | None = None) -> np.ndarray:
     """Find the policies for which no cheaper one is as safe: flat indices, from the safest to the cheapest.
 
@@ -483,17 +537,16 @@ def divide_delta(stage_count: int) -> list[float]:
 
 
 def certify(
-    data: CascadeData, risk: float, delta: float, max_cuts: int, seed: int
+    promises: Sequence[CascadePromise], delta: float, max_cuts: int, seed: int
 ) -> list[tuple[float, ...]]:
-    """Find the policies whose risk can be certified; their choice among each other is up to the caller.
+    """Find policies for which every promise can be certified; the choice among them is up to the caller.
 
     Parameters
     ----------
-    data : CascadeData
-    risk : float
-        Largest risk, scaled to [0, 1].
+    promises : sequence of CascadePromise
+        About the same samples, which are split in the same way for each.
     delta : float
-        Probability with which any of the returned policies may exceed the risk.
+        Probability with which some promise may be broken by any of the returned policies.
     max_cuts : int
         Thresholds to try at each stage.
     seed : int
@@ -505,32 +558,40 @@ def certify(
         One threshold per stage, infinity for a stage that is never asked. At most one policy for each stage by itself
         and one cascade; empty if nothing can be certified.
     """
+    data = promises[0].data  # for what all promises share
     *single_shares, cascade_share = divide_delta(data.stage_count)
     policies: list[tuple[float, ...]] = []
     can_test_on_all_samples = (
         not data.promise_includes_person and data.clusters is None and data.groups is None
     )
     if can_test_on_all_samples:
-        for stage, calibration in enumerate(data.calibrations):
-            threshold = learn_then_test(calibration, risk, delta * single_shares[stage]).threshold
+        for stage, share in enumerate(single_shares):
+            threshold = _certify_single_stage(promises, stage, delta * share)
             if threshold is not None:
                 policies.append(_single_stage_thresholds(data.stage_count, stage, threshold))
-    ordering, testing_part = data.split(ORDERING_SHARE, seed)
-    if not (ordering.sample_count and testing_part.sample_count):
+    ordering = []  # each promise on the samples that order the tests
+    tested = []  # each promise on the samples that are tested on
+    for promise in promises:
+        ordering_part, testing_part = promise.data.split(ORDERING_SHARE, seed)
+        ordering.append(promise._replace(data=ordering_part))
+        tested.append(promise._replace(data=testing_part))
+    if not (ordering[0].data.sample_count and tested[0].data.sample_count):
         return policies
-    cuts = choose_cuts(ordering, max_cuts)
-    test_size = _count_independent_units(testing_part)
-    z_score = expected_z_scores(ordering, cuts, risk, test_size)
-    cost = PolicyGrid(ordering, cuts).total_costs() / ordering.sample_count
-    grids = [PolicyGrid(group, cuts) for group in testing_part.split_by_group()]
+    cuts = choose_cuts(ordering[0].data, max_cuts)
+    test_size = _count_independent_units(tested[0].data)
+    z_score = least_z_scores(ordering, cuts, test_size)
+    ordering_grid = PolicyGrid(ordering[0].data, cuts)
+    cost = ordering_grid.total_costs() / ordering[0].data.sample_count
     # each path holds policies in the order of testing, and has a share of delta
     paths = [(find_frontier(cost, z_score), cascade_share)]
     if not can_test_on_all_samples:
         for stage, share in enumerate(single_shares):
-            paths.append((find_frontier(cost, z_score, grids[0].single_stage_policies(stage)), share))
-    # With many samples, estimates are off by more than their standard errors: keep a share of the risk as well.
-    standard_errors, share_of_risk = START_MARGINS
-    start = max(standard_errors, share_of_risk * math.sqrt(test_size * risk / (1 - risk)))
+            candidates = ordering_grid.single_stage_policies(stage)
+            paths.append((find_frontier(cost, z_score, candidates), share))
+    start = max(_start_margin(promise.risk, test_size) for promise in promises)
+    tests = []  # policies and promised risk: every promise must be kept in every group
+    for promise_data, risk in tested:
+        tests += [(PolicyGrid(group, cuts), risk) for group in promise_data.split_by_group()]
     for path, share in paths:
         expected = z_score.reshape(-1)[path]
         # leave out policies that are safer than the start, but keep at least one
@@ -538,15 +599,38 @@ def certify(
         if not (share and len(path)):
             continue
         level = delta * share
-        # the risk must be kept in every group, so the largest p-value counts
-        p_values = np.max([policy_p_values(grid, path, risk, level) for grid in grids], axis=0)
+        p_values = np.max([policy_p_values(grid, path, risk, level) for grid, risk in tests], axis=0)
         # all of it on the first policy: testing stops at the first failure
         level_at_start = np.zeros(len(path))
         level_at_start[0] = level
         passed = np.flatnonzero(testing.walk(p_values, level_at_start).passed)
         if len(passed):
-            policies.append(grids[0].thresholds_of(path[passed[-1]]))
+            policies.append(ordering_grid.thresholds_of(path[passed[-1]]))
     return policies
+
+
+def _certify_single_stage(promises: Sequence[CascadePromise], stage: int, level: float) -> float | None:
+    """Find the threshold with the largest coverage at which this stage by itself keeps every promise.
+
+    All samples that the stage has an answer for are used, and all tests together err with probability at most `level`.
+    None if there is no such threshold, or a promise is about none of the stage's answers.
+    """
+    requirements = []
+    for data, risk in promises:
+        counted = data.counted_calibrations[stage]
+        if counted is None:
+            return None
+        requirements.append(choosing.Requirement(whole=data.calibrations[stage], counted=counted, risk=risk))
+    return choosing.certify(requirements, level)[0].threshold
+
+
+def _start_margin(risk: float, test_size: int) -> float:
+    """By how many standard errors a policy must seem safe to be tested first, for a promised risk on the scale [0, 1].
+
+    With many samples, estimates are off by more than their standard errors: a share of the risk is kept as well.
+    """
+    standard_errors, share_of_risk = START_MARGINS
+    return max(standard_errors, share_of_risk * math.sqrt(test_size * risk / (1 - risk)))
 
 
 def _single_stage_thresholds(stage_count: int, stage: int, threshold: float) -> tuple[float, ...]:
@@ -563,16 +647,16 @@ def _count_independent_units(data: CascadeData) -> int:
     return len(np.unique(data.clusters))
 
 
-def estimate_least_costs(data: CascadeData, risk: float, max_cuts: int) -> tuple[float, float]:
-    """Estimate the least cost per sample of any policy that keeps `risk`, and of those that ask a single stage.
+def estimate_least_costs(promises: Sequence[CascadePromise], max_cuts: int) -> tuple[float, float]:
+    """Estimate the least cost per sample of any policy that keeps all promises, and of those that ask a single stage.
 
-    `risk` is scaled to [0, 1]. Risks are estimated by expected losses; nothing is certified here. A cost is infinite if
-    no policy keeps the risk. `data` holds losses, confidences and costs of every stage, by sample. A policy is one
-    threshold per stage.
+    Risks are estimated by expected losses; nothing is certified here. A cost is infinite if no policy keeps the
+    promises. `max_cuts` is the number of thresholds to try at each stage. A policy is one threshold per stage.
     """
+    data = promises[0].data  # all promises share confidences and costs
     cuts = choose_cuts(data, max_cuts)
     grid = PolicyGrid(data, cuts)
-    keeps_risk = expected_z_scores(data, cuts, risk, data.sample_count) >= 0
-    cost = np.where(keeps_risk, grid.total_costs() / data.sample_count, math.inf).reshape(-1)
+    keeps_promises = least_z_scores(promises, cuts, data.sample_count) >= 0
+    cost = np.where(keeps_promises, grid.total_costs() / data.sample_count, math.inf).reshape(-1)
     single_stage_policies = [grid.single_stage_policies(stage) for stage in range(data.stage_count)]
     return float(cost.min()), min(float(cost[policies].min()) for policies in single_stage_policies)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 import abstain
-from abstain.cascades import Cascade
+from abstain.cascades import Cascade, JointCascade, load_cascade
 from abstain.cli.compare import name_files
 from abstain.cli.main import INFEASIBLE
 from abstain.cli.options import (
@@ -32,19 +33,26 @@ from abstain.cli.options import (
     with_output_options,
     with_read_options,
 )
+from abstain.cli.promises import parse_risks, predicted_names, with_loss_column
 from abstain.cli.screen import deliver, show_working, write_file
 from abstain.cli.series import Look, run_look
 from abstain.cli.threshold import check_rule_fits, draw_facts, rule_columns
+from abstain.errors import AbstainWarning, DataError
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models
 from abstain.formats.log_rows import COST_COLUMNS
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, naming_file
 from abstain.report.certified import origin_facts
-from abstain.thresholds import Check, Origin, decision_record
+from abstain.thresholds import Check, GroupChecks, Origin, decision_record
 
 _COST_HELP = (
     "Cost of an answer of each model: a number, or a column with the cost of each answer (tokens), which a number may "
     "multiply (0.6*tokens,15*tokens). One column may stand for all models."
+)
+
+_RISK_HELP = (
+    "Largest risk of the answers. With names, once for each predicted class or column of losses: one cascade keeps all "
+    "of these promises."
 )
 
 
@@ -80,7 +88,7 @@ def _parse_costs(ctx: click.Context, param: click.Parameter, value: str | None) 
 @click.option("--cost", callback=_parse_costs, metavar="A,B,...", help=_COST_HELP)
 @click.option("--person-cost", type=float, help="Cost of a person's answer.")
 @click.option("--person-error", type=float, help="Mean loss of a person's answers.")
-@click.option("--risk", type=float, help="Largest risk of the answers.")
+@click.option("--risk", multiple=True, callback=parse_risks, metavar="[NAME=]NUMBER", help=_RISK_HELP)
 @click.option("--delta", type=float, default=0.05, help="Probability that the guarantee fails.")
 @click.option(
     "--promise",
@@ -126,6 +134,8 @@ def cascade(
     Examples:
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1 --save rule.json
+      abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0=0.05 --risk 1=0.02
+          error rates of the answers "class 0" and "class 1", by one cascade
       abstain cascade a.eval b.eval --cost 0.15*tokens,2.5*tokens ...
           what each answer cost is a column of the logs
       abstain cascade small.npz large.npz --apply rule.json -o who.csv --csv
@@ -142,13 +152,20 @@ def cascade(
         raise click.UsageError("--record goes with a new rule.")
     if state and not check:
         raise click.UsageError("--state goes with --check.")
-    rule = Cascade.load(rule_file) if rule_file else None
+    rule = load_cascade(rule_file) if rule_file else None
     if rule and not names and len(rule.names) == len(files):
         names = rule.names
     if len(settings["cost"]) == 1 and settings["cost"][0].column:
         settings["cost"] *= len(files)
     cost_columns = () if rule else tuple(cost.column for cost in settings["cost"])
-    models = _read_models(name_files(files, names), read_options, cost_columns, has_labels=not apply)
+    paths = name_files(files, names)
+    promise_names = [] if apply else _promise_names(rule, settings["risk"])
+    about = None  # what the files say for several promises
+    if promise_names:
+        about = _read_promises(paths, read_options, cost_columns, promise_names)
+        models = about.models
+    else:
+        models = _read_models(paths, read_options, cost_columns, has_labels=not apply)
     # None: the model's confidence is a column of its file
     score_by_model: dict[str, str | None] = dict.fromkeys(models, score)
     if rule and rule_file:
@@ -161,14 +178,18 @@ def cascade(
     if rule and apply:
         _apply_rule(rule, models, abstained, output)
         return
-    losses = {}
+    losses: dict[str, Any] = {}
     for name, model in models.items():
         losses[name], _ = model.samples(score_by_model[name] or "", loss)
+    among = None
+    if about is not None:
+        losses = about.losses or losses
+        among = about.among
     if rule:
         look = _make_look(rule, files, read_options, state)
-        _check_rule(rule, models, losses, abstained, look, output)
+        _check_rule(rule, models, losses, abstained, among, look, output)
         return
-    result = _choose_rule(models, losses, abstained, score, **settings)
+    result = _choose_rule(models, losses, abstained, among, score, **settings)
     for model in models.values():
         warn_if_worse_than_chance(model, score, loss)
     origins = {}
@@ -189,12 +210,18 @@ def cascade(
 
 
 def _read_models(
-    files: dict[str, str], read_options: ReadOptions, cost_columns: tuple[str, ...], *, has_labels: bool
+    files: dict[str, str],
+    read_options: ReadOptions,
+    cost_columns: tuple[str, ...],
+    *,
+    has_labels: bool,
+    show_notes: bool = True,
 ) -> dict[str, Predictions]:
     """Read the models' files and return them by name, in the order of `files`, with their rows in one order.
 
     `files` are paths by the names of their models. `cost_columns` holds for each file the column with the costs of its
-    answers, "" for none; it is empty if no file has one. Notes about columns that are chosen or ignored are printed.
+    answers, "" for none; it is empty if no file has one. Notes about columns that are chosen or ignored are printed,
+    unless `show_notes` is False.
     Raises a usage error unless there is one for each file, and DataError if a file cannot be read, or if the files hold
     different samples. `read_options` are the options that say how files are read.
     """
@@ -212,10 +239,71 @@ def _read_models(
             else:
                 predictions.append(replace(options.read_unlabelled(file)[0], name=name))
         models = {model.name: model for model in align_models(predictions)}
-    for model in models.values():
-        note_chosen_confidence(model)
-    note_unread_columns(next(iter(models.values())), "sample_weight")
+    if show_notes:
+        for model in models.values():
+            note_chosen_confidence(model)
+        note_unread_columns(next(iter(models.values())), "sample_weight")
     return models
+
+
+def _promise_names(rule: Cascade | JointCascade | None, risk: float | dict[str, float] | None) -> list[str]:
+    """The names of several promises: those of the saved rule, or else of the option `risk`; empty for one promise."""
+    if rule is not None:
+        return list(map(str, rule.promises)) if isinstance(rule, JointCascade) else []
+    return list(risk) if isinstance(risk, dict) else []
+
+
+class PromisesOfModels(NamedTuple):
+    """What the files of several models say for several promises."""
+
+    models: dict[str, Predictions]  # by name, with their rows in one order
+    losses: (
+        dict[str, dict[str, np.ndarray]] | None
+    )  # by model, then by promise, where each is a column of losses
+    among: dict[str, dict[str, np.ndarray]] | None  # by promise, then by model: the answers that it is about
+
+
+def _read_promises(
+    files: dict[str, str], read_options: ReadOptions, cost_columns: tuple[str, ...], names: list[str]
+) -> PromisesOfModels:
+    """Read the models' files for promises with these names: classes that the models answer, or columns of losses.
+
+    `files` are paths by the names of their models, and `cost_columns` the columns with the costs of their answers.
+    Raises DataError if a file has neither.
+    """
+    try:
+        models = _read_models(files, read_options, cost_columns, has_labels=True)
+    except DataError:  # perhaps no column is called loss, and the promises name the columns
+        if "loss" in read_options.columns:
+            raise
+        models = _read_models(files, with_loss_column(read_options, names[0]), cost_columns, has_labels=True)
+    answers_of_model = {name: predicted_names(model) for name, model in models.items()}
+    classes: set[str] = set()
+    for answers in answers_of_model.values():
+        classes |= set() if answers is None else set(answers)
+    if set(names) <= classes:
+        among: dict[str, dict[str, np.ndarray]] = {name: {} for name in names}
+        for model_name, answers in answers_of_model.items():
+            if answers is None:
+                raise file_error(files[model_name], "has no answers, and --risk names classes.")
+            for name in names:
+                among[name][model_name] = answers == name
+        return PromisesOfModels(models, losses=None, among=among)
+    if any(model.kind != "confidence" for model in models.values()):
+        listed = ", ".join(sorted(classes)[:10])
+        raise DataError(
+            f"cascade: the names in --risk must be classes of the answers ({listed}), got {names}."
+        )
+    losses: dict[str, dict[str, np.ndarray]] = {model_name: {} for model_name in models}
+    for name in names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AbstainWarning)  # the first reading has given these
+            with_column = _read_models(
+                files, with_loss_column(read_options, name), cost_columns, has_labels=True, show_notes=False
+            )
+        for model_name, model in with_column.items():
+            losses[model_name][name] = np.asarray(model.loss)
+    return PromisesOfModels(models, losses=losses, among=None)
 
 
 def _learned_confidences(models: dict[str, Predictions]) -> dict[str, Any] | None:
@@ -228,25 +316,29 @@ def _shared_clusters(models: dict[str, Predictions]) -> Any:
     return next((model.clusters for model in models.values() if model.clusters is not None), None)
 
 
-def _make_look(rule: Cascade, files: tuple[str, ...], read_options: ReadOptions, state: str | None) -> Look:
+def _make_look(
+    rule: Cascade | JointCascade, files: tuple[str, ...], read_options: ReadOptions, state: str | None
+) -> Look:
     """Describe the data of one look, that is, of one check in a series; `state` is the file of the series, if any."""
     calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
     return Look(files=files, only=read_options.only, calibration=calibration, state=state)
 
 
 def _check_rule(
-    rule: Cascade,
+    rule: Cascade | JointCascade,
     models: dict[str, Predictions],
     losses: dict[str, Any],
     abstained: dict[str, Any],
+    among: dict[str, Any] | None,
     look: Look,
     output: Output,
 ) -> None:
     """Check a saved rule on later data and print the verdict; an alarm ends the program with exit code 5.
 
-    `losses` (one per sample) and `abstained` (booleans; only models that abstain) are by model. `look` says which files
-    the data are from, and in which file the series of checks is saved. `output` says in which form the result is
-    written, and to which file. A look is a call of `check` that brings new samples.
+    `losses` (one per sample, or a dict of them by promise) and `abstained` (booleans; only models that abstain) are by
+    model. `among` holds, by promise and model, the answers that a promise is about. `look` says which files the data
+    are from, and in which file the series of checks is saved. `output` says in which form the result is written, and to
+    which file. A look is a call of `check` that brings new samples.
     """
     entries = {}
     for name, model in models.items():
@@ -254,30 +346,36 @@ def _check_rule(
     clusters = _shared_clusters(models)
     learned = _learned_confidences(models)
 
-    def check(previous: Check | None) -> Check:
-        return rule.check(entries, abstained=abstained, clusters=clusters, previous=previous, scores=learned)
+    def check(previous: Any) -> Check | GroupChecks:
+        options: dict[str, Any] = {"abstained": abstained, "clusters": clusters, "scores": learned}
+        if isinstance(rule, JointCascade):
+            return rule.check(entries, among=among, previous=previous, **options)
+        return rule.check(entries, previous=previous, **options)
 
-    run_look(check, check_type=Check, look=look, output=output, notes=[])
+    check_type = GroupChecks if isinstance(rule, JointCascade) else Check
+    run_look(check, check_type=check_type, look=look, output=output, notes=[])
 
 
 def _choose_rule(
     models: dict[str, Predictions],
     losses: dict[str, Any],
     abstained: dict[str, Any],
+    among: dict[str, Any] | None,
     score: str,
     *,
     cost: tuple[StageCost, ...],
     person_cost: float | None,
     person_error: float | None,
-    risk: float | None,
+    risk: float | dict[str, float] | None,
     groups: bool,
     **settings: Any,
-) -> Cascade:
+) -> Cascade | JointCascade:
     """Choose a new rule by `abstain.cascade`.
 
-    `losses` (one per sample) and `abstained` (booleans; only models that abstain) are by model. The other arguments are
-    options of the command: `cost` has one entry per model, `groups` says whether the guarantee must hold in every
-    group, and `settings` go to `abstain.cascade`. Raises a usage error if a required option or the groups are missing.
+    `losses` (one per sample, or a dict of them by promise) and `abstained` (booleans; only models that abstain) are by
+    model. `among` holds, by promise and model, the answers that a promise is about. The other arguments are options of
+    the command: `cost` has one entry per model, `groups` says whether the guarantee must hold in every group, and
+    `settings` go to `abstain.cascade`. Raises a usage error if a required option or the groups are missing.
     """
     required = {
         "--cost": cost,
@@ -302,17 +400,19 @@ def _choose_rule(
             stages[name] = (losses[name], columns["confidence"], stage_cost)
         else:
             stages[name] = {**columns, "loss": losses[name], "score": score, "cost": stage_cost}
-    assert risk is not None
-    return abstain.cascade(
-        stages,
-        person=(person_cost, person_error),
-        risk=risk,
-        abstained=abstained,
-        clusters=_shared_clusters(models),
-        groups=labels if groups else None,
-        scores=_learned_confidences(models),
+    options: dict[str, Any] = {
+        "person": (person_cost, person_error),
+        "abstained": abstained,
+        "clusters": _shared_clusters(models),
+        "groups": labels if groups else None,
+        "scores": _learned_confidences(models),
         **settings,
-    )
+    }
+    if isinstance(risk, dict):
+        rule = abstain.cascade(stages, risk=risk, among=among, **options)
+        return replace(rule, by_class=among is not None)
+    assert risk is not None  # its absence was refused above
+    return abstain.cascade(stages, risk=risk, **options)
 
 
 def _cost_of_answers(model: Predictions, stage: StageCost) -> Any:
@@ -331,7 +431,7 @@ def _cost_of_answers(model: Predictions, stage: StageCost) -> Any:
 
 
 def _apply_rule(
-    rule: Cascade, models: dict[str, Predictions], abstained: dict[str, Any], output: Output
+    rule: Cascade | JointCascade, models: dict[str, Predictions], abstained: dict[str, Any], output: Output
 ) -> None:
     """Print or write which model answers each sample, "person" if none does.
 

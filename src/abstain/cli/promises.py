@@ -14,7 +14,7 @@ from abstain.cli import options as opt
 from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.safety import display_name, file_error
-from abstain.thresholds import JointThreshold
+from abstain.thresholds import JointGroupThresholds, JointThreshold
 
 _RISK = click.FloatRange(min=0, min_open=True)
 
@@ -52,6 +52,15 @@ class PromiseColumns(NamedTuple):
     among: dict[Any, np.ndarray] | None
 
 
+def predicted_names(predictions: Predictions) -> np.ndarray | None:
+    """The predicted class of each sample as text; None if the file has no predictions."""
+    if predictions.kind != "confidence":
+        return predictions.likeliest().astype(str)
+    if predictions.prediction is None:
+        return None
+    return np.asarray(predictions.answers()[1]).astype(str)
+
+
 def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) -> PromiseColumns:
     """Read a file for promises with these names: all are classes that the file predicts, or columns of losses.
 
@@ -64,7 +73,7 @@ def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) ->
             raise
         predictions = _read_with_loss(read_options, file, names[0])
     answered = predictions.answered()
-    answers = _predicted_names(answered)
+    answers = predicted_names(answered)
     if answers is not None and set(names) <= set(answers):
         return PromiseColumns(answered, losses=None, among={name: answers == name for name in names})
     if answered.kind != "confidence":
@@ -79,28 +88,29 @@ def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) ->
     return PromiseColumns(answered, losses=losses, among=None)
 
 
+def with_loss_column(read_options: opt.ReadOptions, column: str) -> opt.ReadOptions:
+    """The same options of reading, for files whose losses are in this column."""
+    return read_options._replace(columns={**read_options.columns, "loss": column})
+
+
 def _read_with_loss(read_options: opt.ReadOptions, file: str, column: str) -> Predictions:
     """Read a file whose losses are in this column; DataError if it has no such column."""
-    with_column = read_options._replace(columns={**read_options.columns, "loss": column})
-    return with_column.read(file, summarise=False)
-
-
-def _predicted_names(predictions: Predictions) -> np.ndarray | None:
-    """The predicted class of each sample as text; None if the file has no predictions."""
-    if predictions.kind != "confidence":
-        return predictions.likeliest().astype(str)
-    if predictions.prediction is None:
-        return None
-    return np.asarray(predictions.answers()[1]).astype(str)
+    return with_loss_column(read_options, column).read(file, summarise=False)
 
 
 def choose_jointly(
-    columns: PromiseColumns, score: str, loss: str, risk: Mapping[str, float], target: dict[str, Any]
-) -> JointThreshold:
+    columns: PromiseColumns,
+    score: str,
+    loss: str,
+    risk: Mapping[str, float],
+    groups: Any,
+    target: dict[str, Any],
+) -> JointThreshold | JointGroupThresholds:
     """Call `select_threshold` for several promises with the columns of a file.
 
-    `score` and `loss` name what is computed from class scores, `risk` holds the target of each promise. `target` are
-    the other options of the command, of which delta and bounded are taken; raises a usage error for another method.
+    `score` and `loss` name what is computed from class scores, `risk` holds the target of each promise. `groups` is the
+    group of each sample, None for one threshold. `target` are the other options of the command, of which delta and
+    bounded are taken; raises a usage error for another method.
     """
     if target["method"] != "ltt":
         raise click.UsageError(f"several promises need --method ltt, got {target['method']}.")
@@ -111,27 +121,40 @@ def choose_jointly(
         "delta": target["delta"],
         "bounded": target["bounded"],
         "among": columns.among,
+        "groups": groups,
     }
     if predictions.kind == "confidence":
         sample_loss, confidence = predictions.samples(score, loss)
         losses = columns.losses or dict.fromkeys(risk, sample_loss)
-        rule = select_threshold(
+        rule: JointThreshold | JointGroupThresholds = select_threshold(
             losses=losses, confidence=confidence, score=predictions.learned, risk=risk, **options
         )
     else:
         options |= {predictions.kind: predictions.class_scores(), "labels": predictions.labels}
         rule = select_threshold(risk=risk, score=score, loss_name=loss, **options)
-    return replace(rule, by_class=columns.among is not None)
+    by_class = columns.among is not None
+    if isinstance(rule, JointGroupThresholds):
+        thresholds = {group: replace(joint, by_class=by_class) for group, joint in rule.thresholds.items()}
+        return replace(rule, thresholds=thresholds)
+    return replace(rule, by_class=by_class)
 
 
-def check_columns(rule: JointThreshold, rule_file: str, columns: PromiseColumns) -> dict[str, Any]:
+def first_joint_rule(rule: JointThreshold | JointGroupThresholds) -> JointThreshold:
+    """The rule itself, or that of the first group: all groups have the same promises."""
+    return next(iter(rule.thresholds.values())) if isinstance(rule, JointGroupThresholds) else rule
+
+
+def check_columns(
+    rule: JointThreshold | JointGroupThresholds, rule_file: str, columns: PromiseColumns
+) -> dict[str, Any]:
     """Return the arguments of `JointThreshold.check` that say what each promise is about.
 
     Raises DataError if the file has columns of losses for promises about predicted classes, or the reverse.
     """
-    is_by_class = any(counted.samples is not None for counted in rule.counted.values())
+    joint_rule = first_joint_rule(rule)
+    is_by_class = any(counted.samples is not None for counted in joint_rule.counted.values())
     if is_by_class != (columns.among is not None):
         needed = "predicted classes" if is_by_class else "columns of losses"
-        names = ", ".join(map(str, rule.promises))
+        names = ", ".join(map(str, joint_rule.promises))
         raise DataError(f"{display_name(rule_file)}: this rule needs {needed} with the names {names}.")
     return {"among": columns.among}

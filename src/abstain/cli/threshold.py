@@ -16,7 +16,14 @@ from rich.text import Text
 from abstain import Threshold, _tables, scores
 from abstain.cli import options as opt
 from abstain.cli.main import INFEASIBLE
-from abstain.cli.promises import PromiseColumns, check_columns, choose_jointly, parse_risks, read_promises
+from abstain.cli.promises import (
+    PromiseColumns,
+    check_columns,
+    choose_jointly,
+    first_joint_rule,
+    parse_risks,
+    read_promises,
+)
 from abstain.cli.screen import (
     deliver,
     plain_table,
@@ -37,6 +44,7 @@ from abstain.thresholds import (
     Check,
     GroupChecks,
     GroupThresholds,
+    JointGroupThresholds,
     JointThreshold,
     decision_record,
     load_rule,
@@ -158,12 +166,10 @@ def threshold(
         return
     opt.refuse_unused_names(answered)
     group_labels = answered.group_labels() if groups else None
-    if promise_columns is not None and groups:
-        raise click.UsageError("--groups goes with one promise. Give one --risk, without a name.")
     result: Threshold | GroupThresholds | JointThreshold
     with show_working(f"choosing among {answered.n:,} samples"), naming_file(file):
         if promise_columns is not None:
-            result = choose_jointly(promise_columns, score, loss, risk, target)
+            result = choose_jointly(promise_columns, score, loss, risk, group_labels, target)
         else:
             result = choose_threshold(answered, score, loss, groups=group_labels, **target)
         opt.warn_if_worse_than_chance(answered, score, loss)
@@ -180,9 +186,9 @@ def threshold(
     rules = rules_by_group(result, single_name="all")
     columns: dict[str, list[Any]] = {"group": list(map(str, rules))}
     columns |= _tables.collect_columns(list(rules.values()), _TABLE_FIELDS)
-    if isinstance(result, JointThreshold):
-        columns["risk"] = list(result.risks.values())  # of the samples that each promise is about
-    values = columns["value"][:1] if isinstance(result, JointThreshold) else columns["value"]
+    if isinstance(result, (JointThreshold, JointGroupThresholds)):
+        columns["risk"] = _risks_of_promises(result)
+    values = [rule.value for rule in rules_with_own_threshold(result)]
     quiet = "\n".join("none" if value is None else repr(value) for value in values)
     draw = partial(draw_facts, result=result, notes=notes)
     deliver(output, result, quiet=quiet, draw=draw, columns=columns, latex=threshold_latex(columns))
@@ -194,17 +200,47 @@ def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> 
     """The names of several promises: those of the rule in the file `check`, or else of `risk`; empty for one."""
     if check is not None:
         rule = load_rule(check)
-        return list(map(str, rule.promises)) if isinstance(rule, JointThreshold) else []
+        if not isinstance(rule, (JointThreshold, JointGroupThresholds)):
+            return []
+        return list(map(str, first_joint_rule(rule).promises))
     return list(risk) if isinstance(risk, dict) else []
 
 
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
-    """The threshold of each group (the worst first) or promise; a single one is returned under `single_name`."""
+    """The threshold of each group (the worst first), promise, or promise of a group, by name.
+
+    A single threshold is returned under `single_name`.
+    """
     if isinstance(result, JointThreshold):
         return result.promises
+    if isinstance(result, JointGroupThresholds):
+        rules = {}
+        for group in result.worst_first():
+            for name, promise in result.thresholds[group].promises.items():
+                rules[f"{group}: {name}"] = promise
+        return rules
     if isinstance(result, GroupThresholds):
         return {group: result.thresholds[group] for group in result.worst_first()}
     return {single_name: result}
+
+
+def rules_with_own_threshold(result: Any) -> list[Threshold]:
+    """One rule for each group (the worst first), or a single one: the promises of a group share their threshold."""
+    if isinstance(result, JointGroupThresholds):
+        return [first_rule(result.thresholds[group]) for group in result.worst_first()]
+    if isinstance(result, JointThreshold):
+        return [first_rule(result)]
+    return list(rules_by_group(result, single_name="").values())
+
+
+def _risks_of_promises(result: JointThreshold | JointGroupThresholds) -> list[float | None]:
+    """The risk of the calibration samples that each promise is about, in the order of `rules_by_group`."""
+    if isinstance(result, JointThreshold):
+        return list(result.risks.values())
+    risks: list[float | None] = []
+    for group in result.worst_first():
+        risks += result.thresholds[group].risks.values()
+    return risks
 
 
 def describe_plain_threshold(result: Any, score: str) -> str:
@@ -212,13 +248,11 @@ def describe_plain_threshold(result: Any, score: str) -> str:
 
     A rule is stored in the score's rank key, a number that orders samples alike but does not saturate; people know the
     plain value. Empty if key and plain value are the same, if there is no feasible threshold, or if all is accepted.
-    `result` is a `Threshold`, `GroupThresholds` or `JointThreshold`. A rank key orders samples as its score does, but
-    does not round to the score's largest value.
+    `result` is a threshold, or one per group, with one promise or several. A rank key orders samples as its score does,
+    but does not round to the score's largest value.
     """
-    if isinstance(result, JointThreshold):
-        result = first_rule(result)  # all promises share the threshold
-    rules = [rule for rule in rules_by_group(result, single_name="").values() if rule.value is not None]
-    accepts_all = bool(rules) and min(rule.value for rule in rules) == float("-inf")
+    rules = [rule for rule in rules_with_own_threshold(result) if rule.value is not None]
+    accepts_all = any(rule.value == float("-inf") for rule in rules)
     if not scores.by_name(score).saturates or not rules or accepts_all:
         return ""
     plain_values = []
@@ -249,6 +283,8 @@ def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
     rule_of_group = rules_by_group(result, single_name="")
     if isinstance(result, JointThreshold):  # its facts name all promises
         rule_of_group = {"": result}
+    if isinstance(result, JointGroupThresholds):
+        rule_of_group = {group: result.thresholds[group] for group in result.worst_first()}
     for group, rule in rule_of_group.items():
         kind = type(rule).__name__
         title = kind if rule.feasible else f"No feasible {kind.lower()}"
@@ -376,7 +412,7 @@ def check_rule(
         columns |= rule_columns(predictions, score)
 
     check_losses: Any = losses
-    if isinstance(saved_rule, JointThreshold) and promise_columns is not None:
+    if isinstance(saved_rule, (JointThreshold, JointGroupThresholds)) and promise_columns is not None:
         columns |= check_columns(saved_rule, rule, promise_columns)
         check_losses = losses if promise_columns.losses is None else promise_columns.losses
 

@@ -338,8 +338,8 @@ def group_codes(
     expected_shape = None if shape is None else tuple(shape)
     if label_values.ndim == 2 and argument == "clusters" and 2 in label_values.shape:
         raise InputError(
-            f"{name}: takes one kind of clusters, got two. Its promise is about clusters that are drawn independently, "
-            f"and crossed kinds are not: give one label per sample."
+            f"{name}: `clusters` must be one kind of clusters, got two. Give the kind that will be new when the result "
+            f"is used: what is promised is then for new clusters of that kind beside the same clusters of the other."
         )
     if label_values.ndim != 1 or expected_shape not in (None, label_values.shape):
         got = f"shape {label_values.shape}"

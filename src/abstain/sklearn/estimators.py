@@ -37,7 +37,13 @@ from abstain.cascades import cascade
 from abstain.cascades.inputs import PERSON, Promise
 from abstain.confidence import LearnedConfidence, learn_confidence
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
-from abstain.thresholds import GroupThresholds, Threshold, select_threshold
+from abstain.thresholds import (
+    GroupThresholds,
+    JointGroupThresholds,
+    JointThreshold,
+    Threshold,
+    select_threshold,
+)
 from abstain.thresholds.calibration import Method
 from abstain.thresholds.promise import OUT_OF_FOLD
 
@@ -212,14 +218,19 @@ def _copy_feature_attributes(target: Any, fitted: Any) -> None:
             setattr(target, attribute, getattr(fitted, attribute))
 
 
-Rule = Threshold | GroupThresholds
+Rule = Threshold | GroupThresholds | JointThreshold | JointGroupThresholds
 
 
-def _map_thresholds(rule: Rule, change: Callable[[Threshold], Threshold]) -> Rule:
-    """Apply `change` to the rule's threshold, or to the threshold of every group."""
+def _map_thresholds(rule: Rule, change: Callable[[Threshold], Threshold]) -> Any:
+    """Apply `change` to the rule's threshold, or to that of every group and every promise; returns the same kind."""
     if isinstance(rule, GroupThresholds):
-        thresholds = {group: change(threshold) for group, threshold in rule.thresholds.items()}
+        thresholds = {}
+        for group, threshold in rule.thresholds.items():
+            thresholds[group] = _map_thresholds(threshold, change)
         return replace(rule, thresholds=thresholds)
+    if isinstance(rule, JointThreshold):
+        promises = {name: change(threshold) for name, threshold in rule.promises.items()}
+        return replace(rule, promises=promises)
     return change(rule)
 
 
@@ -230,7 +241,8 @@ def remove_promise(rule: Rule) -> Rule:
         evidence = replace(threshold.evidence, out_of_fold=True)
         return replace(threshold, guarantee=None, note=OUT_OF_FOLD, evidence=evidence)
 
-    return _map_thresholds(rule, without_promise)
+    without: Rule = _map_thresholds(rule, without_promise)
+    return without
 
 
 def split_for_calibration(
@@ -250,6 +262,23 @@ def split_for_calibration(
         splitter = GroupShuffleSplit(1, test_size=calibration_share, random_state=random_state)
         train, calibration = next(splitter.split(np.arange(n), groups=clusters))
     return train, calibration
+
+
+def masks_by_label(
+    name: str, risk: Mapping[Any, float], classifier: Any, predictions: np.ndarray
+) -> dict[Any, np.ndarray]:
+    """For each class that has a risk of its own: which samples are predicted as that class, as a mask.
+
+    `classifier` is fitted, and `name` is for the message of the InputError if `risk` names something that is no class.
+    """
+    classes = list(classifier.classes_)
+    unknown = [label for label in risk if label not in classes]
+    if unknown:
+        listed = ", ".join(map(str, classes[:10]))
+        raise InputError(
+            f"{name}: `risk` must be a number, or a dict by class ({listed}), got {unknown[0]!r}."
+        )
+    return {label: predictions == label for label in risk}
 
 
 class _FitArguments(NamedTuple):
@@ -279,11 +308,22 @@ class _FitArguments(NamedTuple):
         return list(GroupKFold(fold_count).split(X, y, self.clusters))
 
 
+class CalibrationSamples(NamedTuple):
+    """The samples that a threshold is chosen on, which the estimator was not trained on."""
+
+    loss: np.ndarray  # one per sample
+    columns: dict[
+        str, Any
+    ]  # confidences, or class scores with their score, as arguments of `Threshold.accepts`
+    predictions: np.ndarray  # one per sample
+
+
 class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator, a confidence, and a threshold chosen on data the estimator was not trained on.
 
-    A subclass defines `_confidence(X)`, `_loss(prediction, y)` and `_fit_out_of_fold(X, y, arguments)`. The last one
-    trains the estimator and returns losses and confidences of out-of-fold predictions.
+    A subclass defines `_confidence(X)`, `_loss(prediction, y)`, `_promise_options(samples)` and
+    `_fit_out_of_fold(X, y, arguments)`. The last one trains the estimator and returns losses and confidences of
+    out-of-fold predictions.
     """
 
     threshold_: Rule
@@ -307,32 +347,28 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             clusters=_check_sample_labels(name, "clusters", clusters, len(y)),
         )
         calibration_arguments = arguments  # of the samples that the threshold is chosen on
-        # `columns` are confidences, or probabilities or decision values, as keyword arguments of `Threshold.accepts`
         if self._calibration_kind() == "prefit":
             self._use_prefit_estimator()
-            loss, columns = self._measure(X, y)
+            samples = self._measure(X, y)
         elif self._calibration_kind() == "folds":
-            loss, columns = self._fit_out_of_fold(X, y, arguments)
+            samples = self._fit_out_of_fold(X, y, arguments)
         else:
             train, calibration = split_for_calibration(len(y), arguments.clusters, self.cv, self.random_state)
             self._train(_safe_indexing(X, train), y[train], arguments.select(train, len(y)))
-            loss, columns = self._measure(_safe_indexing(X, calibration), y[calibration])
+            samples = self._measure(_safe_indexing(X, calibration), y[calibration])
             calibration_arguments = arguments.select(calibration, len(y))
         _copy_feature_attributes(self, self.estimator_)
-        loss, columns, calibration_arguments = self._learn_confidence(loss, columns, calibration_arguments)
+        samples, calibration_arguments = self._learn_confidence(samples, calibration_arguments)
         self.threshold_ = self._select_threshold(
-            loss, columns, groups=calibration_arguments.groups, clusters=calibration_arguments.clusters
+            samples, groups=calibration_arguments.groups, clusters=calibration_arguments.clusters
         )
         self._warn_if_infeasible()
 
     def _learn_confidence(
-        self, loss: np.ndarray, columns: dict[str, Any], arguments: _FitArguments
-    ) -> tuple[np.ndarray, dict[str, Any], _FitArguments]:
-        """Return losses, confidences and groups of the samples that are left to choose the threshold on: all here.
-
-        `columns` are keyword arguments of `Threshold.accepts`, one row per calibration sample.
-        """
-        return loss, columns, arguments
+        self, samples: CalibrationSamples, arguments: _FitArguments
+    ) -> tuple[CalibrationSamples, _FitArguments]:
+        """Return the samples that are left to choose the threshold on, and their arguments of `fit`: all here."""
+        return samples, arguments
 
     def _warn_if_infeasible(self) -> None:
         """Warn if no threshold could be certified, for all samples or in some groups."""
@@ -464,32 +500,31 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the confidences of samples as keyword arguments of `Threshold.accepts`."""
         return {"confidence": self._confidence(X)}
 
-    def _select_threshold(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
-        """Choose the threshold from one loss per calibration sample and what its confidence is computed from.
+    def _select_threshold(self, samples: CalibrationSamples, **options: Any) -> Rule:
+        """Choose the threshold on these samples; `options` are passed to `select_threshold`.
 
-        `columns` holds "confidence", or "probs" or "logits" with "score", one row per calibration sample. `options` are
-        passed to `select_threshold`. Out-of-fold calibration removes the promise.
+        If `risk` is a dict, one threshold keeps several promises. Out-of-fold calibration removes every promise.
         """
+        arguments: dict[str, Any] = {"loss": samples.loss}
         if isinstance(self.risk, Mapping):
-            remedy = "Call abstain.select_threshold with class scores and labels for several promises"
-            raise InputError(f"{type(self).__name__}: `risk` must be one number, got a dict. {remedy}.")
-        confidence = columns.get("confidence")
-        class_scores = {name: values for name, values in columns.items() if name != "confidence"}
+            arguments |= self._promise_options(samples)  # perhaps with `losses` instead of the loss
+        loss = arguments.pop("loss", None)
         rule: Rule = select_threshold(
             loss,
-            confidence,
             risk=self.risk,
             coverage=self.coverage,
             delta=self.delta,
             method=self.method,
-            **class_scores,
+            **samples.columns,
+            **arguments,
             **options,
         )
         return remove_promise(rule) if self._calibration_kind() == "folds" else rule
 
-    def _measure(self, X: Array, y: Array) -> tuple[np.ndarray, dict[str, Any]]:
-        """Return the losses of the fitted estimator, and its confidences as arguments of `Threshold.accepts`."""
-        return self._loss(self.estimator_.predict(X), y), self._threshold_arguments(X)
+    def _measure(self, X: Array, y: Array) -> CalibrationSamples:
+        """Return losses, confidences and predictions of the fitted estimator."""
+        predictions = np.asarray(self.estimator_.predict(X))
+        return CalibrationSamples(self._loss(predictions, y), self._threshold_arguments(X), predictions)
 
     def _train(self, X: Array, y: Array, arguments: _FitArguments) -> None:
         """Fit a copy of the estimator."""
@@ -559,7 +594,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         (`abstain.learn_confidence`), and the other half certify the threshold.
     risk, coverage : float
         Exactly one: the largest error rate of accepted predictions, or the share of predictions to accept; see
-        `select_threshold`.
+        `select_threshold`. A dict of risks by class, `risk={"ill": 0.02, "well": 0.05}`, bounds the error rate of the
+        accepted that are predicted as each of these classes, all by one threshold.
     delta, method : float, str
         Passed to `select_threshold`.
     cv : "prefit", float or int
@@ -578,7 +614,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     Attributes
     ----------
     threshold_ : Threshold
-        The threshold on the confidence; equal confidences are accepted together.
+        The threshold on the confidence; equal confidences are accepted together. With groups a `GroupThresholds`, with
+        several risks a `JointThreshold`, with both a `JointGroupThresholds`.
     confidence_ : LearnedConfidence or None
         What `score="learned"` learned; it prints the candidates and whether the gain is proven.
     estimator_, classes_ : classifier, array
@@ -606,7 +643,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         estimator: Any = None,
         *,
         score: Score = "max_softmax",
-        risk: float | None = None,
+        risk: float | Mapping[Any, float] | None = None,
         coverage: float | None = None,
         delta: float = 0.05,
         method: Method = "ltt",
@@ -748,16 +785,18 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         return _apply_learned(self.confidence_, arguments)
 
     def _learn_confidence(
-        self, loss: np.ndarray, columns: dict[str, Any], arguments: _FitArguments
-    ) -> tuple[np.ndarray, dict[str, Any], _FitArguments]:
+        self, samples: CalibrationSamples, arguments: _FitArguments
+    ) -> tuple[CalibrationSamples, _FitArguments]:
         """Learn the confidence on half of the calibration samples, and return the other half for the threshold.
 
-        Sets `confidence_`. Returns losses, confidences and groups of the samples it was not learned on; all samples
-        as they are if the score is not "learned". `columns` are keyword arguments of `Threshold.accepts`, one row per
-        calibration sample. Raises InputError if the estimator knows one class only, or errors are too few to learn.
+        Sets `confidence_`. Returns the samples that it was not learned on, with their arguments of `fit`; all samples
+        as they are if the score is not "learned". Raises InputError if the estimator knows one class only, or errors
+        are too few to learn.
         """
         if not self._learns_confidence:
-            return loss, columns, arguments
+            return samples, arguments
+        loss = samples.loss
+        columns = samples.columns
         kind = next((name for name in ("probs", "logits") if name in columns), None)
         if kind is None:
             raise InputError(f"{type(self).__name__}: a learned confidence needs at least two classes.")
@@ -767,15 +806,33 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         inputs: dict[str, Any] = {kind: columns[kind][learn]}
         self.confidence_ = learn_confidence(loss=loss[learn], clusters=learn_clusters, **inputs)
         class_scores: dict[str, Any] = {kind: columns[kind][certify]}
-        return loss[certify], _apply_learned(self.confidence_, class_scores), arguments.select(certify, n)
+        left = CalibrationSamples(
+            loss[certify], _apply_learned(self.confidence_, class_scores), samples.predictions[certify]
+        )
+        return left, arguments.select(certify, n)
+
+    def _promise_options(self, samples: CalibrationSamples) -> dict[str, Any]:
+        """Return the options of `select_threshold` for a dict of risks: which samples are predicted as each class.
+
+        Raises InputError if `risk` names something that is not a class.
+        """
+        assert isinstance(self.risk, Mapping)  # the caller made sure
+        masks = masks_by_label("SelectiveClassifier", self.risk, self.estimator_, samples.predictions)
+        return {"among": masks}
+
+    def _select_threshold(self, samples: CalibrationSamples, **options: Any) -> Rule:
+        """Choose the threshold on these samples; `options` are passed to `select_threshold`."""
+        rule = super()._select_threshold(samples, **options)
+        has_numbers_of_classes = list(self.estimator_.classes_) == list(range(len(self.estimator_.classes_)))
+        if isinstance(rule, JointThreshold) and has_numbers_of_classes:
+            return replace(rule, by_class=True)
+        return rule
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
         """Return True for each wrong prediction."""
         return np.asarray(prediction) != np.asarray(y)
 
-    def _fit_out_of_fold(
-        self, X: Array, y: Array, arguments: _FitArguments
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def _fit_out_of_fold(self, X: Array, y: Array, arguments: _FitArguments) -> CalibrationSamples:
         """Train the classifier on all data; return losses and confidences of out-of-fold predictions.
 
         Each sample is predicted by a classifier that was trained on the other folds. The confidences come as keyword
@@ -796,7 +853,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         class_columns = as_class_columns(response)
         classes = np.unique(np.asarray(y))  # the order of the columns that `cross_val_predict` returns
         predicted = classes[np.argmax(class_columns, axis=1)]
-        return self._loss(predicted, y), threshold_arguments(method, class_columns, score)
+        return CalibrationSamples(
+            self._loss(predicted, y), threshold_arguments(method, class_columns, score), predicted
+        )
 
 
 class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
@@ -810,9 +869,10 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         How to estimate the error; the confidence is minus the estimate. "std": the estimator's own
         `predict(X, return_std=True)`. A regressor: it is trained to predict the absolute out-of-fold residuals of the
         estimator. None: a copy of the estimator is trained so. With cv="prefit" a regressor must be fitted already.
-    tolerance : float
+    tolerance : float or dict of float
         A prediction counts as wrong if its error is larger than this. `risk` is then the share of wrong predictions
-        among the accepted ones, and is bounded exactly. `coverage` needs no tolerance.
+        among the accepted ones, and is bounded exactly. `coverage` needs no tolerance. With a dict, `risk` is a dict of
+        the same names: `tolerance={"far": 50, "off": 10}, risk={"far": 0.01, "off": 0.2}`, all by one threshold.
     risk, coverage, delta, method, cv, random_state :
         As for `SelectiveClassifier`.
     abstain_label : float or None
@@ -846,8 +906,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         estimator: Any = None,
         *,
         uncertainty: Any = None,
-        tolerance: float | None = None,
-        risk: float | None = None,
+        tolerance: float | Mapping[Any, float] | None = None,
+        risk: float | Mapping[Any, float] | None = None,
         coverage: float | None = None,
         delta: float = 0.05,
         method: Method = "ltt",
@@ -889,6 +949,11 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
                 "SelectiveRegressor: `risk` needs `tolerance`, the error above which a prediction counts as wrong: an "
                 "error without a bound carries no guarantee. Or pass `coverage`."
             )
+        if isinstance(self.risk, Mapping) or isinstance(self.tolerance, Mapping):
+            names = [set(x) if isinstance(x, Mapping) else None for x in (self.risk, self.tolerance)]
+            if names[0] != names[1]:
+                rule = "`risk` and `tolerance` must be dicts of the same names"
+                raise InputError(f"SelectiveRegressor: {rule}, got {self.risk!r} and {self.tolerance!r}.")
         is_regressor = hasattr(self.uncertainty, "predict")
         if not (self.uncertainty is None or self.uncertainty == "std" or is_regressor):
             rule = '`uncertainty` must be None, "std" or a regressor'
@@ -956,9 +1021,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         if self.error_model_ is not None:
             check_is_fitted(self.error_model_)
 
-    def _fit_out_of_fold(
-        self, X: Array, y: Array, arguments: _FitArguments
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def _fit_out_of_fold(self, X: Array, y: Array, arguments: _FitArguments) -> CalibrationSamples:
         """Train on all data; return losses and confidences of out-of-fold predictions.
 
         The confidences come as keyword arguments of `Threshold.accepts`. With an error model the losses come from the
@@ -972,30 +1035,40 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         self._train(X, y, arguments)
         if self.error_model_ is None:
             prediction = self._predict_out_of_fold(X, y, arguments, self.cv)
-            return self._loss(prediction, y), self._threshold_arguments(X)
+            return CalibrationSamples(self._loss(prediction, y), self._threshold_arguments(X), prediction)
         folds = arguments.make_folds(self.cv, X, y)
         expected_error = cross_val_predict(self._unfitted_error_model(), X, self.residuals_, cv=folds)
         confidence = -np.asarray(expected_error, dtype=np.float64)
-        loss = self._loss(self.residuals_, np.zeros(()))  # residuals are absolute errors: compared with 0
-        return loss, {"confidence": confidence}
+        # residuals are absolute errors: as predictions of 0 they have the same losses
+        return CalibrationSamples(
+            self._loss(self.residuals_, np.zeros(())), {"confidence": confidence}, self.residuals_
+        )
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
-        """Return the absolute error of each sample, or, with a tolerance, True where it is larger than that."""
+        """Return the absolute error of each sample, or, with one tolerance, True where it is larger than that."""
         error = np.abs(np.asarray(prediction) - np.asarray(y))
-        return error if self.tolerance is None else error > self.tolerance
+        has_one_tolerance = self.tolerance is not None and not isinstance(self.tolerance, Mapping)
+        return error > self.tolerance if has_one_tolerance else error
 
-    def _select_threshold(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
-        """Choose the threshold from losses and confidences; without a tolerance, losses are bounded by the largest one.
+    def _promise_options(self, samples: CalibrationSamples) -> dict[str, Any]:
+        """Return the options of `select_threshold` for a dict of risks: where the error is beyond each tolerance."""
+        assert isinstance(self.tolerance, Mapping)  # `fit` checked it
+        losses = {name: samples.loss > tolerance for name, tolerance in self.tolerance.items()}
+        return {"loss": None, "losses": losses}
 
-        `columns` holds "confidence", one per calibration sample; `options` are passed to `select_threshold`. A bound
-        taken from the data proves nothing, so `risk_upper` is then None.
+    def _select_threshold(self, samples: CalibrationSamples, **options: Any) -> Rule:
+        """Choose the threshold on these samples; without a tolerance, losses are bounded by the largest one.
+
+        `options` are passed to `select_threshold`. A bound taken from the data proves nothing, so `risk_upper` is then
+        None.
         """
         if self.tolerance is not None:
-            return super()._select_threshold(loss, columns, **options)
-        largest_loss = max(float(loss.max()), np.finfo(float).tiny)
-        rule = super()._select_threshold(loss, columns, bounded=(0.0, largest_loss), **options)
+            return super()._select_threshold(samples, **options)
+        largest_loss = max(float(samples.loss.max()), np.finfo(float).tiny)
+        rule = super()._select_threshold(samples, bounded=(0.0, largest_loss), **options)
         # that bound comes from the data, so the limit on the risk that follows from it does not hold
-        return _map_thresholds(rule, lambda threshold: replace(threshold, risk_upper=None))
+        unbounded: Rule = _map_thresholds(rule, lambda threshold: replace(threshold, risk_upper=None))
+        return unbounded
 
 
 class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -1009,7 +1082,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     costs : list of float
         The cost of asking each classifier; 1, 10, 100, ... by default.
     risk, delta, promise, person
-        As for `abstain.cascade`.
+        As for `abstain.cascade`. A dict of risks by class bounds the error rate of the answers that name each class.
     scores : str or callable
         The confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if there are
         no probabilities).
@@ -1025,7 +1098,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     cascade_ : Cascade
-        Thresholds, cost, shares, and the guarantee.
+        Thresholds, cost, shares, and the guarantee; a `JointCascade` with several risks.
     estimators_ : list of classifier
         The fitted classifiers.
     classes_ : array
@@ -1050,7 +1123,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         estimators: Sequence[tuple[str, Any]] | None = None,
         costs: Sequence[float] | None = None,
         *,
-        risk: float = 0.1,
+        risk: float | Mapping[Any, float] = 0.1,
         delta: float = 0.05,
         promise: Promise = "answered",
         person: tuple[float, float] = (1000.0, 0.0),
@@ -1096,13 +1169,22 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         X_calibration = _safe_indexing(X, calibration)
         stage_data: dict[str, Any] = {}  # what `cascade` takes, by the name of the stage
+        answers_of_class: dict[
+            Any, dict[str, np.ndarray]
+        ] = {}  # by class and stage: where the stage answers it
         for (name, _), model, cost in zip(stages, self.estimators_, costs):
-            loss = model.predict(X_calibration) != y[calibration]
+            predictions = model.predict(X_calibration)
+            loss = predictions != y[calibration]
+            if isinstance(self.risk, Mapping):
+                masks = masks_by_label("CascadeClassifier", self.risk, self, predictions)
+                for label, mask in masks.items():
+                    answers_of_class.setdefault(label, {})[name] = mask
             columns = predict_threshold_arguments(model, X_calibration, self.scores)
             if "confidence" in columns:
                 stage_data[name] = (loss, columns["confidence"], cost)
             else:
                 stage_data[name] = {**columns, "loss": loss, "cost": cost}
+        options: dict[str, Any] = {"among": answers_of_class} if answers_of_class else {}
         self.cascade_ = cascade(
             stage_data,
             risk=self.risk,
@@ -1112,6 +1194,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             groups=None if groups is None else groups[calibration],
             clusters=None if clusters is None else clusters[calibration],
             rng=self.random_state or 0,
+            **options,
         )
         self.guarantee_ = self.cascade_.guarantee
         if not self.cascade_.feasible:

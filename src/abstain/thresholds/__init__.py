@@ -2,7 +2,7 @@
 
 from abstain.thresholds.calibration import Candidates
 from abstain.thresholds.cut import Cut
-from abstain.thresholds.joint import JointThreshold
+from abstain.thresholds.joint import JointGroupThresholds, JointThreshold
 from abstain.thresholds.loading import load_rule
 from abstain.thresholds.monitoring import Check, GroupChecks
 from abstain.thresholds.outcomes import ClinicalTable, CostCurve, class_costs, clinical_table, cost_curve
@@ -21,5 +21,5 @@ __all__ = [
     "Threshold",
     "class_costs",
 ]
-__all__ += ["GroupChecks", "JointThreshold", "Origin", "decision_record", "load_rule"]
+__all__ += ["GroupChecks", "JointGroupThresholds", "JointThreshold", "Origin", "decision_record", "load_rule"]
 __all__ += ["clinical_table", "clopper_pearson", "cost_curve", "select_threshold"]

@@ -157,6 +157,11 @@ class CheckedConfidences(NamedTuple):
         magnitude = self.magnitude[rows] if self.magnitude.ndim else self.magnitude
         return self._replace(values=self.values[rows], magnitude=magnitude)
 
+    def as_vector(self) -> CheckedConfidences:
+        """The same samples in one row, whatever the shape of the confidences was."""
+        magnitude = self.magnitude.reshape(-1) if self.magnitude.ndim else self.magnitude
+        return self._replace(values=self.values.reshape(-1), magnitude=magnitude)
+
 
 def read_confidences(
     name: str,

@@ -10,10 +10,11 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import Array, ArrayLike, to_host
-from abstain._stored import Chance, Share, Stored, Within
+from abstain._stored import Chance, Stored, Within
 from abstain.errors import InputError, ShapeError
-from abstain.thresholds.cut import ScoreName, Units
-from abstain.thresholds.monitoring import GroupChecks, check_is_new, check_promise, share_cluster_memory
+from abstain.metrics._sample import group_codes, label_array
+from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units
+from abstain.thresholds.monitoring import GroupChecks, PromiseToCheck, Reference, check_promises
 from abstain.thresholds.record import (
     RecordParts,
     list_assumptions,
@@ -21,7 +22,7 @@ from abstain.thresholds.record import (
     list_void_conditions,
     state_cluster_limit,
 )
-from abstain.thresholds.rules import Kind, Origin, Threshold
+from abstain.thresholds.rules import GroupThresholds, Kind, Origin, Threshold
 
 Count = Annotated[int, Within(0)]
 
@@ -66,8 +67,104 @@ class Counted:
     accepted: Count | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class JointThreshold(Stored, _tables.Notebook):
+def masks_of_classes(
+    function: str, names: list[Any], predictions: np.ndarray | None
+) -> dict[Any, np.ndarray]:
+    """For each promise about a predicted class: which samples are predicted as that class.
+
+    `names` are the promises' names, which must be numbers of classes; `predictions` the predicted class of each sample,
+    None without class scores. Raises InputError, naming `function`, where masks cannot be made from these.
+    """
+    are_numbers = all(isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in names)
+    if predictions is None or not are_numbers:
+        raise InputError(
+            f"{function}: promises about predicted classes need `among=`, or `logits=` or `probs=` and numbers of "
+            f"classes as names."
+        )
+    return {name: predictions == name for name in names}
+
+
+class JointRule(_tables.Notebook):
+    """What every rule with several promises has: its promises by name, and what they share.
+
+    `promises` holds one rule for each promise; all have the same thresholds, so that any of them stands for all.
+    """
+
+    promises: Mapping[Any, Any]
+    delta: float
+
+    @property
+    def _first(self) -> Any:
+        """Any of the promises, for what all share: thresholds, confidences and data."""
+        return next(iter(self.promises.values()))
+
+    @property
+    def feasible(self) -> bool:
+        """Is there a rule that keeps all promises?"""
+        return bool(self._first.feasible)
+
+    @property
+    def rule(self) -> str:
+        """What to do with a new sample, in one line."""
+        return str(self._first.rule)
+
+    @property
+    def n(self) -> int:
+        """Calibration samples."""
+        return int(self._first.n)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the calibration samples that are accepted."""
+        return float(self._first.coverage)
+
+    @property
+    def targets(self) -> dict[Any, float]:
+        """The promised risk, by promise."""
+        return {name: rule.target for name, rule in self.promises.items()}
+
+    @property
+    def advice(self) -> str:
+        """What would be feasible, for each promise that cannot be kept even by itself; empty if there is none."""
+        advice = {name: rule.advice for name, rule in self.promises.items() if rule.advice is not None}
+        return " ".join(f"{name}: {text}" for name, text in advice.items())
+
+    def frame(self, library: str | None = None) -> Any:
+        """The promises as a pandas or polars frame (whichever is there), or a dict of lists."""
+        return _tables.make_frame(self.columns(), library)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row per promise, as lists by the name of the column."""
+        raise NotImplementedError
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return what the repr and the command show: pairs of a heading and a text."""
+        raise NotImplementedError
+
+    def _facts_of_promises(self, risks: Mapping[Any, float | None]) -> list[tuple[str, str]]:
+        """The rule, then each promise with its risk in calibration (None: not known), as a heading and a text.
+
+        A promise that cannot be kept even by itself has its advice.
+        """
+        facts = [("rule", self.rule)]
+        for name, rule in self.promises.items():
+            risk = risks[name]
+            seen = "" if risk is None else f": {risk:.4g} in calibration"
+            facts.append((f"promise {name}", f"at most {rule.target:g}{seen}"))
+            if rule.advice is not None:
+                facts.append((f"feasible {name}", str(rule.advice)))
+        return facts
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        facts = self.facts()
+        width = max(len(heading) for heading, _ in facts) + 2
+        head = kind if self.feasible else f"{kind}: nothing keeps all promises"
+        return "\n".join([head, *(f"  {heading + ':':<{width}}{text}" for heading, text in facts)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointThreshold(JointRule, Stored):
     """One threshold that keeps several promises at once, with probability 1 - delta for all of them together.
 
     Attributes
@@ -109,43 +206,40 @@ class JointThreshold(Stored, _tables.Notebook):
     delta: Chance
     by_class: bool = False
 
-    @property
-    def _first(self) -> Threshold:
-        """Any of the promises, for what all share: value, confidences and data."""
-        return next(iter(self.promises.values()))
-
     def __getitem__(self, name: Any) -> Threshold:
         return self.promises[name]
 
     @property
     def value(self) -> float | None:
         """Accept when the confidence is at least this; None when no threshold keeps all promises."""
-        return self._first.value
+        value: float | None = self._first.value
+        return value
 
     @property
-    def feasible(self) -> bool:
-        """Is there a threshold?"""
-        return self._first.feasible
+    def note(self) -> str | None:
+        """What to know besides; None if there is nothing to say."""
+        if not self.feasible:
+            return "No threshold keeps all promises; those with advice fail alone too."
+        note: str | None = self._first.note
+        return note
 
     @property
-    def rule(self) -> str:
-        """What to do with a new sample, in one line."""
-        return self._first.rule
+    def coverage_interval(self) -> tuple[float, float]:
+        """Of the coverage; it holds for all thresholds at once, at level 1 - delta."""
+        low, high = self._first.coverage_interval
+        return low, high
 
     @property
-    def n(self) -> int:
-        """Calibration samples."""
-        return self._first.n
+    def cut(self) -> Cut:
+        """How later confidences are compared with the threshold: the same for all promises."""
+        cut: Cut = self._first.cut
+        return cut
 
     @property
-    def coverage(self) -> Share:
-        """Share of the calibration samples that are accepted."""
-        return self._first.coverage
-
-    @property
-    def targets(self) -> dict[Any, float]:
-        """The promised risk, by promise."""
-        return {name: threshold.target for name, threshold in self.promises.items()}
+    def reference(self) -> Reference:
+        """The confidences of the calibration data."""
+        reference: Reference = self._first.reference
+        return reference
 
     @property
     def risks(self) -> dict[Any, float | None]:
@@ -175,9 +269,11 @@ class JointThreshold(Stored, _tables.Notebook):
     @property
     def guarantee(self) -> str | None:
         """What is promised, in words; None without a threshold."""
-        if not self.feasible:
+        first: Threshold = self._first
+        if (
+            not first.feasible or first.guarantee is None
+        ):  # None too if it was made from out-of-fold predictions
             return None
-        first = self._first
         calibration_data = f"{first.n} calibration samples"
         draws = "calibration and later data being independent draws from one population"
         if first.clusters is not None:
@@ -225,7 +321,8 @@ class JointThreshold(Stored, _tables.Notebook):
         numbers that cannot be those of the rule. A score saturates if it rounds to its largest value, such as 1, for
         many samples.
         """
-        return self._first.accepts(confidence, logits=logits, probs=probs, score=score, units=units)
+        first: Threshold = self._first
+        return first.accepts(confidence, logits=logits, probs=probs, score=score, units=units)
 
     def check(
         self,
@@ -272,37 +369,63 @@ class JointThreshold(Stored, _tables.Notebook):
             If there is no threshold, a promise lacks its loss or its samples, or the data do not fit the rule.
         """
         function = "JointThreshold.check"
-        names = list(self.promises)
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
-        confidences = self._first.cut.read(function, **columns, score=score)
+        confidences = self.cut.read(function, **columns, score=score)
+        predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
+        to_check = self.promises_to_check(function, losses, confidences, predictions, among, clusters)
+        return check_promises(to_check, previous, promise_count=len(to_check))
+
+    def promises_to_check(
+        self,
+        function: str,
+        losses: ArrayLike | Mapping[Any, ArrayLike],
+        confidences: CheckedConfidences,
+        predictions: np.ndarray | None,
+        among: Mapping[Any, ArrayLike] | None,
+        clusters: ArrayLike | None,
+    ) -> dict[Any, PromiseToCheck]:
+        """Return each promise with the later samples to test it on, by name; each is tested at delta / promises.
+
+        Parameters
+        ----------
+        function : str
+            The calling function, for messages.
+        losses : array or dict of arrays
+            One loss per sample: the same for all promises, or an array for each.
+        confidences : CheckedConfidences
+            Of the same samples, checked against the rule.
+        predictions : ndarray or None
+            The predicted class of each sample, where there are class scores.
+        among : dict of arrays of bool, or None
+            Which samples each promise is about.
+        clusters : array or None
+            One label per sample.
+
+        Raises
+        ------
+        InputError
+            If a promise lacks its loss or its samples, or is about all samples and got some.
+        """
+        names = list(self.promises)
         loss_by_name = losses_by_promise(function, losses, names)
         if self.by_class and among is None:
-            if logits is None and probs is None:
-                raise InputError(
-                    f"{function}: promises about predicted classes need `logits=`, `probs=` or `among=`."
-                )
-            predictions = predicted_classes(logits, probs)
-            among = {name: predictions == name for name in names}
+            among = masks_of_classes(function, names, predictions)
         masks = membership_masks(function, among, names, len(confidences.values))
-        checks = {} if previous is None else dict(previous.checks)
+        to_check = {}
         for name, threshold in self.promises.items():
             if (masks[name] is None) != (self.counted[name].samples is None):
                 rule = "is about some samples only" if masks[name] is None else "is about all samples"
                 raise InputError(
                     f"{function}: `among` must fit the promises, got none for {name!r}, which {rule}."
                 )
-            check = check_promise(
+            to_check[name] = PromiseToCheck(
                 replace(threshold, delta=self.delta / len(names)),
                 loss_by_name[name],
                 confidences,
                 clusters=clusters,
-                previous=checks.get(name),
                 counts=masks[name],
             )
-            checks[name] = share_cluster_memory(check, group_count=len(names))
-        series = GroupChecks(checks, files=() if previous is None else previous.files)
-        check_is_new(series, previous)
-        return series
+        return to_check
 
     def columns(self) -> dict[str, list[Any]]:
         """One row per promise: its name, target, risk, and how many accepted samples it is about."""
@@ -315,32 +438,17 @@ class JointThreshold(Stored, _tables.Notebook):
             "accepted": [accepted if count is None else count for count in counted],
         }
 
-    def frame(self, library: str | None = None) -> Any:
-        """The promises as a pandas or polars frame (whichever is there), or a dict of lists."""
-        return _tables.make_frame(self.columns(), library)
-
     def facts(self) -> list[tuple[str, str]]:
         """Return what the repr and the command show: pairs of a heading and a text."""
-        facts = [("rule", self.rule)]
-        for name, threshold in self.promises.items():
-            risk = self._risk_of(name)
-            seen = "" if risk is None else f": {risk:.4g} in calibration"
-            facts.append((f"promise {name}", f"at most {threshold.target:g}{seen}"))
-            if threshold.advice is not None:
-                facts.append((f"feasible {name}", str(threshold.advice)))
+        facts = self._facts_of_promises(self.risks)
         if self.feasible:
-            low, high = self._first.coverage_interval
+            low, high = self.coverage_interval
             facts.append(("coverage", f"{self.coverage:.4f}  [{low:.4f}, {high:.4f}]"))
         facts.append(("calibration", f"n = {self.n}, delta = {self.delta:g}"))
         facts.append(("guarantee", self.guarantee or "none"))
-        if not self.feasible:
-            facts.append(("note", "No threshold keeps all promises; those with advice fail alone too."))
+        if self.note:
+            facts.append(("note", self.note))
         return facts
-
-    def __repr__(self) -> str:
-        head = "JointThreshold" if self.feasible else "JointThreshold: no feasible threshold"
-        width = max(len(name) for name, _ in self.facts()) + 2
-        return "\n".join([head, *(f"  {name + ':':<{width}}{text}" for name, text in self.facts())])
 
     def _readable(self) -> dict[str, Any]:
         return {"rule": self.rule}
@@ -363,44 +471,186 @@ class JointThreshold(Stored, _tables.Notebook):
 
     def record_parts(self, saved_as: str) -> RecordParts:
         """The parts of its decision record; `saved_as` is the name of the rule's file."""
-        first = self._first
-        origin = first.origin or Origin("confidence")
-        asked_for = ", ".join(f"{name} at most {target:g}" for name, target in self.targets.items())
-        rule_lines = [f"- Accept: {self.rule}. All other cases go to a person."]
+        return _make_record({"": self}, self.guarantee, self.delta, saved_as)
+
+    def record_lines(self, group: Any = "") -> list[str]:
+        """Return Markdown list items that state the rule, and what it did on the calibration data.
+
+        `group` is the label of the group that the rule is for, "" without groups.
+        """
+        for_group = "" if group == "" else f" for group {group}"
+        lines = [f"- Accept{for_group}: {self.rule}. All other cases go to a person."]
         if self.feasible:
-            risks = ", ".join(f"{name} {risk:.4g}" for name, risk in self.risks.items() if risk is not None)
-            rule_lines.append(
-                f"  On the calibration data: coverage {self.coverage:.4f}, n = {self.n:,}; {risks}."
+            known_risks = {name: risk for name, risk in self.risks.items() if risk is not None}
+            risks = ", ".join(f"risk of {name} {risk:.4g}" for name, risk in known_risks.items())
+            lines.append(f"  On the calibration data: coverage {self.coverage:.4f}, n = {self.n:,}; {risks}.")
+        return lines
+
+
+def _make_record(
+    rules: Mapping[Any, JointThreshold], guarantee: str | None, delta: float, saved_as: str
+) -> RecordParts:
+    """Write the parts of the decision record of a rule with several promises, or of one such rule in each group.
+
+    `rules` holds the rule of each group, or the only one under "". Groups share score, data and request, so these are
+    read from the first. `guarantee` is what all promise together, `delta` the probability with which that may fail, and
+    `saved_as` the name of the rule's file.
+    """
+    joint_rule = next(iter(rules.values()))
+    first: Threshold = joint_rule._first
+    origin = first.origin or Origin("confidence")
+    asked_for = ", ".join(f"{name} at most {target:g}" for name, target in joint_rule.targets.items())
+    rule_lines: list[str] = []
+    promise = [guarantee or "None: no threshold keeps all promises."]
+    assumptions = list_assumptions(first.clusters)
+    clusters = {}
+    for group, rule in rules.items():
+        rule_lines += rule.record_lines(group)
+        of_group = "" if group == "" else f" of group {group}"
+        if group != "":
+            promise.append(f"- {group}: {rule.guarantee or 'none'}")
+        threshold: Threshold = rule._first
+        if threshold.clusters is not None:
+            assumptions.append(state_cluster_limit(threshold.largest, group))
+            sizes = f"{threshold.clusters:,}, the largest of {threshold.largest:g} samples"
+            clusters[f"clusters{of_group}"] = sizes
+    score = origin.score or first.cut.learned_name
+    return RecordParts(
+        title="Decision record: when the model's answer is accepted",
+        rule=rule_lines,
+        promise=promise,
+        data=list_facts(
+            {
+                "file": origin.data,
+                "SHA-256": origin.sha256,
+                "samples": f"{sum(rule.n for rule in rules.values()):,}",
+                **clusters,
+                "input": origin.kind,
+                "score": score or "confidences of the user's own",
+                "asked for": f"{asked_for}, method ltt, delta {delta:g}",
+                "command": None if origin.command is None else f"`{origin.command}`",
+                "abstain": origin.version,
+            }
+        ),
+        assumptions=assumptions,
+        voids=list_void_conditions(first.clusters, score or "confidence"),
+        decide=f"abstain decide {saved_as} new.csv -o decided.csv",
+        check=f"abstain threshold later.csv --check {saved_as} --state series.json",
+        delta=delta,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointGroupThresholds(GroupThresholds):
+    """One threshold per group, each of which keeps several promises; all hold together with probability 1 - delta.
+
+    Attributes
+    ----------
+    thresholds : dict
+        A `JointThreshold` by label, at delta / groups each; samples without a label are the group None.
+    delta : float
+        The probability with which some promise may fail in some group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from abstain import select_threshold
+    >>> sure = np.random.default_rng(0).random(600)
+    >>> wrong, costly = sure < 0.1, sure < 0.05
+    >>> rules = select_threshold(
+    ...     losses={"errors": wrong, "costly": costly},
+    ...     confidence=sure,
+    ...     risk={"errors": 0.1, "costly": 0.08},
+    ...     groups=["north", "south"] * 300,
+    ... )
+    >>> rules["north"].feasible, rules.accepts([0.99, 0.01], ["north", "south"]).tolist()
+    (True, [True, False])
+    """
+
+    _noun: ClassVar[str] = "stored thresholds of groups with several promises"
+    _number: ClassVar[int] = 1
+
+    thresholds: dict[Any, JointThreshold]  # type: ignore[assignment]
+
+    def check(
+        self,
+        losses: ArrayLike | Mapping[Any, ArrayLike],
+        confidence: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        logits: ArrayLike | None = None,
+        probs: ArrayLike | None = None,
+        among: Mapping[Any, ArrayLike] | None = None,
+        clusters: ArrayLike | None = None,
+        previous: GroupChecks | None = None,
+        score: ScoreName | None = None,
+        units: Units | None = None,
+    ) -> GroupChecks:
+        """Does each promise of each group still hold on later samples, in the order they came?
+
+        Every promise of a group is tested at an equal share of the group's delta, so the whole series raises a false
+        alarm with probability at most `delta`. A group without later samples keeps its last checks; one without a
+        threshold has nothing to check.
+
+        The arguments are those of `JointThreshold.check`, with one label per sample in `groups`. Returns a `Check` by
+        "group: promise". Raises InputError for a group that was not calibrated, and for data that do not fit the rules.
+        """
+        function = "GroupThresholds.check"
+        columns = {"confidence": confidence, "logits": logits, "probs": probs}
+        confidences = self._read(function, score, units, columns).as_vector()
+        n = len(confidences.values)
+        predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
+        names = list(next(iter(self.thresholds.values())).promises)
+        loss_by_name = losses_by_promise(function, losses, names)
+        masks = membership_masks(function, among, names, n)
+        if clusters is not None:
+            group_codes(function, clusters, (n,), "clusters")  # raises unless there is one label per sample
+        to_check: dict[Any, PromiseToCheck] = {}
+        for group, rows in self._find_groups("check", groups, (n,)).items():
+            rule = self.thresholds[group]
+            if not rule.feasible:
+                continue
+            promises = rule.promises_to_check(
+                function,
+                {name: np.asarray(to_host(loss))[rows] for name, loss in loss_by_name.items()},
+                # `admit` raises InputError if the numbers cannot be compared with those of the calibration
+                rule.cut.admit(function, confidences.take(rows)),
+                None if predictions is None else predictions[rows],
+                None if among is None else {k: mask[rows] for k, mask in masks.items() if mask is not None},
+                None if clusters is None else label_array(clusters)[rows],
             )
-        assumptions = list_assumptions(first.clusters)
-        if first.clusters is not None:
-            assumptions.append(state_cluster_limit(first.largest))
-        clusters = None
-        if first.clusters is not None:
-            clusters = f"{first.clusters:,}, the largest of {first.largest:g} samples"
-        return RecordParts(
-            title="Decision record: when the model's answer is accepted",
-            rule=rule_lines,
-            promise=[self.guarantee or "None: no threshold keeps all promises."],
-            data=list_facts(
-                {
-                    "file": origin.data,
-                    "SHA-256": origin.sha256,
-                    "samples": f"{self.n:,}",
-                    "clusters": clusters,
-                    "input": origin.kind,
-                    "score": origin.score or "confidences of the user's own",
-                    "asked for": f"{asked_for}, method ltt, delta {self.delta:g}",
-                    "command": None if origin.command is None else f"`{origin.command}`",
-                    "abstain": origin.version,
-                }
-            ),
-            assumptions=assumptions,
-            voids=list_void_conditions(first.clusters, origin.score or "confidence"),
-            decide=f"abstain decide {saved_as} new.csv -o decided.csv",
-            check=f"abstain threshold later.csv --check {saved_as} --state series.json",
-            delta=self.delta,
-        )
+            to_check |= {f"{group}: {name}": promise for name, promise in promises.items()}
+        return check_promises(to_check, previous, promise_count=len(self.thresholds) * len(names))
+
+    def frame(self, library: str | None = None) -> Any:
+        """A row for each promise of each group, the worst group first, as a data frame or a dict of lists."""
+        columns: dict[str, list[Any]] = {"group": [], "value": [], "coverage": [], "n": []}
+        for group in self.worst_first():
+            rule = self.thresholds[group]
+            promises = rule.columns()
+            for name, values in promises.items():
+                columns.setdefault(name, []).extend(values)
+            shared = {"group": str(group), "value": rule.value, "coverage": rule.coverage, "n": rule.n}
+            for name, value in shared.items():
+                columns[name] += [value] * len(rule.promises)
+        return _tables.make_frame(columns, library)
+
+    def _rules(self) -> dict[str, Any]:
+        """Return each rule that stored thresholds must keep, as the message to show, and whether they keep it."""
+        promise_names = {tuple(rule.promises) for rule in self.thresholds.values()}
+        check_names = {
+            f"{group}: {name}" for group, rule in self.thresholds.items() for name in rule.promises
+        }
+        return {
+            **super()._rules(),
+            "groups must have the same promises.": len(promise_names) == 1,
+            "groups and promises must differ as text.": len(check_names)
+            == sum(len(rule.promises) for rule in self.thresholds.values()),
+        }
+
+    def record_parts(self, saved_as: str) -> RecordParts:
+        """The parts of its decision record; `saved_as` is the name of the rules' file."""
+        return _make_record(self.thresholds, self.guarantee, self.delta, saved_as)
 
 
 def losses_by_promise(

@@ -7,12 +7,12 @@ from typing import Any
 
 from abstain._stored import parse_json, read_record_text
 from abstain.errors import DataError
-from abstain.thresholds.joint import JointThreshold
+from abstain.thresholds.joint import JointGroupThresholds, JointThreshold
 from abstain.thresholds.rules import GroupThresholds, Threshold
 
 
 def load_rule(path: Any) -> Threshold | GroupThresholds | JointThreshold:
-    """The rule that `save` or the command line wrote: a threshold, one per group, or one with several promises.
+    """The rule that `save` or the command line wrote: a threshold or one per group, with one promise or several.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def load_rule(path: Any) -> Threshold | GroupThresholds | JointThreshold:
 
     Returns
     -------
-    Threshold, GroupThresholds or JointThreshold
+    Threshold, GroupThresholds, JointThreshold or JointGroupThresholds
         Every field checked; anything else is a `DataError`.
 
     Examples
@@ -36,13 +36,15 @@ def load_rule(path: Any) -> Threshold | GroupThresholds | JointThreshold:
     text = read_record_text(path)
     record = parse_json("load_rule", text)
     format_name = str(record.get("format")) if isinstance(record, dict) else ""
-    if format_name.startswith("abstain.Cascade/"):
+    if format_name.startswith(("abstain.Cascade/", "abstain.JointCascade/")):
         remedy = (
-            "Load it with `abstain.cascades.Cascade.load`, or apply it with `abstain cascade ... --apply`"
+            "Load it with `abstain.cascades.load_cascade`, or apply it with `abstain cascade ... --apply`"
         )
         raise DataError(f"load_rule: {Path(path).name[:60]!r} holds a cascade, not a threshold. {remedy}.")
     if format_name.startswith("abstain.GroupThresholds/"):
         return GroupThresholds.from_json(text)
+    if format_name.startswith("abstain.JointGroupThresholds/"):
+        return JointGroupThresholds.from_json(text)
     if format_name.startswith("abstain.JointThreshold/"):
         return JointThreshold.from_json(text)
     return Threshold.from_json(text)

@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
@@ -22,7 +22,7 @@ from abstain.thresholds.cut import CheckedConfidences
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
-    from abstain.thresholds.rules import GroupThresholds, Threshold
+    from abstain.thresholds.rules import Threshold
 
 Count = Annotated[int, Within(0)]
 _TESTS = 2  # the risk and the confidences share delta
@@ -746,52 +746,37 @@ def _make_terms(
     return risk + excess[order] / (rule.largest or 1.0), last_row[order]
 
 
-def check_groups(
-    rules: GroupThresholds,
-    masks: list[tuple[Any, np.ndarray]],
-    loss: Array,
-    confidences: CheckedConfidences,
-    *,
-    clusters: Array,
-    previous: GroupChecks | None,
+class PromiseToCheck(NamedTuple):
+    """One promise of a series of checks, and the later samples to test it on, in the order in which they came."""
+
+    rule: Threshold
+    loss: Array  # one per sample, on the scale of the calibration
+    confidences: CheckedConfidences  # already checked against the rule
+    clusters: Array | None  # one label per sample, for a rule made from clusters
+    counts: np.ndarray | None = None  # which samples the promise is about; None: all
+
+
+def check_promises(
+    to_check: Mapping[Any, PromiseToCheck], previous: GroupChecks | None, promise_count: int
 ) -> GroupChecks:
-    """Test the promise of each group's rule on later samples, and return the checks of all groups.
+    """Test each of these promises on its later samples, and return the checks of the whole series by the same names.
 
-    A group without later samples keeps its check of `previous`; one without a threshold is not checked.
-
-    Parameters
-    ----------
-    rules : GroupThresholds
-    masks : list of (label, ndarray of bool)
-        The groups that have later samples, and which samples these are.
-    loss, confidences, clusters
-        Losses, confidences and cluster labels (or None) of all later samples, in the order in which they came.
-    previous : GroupChecks or None
-        The series so far.
-
-    Raises
-    ------
-    InputError
-        If the samples do not fit the rules, or every cluster was seen before.
+    A promise that is in `previous`, the check after the look before, but not in `to_check` keeps its last check. All
+    `promise_count` promises of the series share what it remembers of its clusters. Raises InputError if the samples do
+    not fit a rule, or if earlier looks held all of their clusters.
     """
-    losses = np.asarray(to_host(loss))
-    cluster_labels = None if clusters is None else np.asarray(to_host(clusters))
     checks = {} if previous is None else dict(previous.checks)
-    for group, is_in_group in masks:
-        rule = rules.thresholds[group]
-        if not rule.feasible:
-            continue
-        # `admit` raises InputError if the numbers cannot be compared with those of the calibration
-        group_confidences = rule.cut.admit("GroupThresholds.check", confidences.take(is_in_group))
+    for name, promise in to_check.items():
         check = check_promise(
-            rule,
-            losses[is_in_group],
-            group_confidences,
-            clusters=None if cluster_labels is None else cluster_labels[is_in_group],
-            previous=checks.get(group),
+            promise.rule,
+            promise.loss,
+            promise.confidences,
+            clusters=promise.clusters,
+            previous=checks.get(name),
+            counts=promise.counts,
         )
-        checks[group] = share_cluster_memory(check, group_count=len(rules.thresholds))
+        checks[name] = share_cluster_memory(check, group_count=promise_count)
     series = GroupChecks(checks, files=() if previous is None else previous.files)
-    if any(rules.thresholds[group].feasible for group, _ in masks):
+    if to_check:
         check_is_new(series, previous)
     return series

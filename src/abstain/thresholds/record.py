@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from abstain.errors import InputError
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
@@ -29,6 +29,7 @@ class RecordParts:
     delta: float
 
 
+@runtime_checkable
 class Recorded(Protocol):
     """A rule of another package that writes its own parts, as `abstain.Cascade` does."""
 
@@ -71,10 +72,10 @@ def decision_record(
         raise InputError(f"decision_record: `date` must have a time zone, got {date}. Give tzinfo=UTC.")
     moment = (date or datetime.now(UTC)).astimezone(UTC)
     file_name = Path(saved_as or "rule.json").name  # others read the page: name no folder of the author
-    if isinstance(rule, (Threshold, GroupThresholds)):
-        parts = _describe_thresholds(rule, file_name)
-    else:
+    if isinstance(rule, Recorded):
         parts = rule.record_parts(file_name)
+    else:
+        parts = _describe_thresholds(rule, file_name)
     how_to_check = [  # `parts` holds the commands that apply the rule and that check it
         f"- Decide on new cases: `{parts.decide}`",
         f"- Hold labelled cases against it: `{parts.check}`",
@@ -124,8 +125,9 @@ def list_void_conditions(clusters: int | None, scores: str, models: str = "model
     `clusters` is the number of calibration clusters, None without clusters. `scores` names the confidence scores of the
     rule, `models` what was calibrated: "model" or "models".
     """
+    other = "Another model" if models == "model" else f"Other {models}"
     lines = [
-        f"- Another {models}, another version, or another score than {scores}.",
+        f"- {other}, another version, or another score than {scores}.",
         "- Another population: another scanner, hospital, language or season than in the calibration data.",
         "- Choosing among several such rules by what they did on these data, or looking again until one passes.",
         "- An alarm of the check below.",

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from abstain import __version__, _tables, scores
-from abstain._arrays import Array, ArrayLike
+from abstain._arrays import Array, ArrayLike, to_host
 from abstain._plots import GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Chance, Finite, Share, Stored, Within
 from abstain._tables import html_table
 from abstain.errors import InputError, ShapeError
-from abstain.metrics._sample import group_codes, label_array
+from abstain.metrics._sample import group_codes, label_array, rows_of_groups
 from abstain.thresholds.advice import Advice
 from abstain.thresholds.calibration import Candidates, Form, Method
 from abstain.thresholds.cut import (
@@ -33,10 +33,11 @@ from abstain.thresholds.cut import (
 from abstain.thresholds.monitoring import (
     Check,
     GroupChecks,
+    PromiseToCheck,
     Reference,
-    check_groups,
     check_is_new,
     check_promise,
+    check_promises,
 )
 from abstain.thresholds.promise import Goal, PromiseBasis, guarantee, note
 from abstain.thresholds.testing import binomial
@@ -606,13 +607,15 @@ class GroupThresholds(Stored, _tables.Notebook):
         name = "GroupThresholds.accepts"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
         confidences = self._read(name, score, units, columns)
+        shape = confidences.values.shape
+        confidences = confidences.as_vector()
         decisions = np.zeros(confidences.values.shape, dtype=bool)
-        for group, is_in_group in self._find_groups("accepts", groups, decisions.shape):
+        for group, rows in self._find_groups("accepts", groups, shape).items():
             rule = self.thresholds[group]
             # `admit` raises InputError if the numbers cannot be compared with those of the calibration
-            group_confidences = rule.cut.admit(name, confidences.take(is_in_group))
-            decisions[is_in_group] = rule.cut.decide(name, group_confidences, rule.value)
-        return decisions
+            group_confidences = rule.cut.admit(name, confidences.take(rows))
+            decisions[rows] = rule.cut.decide(name, group_confidences, rule.value)
+        return decisions.reshape(shape)
 
     def check(
         self,
@@ -637,10 +640,29 @@ class GroupThresholds(Stored, _tables.Notebook):
         score that saturates need `units`, "plain" or "key". Raises InputError for a group that was not calibrated. A
         score saturates if it rounds to its largest value, such as 1, for many samples.
         """
+        name = "GroupThresholds.check"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
-        confidences = self._read("GroupThresholds.check", score, units, columns)
-        masks = self._find_groups("check", groups, confidences.values.shape)
-        return check_groups(self, masks, loss, confidences, clusters=clusters, previous=previous)
+        confidences = self._read(name, score, units, columns)
+        shape = confidences.values.shape
+        confidences = confidences.as_vector()
+        losses = np.asarray(to_host(loss)).reshape(-1)
+        cluster_labels = None if clusters is None else label_array(clusters)
+        if clusters is not None:
+            group_codes(
+                name, clusters, losses.shape, "clusters"
+            )  # raises unless there is one label per sample
+        to_check = {}
+        for group, rows in self._find_groups("check", groups, shape).items():
+            rule = self.thresholds[group]
+            if rule.feasible:
+                to_check[group] = PromiseToCheck(
+                    rule,
+                    losses[rows],
+                    # `admit` raises InputError if the numbers cannot be compared with those of the calibration
+                    rule.cut.admit(name, confidences.take(rows)),
+                    clusters=None if cluster_labels is None else cluster_labels[rows],
+                )
+        return check_promises(to_check, previous, promise_count=len(self.thresholds))
 
     def _read(
         self, name: str, score: ScoreName | None, units: Units | None, columns: dict[str, Any]
@@ -658,11 +680,11 @@ class GroupThresholds(Stored, _tables.Notebook):
             units=None if is_learned(score) else units,
         )
 
-    def _find_groups(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
-        """Return each label in `groups` with a mask of its samples.
+    def _find_groups(self, name: str, groups: Array, shape: tuple[int, ...]) -> dict[Any, np.ndarray]:
+        """Return, by label, where the samples of each group stand in the flattened confidences (numbers from 0).
 
-        `shape` is that of the confidences and of each mask. Raises ShapeError unless there is one label per
-        confidence, InputError for a label without a threshold. `name` is the calling method, for messages.
+        `shape` is that of the confidences. Raises ShapeError unless there is one label per confidence, InputError for a
+        label without a threshold. `name` is the calling method, for messages.
         """
         group_labels = label_array(groups).astype(object)
         if shape != group_labels.shape:
@@ -674,7 +696,7 @@ class GroupThresholds(Stored, _tables.Notebook):
             raise InputError(
                 f"{name}: `groups` must be among those calibrated ({calibrated}), got {unknown[0]!r}."
             )
-        return [(label, (codes == code).reshape(shape)) for code, label in enumerate(labels)]
+        return dict(zip(labels, rows_of_groups(codes, len(labels))))
 
     def _rules(self) -> dict[str, Any]:
         """Return each rule that stored thresholds must keep, as the message to show, and whether they keep it."""
@@ -712,7 +734,7 @@ class GroupThresholds(Stored, _tables.Notebook):
     def __repr__(self) -> str:
         """List the threshold, coverage and promise of each group."""
         labels = self.worst_first()
-        lines = ["GroupThresholds, the worst group first by the upper limit of its coverage"]
+        lines = [f"{type(self).__name__}, the worst group first by the upper limit of its coverage"]
         for label in labels[: _tables.GROUPS_SHOWN]:
             threshold = self.thresholds[label]
             low, high = threshold.coverage_interval

@@ -25,8 +25,10 @@ from abstain.thresholds.cut import (
 )
 from abstain.thresholds.joint import (
     Counted,
+    JointGroupThresholds,
     JointThreshold,
     losses_by_promise,
+    masks_of_classes,
     membership_masks,
     predicted_classes,
 )
@@ -97,8 +99,19 @@ def select_threshold(
     confidence: ArrayLike | None = None,
     *,
     risk: Mapping[Any, float],
+    groups: None = None,
     **options: Unpack[JointOptions],
 ) -> JointThreshold: ...
+@overload
+def select_threshold(
+    loss: ArrayLike | None = None,
+    /,
+    confidence: ArrayLike | None = None,
+    *,
+    risk: Mapping[Any, float],
+    groups: ArrayLike,
+    **options: Unpack[JointOptions],
+) -> JointGroupThresholds: ...
 def select_threshold(
     loss: ArrayLike | None = None,
     /,
@@ -121,7 +134,7 @@ def select_threshold(
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
-) -> Threshold | GroupThresholds | JointThreshold:
+) -> Threshold | GroupThresholds | JointThreshold | JointGroupThresholds:
     r"""The threshold with the largest coverage that keeps a promise; `value` is None when none does.
 
     .. math:: P\left(E[\ell \mid g \ge t] > r\right) \le \delta
@@ -177,7 +190,7 @@ def select_threshold(
         that takes only these two values is tested exactly (binomial), any other by Hoeffding-Bentkus and betting
         bounds.
     groups : array, optional
-        One label per sample: a threshold for each group, at delta / groups.
+        One label per sample: a threshold for each group, at delta / groups, with all promises.
     sample_weight : array, optional
         Importance weights (density of later data over calibration data, up to a factor); what is left of the
         guarantee then is said in `guarantee`.
@@ -189,7 +202,8 @@ def select_threshold(
     Returns
     -------
     Threshold
-        With `groups`, a `GroupThresholds`; with several promises, a `JointThreshold`.
+        With `groups`, a `GroupThresholds`; with several promises, a `JointThreshold`; with both, a
+        `JointGroupThresholds`.
 
     Examples
     --------
@@ -207,21 +221,28 @@ def select_threshold(
     [True]
     """
     if isinstance(risk, Mapping):
-        if coverage is not None or cost is not None or groups is not None or method != "ltt":
+        if coverage is not None or cost is not None or method != "ltt":
             raise InputError(
-                f'{_NAME}: several promises take `risk` and method "ltt", not `coverage`, `cost` or `groups`.'
+                f'{_NAME}: several promises take `risk` and method "ltt", not `coverage` or `cost`.'
             )
         data = _read(loss, confidence, logits, probs, labels, score, loss_name, units, losses=losses)
-        return _select_jointly(
-            data,
-            risk,
-            among,
-            delta,
-            has_labels=labels is not None,
-            sample_weight=sample_weight,
-            clusters=clusters,
-            bounded=bounded,
-        )
+        request = _request_jointly(data, risk, among, has_labels=labels is not None, bounded=bounded)
+        level = check_fraction(_NAME, "delta", delta, open_high=True)
+        n = len(np.asarray(data.confidence))
+        clusters_of_all = None if clusters is None else group_codes(_NAME, clusters, (n,), "clusters").codes
+        weights_of_all = None if sample_weight is None else np.asarray(to_host(sample_weight))
+        if groups is None:
+            rows = np.arange(n)
+            return _select_jointly(data, request, rows, level, weights_of_all, clusters_of_all)
+        group_names, codes = group_codes(_NAME, groups, (n,))
+        joint_thresholds = {}
+        for group, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
+            group_level = level / len(group_names)
+            _refuse_empty_promises(request, rows, group)
+            joint_thresholds[group] = _select_jointly(
+                data, request, rows, group_level, weights_of_all, clusters_of_all
+            )
+        return JointGroupThresholds(joint_thresholds, delta=level)
     if losses is not None or among is not None or isinstance(bounded, Mapping):
         raise InputError(
             f"{_NAME}: `losses`, `among` and a dict of bounds go with a dict of risks, got risk={risk!r}."
@@ -322,89 +343,131 @@ def _read(
     )
 
 
-def _select_jointly(
+class JointRequest(NamedTuple):
+    """What was asked for by several promises; each dict is by the name of the promise."""
+
+    losses: dict[Any, np.ndarray]  # one loss per sample, on the user's scale
+    masks: dict[Any, np.ndarray | None]  # which samples the promise is about; None: all
+    risks: Mapping[Any, float]  # targets on the scale of the losses, not checked yet
+    bounds: dict[Any, tuple[float, float]]  # between which values the losses lie
+    by_class: bool  # are the names numbers of predicted classes?
+
+
+def _request_jointly(
     data: CalibrationColumns,
     risk: Mapping[Any, float],
     among: Mapping[Any, ArrayLike] | None,
-    delta: float,
     *,
     has_labels: bool,
-    sample_weight: ArrayLike | None,
-    clusters: ArrayLike | None,
     bounded: Any,
-) -> JointThreshold:
-    """Choose one threshold that keeps several promises, and describe it.
+) -> JointRequest:
+    """Check what several promises ask for, and find the losses and samples of each.
 
     Parameters
     ----------
     data : CalibrationColumns
+        What the user gave, one entry per sample.
     risk : mapping
         The target of each promise by its name, on the scale of its loss.
     among : mapping or None
         Masks of the samples that promises are about.
-    delta : float
-        The probability with which some promise may fail.
     has_labels : bool
         Was the loss computed from labels? Without `among`, the names are then predicted classes.
-    sample_weight, clusters : array or None
-        One entry per sample.
     bounded : (float, float) or mapping
         The bounds of every loss, or of the loss of each promise; (0, 1) for promises that are not named.
 
     Raises
     ------
     InputError
-        For fewer than two promises, a name without its loss, a risk out of bounds, or a class without samples.
+        For fewer than two promises, or a name without its loss.
     """
-    level = check_fraction(_NAME, "delta", delta, open_high=True)
     names = list(risk)
     if len(names) < 2:
         raise InputError(f"{_NAME}: `risk` must name at least two promises, got {len(names)}. Give a number.")
     loss_by_name = losses_by_promise(_NAME, data.loss, names)
-    n = len(np.asarray(data.confidence))
     by_class = among is None and has_labels
     if by_class:
-        assert data.predictions is not None  # labels come with class scores
-        among = {name: data.predictions == name for name in names}
-    masks = membership_masks(_NAME, among, names, n)
-    cluster_codes = None
-    if clusters is not None:
-        cluster_codes = group_codes(_NAME, clusters, (n,), "clusters").codes
+        among = masks_of_classes(_NAME, names, data.predictions)
+    bounds = {}
+    for name in names:
+        bounds[name] = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
+    return JointRequest(
+        losses={name: np.asarray(to_host(loss)) for name, loss in loss_by_name.items()},
+        masks=membership_masks(_NAME, among, names, len(np.asarray(data.confidence))),
+        risks=risk,
+        bounds=bounds,
+        by_class=by_class,
+    )
+
+
+def _select_jointly(
+    data: CalibrationColumns,
+    request: JointRequest,
+    rows: np.ndarray,
+    delta: float,
+    sample_weight: np.ndarray | None,
+    clusters: np.ndarray | None,
+) -> JointThreshold:
+    """Choose one threshold that keeps several promises for some of the samples, and describe it.
+
+    `rows` are the numbers of these samples (those of a group, or all), and `delta` the probability with which some
+    promise may fail. `data`, `request`, `sample_weight` and `clusters` (numbers of clusters) are those of all samples;
+    the last two may be None. Raises InputError for a risk out of bounds, and for a promise about none of the samples.
+    """
+    names = list(request.risks)
+    confidence = np.asarray(to_host(data.confidence))[rows]
     requirements = []
     goals = []
     for name in names:
-        bounds = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
+        mask = request.masks[name]
         requirement, target = _make_requirement(
-            name, data, loss_by_name[name], masks[name], risk[name], sample_weight, bounds, cluster_codes
+            name,
+            loss=request.losses[name][rows],
+            confidence=confidence,
+            mask=None if mask is None else mask[rows],
+            risk=request.risks[name],
+            sample_weight=None if sample_weight is None else sample_weight[rows],
+            bounds=request.bounds[name],
+            cluster_codes=None if clusters is None else clusters[rows],
         )
         requirements.append(requirement)
-        goals.append(Goal(form="risk", target=target, delta=level, method="ltt"))
-    selections = choosing.certify(requirements, level)
+        goals.append(Goal(form="risk", target=target, delta=delta, method="ltt"))
+    selections = choosing.certify(requirements, delta)
     promises = {}
     counted = {}
     for name, requirement, goal, selection in zip(names, requirements, goals, selections):
         advice = None
         if selection.threshold is None:
-            alone = choosing.certify([requirement], level)[0]
+            alone = choosing.certify([requirement], delta)[0]
             if alone.threshold is None:
-                advice = advise(requirement.counted, requirement.risk, level, "ltt")
+                advice = advise(requirement.counted, requirement.risk, delta, "ltt")
         promises[name] = _describe(requirement.whole, goal, selection, advice, data.confidences, data.origin)
         counted[name] = Counted()
-        if masks[name] is not None:
+        if request.masks[name] is not None:
             accepted = 0
             if selection.threshold is not None:
                 accepted = int(requirement.count_accepted(np.asarray([selection.threshold]))[0])
             counted[name] = Counted(requirement.counted.n, accepted)
-    return JointThreshold(promises, counted, level, by_class=by_class)
+    return JointThreshold(promises, counted, delta, by_class=request.by_class)
+
+
+def _refuse_empty_promises(request: JointRequest, rows: np.ndarray, group: Any) -> None:
+    """Raise InputError if a promise is about none of the samples with these row numbers, those of a group."""
+    for name, mask in request.masks.items():
+        if mask is not None and not mask[rows].any():
+            raise InputError(
+                f"{_NAME}: the promise {name!r} must be about some samples of every group, got none of {group!r}."
+            )
 
 
 def _make_requirement(
     name: Any,
-    data: CalibrationColumns,
-    loss: Array,
+    *,
+    loss: np.ndarray,
+    confidence: np.ndarray,
     mask: np.ndarray | None,
     risk: float,
-    sample_weight: Array | None,
+    sample_weight: np.ndarray | None,
     bounds: tuple[float, float],
     cluster_codes: np.ndarray | None,
 ) -> tuple[choosing.Requirement, float]:
@@ -416,22 +479,22 @@ def _make_requirement(
     of each sample (None: 1 for all).
     """
     if mask is None:
-        whole = calibrate(_NAME, loss, data.confidence, sample_weight, bounds, cluster_codes)
+        whole = calibrate(_NAME, loss, confidence, sample_weight, bounds, cluster_codes)
         target = check_risk(_NAME, risk, whole.lowest_loss, whole.highest_loss)
         return choosing.Requirement(whole, whole, whole.to_unit_scale(target)), target
     if not mask.any():
         raise InputError(f"{_NAME}: the promise {name!r} must be about some samples, got none.")
-    per_sample = [
-        None if array is None else np.asarray(to_host(array))
-        for array in (loss, data.confidence, sample_weight, cluster_codes)
-    ]
-    counted_loss, counted_confidence, counted_weight, counted_clusters = (
-        None if array is None else array[mask] for array in per_sample
+    counted = calibrate(
+        _NAME,
+        loss[mask],
+        confidence[mask],
+        None if sample_weight is None else sample_weight[mask],
+        bounds,
+        None if cluster_codes is None else cluster_codes[mask],
     )
-    counted = calibrate(_NAME, counted_loss, counted_confidence, counted_weight, bounds, counted_clusters)
     target = check_risk(_NAME, risk, counted.lowest_loss, counted.highest_loss)
-    filled_loss = np.where(mask, np.asarray(per_sample[0], dtype=np.float64), target)
-    whole = calibrate(_NAME, filled_loss, data.confidence, sample_weight, bounds, cluster_codes)
+    filled_loss = np.where(mask, loss.astype(np.float64), target)
+    whole = calibrate(_NAME, filled_loss, confidence, sample_weight, bounds, cluster_codes)
     return choosing.Requirement(whole, counted, counted.to_unit_scale(target)), target
 
 

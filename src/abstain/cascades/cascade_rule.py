@@ -1,0 +1,636 @@
+"""A cascade as a rule: who answers a new sample, what is promised, stored, recorded, and checked on later data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from abstain._arrays import ArrayLike, backend_of, to_host
+from abstain._check import check_choice, check_mask
+from abstain._stored import Finite, Share, Within
+from abstain.cascades.inputs import PERSON, PROMISES, ByStage, Promise
+from abstain.cascades.search import MAX_POLICIES, first_stage_that_answers
+from abstain.errors import InputError, ShapeError
+from abstain.thresholds.calibration import Candidates
+from abstain.thresholds.cut import Cut, ScoreName, Units
+from abstain.thresholds.monitoring import Check, Reference
+from abstain.thresholds.promise import PromiseBasis
+from abstain.thresholds.record import (
+    RecordParts,
+    list_assumptions,
+    list_facts,
+    list_void_conditions,
+    state_cluster_limit,
+)
+from abstain.thresholds.rules import Origin, Promised, Threshold
+
+CLEARLY_CHEAPER = 0.98  # a cascade below this share of the best single stage's cost would be worth having
+NOTHING_CERTIFIED = "No cascade and no single stage can be certified at this risk and delta with these data."
+_Cost = Annotated[float, Within(infinite=True)]
+
+
+class LaterAnswers(NamedTuple):
+    """Who answers each later sample, and what the user gave for each stage."""
+
+    answering: (
+        np.ndarray
+    )  # index of the stage that answers each sample; the number of stages: the person does
+    stages_left: np.ndarray  # stages from the one that answers to the end; 0: the person answers
+    losses: dict[str, Any]  # by stage, as the user gave them
+    columns: dict[str, dict[str, Any]]  # "confidence", "logits" and "probs": arrays by stage
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cascade(Promised):
+    """A rule for who answers: the first stage whose confidence reaches its threshold, otherwise a person.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The stages in the order in which they are asked.
+    thresholds : dict or None
+        By stage: it answers when its confidence is at least this; minus infinity where it answers all it can, infinity
+        where it is never asked (and never paid). None when nothing keeps the promise asked for.
+    target, delta, promise
+        What was asked for: the risk, the probability with which it may be exceeded, and whose risk it is.
+    n : int
+        Calibration samples.
+    risk, risk_upper : float or None
+        On the calibration data; the certified bound.
+    coverage : float
+        Share of the samples that some stage answers.
+    cost : float
+        Per sample, the person's included.
+    cost_interval : (float, float)
+        Of the cost, at level 0.95; the policy was chosen on the same data, and no cost is promised.
+    shares : dict
+        Share of the samples that each stage and the person answer.
+    guarantee : str or None
+        What is promised, in words.
+    note : str
+        What to know besides: why there is none, or why a single stage was returned.
+    advice : Advice or None
+        What would be feasible, when nothing is.
+    person : (float, float)
+        Mean cost and mean error of the person, as stated.
+    bounded : (float, float)
+        Between which values losses lie.
+    unit : str
+        Of the costs.
+    cuts : dict
+        By stage: the two blocks of calibration samples that its threshold lies between, their score, unit and
+        precision (`abstain.thresholds.Cut`).
+    zero_one : bool
+        Do the losses that the promise speaks of take the two ends of their bounds only?
+    counted_answers : int or None
+        How many answers to calibration samples the promise is about, where it is about some answers only; then `risk`
+        is that of these answers. None: it is about all.
+    group_count : int or None
+        In how many groups the promise holds, where groups were given.
+    alternatives : (float, float) or None
+        By these data the least cost of any policy of this risk and of a single stage, where a single stage was chosen.
+    grid : int or None
+        Thresholds tried at each stage, where fewer were allowed than asked for.
+    clusters, largest : int, float, or None
+        How many clusters there were, and the samples of the largest, where clusters were given.
+    origins : dict
+        By stage: its calibration file, where that was stated (`made_from`; the command line does).
+
+    Examples
+    --------
+    >>> import abstain
+    >>> g = [i / 200 for i in range(200)]
+    >>> rule = abstain.cascade({"only": ([x < 0.1 for x in g], g, 1.0)}, risk=0.2, person=(10.0, 0.0))
+    >>> rule.decide({"only": [0.9, float("nan")]}).tolist()
+    ['only', 'person']
+    """
+
+    _noun: ClassVar[str] = "a stored cascade"
+    _number: ClassVar[int] = 4
+    _none: ClassVar[str] = "none keeps the promise"
+
+    names: tuple[str, ...]
+    thresholds: dict[str, Annotated[float, Within(infinite=True)]] | None
+    promise: Promise
+    cost: Finite
+    cost_interval: tuple[Finite, Finite]
+    shares: dict[str, Share]
+    person: tuple[Finite, Finite]
+    cuts: dict[str, Cut]
+    zero_one: bool
+    group_count: Annotated[int, Within(1)] | None = None
+    alternatives: tuple[_Cost, _Cost] | None = None
+    grid: Annotated[int, Within(1)] | None = None
+    unit: str = ""
+    origins: dict[str, Origin] = field(default_factory=dict)
+    counted_answers: Annotated[int, Within(0)] | None = None
+
+    @property
+    def feasible(self) -> bool:
+        """Is there a cascade that keeps the promise?"""
+        return self.thresholds is not None
+
+    @property
+    def scores(self) -> dict[str, str]:
+        """Which score each stage was calibrated with, where it is known."""
+        return {name: cut.score for name, cut in self.cuts.items() if cut.score is not None}
+
+    @property
+    def stages_in_use(self) -> tuple[str, ...]:
+        """The stages that may be asked."""
+        return tuple(name for name in self.names if (self.thresholds or {}).get(name, math.inf) < math.inf)
+
+    @property
+    def rule(self) -> str:
+        """What to do with a new sample, in one line."""
+        values = {name: (self.thresholds or {})[name] for name in self.stages_in_use}
+        conditions = []
+        for name, threshold in values.items():
+            conditions.append(
+                name if threshold == -math.inf else f"{name} if its confidence >= {threshold!r}"
+            )
+        if not conditions:
+            return f"leave everything to the {PERSON}"
+        return ", else ".join([*conditions, PERSON])
+
+    def made_from(self, origins: Mapping[str, Origin]) -> Cascade:
+        """The same rule, which now knows the file behind each stage."""
+        return replace(self, origins=dict(origins))
+
+    def record_parts(self, saved_as: str) -> RecordParts:
+        """Return what `abstain.thresholds.decision_record` says of this cascade, section by section.
+
+        `saved_as` is the name of the file with the rule, for the commands on the page.
+        """
+        return self.write_record(
+            saved_as,
+            risks="none" if self.risk is None else f"risk {self.risk:.4g}",
+            guarantee=self.guarantee,
+            asked_for=f"risk {self.target:g}",
+        )
+
+    def write_record(
+        self, saved_as: str, *, risks: str, guarantee: str | None, asked_for: str
+    ) -> RecordParts:
+        """Write the parts of the decision record of a cascade with one promise or several.
+
+        `saved_as` is the name of the file with the rule. `risks` says what each promise's risk was on the calibration
+        data, `guarantee` what is promised (None: nothing), and `asked_for` the largest risks.
+
+        `shares` are the shares of samples that each stage and the person answer, `person` the person's cost and mean
+        loss, `largest` the number of samples in the largest cluster.
+        """
+        rule = [f"- Who answers: {self.rule}."]
+        if self.feasible:
+            low, high = self.cost_interval
+            cost = f"cost {self.cost:.4g} [{low:.4g}, {high:.4g}] {self.unit}".strip()
+            observed = f"coverage {self.coverage:.4f}, {risks}, {cost}, n = {self.n:,}"
+            shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares.items())
+            rule += [f"  On the calibration data: {observed}.", f"  Answered by: {shares}."]
+        promise = [guarantee or "None: this rule promises nothing."]
+        if self.note:
+            promise.append(f"- Note: {self.note}")
+        models = "models"
+        assumptions = list_assumptions(self.clusters, models=models)
+        if self.clusters is not None:
+            assumptions.append(state_cluster_limit(self.largest))
+        if self.promise == "system":
+            assumptions.append(f"- The person's mean loss is {self.person[1]:g}, as was stated.")
+        files = " ".join(f"later-{name}.csv" for name in self.names)
+        return RecordParts(
+            title="Decision record: which model answers, and when a person does",
+            rule=rule,
+            promise=promise,
+            data=self._data_lines(asked_for),
+            assumptions=assumptions,
+            voids=list_void_conditions(
+                self.clusters, ", ".join(self.scores.values()) or "the confidences here", models
+            ),
+            decide=f"abstain cascade {files} --apply {saved_as} --csv -o who.csv",
+            check=f"abstain cascade {files} --check {saved_as} --state series.json",
+            delta=self.delta,
+        )
+
+    def _data_lines(self, asked_for: str) -> list[str]:
+        """Return Markdown list items on the data behind each stage, then on what all stages share.
+
+        A stage without a stated origin is described by its score alone. `asked_for` says which risks were asked for.
+
+        `bounded` are the bounds of the losses, `person` is the person's cost and mean loss, `unit` the unit of costs,
+        `largest` the number of samples in the largest cluster.
+        """
+        lines = []
+        for name in self.names:
+            origin = self.origins.get(name, Origin("confidence", score=self.scores.get(name)))
+            score = origin.score or self.cuts[name].learned_name or "confidences of the user's own"
+            facts = [score]
+            if origin.data:
+                facts.append(origin.data)
+            if origin.sha256:
+                facts.append(f"SHA-256 {origin.sha256}")
+            if origin.loss:
+                facts.append(f"loss {origin.loss}")
+            lines += list_facts({f"stage {name}": ", ".join(facts)})
+        low, high = self.bounded
+        # all share command and version
+        first_origin = next(iter(self.origins.values()), Origin("confidence"))
+        cluster_sizes = None
+        if self.clusters is not None:
+            cluster_sizes = f"{self.clusters:,}, the largest of {self.largest:g} samples"
+        return lines + list_facts(
+            {
+                "samples": f"{self.n:,}",
+                "clusters": cluster_sizes,
+                "losses": f"between {low:g} and {high:g}",
+                "person": f"cost {self.person[0]:g} {self.unit}".strip() + f", mean loss {self.person[1]:g}",
+                "asked for": f"{asked_for} of {PROMISES[self.promise]}, delta {self.delta:g}",
+                "command": None if not first_origin.command else f"`{first_origin.command}`",
+                "abstain": first_origin.version,
+            }
+        )
+
+    def decide(
+        self,
+        confidences: ByStage | None = None,
+        *,
+        logits: ByStage | None = None,
+        probs: ByStage | None = None,
+        abstained: ByStage | None = None,
+        scores: ByStage | None = None,
+        units: Units | None = None,
+    ) -> np.ndarray:
+        """Who answers each sample, by name; a NaN is a stage that gave no answer, and passes on.
+
+        Give every stage in one of `confidences`, `logits` and `probs`, each a dict by stage; class scores go to stages
+        that know their score. With the first stages only, the samples that these pass on go to the next stage that is
+        asked, so that the expensive stages need to see only what reaches them. Confidences of a score that saturates
+        need `units`: "plain" or "key", as for `Threshold.accepts`. `abstained` marks samples without an answer.
+        `scores` holds, by stage, the learned confidence of stages that were calibrated with one.
+
+        >>> import abstain
+        >>> rule = abstain.cascade(
+        ...     {"a": ([0] * 300, range(300), 1.0), "b": ([0] * 300, range(300), 5.0)}, risk=0.2, person=(9.0, 0.0)
+        ... )
+        >>> rule.stages_in_use, rule.decide({"a": [7.0]}).tolist()
+        (('a',), ['a'])
+        """
+        columns = {"confidence": confidences, "logits": logits, "probs": probs}
+        answering = self._find_answering_stage(columns, abstained, scores, units)
+        stages_given = self.names[: sum(len(column or {}) for column in columns.values())]
+        later_stages = [name for name in self.stages_in_use if name not in stages_given]
+        next_to_ask = later_stages[0] if later_stages else PERSON
+        return np.asarray([*stages_given, next_to_ask])[answering]
+
+    def check(
+        self,
+        stages: ByStage,
+        /,
+        *,
+        person: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        previous: Check | None = None,
+        abstained: ByStage | None = None,
+        scores: ByStage | None = None,
+        units: Units | None = None,
+    ) -> Check:
+        """Does the promise still hold on later samples, in the order they came?
+
+        The whole series of checks raises a false alarm with probability at most delta, however often one looks. The
+        risk is tested on the loss of each answer, a stage's or the person's; "drift" compares the shares that the
+        stages answer with those of the calibration. A promise that holds in every group is checked on the samples of
+        one group at a time.
+
+        Parameters
+        ----------
+        stages : dict
+            (loss, confidence) by name, or what `cascade` took; a confidence of NaN is no answer. For stages that know
+            their score also (loss, {"logits": ...}) or (loss, {"probs": ...}).
+        person : float or array, optional
+            The person's loss, one number or one per sample; by default the mean stated in calibration. It matters only
+            for promise="system".
+        clusters : array, optional
+            One label per sample, for a cascade that was calibrated with clusters.
+        previous : Check, optional
+            The last look of this series.
+        abstained : dict, optional
+            By stage, where it gave no answer.
+        scores : dict, optional
+            By stage, the learned confidence of stages that were calibrated with one.
+        units : {"plain", "key"}, optional
+            Of confidences of a score that saturates.
+
+        Returns
+        -------
+        Check
+
+        Raises
+        ------
+        InputError, ShapeError
+            If a stage is missing or unknown, or its arrays do not fit.
+        """
+        if self.counted_answers is not None:
+            remedy = "Call `check` of the rule that holds all promises"
+            raise InputError(f"Cascade.check: this promise is one of several, about some answers. {remedy}.")
+        later = self.read_later_answers(stages, abstained, scores, units)
+        loss = self.loss_of_answers(later.answering, later.losses, person)
+        return self.as_threshold().check(loss, later.stages_left, clusters=clusters, previous=previous)
+
+    def read_later_answers(
+        self, stages: ByStage, abstained: ByStage | None, scores: ByStage | None, units: Units | None
+    ) -> LaterAnswers:
+        """Find who answers each later sample, from what the user gave to `check`, whose arguments these are.
+
+        Raises InputError if a stage is missing or unknown or is not (loss, confidence), ShapeError if the confidences
+        of the stages differ in length.
+        """
+        if not isinstance(stages, Mapping) or set(stages) != set(self.names):
+            names = ", ".join(map(str, stages)) or "none"
+            raise InputError(f"Cascade.check: needs every stage ({', '.join(self.names)}), got {names}.")
+        columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
+        stage_losses = {}
+        for name, entry in stages.items():
+            title = f"Cascade.check: stage {name!r}"
+            if not isinstance(entry, (tuple, list)) or len(entry) < 2:
+                raise InputError(f"{title} must be (loss, confidence).")
+            stage_losses[name] = entry[0]
+            values = entry[1] if isinstance(entry[1], Mapping) else {"confidence": entry[1]}
+            for kind, array in values.items():
+                check_choice(title, "kind", kind, tuple(columns))
+                columns[kind][name] = array
+        answering = self._find_answering_stage(columns, abstained, scores, units)
+        return LaterAnswers(answering, len(self.names) - answering, stage_losses, columns)
+
+    def loss_of_answers(
+        self, answering: np.ndarray, stage_losses: Mapping[str, Any], person: ArrayLike | None
+    ) -> np.ndarray:
+        """Return the loss of the answer to each sample, on the user's scale.
+
+        `answering` is the index of the stage that answers each sample, the number of stages for the person.
+        `stage_losses` holds one loss per sample by stage, whether it answers or not. `person` is the person's loss, a
+        number or one per sample; None: the mean stated in calibration. Raises ShapeError for another length.
+        """
+        person_loss = self.person[1] if person is None else to_host(person)
+        loss_of_answer = np.broadcast_to(np.asarray(person_loss, dtype=np.float64), answering.shape)
+        for stage, name in enumerate(self.names):
+            loss = np.asarray(to_host(stage_losses[name]), dtype=np.float64)
+            if loss.shape != answering.shape:
+                rule = f"stage {name!r} needs one loss per sample"
+                raise ShapeError(f"Cascade.check: {rule}, got shapes {loss.shape} and {answering.shape}.")
+            loss_of_answer = np.where(answering == stage, loss, loss_of_answer)
+        return loss_of_answer
+
+    def as_threshold(self) -> Threshold:
+        """The same promise as a `Threshold`, so that it is monitored by the same code.
+
+        The confidence of a sample is the number of stages from the one that answered it to the end: K for the first
+        of K stages, 1 for the last, 0 for the person. The threshold is 1, so that every answer of a stage counts as
+        accepted, or 0 if the promise includes the person's answers. Its table of candidates is empty.
+        """
+        answered_so_far = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
+        stages_left = np.arange(len(self.names), -1, -1.0)
+        has_samples = answered_so_far > 0
+        value = 0.0 if self.promise == "system" else 1.0
+        promise_fields: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
+        empty_columns = {f.name: np.zeros(0) for f in fields(Candidates)}
+        return Threshold(
+            value=None if self.thresholds is None else value,
+            form="risk",
+            method="ltt",
+            coverage_interval=(0.0, 1.0),
+            evidence=PromiseBasis(zero_one=self.zero_one),
+            cut=Cut(
+                accepted=value,
+                rejected=None,
+                tied=False,
+                source="own",
+                score=None,
+                dtype="float64",
+                precision="float64",
+                classes=None,
+                lowest=0.0,
+                highest=float(len(self.names)),
+            ),
+            table=Candidates(**empty_columns),
+            reference=Reference(
+                value=stages_left[has_samples], at_least=answered_so_far[has_samples], n=self.n
+            ),
+            **promise_fields,
+        )
+
+    def answers(
+        self,
+        name: str,
+        /,
+        confidence: ArrayLike | None = None,
+        *,
+        logits: ArrayLike | None = None,
+        probs: ArrayLike | None = None,
+        score: ScoreName | None = None,
+        units: Units | None = None,
+        abstained: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """Return True for each sample that the stage called `name` answers if it is asked.
+
+        Give one of `confidence`, `logits` and `probs`. Confidences of a score that saturates need `units`: "plain" for
+        the number people know, "key" for what `abstain.scores` returns. A `score`, if named, must be that of the stage.
+        A confidence of NaN or minus infinity, or True in `abstained`, is no answer. Raises InputError for an unknown
+        stage and for numbers that cannot be those of its score, ShapeError for another length of `abstained`.
+
+        `cuts` holds, by stage, the two calibration confidences that its threshold lies between. A score saturates if it
+        rounds to its largest value, such as 1, for many samples.
+        """
+        check_choice("Cascade", "stage", name, self.names)
+        cut = self.cuts[name]
+        title = f"Cascade: stage {name!r}"
+        columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
+        confidences = cut.read(title, **columns, score=score)
+        values = np.where(np.isneginf(confidences.values), np.nan, confidences.values)
+        if abstained is not None:
+            if np.shape(to_host(abstained)) != values.shape:
+                shapes = f"got shapes {np.shape(to_host(abstained))} and {values.shape}"
+                raise ShapeError(f"{title}: `abstained` needs one mark per sample, {shapes}.")
+            without_answer = check_mask(title, "abstained", backend_of(values), to_host(abstained), values)
+            values = np.where(without_answer, np.nan, values)
+        return cut.decide(title, confidences._replace(values=values), (self.thresholds or {}).get(name))
+
+    def _find_answering_stage(
+        self, columns: dict[str, Any], abstained: ByStage | None, scores: ByStage | None, units: Units | None
+    ) -> np.ndarray:
+        """Index of the stage that answers each sample; the number of stages given where none does.
+
+        `columns` maps "confidence", "logits" and "probs" to a dict by stage, or None; `scores` holds learned
+        confidences by stage. Raises InputError if the stages
+        given are not the first ones of this cascade, ShapeError if their arrays differ in length.
+        """
+        kind_of_stage: list[tuple[str, str]] = []  # a stage given twice is listed twice, and refused
+        for kind, column_of_stage in columns.items():
+            kind_of_stage += [(name, kind) for name in column_of_stage or {}]
+        stages_given = self.names[: len(kind_of_stage)]
+        if not stages_given or sorted(name for name, _ in kind_of_stage) != sorted(stages_given):
+            stages = ", ".join(str(name) for name, _ in kind_of_stage) or "none"
+            raise InputError(
+                f"Cascade: needs the confidences of {', '.join(self.names)}, or of the first of them, got {stages}."
+            )
+        if not set(abstained or {}) <= set(self.names):
+            names = ", ".join(map(str, abstained or {}))
+            raise InputError(
+                f"Cascade: `abstained` must be a dict by stage ({', '.join(self.names)}), got {names}."
+            )
+        kinds = dict(kind_of_stage)
+        would_answer = []  # for each stage, a mask of the samples that it answers if it is asked
+        for name in stages_given:
+            kind = kinds[name]
+            arguments: Any = {kind: columns[kind][name]}
+            if kind == "confidence" and self.cuts[name].source != "own":
+                arguments["units"] = units
+            if scores is not None:
+                arguments["score"] = scores.get(name)
+            without_answer = None if abstained is None else abstained.get(name)
+            would_answer.append(self.answers(name, **arguments, abstained=without_answer))
+        if len({mask.shape for mask in would_answer}) > 1 or would_answer[0].ndim != 1:
+            shapes = ", ".join(str(mask.shape) for mask in would_answer)
+            raise ShapeError(f"Cascade: confidences must be vectors of one length, got shapes {shapes}.")
+        return first_stage_that_answers(would_answer)
+
+    def _rules(self) -> dict[str, Any]:
+        """Return each rule that a stored cascade must keep, as the message to show, and whether it keeps it.
+
+        Later rules look up every stage by name, so they are left out if a stage is missing.
+
+        `shares` are the shares of samples that each stage and the person answer, `bounded` the bounds of the losses,
+        `largest` the number of samples in the largest cluster. A threshold of infinity belongs to a stage that is never
+        asked.
+        """
+        low, high = self.bounded
+        feasible = self.feasible
+        has_promise_field = {value is not None for value in (self.risk, self.risk_upper, self.guarantee)}
+        thresholds = self.thresholds or dict.fromkeys(self.names)
+        is_by_stage = tuple(self.cuts) == self.names and tuple(thresholds) == self.names
+        if not is_by_stage or tuple(self.shares) != (*self.names, PERSON):
+            return {"`thresholds`, `cuts` and `shares` must be by stage.": False}
+        # a stage that is never asked has a threshold of infinity, and a cut without a threshold
+        value_of_cut = {name: None if value == math.inf else value for name, value in thresholds.items()}
+        sample_counts = [share * self.n for share in self.shares.values()]
+        promise = None
+        if feasible:
+            promise = state_guarantee(
+                n=self.n,
+                risk=self.target,
+                delta=self.delta,
+                promise=self.promise,
+                error_rate=self.zero_one and self.bounded == (0.0, 1.0),
+                is_about_some=self.counted_answers is not None,
+                group_count=self.group_count,
+                largest=self.largest,
+            )
+        return {
+            "`origins` must be by stage.": set(self.origins) <= set(self.names),
+            "`shares` must add up to 1.": abs(sum(self.shares.values()) - 1) < 1e-9,
+            "`shares` must count whole samples of `n`.": all(
+                abs(count - round(count)) < 1e-6 for count in sample_counts
+            ),
+            "`coverage` must be the share of the stages.": abs(self.coverage + self.shares[PERSON] - 1)
+            < 1e-9,
+            "`cuts` must be those of `thresholds`.": all(
+                cut.is_consistent(value_of_cut[name]) for name, cut in self.cuts.items()
+            ),
+            "`counted_answers` must be at most `n`.": (self.counted_answers or 0) <= self.n,
+            "`target` must lie inside `bounded`.": low < self.target < high,
+            "risk and guarantee must come with thresholds.": has_promise_field == {feasible},
+            "`guarantee` must say what these numbers promise.": self.guarantee == promise,
+            "`note` must be that of these numbers.": self.note == self.write_note(),
+            "`risk_upper` must be the `target`.": self.risk_upper in (None, self.target),
+            "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
+        }
+
+    def write_note(self) -> str:
+        """Write the remarks on this cascade from its stored numbers; empty if there is nothing to say.
+
+        They say why there is no cascade, or why a single stage was chosen; whether a person alone would be cheaper;
+        and whether the grid was coarsened. Stored cascades are checked by writing the note again.
+        """
+        sentences = []
+        if not self.feasible:
+            sentences.append(NOTHING_CERTIFIED)
+        elif self.alternatives is not None:
+            best_cost, single_stage_cost = self.alternatives
+            if best_cost <= CLEARLY_CHEAPER * single_stage_cost:
+                why = "no cascade was certified that costs less"
+            else:
+                why = "no cascade can help here"
+            costs = (
+                f"the best policy of this risk costs about {best_cost:.4g}, "
+                f"the best single stage {single_stage_cost:.4g}"
+            )
+            sentences.append(f"{self.stages_in_use[0]!r} alone: {why}. By these data {costs}.")
+        if self.feasible and self.cost > self.person[0]:
+            sentences.append(f"Leaving everything to the person would cost less: {self.person[0]:.4g}.")
+        if self.grid is not None:
+            coarse = f"The grid was coarsened to {self.grid} thresholds by stage"
+            sentences.append(f"{coarse}, for at most {MAX_POLICIES:,} policies.")
+        return " ".join(sentences)
+
+    def _facts(self) -> dict[str, str]:
+        """Return the texts that the repr shows, by heading; only the request if there is no cascade."""
+        request = {"asked for": f"risk {self.target:g} of {PROMISES[self.promise]}"}
+        if self.thresholds is None:
+            return request
+        risk = {"risk": f"{self.risk:.4g}  (at most {self.risk_upper:.4g})"}
+        return request | risk | dict(self.facts_of_use())
+
+    def facts_of_use(self) -> list[tuple[str, str]]:
+        """Return the cost per sample with its interval, the coverage, and who answers: a heading and a text of each.
+
+        `shares` are the shares of samples that each stage and the person answer; `cost` is the mean cost per sample, in
+        `unit`.
+        """
+        low, high = self.cost_interval
+        shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares.items())
+        return [
+            ("cost", f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip()),
+            ("coverage", f"{self.coverage:.4f}"),
+            ("answered by", shares),
+        ]
+
+
+def state_guarantee(
+    *,
+    n: int,
+    risk: float,
+    delta: float,
+    promise: Promise,
+    error_rate: bool,
+    is_about_some: bool,
+    group_count: int | None,
+    largest: float | None,
+) -> str:
+    """Write the sentence that states what a cascade promises.
+
+    `risk` is on the user's scale, and `error_rate` says whether to call it an error rate or a mean loss.
+    `is_about_some` says that the promise is about some answers only. `group_count` is None without groups, `largest`,
+    the size of the largest cluster, None without clusters. Stored cascades are checked by writing the sentence again,
+    so changing a word makes them unreadable. `delta` is the probability with which the promise may fail.
+    """
+    whose = "what the stages answer"
+    if promise == "system":
+        whose = "all answers, the person's with the error stated,"
+    where = " that it is about" if is_about_some else ""
+    where += "" if group_count is None else f", in each of {group_count} groups,"
+    drawn = state_draws(largest)
+    return (
+        f"With probability at least {1 - delta:.4g} over the {n} calibration samples, the "
+        f"{'error rate' if error_rate else 'mean loss'} of {whose}{where} is at most {risk:.4g}, calibration and "
+        f"later data being {drawn}. Nothing is promised about the cost."
+    )
+
+
+def state_draws(largest: float | None) -> str:
+    """What a promise assumes of calibration and later data; `largest` is the size of the largest cluster, if any."""
+    drawn = "independent draws from one population"
+    if largest is None:
+        return drawn
+    return f"{drawn} by clusters, none of which has more samples than the largest here ({largest:g})"
