@@ -371,7 +371,7 @@ def test_a_cascade_is_not_loaded_as_a_threshold(tmp_path):
     rule = abstain.cascade({"only": (g < 0.1, g, 1.0)}, risk=0.2, person=(9.0, 0.0))
     rule.save(tmp_path / "cascade.json")
     with pytest.raises(
-        DataError, match=r"holds a cascade, not a threshold. Load it with `abstain.cascades.Cascade.load`"
+        DataError, match=r"holds a cascade, not a threshold. Load it with `abstain.cascades.load_cascade`"
     ):
         load_rule(tmp_path / "cascade.json")
     old = {**json.loads(rule.to_json()), "format": "abstain.Cascade/1"}
