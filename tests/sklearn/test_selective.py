@@ -640,7 +640,9 @@ def test_risks_by_class_in_groups_folds_and_with_a_learned_score(data):
     assert learned.accepts(X).any()
     with pytest.raises(InputError, match=r"must be a number, or a dict by class \(0, 1, 2\), got 'ill'"):
         SelectiveClassifier(risk={"ill": 0.1, 0: 0.2}).fit(X, y)
-    with pytest.warns(AbstainWarning, match="no threshold could be certified.*0: The smallest risk these data certify"):
+    with pytest.warns(
+        AbstainWarning, match="no threshold could be certified.*0: The smallest risk these data certify"
+    ):
         SelectiveClassifier(risk={0: 1e-4, 1: 0.4}, random_state=0).fit(X, y)
 
 
