@@ -12,6 +12,7 @@ from setups import SETUPS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LONGEST_LINE = 104  # characters of code in a column of 832 pixels
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -19,6 +20,27 @@ def test_code_of_the_page(page, reader):
     names = reader | SETUPS.get(page.name, dict)()
     problems = run_page(page, names)
     assert not problems, "\n".join(problems)
+
+
+def too_long(page: Path) -> list[str]:
+    """Lines of code blocks that do not fit the page on a screen of 1400 pixels (docs/_static/page.css)."""
+    return [
+        f"{page.name}:{block.line + index}"
+        for block in blocks_of(page)
+        for index, line in enumerate(block.text.splitlines())
+        if len(line) > LONGEST_LINE
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_code_fits_the_page(page):
+    assert too_long(page) == []
+
+
+def test_a_long_line_is_caught(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"```\nshort\n{'x' * 105}\n```\n")
+    assert too_long(page) == ["page.md:3"]
 
 
 def test_the_first_page_needs_nothing_but_a_fresh_python(tmp_path):
