@@ -42,7 +42,9 @@ def test_what_is_undefined_has_a_reason():
     )
     assert table["accuracy_given_attempted"].estimate is None
     assert "no question counts as attempted" in table["accuracy_given_attempted"].reason
-    assert evaluate_answers([1])["accuracy"].estimate is None
+    alone = evaluate_answers([1])["accuracy"]
+    assert (alone.estimate, alone.low) == (1.0, None)
+    assert "at least two questions" in alone.reason
 
 
 def test_a_score_of_ones_own(answers):

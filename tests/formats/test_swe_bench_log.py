@@ -36,3 +36,10 @@ def test_the_older_layout(tmp_path):
 def test_resolved_without_being_submitted_is_refused(tmp_path):
     with pytest.raises(DataError, match="resolved instances that were not submitted"):
         read_log(write(tmp_path / "report.json", swe_bench() | {"resolved_ids": ["x"]}))
+
+
+def test_a_list_of_resolved_instances_alone_is_refused(tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"no_generation": ["a"], "no_logs": [], "resolved": ["b", "c"]}))
+    with pytest.raises(DataError, match="names the resolved instances and not those that failed"):
+        read_log(path)

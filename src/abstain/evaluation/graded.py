@@ -7,6 +7,7 @@ and `evaluate` takes the same metrics by name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -121,6 +122,8 @@ def answer_entries(
 ) -> list[Entry]:
     """The numbers of graded answers as entries of a table: with an interval, or the reason why there is none.
 
+    A number has no interval where there is one independent unit, and is None where it is undefined.
+
     `group` is the group that the answers are of, None for all; `score` and `loss` name the place in the table. `level`
     is the two-sided confidence level, such as 0.95.
     """
@@ -130,7 +133,10 @@ def answer_entries(
         try:
             spread = spread_of_answers("evaluate_answers", metric, answers, clusters)
         except (InputError, InfeasibleError) as problem:
-            entries.append(replace(entry, reason=str(problem).partition(": ")[2]))
+            estimate = None
+            with suppress(InputError, InfeasibleError):  # one question alone has a value, and no interval
+                estimate = metric.value(answers)
+            entries.append(replace(entry, estimate=estimate, reason=str(problem).partition(": ")[2]))
         else:
             entries.append(_with_interval(entry, spread.interval(level)))
     return entries

@@ -101,6 +101,11 @@ LOG_READERS = (
     LogReader(
         name="SWE-bench", recognise=swe_bench_log.is_swe_bench_report, read=swe_bench_log.read_swe_bench
     ),
+    LogReader(
+        name="SWE-bench, resolved instances alone",
+        recognise=swe_bench_log.lists_resolved_only,
+        read=swe_bench_log.refuse_resolved_only,
+    ),
     LogReader(name="UQLM", recognise=uqlm_log.is_uqlm_log, read=uqlm_log.read_uqlm),
 )
 

@@ -21,6 +21,25 @@ def is_swe_bench_report(content: Any) -> bool:
     return _find_ids(content, _RESOLVED) is not None and _find_ids(content, _SUBMITTED) is not None
 
 
+def lists_resolved_only(content: Any) -> bool:
+    """Return whether parsed JSON is a result of the leaderboard that lists the resolved instances alone.
+
+    Such a file has the lists "resolved", "no_generation" and "no_logs" and no other list of instances.
+    """
+    if is_swe_bench_report(content):
+        return False
+    return all(_find_ids(content, (name,)) is not None for name in ("resolved", "no_generation", "no_logs"))
+
+
+def refuse_resolved_only(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Raise DataError: the instances that failed are not named, so that nothing is known of them."""
+    raise file_error(
+        path,
+        "is a result of SWE-bench that names the resolved instances and not those that failed. Name the report of the "
+        "run, which has submitted_ids.",
+    )
+
+
 def _find_ids(content: Any, names: tuple[str, ...]) -> list[str] | None:
     """Return the list of ids under the first of these names that the report has; None where it has none."""
     for name in names:
