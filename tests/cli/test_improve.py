@@ -94,6 +94,19 @@ def test_evaluate_shows_it_next_to_the_confidences_of_the_file(run, folder):
     assert by_score["learned"] < 0.8 * min(by_score["token"], by_score["stated"])
 
 
+@pytest.mark.parametrize("engine", ["files", "sketch"])
+def test_an_engine_ranks_by_it_as_memory_does(run, engine):
+    arguments = ("evaluate", "fresh.csv", *COLUMNS, "--confidence", "confidence.json", "--json")
+    in_memory = json.loads(run(*arguments).output)
+    by_engine = json.loads(run(*arguments, "--engine", engine).output)
+    assert by_engine["entries"][0]["score"] == "learned"
+    estimates = [
+        next(entry["estimate"] for entry in table["entries"] if entry["metric"] == "aurc")
+        for table in (in_memory, by_engine)
+    ]
+    assert estimates[0] == pytest.approx(estimates[1], rel=1e-9)
+
+
 def test_a_rule_is_for_its_confidence_and_fresh_rows(run):
     learned = ("--confidence", "confidence.json")
     refused = run("threshold", "fit.csv", *COLUMNS, *learned, "--risk", "0.1")

@@ -20,7 +20,8 @@ def data_of(**inputs):
 def names_of(data):
     profile = InputProfile.of(data.table, data.weight)
     combination = choose_combination(data.table, profile) if data.table.signals else None
-    return [candidate.name for candidate in list_candidates(data.table, combination)]
+    candidates = list_candidates(data.table, combination)
+    return [candidate.name for candidate in candidates if candidate.by_default]
 
 
 def test_inputs_decide_which_candidates_there_are():
@@ -36,8 +37,16 @@ def test_inputs_decide_which_candidates_there_are():
         "p-norm",
         "logits",
         "class offsets",
+        "runner-up",
     ]
-    assert names_of(data_of(probs=probs)) == ["baseline", "temperature", "logits", "class offsets"]
+    assert names_of(data_of(probs=probs)) == [
+        "baseline",
+        "temperature",
+        "logits",
+        "class offsets",
+        "runner-up",
+    ]
+    assert "runner-up" not in names_of(data_of(logits=rng.normal(size=(60, 101))))
     assert names_of(data_of(logits=logits[:, :2])) == ["baseline", "logits", "class offsets"]
 
 
@@ -57,3 +66,24 @@ def test_areas_are_those_of_the_library():
     assert aurc_of(loss, confidence, np.ones(40)) == pytest.approx(abstain.aurc(loss, confidence))
     expected = abstain.aurc(loss, confidence, sample_weight=weight)
     assert aurc_of(loss, confidence, weight) == pytest.approx(expected)
+
+
+def test_with_enough_rows_the_most_flexible_candidate_has_trees_and_the_combination_is_not_tried():
+    rng = np.random.default_rng(3)
+    many = {"a": rng.random(500), "b": rng.random(500)}
+    assert names_of(data_of(signals=many)) == ["baseline", "signals"]
+    for count, has_trees in ((499, False), (500, True)):
+        for inputs in ({"signals": many}, {"logits": rng.normal(size=(500, 3))}):
+            taken = {
+                key: {name: column[:count] for name, column in value.items()}
+                if isinstance(value, dict)
+                else value[:count]
+                for key, value in inputs.items()
+            }
+            data = data_of(**taken)
+            model = list_candidates(data.table)[-1].fit(data, InputProfile.of(data.table, data.weight))
+            assert (model.trees is not None) == has_trees
+    alone = data_of(signals={"a": many["a"]})
+    assert (
+        list_candidates(alone.table)[-1].fit(alone, InputProfile.of(alone.table, alone.weight)).trees is None
+    )

@@ -10,7 +10,7 @@ from abstain.confidence.judging import CandidateResult, choose_candidate, judge,
 from abstain.inference import interval
 
 
-def result(name, aurc, p_value=1.0):
+def result(name, aurc, p_value=1.0, standard_error=0.0):
     return CandidateResult(
         name=name,
         aurc=aurc,
@@ -19,6 +19,7 @@ def result(name, aurc, p_value=1.0):
         difference=aurc - 0.2,
         difference_low=-1.0,
         difference_high=1.0,
+        standard_error=standard_error,
         p_value=p_value,
     )
 
@@ -36,6 +37,7 @@ def test_judgements_are_those_of_the_paired_difference(use_clusters):
     assert other.difference == pytest.approx(expected.difference)
     assert (other.difference_low, other.difference_high) == pytest.approx((expected.low, expected.high))
     assert other.p_value == pytest.approx(expected.p_value)
+    assert other.standard_error == pytest.approx(expected.standard_error)
     alone = interval("aurc", loss, scores[0], clusters=clusters)
     assert (baseline.low, baseline.high) == pytest.approx((alone.low, alone.high))
 
@@ -56,3 +58,11 @@ def test_a_trusted_candidate_goes_before_the_baseline_unless_it_is_proven_worse(
     assert choose_candidate(doubtful, "proven", 0.95, trusted="combined") == 0
     worse = [result("baseline", 0.2), result("combined", 0.3, 0.001)]
     assert choose_candidate(worse, "lowest", 0.95, trusted="combined") == 0
+
+
+def test_a_gain_of_less_than_a_quarter_of_its_standard_error_is_not_kept_unless_rows_are_few():
+    results = [result("baseline", 0.2), result("a", 0.191, standard_error=0.04)]
+    assert choose_candidate(results, "lowest", 0.95) == 0
+    assert choose_candidate(results, "lowest", 0.95, is_few=True) == 1
+    clearer = [result("baseline", 0.2), result("a", 0.189, standard_error=0.04)]
+    assert choose_candidate(clearer, "lowest", 0.95) == 1

@@ -31,11 +31,23 @@ def test_two_signals_are_better_than_one_and_that_is_proven():
 def test_candidates_are_judged_out_of_fold_against_the_best_single_signal():
     right, signals = two_signals()
     learned = learn_confidence(right, signals=signals)
-    baseline, _, fitted = learned.candidates
+    baseline, fitted = learned.candidates
     assert baseline.aurc == pytest.approx(min(abstain.aurc(~right, signal) for signal in signals.values()))
     assert fitted.difference == pytest.approx(fitted.aurc - baseline.aurc)
     assert fitted.difference_low < fitted.difference < fitted.difference_high
     assert baseline.low < baseline.aurc < baseline.high
+
+
+def test_the_combination_is_tried_with_few_rows_or_if_asked_for():
+    right, signals = two_signals(400)
+    assert [result.name for result in learn_confidence(right, signals=signals).candidates] == [
+        "baseline",
+        "signals",
+    ]
+    asked = learn_confidence(right, signals=signals, candidates=["combined"])
+    assert [result.name for result in asked.candidates] == ["baseline", "combined"]
+    few = learn_confidence(right[:200], signals={name: values[:200] for name, values in signals.items()})
+    assert [result.name for result in few.candidates] == ["baseline", "combined", "signals"]
 
 
 def test_a_useless_feature_adds_nothing_and_a_useful_one_does():
@@ -107,7 +119,7 @@ def test_it_comes_back_from_json_and_prints_itself(tmp_path):
     np.testing.assert_array_equal(restored(signals=signals), learned(signals=signals))
     assert "proven" in repr(learned)
     assert "minus baseline" in learned._repr_html_()
-    assert learned.frame("dict")["kept"] == [False, False, True]
+    assert learned.frame("dict")["kept"] == [False, True]
 
 
 RIGHT, SIGNALS = two_signals(200)

@@ -11,10 +11,12 @@ from abstain.confidence.logit_features import compute_logit_features, logit_feat
 @pytest.mark.parametrize("class_count", [3, 12])
 def test_features_are_those_of_the_definition(class_count):
     logits = 4 * np.random.default_rng(0).normal(size=(50, class_count))
-    features, predicted = compute_logit_features(check_classes("test", logits, None))
+    features, predicted, runner_up = compute_logit_features(check_classes("test", logits, None))
     names = logit_feature_names("logits", class_count)
     assert features.shape == (50, len(names))
-    assert predicted.tolist() == logits.argmax(axis=1).tolist()
+    by_size = np.argsort(-logits, axis=1)
+    assert predicted.tolist() == by_size[:, 0].tolist()
+    assert runner_up.tolist() == by_size[:, 1].tolist()
     log_probs = np.sort(logits - logsumexp(logits, axis=1, keepdims=True), axis=1)[:, ::-1]
     probs = np.exp(log_probs)
     centred = logits - logits.mean(axis=1, keepdims=True)
@@ -34,17 +36,18 @@ def test_features_are_those_of_the_definition(class_count):
 
 def test_a_constant_added_to_a_row_changes_nothing_and_extremes_stay_finite():
     logits = np.array([[0.0, 0.0, 0.0], [900.0, -900.0, 0.0], [-np.inf, 1.0, 2.0]])
-    features, _ = compute_logit_features(check_classes("test", logits, None))
+    features, _, _ = compute_logit_features(check_classes("test", logits, None))
     assert np.isfinite(features).all()
-    shifted, _ = compute_logit_features(check_classes("test", logits + 7.0, None))
+    shifted, _, _ = compute_logit_features(check_classes("test", logits + 7.0, None))
     np.testing.assert_allclose(shifted, features, atol=1e-12)
 
 
 def test_probabilities_of_zero_and_two_classes():
-    features, _ = compute_logit_features(
+    features, _, _ = compute_logit_features(
         check_classes("test", None, np.array([[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]))
     )
     assert features.shape == (2, len(logit_feature_names("probs", 3)))
     assert np.isfinite(features).all()
-    two, _ = compute_logit_features(check_classes("test", np.array([[1.0, 3.5]]), None))
+    two, predicted, runner_up = compute_logit_features(check_classes("test", np.array([[1.0, 3.5]]), None))
     assert two.tolist() == [[2.5]]
+    assert (predicted.tolist(), runner_up.tolist()) == ([1], [0])

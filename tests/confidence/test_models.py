@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from abstain.confidence import models
+from abstain.confidence.boosted_trees import fit_trees
 from abstain.confidence.input_profile import InputProfile
 from abstain.confidence.input_table import read_inputs
-from abstain.confidence.models import ConfidenceModel, SingleScore, describe_columns, fit_linear, make_columns
+from abstain.confidence.model_columns import ColumnPlan, make_tree_columns
+from abstain.confidence.models import ConfidenceModel, SingleScore, fit_linear, fit_with_trees
 
 RNG = np.random.default_rng(0)
 TABLE = read_inputs(
@@ -16,42 +20,24 @@ TABLE = read_inputs(
     categories={"topic": RNG.choice(["law", "art", "math"], 300)},
 )
 PROFILE = InputProfile.of(TABLE, np.ones(300))
-ALL_PARTS = {
-    "with_numbers": True,
-    "with_categories": True,
-    "with_logits": True,
-    "with_classes": True,
-    "transfer": None,
-}
+PLAN = ColumnPlan(numbers=True, categories=True, logits=True, classes=True, runner_up=True)
 TARGET = (TABLE.signals["a"] + RNG.logistic(size=300) > 0).astype(float)
-LINEAR = fit_linear(TABLE, PROFILE, TARGET, np.ones(300), **ALL_PARTS)
-
-
-def test_columns_are_described_in_their_order():
-    columns = make_columns(TABLE, PROFILE, **ALL_PARTS)
-    described = describe_columns(PROFILE, **ALL_PARTS)
-    assert columns.shape == (300, len(described))
-    flags = [place for place, column in enumerate(described) if column.is_flag]
-    assert set(np.unique(columns[:, flags])) == {0.0, 1.0}
-    missing_of_b = columns[:, [column.inputs for column in described].index(("b",)) + 5]
-    np.testing.assert_array_equal(missing_of_b, np.isnan(TABLE.signals["b"]))
-    product = [column.inputs for column in described].index(("a", "b"))
-    ranks = [PROFILE.numbers[name].rank(TABLE.signals[name]) - 0.5 for name in ("a", "b")]
-    np.testing.assert_allclose(columns[:, product], ranks[0] * ranks[1])
-
-
-def test_more_than_six_numbers_have_no_products():
-    table = read_inputs("test", signals={f"x{i}": RNG.normal(size=50) for i in range(7)})
-    profile = InputProfile.of(table, np.ones(50))
-    parts = {**ALL_PARTS, "with_categories": False, "with_logits": False, "with_classes": False}
-    assert all(len(column.inputs) == 1 for column in describe_columns(profile, **parts))
+LINEAR = fit_linear(TABLE, PROFILE, PLAN, TARGET, np.ones(300))
+WITH_TREES = fit_with_trees(TABLE, PROFILE, PLAN, TARGET, np.ones(300))
 
 
 def test_rows_are_scored_alike_in_any_portion(monkeypatch):
-    whole = LINEAR.apply(TABLE, PROFILE)
+    whole = WITH_TREES.apply(TABLE)
     monkeypatch.setattr(models, "_ROWS_AT_ONCE", 64)
-    np.testing.assert_allclose(LINEAR.apply(TABLE, PROFILE), whole, rtol=1e-12)
-    np.testing.assert_allclose(LINEAR.apply(TABLE.take(np.array([5, 2])), PROFILE), whole[[5, 2]], rtol=1e-12)
+    np.testing.assert_allclose(WITH_TREES.apply(TABLE), whole, rtol=1e-12)
+    np.testing.assert_allclose(WITH_TREES.apply(TABLE.take(np.array([5, 2]))), whole[[5, 2]], rtol=1e-12)
+
+
+def test_trees_are_a_third_of_the_mean():
+    trees = fit_trees(make_tree_columns(TABLE, PROFILE, PLAN), TARGET, np.ones(300))
+    log_odds_of_trees = trees.apply(make_tree_columns(TABLE, PROFILE, PLAN))
+    expected = (2 * LINEAR.apply(TABLE, PROFILE) + log_odds_of_trees) / 3
+    np.testing.assert_allclose(WITH_TREES.apply(TABLE), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_the_fit_ranks_right_rows_above_wrong_ones_and_an_unknown_level_is_average():
@@ -68,7 +54,7 @@ def test_the_fit_ranks_right_rows_above_wrong_ones_and_an_unknown_level_is_avera
 def test_a_model_is_one_function_of_its_inputs_and_has_a_fingerprint():
     linear = ConfidenceModel(profile=PROFILE, linear=LINEAR)
     single = ConfidenceModel(profile=PROFILE, single=SingleScore(score="signal", signal="a"))
-    for model in (linear, single):
+    for model in (linear, single, WITH_TREES):
         restored = ConfidenceModel.from_json(model.to_json())
         assert restored.fingerprint == model.fingerprint
         np.testing.assert_array_equal(restored.apply(TABLE), model.apply(TABLE))
@@ -78,6 +64,10 @@ def test_a_model_is_one_function_of_its_inputs_and_has_a_fingerprint():
         ConfidenceModel(profile=PROFILE, linear=LINEAR, single=single.single),
         ConfidenceModel(profile=PROFILE, single=SingleScore(score="signal", signal="c")),
         ConfidenceModel(profile=PROFILE.restricted_to(TABLE.without("a")), linear=LINEAR),
+        ConfidenceModel(profile=PROFILE, trees=WITH_TREES.trees),
+        ConfidenceModel(profile=PROFILE, single=single.single, trees=WITH_TREES.trees),
+        replace(WITH_TREES, trees=replace(WITH_TREES.trees, columns=WITH_TREES.trees.columns + 100)),
+        replace(WITH_TREES, trees=replace(WITH_TREES.trees, leaves=WITH_TREES.trees.leaves[:-1])),
     )
     for model in broken:
         assert not all(model._rules().values())

@@ -125,3 +125,80 @@ def test_a_frame_with_a_column_named_column_is_still_a_frame():
     table = _as_arrow("evaluate", frame, ["loss", "confidence"])
     assert table.column_names == ["loss", "confidence"]
     assert _as_arrow("evaluate", table, ["loss"]) is table
+
+
+def write_columns(path, columns, **options):
+    """Write a Parquet file of these columns and return its path."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """A learned confidence, its inputs, the losses, and a Parquet file of both with gaps, whole numbers and text."""
+    rng = np.random.default_rng(3)
+    n = 3000
+    token = rng.normal(size=n)
+    stated = np.where(rng.random(n) < 0.1, np.nan, rng.integers(0, 5, n))
+    topic = np.array(["law", "art", None], dtype=object)[rng.integers(0, 3, n)]
+    right = token + np.nan_to_num(stated) + rng.logistic(size=n) > 1
+    inputs = {"signals": {"token": token, "stated": stated}, "categories": {"topic": topic}}
+    learned = abstain.learn_confidence(right, **inputs, contributions=False)
+    folder = tmp_path_factory.mktemp("answers")
+    import pyarrow.parquet as pq
+
+    table = {
+        "token": token,
+        "stated": pa.array(stated, from_pandas=True),
+        "topic": list(topic),
+        "right": right,
+    }
+    pq.write_table(pa.table(table), folder / "answers.parquet", row_group_size=700)
+    return learned, inputs, ~right, folder / "answers.parquet"
+
+
+def test_every_engine_ranks_by_a_learned_confidence(answers, dask_client, spark_session, monkeypatch):
+    from abstain.engines import dask, spark
+
+    learned, inputs, loss, path = answers
+    monkeypatch.setattr("abstain.engines.read._LEARNED_ROWS", 256)
+    expected = abstain.aurc(loss, learned(**inputs))
+    columns = {"confidence": learned, "correct": "right"}
+    assert files.aurc(path, **columns) == pytest.approx(expected, rel=1e-12)
+    assert dask.aurc(str(path), client=dask_client, **columns) == pytest.approx(expected, rel=1e-12)
+    assert spark.aurc(str(path), session=spark_session, **columns) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_confidence_learned_from_logits_is_applied_to_their_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(800, 3)) * [3.0, 1.0, 1.0]
+    labels = np.where(rng.random(800) < 0.7, logits.argmax(axis=1), rng.integers(0, 3, 800))
+    learned = abstain.learn_confidence(labels=labels, logits=logits)
+    path = write_columns(tmp_path / "logits.parquet", {"logits": list(logits), "labels": labels})
+    table = files.evaluate(path, confidence=learned, labels="labels", metrics=["aurc"])
+    loss = logits.argmax(axis=1) != labels
+    assert table["learned", "zero_one", "aurc"].estimate == pytest.approx(
+        abstain.aurc(loss, learned(logits=logits))
+    )
+    with pytest.raises(InputError, match="this confidence reads logits"):
+        files.aurc(path, confidence=learned, loss="labels")
+    with pytest.raises(InputError, match="`scores` or a learned confidence"):
+        files.aurc(path, confidence=learned, labels="labels", scores="energy")
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    of_probs = abstain.learn_confidence(labels=labels, probs=probs)
+    with pytest.raises(InputError, match="engines read logits"):
+        files.aurc(path, confidence=of_probs, labels="labels")
+
+
+def test_inputs_of_a_learned_confidence_must_be_columns_of_their_kind(answers, tmp_path):
+    learned, inputs, loss, _ = answers
+    lacking = write_columns(tmp_path / "lacking.parquet", {"token": inputs["signals"]["token"], "loss": loss})
+    with pytest.raises(DataError, match="has no column 'stated'"):
+        files.aurc(lacking, confidence=learned)
+    text = {"token": ["a"], "stated": [1.0], "topic": ["law"], "loss": [1.0]}
+    with pytest.raises(DataError, match=r"`token` must hold numbers, got .*string"):
+        files.aurc(write_columns(tmp_path / "text.parquet", text), confidence=learned)
+    with pytest.raises(InputError, match="must name columns, got LearnedConfidence"):
+        files.compare(lacking, first=(learned, "loss"), second=("token", "loss"))

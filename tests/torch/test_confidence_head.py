@@ -29,6 +29,8 @@ def make_data(class_count: int):
             for name in ("baseline", "logits", "class offsets")
         ),
         (3, "temperature"),
+        (3, "runner-up"),
+        (25, "runner-up"),
     ],
 )
 def test_equal_to_numpy(class_count, candidate):
@@ -38,7 +40,8 @@ def test_equal_to_numpy(class_count, candidate):
     extremes = np.vstack([logits[:50], logits[:5] * 1e3, np.zeros((1, class_count))])
     rows = torch.tensor(extremes, requires_grad=True)
     np.testing.assert_allclose(head(rows).detach().numpy(), learned(logits=extremes), rtol=1e-9, atol=1e-6)
-    assert head.state_dict().keys() == {"slopes", "constant"}
+    assert head.state_dict().keys() == {"slopes", "constant", "tree_leaves"}
+    assert (learned.model.trees is not None) == (candidate == "runner-up")
     head(rows[:50]).sum().backward()
     assert torch.isfinite(rows.grad).all()
 

@@ -18,6 +18,7 @@ from abstain._tables import GROUPS_SHOWN, count_noun
 from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.cli.describe import answer_notes, describe_file, draw_description
+from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainError, MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
 from abstain.evaluation.results import best_scores
@@ -26,7 +27,7 @@ from abstain.formats.columns import UncertainError
 from abstain.formats.file_evaluation import choose_engine, engine_can_read, evaluate_with_engine
 from abstain.formats.file_names import model_name
 from abstain.formats.logs import Log
-from abstain.formats.predictions import graded_predictions
+from abstain.formats.predictions import LEARNED, graded_predictions
 from abstain.formats.readers import is_helm_run
 from abstain.formats.safety import display_name, naming_file
 from abstain.formats.table_files import find_files
@@ -295,6 +296,9 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
     if "groups" in columns:
         raise click.UsageError("a sketch has no groups: leave that column out, or use --engine files.")
     has_class_scores = "logits" in columns
+    score = "max_softmax" if has_class_scores else "confidence"
+    if isinstance(columns.get("confidence"), LearnedConfidence):
+        score = LEARNED
     loader = Loader("evaluate", parse_one_pair("evaluate", columns))
     sketch = Sketch()
     for part in find_files("evaluate", file):
@@ -307,7 +311,7 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
         bounds = getattr(sketch, name)()  # e.g. `sketch.aurc()`: an estimate with certain limits
         entries.append(
             Entry(
-                score="max_softmax" if has_class_scores else "confidence",
+                score=score,
                 loss="zero_one" if has_class_scores else "loss",
                 metric=name,
                 label=metric.label,

@@ -556,6 +556,7 @@ class ReadOptions(NamedTuple):
             format=self.format,
             refusal=click.UsageError,
             classes=self.classes,
+            learned=self.load_learned(),
         )
 
     @property
@@ -632,12 +633,21 @@ class ReadOptions(NamedTuple):
         With `keep_others`, the file's own confidences stay next to it. Raises a usage error if the option names several
         files, and DataError if the data lack an input of the confidence.
         """
+        learned = self.load_learned()
+        return (
+            predictions if learned is None else predictions.with_confidence(learned, keep_others=keep_others)
+        )
+
+    def load_learned(self) -> abstain.confidence.LearnedConfidence | None:
+        """Return the learned confidence of --confidence, None without that option.
+
+        Raises a usage error if the option names several files, and DataError if the file holds something else.
+        """
         if not self.confidence:
-            return predictions
+            return None
         if len(self.confidence) > 1:
             raise click.UsageError(f"--confidence takes one file here, got {len(self.confidence)}.")
-        learned = abstain.confidence.LearnedConfidence.load(self.confidence[0])
-        return predictions.with_confidence(learned, keep_others=keep_others)
+        return abstain.confidence.LearnedConfidence.load(self.confidence[0])
 
     def of_file(self, number: int, file_count: int) -> ReadOptions:
         """Return the options for one of several files: with its own learned confidence where each file has one.

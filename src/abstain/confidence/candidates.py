@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from abstain.confidence.combinations import SHIPPED_WEIGHTS, Combination, mean_of_ranks, with_shipped_weights
 from abstain.confidence.input_profile import InputProfile
 from abstain.confidence.input_table import InputTable
-from abstain.confidence.models import ConfidenceModel, SingleScore, fit_linear
+from abstain.confidence.model_columns import ColumnPlan
+from abstain.confidence.models import ConfidenceModel, SingleScore, fit_with_trees, fit_without_trees
 from abstain.core.area_estimators import area_of_samples
 
 BASELINE = "baseline"
@@ -20,7 +21,15 @@ P_NORM = "p-norm"
 COMBINED = "combined"
 LOGITS = "logits"
 CLASS_OFFSETS = "class offsets"
+RUNNER_UP = "runner-up"
 SIGNALS = "signals"
+_MAX_CLASSES_WITH_RUNNER_UP = (
+    100  # a flag per class in the second place; with more classes each is seen too rarely
+)
+# With fewer rows, what is known from other data counts more than what these rows show: on language models with 50 and
+# 150 labels the combination without labels is the better choice, with 300 the model of all signals is.
+FEW_ROWS = 300
+_MIN_ROWS_FOR_TREES = 500  # on language models, trees help from so many labels on
 # steps of about the square root of 2 around 1
 _TEMPERATURES = (
     0.25,
@@ -84,11 +93,14 @@ class Candidate:
     has_common_scale : bool
         Do fits on different rows give values on one scale, as log-odds are? Otherwise values of different fits are
         compared by their ranks.
+    by_default : bool
+        Is it tried where the user names no candidates?
     """
 
     name: str
     fit: Callable[[LearningData, InputProfile], ConfidenceModel]
     has_common_scale: bool
+    by_default: bool = True
 
 
 def single_scores(table: InputTable) -> list[SingleScore]:
@@ -112,7 +124,8 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
 
     Temperature and p-norm re-rank three or more classes only: with two, every temperature gives the same ranking, and
     the normalised max logit is constant. `combination` is what `choose_combination` found for these rows. If it is the
-    shipped weights, the model of all signals shrinks towards them. `table` holds the inputs of all rows: signals
+    shipped weights, the model of all signals shrinks towards them. From 500 rows on, the last and most flexible
+    candidate is a logistic model averaged with boosted trees. `table` holds the inputs of all rows: signals
     (confidences), other numbers and categories by name, and class scores.
     """
     candidates = [Candidate(BASELINE, _fit_baseline, has_common_scale=False)]
@@ -121,32 +134,53 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
         candidates.append(Candidate(TEMPERATURE, _fit_temperature, has_common_scale=False))
         if table.kind == "logits":
             candidates.append(Candidate(P_NORM, _fit_p_norm, has_common_scale=False))
-    has_numbers = bool(table.numbers)
-    has_categories = bool(table.categories)
     uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
     if combination is not None and len(table.signals) > 1:
-        candidates.append(_combined_candidate(uses_shipped))
+        candidates.append(_combined_candidate(uses_shipped, by_default=table.row_count < FEW_ROWS))
+    plans: dict[str, ColumnPlan] = {}  # of the logistic models, by name
     if class_count:
-        candidates.append(_linear_candidate(LOGITS, uses_shipped=False, with_logits=True))
-        candidates.append(
-            _linear_candidate(CLASS_OFFSETS, uses_shipped=False, with_logits=True, with_classes=True)
+        plans[LOGITS] = ColumnPlan(logits=True)
+        plans[CLASS_OFFSETS] = ColumnPlan(logits=True, classes=True)
+    if 2 < class_count <= _MAX_CLASSES_WITH_RUNNER_UP:
+        plans[RUNNER_UP] = ColumnPlan(logits=True, classes=True, runner_up=True)
+    if table.numbers or table.categories:
+        plans[SIGNALS] = ColumnPlan(
+            numbers=bool(table.numbers),
+            categories=bool(table.categories),
+            logits=class_count > 0,
+            classes=class_count > 0,
+            runner_up=RUNNER_UP in plans,
         )
-    if has_numbers or has_categories:
+    has_trees = table.row_count >= _MIN_ROWS_FOR_TREES and _has_joint_effects(table)
+    most_flexible = list(plans)[-1]
+    for name, plan in plans.items():
         candidates.append(
             _linear_candidate(
-                SIGNALS,
-                uses_shipped=uses_shipped,
-                with_numbers=has_numbers,
-                with_categories=has_categories,
-                with_logits=class_count > 0,
-                with_classes=class_count > 0,
+                name,
+                plan,
+                uses_shipped=uses_shipped and name == SIGNALS,
+                with_trees=has_trees and name == most_flexible,
             )
         )
     return candidates
 
 
-def _combined_candidate(uses_shipped: bool) -> Candidate:
-    """The combination of signals that needs no labels: the shipped weights, or the mean of ranks."""
+def _has_joint_effects(table: InputTable) -> bool:
+    """Are there two inputs whose joint effect trees could learn? The class scores of three or more classes are such.
+
+    `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
+    """
+    input_count = len(table.numbers) + len(table.categories)
+    if table.class_count is not None:
+        input_count += 2 if table.class_count > 2 else 1
+    return input_count > 1
+
+
+def _combined_candidate(uses_shipped: bool, by_default: bool) -> Candidate:
+    """The combination of signals that needs no labels: the shipped weights, or the mean of ranks.
+
+    `by_default` says whether it is tried where the user names no candidates.
+    """
 
     def fit(data: LearningData, profile: InputProfile) -> ConfidenceModel:
         combination = mean_of_ranks(profile, reason="")
@@ -154,26 +188,23 @@ def _combined_candidate(uses_shipped: bool) -> Candidate:
             combination = with_shipped_weights(profile)
         return ConfidenceModel(profile=profile, combination=combination.model)
 
-    return Candidate(COMBINED, fit, has_common_scale=True)
+    return Candidate(COMBINED, fit, has_common_scale=True, by_default=by_default)
 
 
-def _linear_candidate(name: str, uses_shipped: bool, **parts: Any) -> Candidate:
-    """A logistic model with these parts of `make_columns`, all others left out.
+def _linear_candidate(
+    name: str, plan: ColumnPlan, *, uses_shipped: bool = False, with_trees: bool = False
+) -> Candidate:
+    """A logistic model of the inputs that the plan names, `with_trees` averaged with boosted trees of the same inputs.
 
     With `uses_shipped` the combination by shipped weights is one more column, towards which the model shrinks.
     """
-    all_parts = {
-        "with_numbers": False,
-        "with_categories": False,
-        "with_logits": False,
-        "with_classes": False,
-        **parts,
-    }
+    fit_model = fit_with_trees if with_trees else fit_without_trees
 
     def fit(data: LearningData, profile: InputProfile) -> ConfidenceModel:
-        transfer = with_shipped_weights(profile).model if uses_shipped else None
-        model = fit_linear(data.table, profile, data.target, data.weight, transfer=transfer, **all_parts)
-        return ConfidenceModel(profile=profile, linear=model)
+        full_plan = plan
+        if uses_shipped:
+            full_plan = replace(plan, transfer=with_shipped_weights(profile).model)
+        return fit_model(data.table, profile, full_plan, data.target, data.weight)
 
     return Candidate(name, fit, has_common_scale=True)
 

@@ -44,6 +44,8 @@ class InputTable:
         What `compute_logit_features` made of the class scores.
     predicted : ndarray of int, shape (n,), or None
         The column of each row's largest class score.
+    runner_up : ndarray of int, shape (n,), or None
+        The column of each row's second largest class score.
     known_scores : dict of ndarray, shape (n,)
         Scores that were computed already, by name and parameter; `compute_score` fills it.
     """
@@ -55,6 +57,7 @@ class InputTable:
     class_scores: Classes | None = None
     logit_features: np.ndarray | None = None
     predicted: np.ndarray | None = None
+    runner_up: np.ndarray | None = None
     known_scores: dict[tuple[str, float], np.ndarray] = field(default_factory=dict)
 
     @property
@@ -86,6 +89,7 @@ class InputTable:
             class_scores=class_scores,
             logit_features=None if self.logit_features is None else self.logit_features[rows],
             predicted=None if self.predicted is None else self.predicted[rows],
+            runner_up=None if self.runner_up is None else self.runner_up[rows],
             known_scores={key: values[rows] for key, values in self.known_scores.items()},
         )
 
@@ -146,6 +150,7 @@ def read_inputs(
     class_scores = None
     logit_features = None
     predicted_class = None
+    runner_up = None
     if logits is not None or probs is not None:
         class_scores = check_classes(function, to_host(logits), to_host(probs))
         if class_scores.values.ndim != 2:
@@ -153,7 +158,7 @@ def read_inputs(
                 f"{function}: `{class_scores.kind}` must have shape (samples, classes), "
                 f"got shape {tuple(class_scores.values.shape)}."
             )
-        logit_features, predicted_class = compute_logit_features(class_scores)
+        logit_features, predicted_class, runner_up = compute_logit_features(class_scores)
         lengths[class_scores.kind] = len(predicted_class)
     numbers = {"signals": dict(signals or {}), "features": dict(features or {})}
     checked_numbers: dict[str, dict[str, np.ndarray]] = {}
@@ -195,6 +200,7 @@ def read_inputs(
         class_scores=class_scores,
         logit_features=logit_features,
         predicted=predicted_class,
+        runner_up=runner_up,
     )
 
 

@@ -17,6 +17,9 @@ from abstain.inference.limits import make_interval
 from abstain.inference.standard_errors import gather, spread_by_sample, summarise_samples
 from abstain.metrics.definitions import AURC
 
+_MIN_GAIN = (
+    0.25  # standard errors by which a candidate must be below the baseline: less is as likely to be a loss
+)
 _ROUNDING = 1e-9  # relative difference of AURC within which the simpler candidate is preferred
 
 
@@ -32,6 +35,8 @@ class CandidateResult:
         AURC and its interval.
     difference, difference_low, difference_high : float
         AURC minus that of the baseline, with an interval that is corrected for the number of candidates.
+    standard_error : float
+        Of the difference; 0 for the baseline, and where it cannot be estimated.
     p_value : float
         Two-sided, of no difference from the baseline, corrected for the number of candidates; 1 for the baseline.
     note : str
@@ -54,6 +59,7 @@ class CandidateResult:
     difference: Finite
     difference_low: Finite
     difference_high: Finite
+    standard_error: Annotated[float, Within(0)]
     p_value: Share
     note: str = ""
 
@@ -150,7 +156,13 @@ def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, .
     """Put the judgement into one record per candidate; the first is the baseline."""
     results = []
     for place, name in enumerate(names):
-        differs = {"difference": 0.0, "difference_low": 0.0, "difference_high": 0.0, "p_value": 1.0}
+        differs = {
+            "difference": 0.0,
+            "difference_low": 0.0,
+            "difference_high": 0.0,
+            "standard_error": 0.0,
+            "p_value": 1.0,
+        }
         note = ""
         if place > 0:
             test = place - 1
@@ -158,6 +170,7 @@ def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, .
                 "difference": float(judged.tests.difference[test]),
                 "difference_low": float(judged.tests.low[test]),
                 "difference_high": float(judged.tests.high[test]),
+                "standard_error": float(np.nan_to_num(judged.tests.standard_error[test])),
                 "p_value": float(judged.tests.p_adjusted[test]),
             }
             note = str(judged.tests.note[test])
@@ -175,14 +188,22 @@ def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, .
 
 
 def choose_candidate(
-    results: Sequence[CandidateResult], keep: str, level: float, trusted: str | None = None
+    results: Sequence[CandidateResult],
+    keep: str,
+    level: float,
+    *,
+    is_few: bool = False,
+    trusted: str | None = None,
 ) -> int:
     """Return the index of the candidate to keep; `results` are ordered from the simplest, the baseline, on.
 
-    With `keep` "lowest" it is the one with the lowest AURC, the simplest of those within rounding. With "proven" it is
-    the lowest among those proven better than the baseline, or the baseline if there is none. `trusted` names a
-    candidate that is known to be better from other data: with "lowest" the baseline is then out, unless these rows
-    prove the trusted candidate worse.
+    With `keep` "lowest" it is the one with the lowest AURC, the simplest of those within rounding; but the baseline if
+    the difference is less than a quarter of its standard error. With "proven" it is the lowest among those proven
+    better than the baseline at `level`, or the baseline if there is none.
+
+    `is_few` says that the rows are too few to judge by: no margin is then asked for. `trusted` names a candidate that
+    is known to be better from other data: with "lowest" the baseline is then out, unless these rows prove the trusted
+    candidate worse.
     """
     eligible = [
         place
@@ -194,4 +215,8 @@ def choose_candidate(
         if believed is not None and not (believed.p_value < 1 - level and believed.difference > 0):
             eligible.remove(0)
     lowest = min(results[place].aurc for place in eligible)
-    return next(place for place in eligible if results[place].aurc <= lowest * (1 + _ROUNDING))
+    best = next(place for place in eligible if results[place].aurc <= lowest * (1 + _ROUNDING))
+    is_within_noise = -results[best].difference < _MIN_GAIN * results[best].standard_error
+    if is_within_noise and not is_few and 0 in eligible:
+        return 0
+    return best

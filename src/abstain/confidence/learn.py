@@ -13,6 +13,7 @@ from abstain._tables import count_noun
 from abstain.confidence.candidates import (
     BASELINE,
     COMBINED,
+    FEW_ROWS,
     SIGNALS,
     Candidate,
     LearningData,
@@ -60,14 +61,19 @@ def learn_confidence(
     """Learn a confidence from all that is known of each row before its label, and say whether it is proven better.
 
     Candidates are fitted on all folds but one and judged on the one left out, so that no row is judged by a model that
-    has seen it: the baseline (the single signal, or max softmax, with the lowest AURC on these labels), max softmax at
-    another temperature, the normalised max logit, and ridge logistic regressions of "right" on features of the class
-    scores ("logits"), these with an offset for each predicted class ("class offsets"), and all inputs together
-    ("signals": smooth functions of the ranks of signals and features, their products, and categories), and the
-    combination of signals that `combine_signals` makes without labels ("combined"). Where its shipped weights apply,
-    "signals" starts from them: with few labels it stays close to them. Differences
-    from the baseline are tested in pairs and corrected for the number of candidates. What is kept is then fitted on
-    all rows.
+    has seen it:
+
+    - "baseline": the single signal, or max softmax, with the lowest AURC on these labels.
+    - "temperature", "p-norm": max softmax at another temperature, and the normalised max logit.
+    - "logits", "class offsets", "runner-up": ridge logistic regressions of "right" on features of the class scores,
+      with an offset for each predicted class, and with one for each class in the second place (up to 100 classes).
+    - "combined": what `combine_signals` makes of the signals without labels; with fewer than 300 rows, or if asked for.
+    - "signals": a logistic regression on all inputs, with smooth functions of the ranks of signals and features, their
+      products, and categories. Where the shipped weights of `combine_signals` apply, it starts from them: with few
+      labels it stays close to them.
+
+    From 500 rows on, the last of them is averaged with boosted trees of the same inputs. Differences from the baseline
+    are tested in pairs and corrected for the number of candidates. What is kept is then fitted on all rows.
 
     Do not choose a threshold on these rows afterwards: `select_threshold` refuses them. `learn_and_select` splits the
     rows for you.
@@ -95,11 +101,12 @@ def learn_confidence(
     clusters : array, shape (n,), optional
         One label per row: rows of one cluster (a patient, a document) are never split between folds.
     candidates : sequence of str, optional
-        Names of those to try besides the baseline, by default all that the inputs allow; [] keeps the baseline.
+        Names of those to try besides the baseline, by default those above that the inputs allow; [] keeps the baseline.
     keep : {"lowest", "proven"}
-        "lowest": the candidate with the lowest out-of-fold AURC, whether proven or not; where shipped weights apply,
-        the baseline only if these rows prove them worse. "proven": only one that the test proves better than the
-        baseline.
+        "lowest": the candidate with the lowest out-of-fold AURC, whether proven or not; but the baseline if it is lower
+        by less than a quarter of the standard error of the difference. With fewer than 300 rows no such margin is
+        asked for, and where shipped weights apply the baseline is kept only if these rows prove them worse.
+        "proven": only one that the test proves better than the baseline.
     folds : int
         Number of folds, at least 2.
     level : float
@@ -165,14 +172,20 @@ def learn_confidence(
     scores += [score_out_of_fold(candidate, data, fold, profiles) for candidate in tried[1:]]
     results = results_of([candidate.name for candidate in tried], judge(_NAME, data, scores, level))
     uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
-    place = choose_candidate(results, keep, level, trusted=COMBINED if uses_shipped else None)
+    place = choose_candidate(
+        results,
+        keep,
+        level,
+        is_few=data.table.row_count < FEW_ROWS,
+        trusted=COMBINED if uses_shipped else None,
+    )
     model = tried[place].fit(data, profile)
     parts: tuple[Contribution, ...] = ()
     if contributions and model.linear is not None:
-        parts = _measure_contributions(tried[place], data, fold, profiles, scores[place], level)
+        parts = _measure_contributions(tried[place], data, fold, profiles, level)
     if baseline.single is not None:
         notes.append(f"The baseline is {baseline.single.label!r}, the best single one on these labels.")
-    if model.linear is not None and model.linear.transfer is not None and combination is not None:
+    if model.linear is not None and model.linear.plan.transfer is not None and combination is not None:
         notes.append(f"It starts from the {SHIPPED_WEIGHTS}: {combination.reason}.")
     return LearnedConfidence(
         model=model,
@@ -270,9 +283,12 @@ def make_learning_data(
 
 
 def _choose_candidates(available: list[Candidate], names: Sequence[str] | None) -> list[Candidate]:
-    """Return the baseline and the candidates that the user named, or all if `names` is None; check the names."""
+    """Return the baseline and the candidates that the user named, or the usual ones if `names` is None.
+
+    `available` are all that the inputs allow, the baseline first. Raises InputError for a name that is not among them.
+    """
     if names is None:
-        return available
+        return [candidate for candidate in available if candidate.by_default]
     requested = [names] if isinstance(names, str) else list(names)
     known_names = [candidate.name for candidate in available]
     for name in requested:
@@ -317,39 +333,38 @@ def _make_folds(
 
 
 def _measure_contributions(
-    candidate: Candidate,
-    data: LearningData,
-    fold: np.ndarray,
-    profiles: list[InputProfile],
-    confidence: np.ndarray,
-    level: float,
+    candidate: Candidate, data: LearningData, fold: np.ndarray, profiles: list[InputProfile], level: float
 ) -> tuple[Contribution, ...]:
     """Fit the kept candidate again without each input in turn, and test the differences as one family.
 
-    `profiles` holds for each fold the profile of the rows outside it, `confidence` the out-of-fold confidences with all
-    inputs. Empty unless the candidate is the model of all inputs, and has more than one. `candidate` is one kind of
-    confidence, which can be fitted to labelled rows. `data` holds the labelled rows: inputs, losses, targets from 1
-    (best) to 0 (worst), weights and clusters. `level` is the two-sided confidence level, such as 0.95.
+    Only its logistic model is fitted and judged, without trees, which would take ten times as long. `fold` is the fold
+    of each row, and `profiles` holds for each fold the profile of the rows outside it. Empty unless the candidate is
+    the model of all inputs, and has more than one. `candidate` is one kind of confidence, which can be fitted to
+    labelled rows. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and
+    clusters. `level` is the two-sided confidence level, such as 0.95.
     """
     names = profiles[0].names
     if candidate.name != SIGNALS or len(names) < 2:
         return ()
+    scores_with_all = np.empty(len(fold))
     scores_without = {name: np.empty(len(fold)) for name in names}
     for number, profile in enumerate(profiles):
         is_held_out = fold == number
         fitted = data.take(np.flatnonzero(~is_held_out))
+        held_out = data.table.take(np.flatnonzero(is_held_out))
         model = candidate.fit(fitted, profile).linear
         assert model is not None
+        scores_with_all[is_held_out] = model.apply(held_out, profile)
         scores = score_without_inputs(
             model,
             profile,
             fitted=(fitted.table, fitted.target, fitted.weight),
-            held_out=data.table.take(np.flatnonzero(is_held_out)),
+            held_out=held_out,
             names=names,
         )
         for name in names:
             scores_without[name][is_held_out] = scores[name]
-    tests = judge(_NAME, data, [confidence, *scores_without.values()], level).tests
+    tests = judge(_NAME, data, [scores_with_all, *scores_without.values()], level).tests
     # tests are "without minus with", contributions "with minus without"
     return tuple(
         Contribution(

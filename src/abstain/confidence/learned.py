@@ -71,6 +71,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
     """
 
     _noun: ClassVar[str] = "a stored confidence"
+    _number: ClassVar[int] = 2
     _has_checksum: ClassVar[bool] = True
 
     model: ConfidenceModel
@@ -147,7 +148,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
             return f"Made without labels: {self.kept}."
         baseline = self.candidates[0]
         if self.kept == baseline.name:
-            reason = "no other candidate has a lower out-of-fold AURC"
+            reason = "no other candidate has an out-of-fold AURC that is clearly lower"
             if self.keep == "proven":
                 reason = "no other candidate is proven better"
             return f"The baseline was kept: {reason}."
@@ -186,6 +187,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
             "difference",
             "difference_low",
             "difference_high",
+            "standard_error",
             "p_value",
             "note",
         )

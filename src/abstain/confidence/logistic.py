@@ -43,7 +43,7 @@ def fit_logistic(
     linear = features @ coefficients
     objective = _objective(linear, coefficients, target, weight, penalty)
     for _ in range(_MAX_STEPS):
-        probability = _sigmoid(linear)
+        probability = sigmoid(linear)
         gradient = features.T @ (weight * (target - probability)) - penalty * coefficients
         curvature = weight * probability * (1 - probability)
         hessian = features.T @ (features * curvature[:, None])
@@ -76,6 +76,6 @@ def _objective(
     return fit + 0.5 * float(penalty @ (coefficients * coefficients))
 
 
-def _sigmoid(log_odds: np.ndarray) -> np.ndarray:
+def sigmoid(log_odds: np.ndarray) -> np.ndarray:
     """Convert log-odds to probabilities; neither end overflows."""
     return np.asarray(0.5 * (1 + np.tanh(0.5 * log_odds)))

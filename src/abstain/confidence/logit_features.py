@@ -33,23 +33,26 @@ def logit_feature_names(kind: str, class_count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def compute_logit_features(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
-    """Return features of each row of class scores, shape (n, features), and its predicted class, shape (n,).
+def compute_logit_features(classes: Classes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return features of each row of class scores, shape (n, features), and its two leading classes, shape (n,) each.
 
-    `classes` holds checked logits or probabilities of shape (n, K) on the host. Columns are those that
-    `logit_feature_names` lists. All are finite, and none changes if a constant is added to a row of logits.
+    The first of these is the predicted class, the second the runner-up. `classes` holds checked logits or probabilities
+    of shape (n, K) on the host. Columns are those that `logit_feature_names` lists. All are finite, and none changes if
+    a constant is added to a row of logits.
     """
     is_logits = classes.kind == "logits"
 
     def compute(xp: Namespace, rows: Array) -> Array:
-        """Features of each row, and the number of its largest entry in the last column."""
+        """Features of each row, and the numbers of its largest and second largest entry in the last two columns."""
         predicted = np.argmax(rows, axis=1)
+        others = np.where(np.arange(rows.shape[1]) == predicted[:, None], -np.inf, rows)
+        runner_up = np.argmax(others, axis=1)
         logits = rows if is_logits else np.log(np.maximum(rows, np.exp(LOWEST_LOG_PROBABILITY)))
         features = features_of_rows(np, logits, is_logits)
-        return np.column_stack([features, predicted])
+        return np.column_stack([features, predicted, runner_up])
 
     columns = np.asarray(classes.map_rows(compute))
-    return columns[:, :-1], columns[:, -1].astype(np.int64)
+    return columns[:, :-2], columns[:, -2].astype(np.int64), columns[:, -1].astype(np.int64)
 
 
 def features_of_rows(xp: Any, logits: Array, has_size: bool) -> Array:

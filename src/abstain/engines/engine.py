@@ -135,7 +135,9 @@ class Engine:
             with `repetitions=True` numbers of repetitions), `groups`. `correct` names a column of 1 (right) and 0
             instead of the losses. Instead of confidence and loss: `labels` and `logits` (columns, or one column of
             lists, by default "logits"), with `scores` (names of `abstain.scores`, by default "max_softmax") and
-            `losses` (of `abstain.losses`, by default "zero_one"). Dask and Spark take at most 2,000 groups, because
+            `losses` (of `abstain.losses`, by default "zero_one"). `confidence` may also be a `LearnedConfidence`: its
+            inputs are read from the columns of their names, and logits from those of `logits`. Whether the inputs are
+            distributed as in learning is not checked here. Dask and Spark take at most 2,000 groups, because
             the results of all come to one process.
             Files: `memory`, the budget of this process ("1GB"); `spill`, a folder for intermediate data (as large as
             the columns read), removed afterwards, also after an error; `resume`, a folder that keeps them when the
@@ -475,6 +477,11 @@ class Engine:
                 raise InputError(
                     f"{function}: `first` and `second` must each name two columns, (confidence, loss), got "
                     f"{model_columns!r}."
+                )
+            if not all(isinstance(column, str) for column in model_columns):
+                raise InputError(
+                    f"{function}: `first` and `second` must name columns, got "
+                    f"{type(model_columns[0]).__name__}. Store a learned confidence as a column first."
                 )
         unknown = sorted(set(options) - set(self.pair_options))
         if unknown:

@@ -512,7 +512,7 @@ def _column_types(contents: Sequence[Contents], fields: Fields) -> ColumnTypes:
     confidences are then computed, and weighted samples are never counted, which is what the claims are for. `fields`
     names the columns to read.
     """
-    if fields.logits or fields.weight:
+    if fields.logits or fields.weight or fields.learned is not None:
         return ColumnTypes(zero_one=False, is_double=True, has_weights=fields.weight is not None)
     confidence_types = {file_contents.column_types.get(fields.confidence) for file_contents in contents}
     loss_types = {file_contents.column_types.get(fields.loss) for file_contents in contents}

@@ -14,11 +14,14 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 import numpy as np
 
 from abstain import losses, scores
+from abstain.confidence import LearnedConfidence
+from abstain.confidence.input_table import read_inputs
 from abstain.core.sorting import thread_count
 from abstain.engines.ranges import Columns, Groups, in_units, merge_groups
 from abstain.errors import DataError, InputError
 from abstain.evaluation.vectors import listed
 from abstain.formats.arrow import Contents, read_batches, read_contents
+from abstain.formats.predictions import LEARNED
 from abstain.formats.table_files import partition_values, table_format
 from abstain.metrics._sample import group_codes, rows_of_groups
 
@@ -109,7 +112,7 @@ def file_parts(files: Sequence[str], rows_per_part: int) -> list[FilePart]:
 class ColumnOptions(TypedDict, total=False):
     """Which columns hold what; see `abstain.engines.files.evaluate`."""
 
-    confidence: str
+    confidence: str | LearnedConfidence
     loss: str
     correct: str | None
     logits: str | Sequence[str]
@@ -126,7 +129,8 @@ class Fields:
     """Names of the columns of one confidence and one loss.
 
     With `logits` (a column per class, or one column of lists) and `labels`, `confidence` and `loss` are the names of
-    the score and the loss to compute from them.
+    the score and the loss to compute from them. With `learned`, the confidence is computed by it, from the logits and
+    from the columns that have the names of its other inputs.
     """
 
     confidence: str = "confidence"
@@ -138,13 +142,26 @@ class Fields:
     holds_correctness: bool = False  # the column of losses holds 1 where the prediction is right
     further_columns: tuple[str, ...] = ()  # further columns to read: those of a second model
     repetitions: bool = False  # are weights numbers of repetitions?
+    learned: LearnedConfidence | None = None
 
     @property
     def names(self) -> list[str]:
         """Names of all columns to read."""
-        model_columns = [*self.logits, self.labels] if self.logits else [self.confidence, self.loss]
+        model_columns = [*self.logits, self.labels] if self.logits else [self.loss]
+        if self.learned is not None:
+            model_columns += self.learned_inputs
+        elif not self.logits:
+            model_columns.append(self.confidence)
         names = dict.fromkeys([*model_columns, self.weight, self.group, *self.further_columns])
         return [name for name in names if name]
+
+    @property
+    def learned_inputs(self) -> list[str]:
+        """Columns that a learned confidence reads besides the logits: signals, features and categories."""
+        if self.learned is None:
+            return []
+        profile = self.learned.model.profile
+        return [*profile.numbers, *profile.categories]
 
 
 def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
@@ -161,8 +178,14 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
     passed = {name: value for name, value in options.items() if value is not None}
     if "correct" in passed and "loss" in passed:
         raise InputError(f"{function}: takes `loss` or `correct`, got both.")
+    confidence = passed.get("confidence", "confidence")
+    learned = confidence if isinstance(confidence, LearnedConfidence) else None
+    if learned is not None:
+        _check_learned(function, learned, passed)
+        confidence = LEARNED
     fields = Fields(
-        confidence=passed.get("confidence", "confidence"),
+        confidence=confidence,
+        learned=learned,
         loss=passed.get("correct") or passed.get("loss", "loss"),
         weight=passed.get("sample_weight"),
         group=passed.get("groups"),
@@ -181,12 +204,34 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
         holds_correctness=False,
     )
     all_scores = [name for name in scores.NAMES if "logits" in scores.by_name(name).takes]
-    requested_scores = listed(passed.get("scores"), ["max_softmax"], all_scores)
+    requested_scores = [LEARNED]
+    if learned is None:
+        requested_scores = listed(passed.get("scores"), ["max_softmax"], all_scores)
     requested_losses = listed(passed.get("losses"), ["zero_one"], losses.NAMES)
     return [
         replace(fields, confidence=score, loss=loss)
         for score, loss in product(requested_scores, requested_losses)
     ]
+
+
+def _check_learned(function: str, learned: LearnedConfidence, passed: Mapping[str, Any]) -> None:
+    """Raise InputError if the columns that were passed do not suit a learned confidence.
+
+    `passed` are the keyword arguments of `ColumnOptions`, `function` is what messages name. Engines read logits, so a
+    confidence learned from probabilities is refused.
+    """
+    kind = learned.model.profile.kind
+    if kind == "probs":
+        raise InputError(
+            f"{function}: engines read logits, got a confidence learned from probabilities. Learn it from logits, or "
+            f"evaluate in memory."
+        )
+    if kind == "logits" and "labels" not in passed:
+        raise InputError(
+            f"{function}: this confidence reads logits, got no `logits` and `labels`. Name their columns."
+        )
+    if "scores" in passed:
+        raise InputError(f"{function}: takes `scores` or a learned confidence, got both.")
 
 
 def parse_one_pair(function: str, options: Mapping[str, Any]) -> Fields:
@@ -244,6 +289,7 @@ def split_by_group(columns: Columns, labels: GroupLabels) -> Iterator[tuple[Any,
 # reading ----------------------------------------------------------------------------------------------------
 
 BATCH = 1 << 20  # samples read at a time
+_LEARNED_ROWS = 1 << 16  # rows to which a learned confidence is applied at a time: about 20 MB of columns
 _ZERO_COPY_TYPES = ("float", "double", "int32", "int64")  # Arrow types that numpy can read in place
 
 
@@ -388,7 +434,10 @@ def read_columns(origin: RowOrigin, table: Any, fields: Fields) -> tuple[Columns
     if fields.logits:
         confidence, loss = _score_logits(origin, table, fields, read_numbers(fields.labels))
     else:
-        confidence = read_numbers(fields.confidence)
+        if fields.learned is None:
+            confidence = read_numbers(fields.confidence)
+        else:
+            confidence = _apply_learned(origin, table, fields)
         loss = read_numbers(fields.loss)
         origin.check_finite(fields.loss, loss)
     origin.check_finite(fields.confidence, confidence)
@@ -428,9 +477,68 @@ def _score_logits(
     if not len(labels):
         return np.empty(0), np.empty(0, dtype=bool)
     logits = read_logits(origin, table, fields.logits)
-    confidence = np.asarray(scores.by_name(fields.confidence)(logits))
+    if fields.learned is None:
+        confidence = np.asarray(scores.by_name(fields.confidence)(logits))
+    else:
+        confidence = _apply_learned(origin, table, fields, logits)
     loss = np.asarray(losses.by_name(fields.loss)(logits, labels))
     return confidence, loss
+
+
+def _apply_learned(
+    origin: RowOrigin, table: Any, fields: Fields, logits: np.ndarray | None = None
+) -> np.ndarray:
+    """The learned confidence of each row of an Arrow table that has columns with the names of its inputs.
+
+    `origin` names the file and its first row, for messages, and `fields` the columns. `logits` have shape (samples,
+    classes). Rows are scored a portion at a time, so that what is computed of them stays small beside a batch. Whether
+    the inputs are distributed as in learning is not checked, since a portion may be of one kind. DataError for text in
+    a column of numbers.
+    """
+    learned = fields.learned
+    assert learned is not None
+    profile = learned.model.profile
+    columns = {name: in_one_chunk(table.column(name)) for name in fields.learned_inputs}
+    signal_names = profile.signal_names
+    confidence = np.empty(table.num_rows)
+    for start in range(0, table.num_rows, _LEARNED_ROWS):
+        rows = slice(start, start + _LEARNED_ROWS)
+        parts = {name: column.slice(start, _LEARNED_ROWS) for name, column in columns.items()}
+        numbers = {name: _numbers_with_gaps(origin, name, parts[name]) for name in profile.numbers}
+        inputs = read_inputs(
+            origin.function,
+            logits=None if logits is None or profile.kind is None else logits[rows],
+            signals={name: numbers[name] for name in signal_names},
+            features={name: numbers[name] for name in profile.features},
+            categories={name: _texts_with_gaps(parts[name]) for name in profile.categories},
+        )
+        profile.check_names(origin.function, inputs)
+        confidence[rows] = learned.model.apply(inputs)
+    return confidence
+
+
+def _numbers_with_gaps(origin: RowOrigin, field: str, column: Any) -> np.ndarray:
+    """One Arrow array as floats, NaN where a value is missing; DataError, which names `origin`, for text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (
+        pa.types.is_integer(column.type)
+        or pa.types.is_floating(column.type)
+        or pa.types.is_boolean(column.type)
+    ):
+        raise DataError(
+            f"{origin.function}: `{field}` must hold numbers, got {column.type} in {origin.file}."
+        )
+    return np.asarray(pc.fill_null(pc.cast(column, pa.float64()), np.nan))
+
+
+def _texts_with_gaps(column: Any) -> np.ndarray:
+    """One Arrow array of labels as Python objects, None where a value is missing; each level is converted once."""
+    encoded = column.dictionary_encode()
+    levels = np.asarray([*encoded.dictionary.to_pylist(), None], dtype=object)
+    codes = np.asarray(encoded.indices.fill_null(len(levels) - 1))
+    return levels[codes]
 
 
 def _as_arrow(function: str, table: Any, names: Sequence[str]) -> Any:

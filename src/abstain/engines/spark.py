@@ -114,7 +114,8 @@ def translate_error(function: str, frame: Any, fields: Fields, error: Exception)
 def _find_bad_value(function: str, frame: Any, fields: Fields) -> Exception | None:
     """A DataError (returned, not raised) about the first missing or infinite value; None if there is none.
 
-    Columns are searched one after another, each by a Spark job; the column of groups may have missing values. The error
+    Columns are searched one after another, each by a Spark job; the column of groups and the inputs of a learned
+    confidence may have missing values. The error
     names file and row where Spark knows them. `function` is the public function that messages name. `fields` names the
     columns to read.
     """
@@ -122,7 +123,7 @@ def _find_bad_value(function: str, frame: Any, fields: Fields) -> Exception | No
 
     type_of_column = dict(frame.dtypes)
     for field in fields.names:
-        if field == fields.group:
+        if field == fields.group or field in fields.learned_inputs:
             continue
         is_bad = F.col(field).isNull()
         if type_of_column[field] in ("float", "double"):

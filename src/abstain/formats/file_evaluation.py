@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainWarning, DataError, MemoryLimitError
 from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.answers import keep_stated_verdict
-from abstain.formats.predictions import Predictions
+from abstain.formats.learning_columns import LEARNING_ROLES
+from abstain.formats.predictions import LEARNED, Predictions
 from abstain.formats.read_files import find_class_scores_role, make_predictions, read_predictions
 from abstain.formats.readers import is_helm_run, read_column_names
 from abstain.formats.roles import ROLES, RoleColumns, order_by_stated_classes, role_of
@@ -52,6 +54,7 @@ def engine_columns(
     format: str | None = None,  # noqa: A002
     refusal: Callable[[str], Exception] = DataError,
     classes: tuple[str, ...] = (),
+    learned: LearnedConfidence | None = None,
 ) -> dict[str, Any]:
     """Find the columns of a table that an engine is to read.
 
@@ -69,12 +72,15 @@ def engine_columns(
         Makes the exception from a message where engines cannot read what the user asks for.
     classes : tuple of str
         Class names in the order of the labels' numbers, as the user states them.
+    learned : LearnedConfidence, optional
+        Ranks the rows instead of a column; its inputs are read from the columns of their names.
 
     Returns
     -------
     dict
         Argument of an engine's `evaluate` ("logits" and "labels", or "correct" or "loss" and "confidence", with
         "sample_weight" and "groups" where the table has them) -> name of a column, or a list of names for the logits.
+        "confidence" is `learned` where that is given.
 
     Raises
     ------
@@ -101,6 +107,10 @@ def engine_columns(
     loss_role = next((role for role in ("correct", "error", "loss") if role in roles), None)
     used_roles = {"sample_weight", "groups", "ids"}
     used_roles |= {"logits", "labels"} if scores_role == "logits" else {str(loss_role), "confidence"}
+    if learned is not None:
+        used_roles |= {"confidence", *LEARNING_ROLES}
+        _check_inputs(learned, set(source.columns), refusal)
+        columns["confidence"] = learned
     unused_roles = sorted(stated_roles - used_roles)
     if unused_roles:
         raise refusal(
@@ -111,19 +121,36 @@ def engine_columns(
         columns["logits"] = _find_logit_columns(roles["logits"], refusal, classes)
         columns["labels"] = roles["labels"].names[0]
         return columns
-    if loss_role is None or "confidence" not in roles:
+    if loss_role is None or ("confidence" not in roles and learned is None):
         raise refusal(
             "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
         )
-    if len(roles["confidence"].names) > 1:
+    if learned is None and len(roles["confidence"].names) > 1:
         raise refusal("an engine ranks by one confidence: name one with -c confidence=NAME.")
     if "prediction" in roles:
         name = display_name(roles["prediction"].names[0])
         message = f"Engines do not read `{name}`: a row without a prediction counts as an answer."
         warnings.warn(message, AbstainWarning, stacklevel=2)
     columns["correct" if loss_role == "correct" else "loss"] = roles[loss_role].names[0]
-    columns["confidence"] = roles["confidence"].names[0]
+    if learned is None:
+        columns["confidence"] = roles["confidence"].names[0]
     return columns
+
+
+def _check_inputs(
+    learned: LearnedConfidence, column_names: set[str], refusal: Callable[[str], Exception]
+) -> None:
+    """Raise what `refusal` makes of a message where a table lacks a column of an input of a learned confidence.
+
+    Class scores are inputs as well, but have columns of other names.
+    """
+    profile = learned.model.profile
+    for name in (*profile.numbers, *profile.categories):
+        if name not in column_names:
+            raise refusal(
+                f"an engine reads each input of a learned confidence from the column of its name, and there is no "
+                f"column {display_name(name)!r}: evaluate in memory (--engine memory), or learn it from this table."
+            )
 
 
 def _find_logit_columns(
@@ -156,8 +183,9 @@ def evaluate_with_engine(
     table: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
     if "logits" in columns:
         return table
-    entries = tuple(replace(entry, score="confidence", loss="loss") for entry in table.entries)
-    curves = tuple(("confidence", "loss", curve) for _score, _loss, curve in table.curves)
+    score = LEARNED if isinstance(columns["confidence"], LearnedConfidence) else "confidence"
+    entries = tuple(replace(entry, score=score, loss="loss") for entry in table.entries)
+    curves = tuple((score, "loss", curve) for _score, _loss, curve in table.curves)
     return replace(table, entries=entries, curves=curves)
 
 

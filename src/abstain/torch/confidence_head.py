@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 
 from abstain.confidence import LearnedConfidence
+from abstain.confidence.boosted_trees import LEAVES_PER_TREE, QUESTIONS_PER_TREE
 from abstain.confidence.logit_features import features_of_rows
+from abstain.confidence.model_columns import ColumnPlan
 from abstain.errors import InputError
 
 
@@ -17,7 +19,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
     Parameters
     ----------
     learned : LearnedConfidence
-        Learned from logits alone: "logits", "class offsets", a temperature or max softmax was kept.
+        Learned from logits alone; anything but the p-norm was kept.
 
     Raises
     ------
@@ -40,6 +42,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
 
     slopes: torch.Tensor
     constant: torch.Tensor
+    tree_leaves: torch.Tensor
 
     def __init__(self, learned: LearnedConfidence) -> None:
         super().__init__()
@@ -52,13 +55,11 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         self.temperature = 1.0
         linear = learned.model.linear
         single = learned.model.single
-        self.has_features = False
-        self.has_classes = False
+        trees = learned.model.trees
+        self.plan = ColumnPlan() if linear is None else linear.plan
         slopes = torch.zeros(0, dtype=torch.float64)
         constant = 0.0
         if linear is not None:
-            self.has_features = linear.with_logits
-            self.has_classes = linear.with_classes
             slopes = torch.as_tensor(linear.weights / linear.scale, dtype=torch.float64)
             constant = float(linear.intercept - (linear.weights / linear.scale) @ linear.centre)
         elif single is not None and single.score == "max_softmax":
@@ -68,8 +69,15 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
                 f"ConfidenceHead: the confidence must be a model of logits or max softmax, got {learned.kept!r}."
             )
         self.is_linear = linear is not None
+        # questions of the trees, one after another: a column and what it is compared with
+        self.questions: list[tuple[int, float]] = []
+        leaves = torch.zeros(0, dtype=torch.float64)
+        if trees is not None:
+            self.questions = list(zip(trees.columns.tolist(), trees.cuts.tolist()))
+            leaves = torch.as_tensor(trees.leaves, dtype=torch.float64)
         self.register_buffer("slopes", slopes)
         self.register_buffer("constant", torch.tensor(constant, dtype=torch.float64))
+        self.register_buffer("tree_leaves", leaves)
 
     def forward(self, logits: torch.Tensor) -> torch.Tensor:
         """Return one confidence per row of logits, shape (n, K), higher = surer, in double precision.
@@ -83,13 +91,43 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         rows = logits.double()
         if not self.is_linear:
             return _max_softmax_key(rows / self.temperature)
+        features = features_of_rows(torch, rows, has_size=True)
+        predicted = rows.argmax(1)
+        is_prediction = torch.nn.functional.one_hot(predicted, logits.shape[1])
+        runner_up = rows.masked_fill(is_prediction.bool(), float("-inf")).argmax(1)
         columns = []
-        if self.has_features:
-            columns.append(features_of_rows(torch, rows, has_size=True))
-        if self.has_classes:
-            predicted = rows.argmax(1)
-            columns.append(torch.nn.functional.one_hot(predicted, logits.shape[1]).double())
-        return self.constant + torch.cat(columns, 1) @ self.slopes
+        if self.plan.logits:
+            columns.append(features)
+        if self.plan.classes:
+            columns.append(is_prediction.double())
+        if self.plan.runner_up:
+            columns.append(torch.nn.functional.one_hot(runner_up, logits.shape[1]).double())
+        confidence = self.constant + torch.cat(columns, 1) @ self.slopes
+        if self.questions:
+            confidence = confidence + self._add_trees(features, [predicted, runner_up])
+        return confidence
+
+    def _add_trees(self, features: torch.Tensor, classes: list[torch.Tensor]) -> torch.Tensor:
+        """Return the sum of the boosted trees for each row.
+
+        `features` are those of the logits, shape (n, features), `classes` the predicted class of each row and the class
+        with the second largest logit. A question of a tree is "is this feature above the cut?" or, for a column beyond
+        the features, "is the class this one?"; three answers number the leaf.
+        """
+        feature_count = features.shape[1]
+        total = torch.zeros(len(features), dtype=torch.float64, device=features.device)
+        leaf = torch.zeros(len(features), dtype=torch.int64, device=features.device)
+        for number, (column, cut) in enumerate(self.questions):
+            if column < feature_count:
+                answer = features[:, column] > cut
+            else:
+                answer = classes[column - feature_count] == cut
+            leaf = torch.where(answer, 2 * leaf + 1, 2 * leaf)
+            if number % QUESTIONS_PER_TREE == QUESTIONS_PER_TREE - 1:
+                tree = number // QUESTIONS_PER_TREE
+                total = total + self.tree_leaves[LEAVES_PER_TREE * tree + leaf]
+                leaf = torch.zeros_like(leaf)
+        return total
 
 
 def _max_softmax_key(logits: torch.Tensor) -> torch.Tensor:
