@@ -321,6 +321,8 @@ def test_all_runs_on_other_starts_are_there_and_say_where_they_come_from():
         f"{start}{recipe}" for start in OTHER_STARTS for recipe in ("", "_average_ce", "_average_half")
     ]
     wanted = {("cifar10", "resnet18", method, seed) for method in methods for seed in range(3)}
+    strong_methods = ("strong", "strong_average_half", "strong_average_strong")
+    wanted |= {("cifar10", "resnet18", method, 0) for method in strong_methods}
     text_methods = ("start", *texts.METHODS)
     assert found == wanted | {
         (texts.DATASET, texts.MODEL, m, seed) for m in text_methods for seed in range(4)
@@ -411,9 +413,8 @@ def test_all_runs_of_the_experiment_are_there_and_say_where_they_come_from():
 def test_kept_ranks_give_the_numbers_of_their_runs():
     runs = {run["name"]: run for run in load_runs(TUNING)}
     ranks = load_ranks()
-    assert (
-        len(ranks) == 45 + 18 + 4
-    )  # other starts; of texts, whose tuned networks are their starts, starts alone
+    # plain starts, mixup and label smoothing, the strong start; of texts, whose tuned networks are their starts, starts
+    assert len(ranks) == 45 + 18 + 3 + 4
     for name, (wrong, rank) in ranks.items():
         expected = runs[name]["from_float16"]["test"]
         assert wrong.mean() == pytest.approx(1 - expected["accuracy"], abs=1e-12)
@@ -477,7 +478,8 @@ def test_the_command_prints_the_tables(capsys):
     assert "| cifar10 | resnet18 | average_half | 5 | 3.53 | -24.5% [-30.4%, -18.7%] |" in text
     assert "| cifar100 | resnet18 | average_half relative to average_ce | +0.8% [-0.2%, +1.8%] |" in text
     assert "| cifar10 | resnet18 | smoothing_average_half | 3 | 3.56 | -73.3% [-76.4%, -70.1%] |" in text
-    assert len(text.splitlines()) == 25 + 2 + 10 + 2 + 13 + 2 + 2
+    assert "| cifar10 | resnet18 | strong_average_half | 1 | 2.83 | -56.6% |" in text
+    assert len(text.splitlines()) == 28 + 2 + 10 + 2 + 15 + 2 + 2
 
 
 AVERAGED = ("average_ce", "average_half")

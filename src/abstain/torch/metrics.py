@@ -38,7 +38,9 @@ from abstain.torch import bin_state
 
 TorchMetric = import_optional("torchmetrics", "abstain.torch metrics", "torch").Metric
 
-_LOGITS_PER_CHUNK = 1 << 25  # class scores handled at a time: this bounds the scratch memory of large images
+# Class scores handled at a time: this bounds the scratch memory of large images. On an H200 twice as many are 7% faster
+# and take twice the scratch, half as many are 25% slower.
+_LOGITS_PER_CHUNK = 1 << 24
 _UNIT_SCORES = ("max_softmax", "softmax_margin", "probability_norm", "vote_share")  # displayed within [0, 1]
 _STORED_DTYPES = (torch.uint8, torch.float32, torch.float64)  # of stored samples, from narrow to wide
 
