@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 import abstain
 from abstain.cascades import Cascade, JointCascade, build, cascade, load_cascade
+from abstain.cascades.inputs import collect_data
+from abstain.cascades.search import PolicyGrid, choose_cuts, find_answering_stage
 from abstain.cli.main import cli
 from abstain.errors import DataError, InputError, ShapeError
 from abstain.thresholds import GroupChecks, decision_record
@@ -109,6 +111,23 @@ def test_a_promise_about_some_samples_of_a_single_stage_is_tested_exactly():
     threshold = abstain.select_threshold(losses=losses, confidence=g, **options)
     assert rule.thresholds["large"] == threshold.value
     assert rule["errors"].counted_answers == threshold.counted["errors"].accepted
+
+
+def test_answers_are_counted_policy_by_policy():
+    """Sums over the grid of policies are those of each policy by itself, over the answers that the promise is about."""
+    rng = np.random.default_rng(4)
+    stages = {name: (losses["errors"], g, cost) for name, (losses, g, cost) in sample(200).items()}
+    counted = {name: rng.random(200) < 0.5 for name in ("small", "large", "person")}
+    data = collect_data("test", stages, (9.0, 0.5), "system", (0, 1), counted=counted)
+    grid = PolicyGrid(data, choose_cuts(data, 4))
+    counts = grid.count_in_promise()
+    lost = grid.sum_over_answers(data.losses)
+    for policy in range(counts.size):
+        answering = find_answering_stage(data.confidences, grid.thresholds_of(policy))
+        is_counted = np.choose(answering, list(counted.values()))
+        assert counts.reshape(-1)[policy] == is_counted.sum()
+        loss = np.choose(answering, data.losses)
+        assert lost.reshape(-1)[policy] == pytest.approx(loss[is_counted].sum())
 
 
 # violations over populations -----------------------------------------------------------------------

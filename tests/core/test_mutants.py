@@ -222,6 +222,18 @@ THRESHOLDS = {
         "counted = np.minimum(count, requirement.counted.n)",
         "tests/thresholds/test_joint.py::test_a_promise_about_a_class_counts_its_samples_only",
     ),
+    "a cascade keeps one of its promises": (
+        "cascades/search.py",
+        "p_values = np.max([policy_p_values(",
+        "p_values = np.min([policy_p_values(",
+        "tests/cascades/test_joint_cascade.py::test_some_promise_is_broken_in_at_most_delta",
+    ),
+    "a cascade counts answers that a promise is not about": (
+        "cascades/search.py",
+        "values = [value * mask for value, mask in zip(values, self.data.is_counted)]",
+        "values = list(values)",
+        "tests/cascades/test_joint_cascade.py::test_answers_are_counted_policy_by_policy",
+    ),
     "looks do not share delta": (
         "thresholds/monitoring.py",
         "delta / _TESTS / (look * (look + 1))",
@@ -284,8 +296,8 @@ THRESHOLDS = {
     ),
     "rounding lets in a block that is rejected": (
         "thresholds/cut.py",
-        "low > self._calibration_bounds(self.rejected, rounding)[1]",
-        "high > self._calibration_bounds(self.rejected, rounding)[0]",
+        "exact.low > self._calibration_bounds(self.rejected, rounding).high",
+        "exact.high > self._calibration_bounds(self.rejected, rounding).low",
         "tests/thresholds/test_cut.py::test_another_precision_neither_lets_a_block_in_nor_alarms",
     ),
     "a rule takes any score": (
@@ -296,8 +308,8 @@ THRESHOLDS = {
     ),
     "a coarser precision is compared exactly": (
         "thresholds/cut.py",
-        "if rounding is None and not has_calibration_form:",
-        "if False:",
+        "if rounding is not None or has_calibration_form:",
+        "if True:",
         "tests/thresholds/test_cut.py::test_numbers_that_were_rounded_before_they_were_stored_are_noticed",
     ),
     "a promise may be rewritten": (

@@ -13,7 +13,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeGuard, get_args
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Protocol, TypeGuard, get_args
 
 import numpy as np
 
@@ -23,10 +23,20 @@ from abstain._check import check_choice
 from abstain._stored import Within
 from abstain.core.sorting import RankedSamples
 from abstain.errors import AbstainWarning, DtypeError, InputError
+from abstain.thresholds.rounding_errors import (
+    MANTISSA_BITS,
+    ROUNDING_OF,
+    ExactBounds,
+    Precision,
+    Rounding,
+    bounds_of_logits,
+    bounds_of_numbers,
+    bounds_of_plain,
+    bounds_of_probabilities,
+)
 
 Units = Literal["plain", "key"]
 Source = Literal["logits", "probs", "binary", "key", "plain", "own"]
-Precision = Literal["bfloat16", "float16", "float32", "float64"]  # from coarse to fine
 Number = Annotated[float, Within(infinite=True)]
 
 STORABLE = (*scores.NAMES, *scores.ENSEMBLE_NAMES, *scores.READING_NAMES)
@@ -36,35 +46,16 @@ _SCORES_WITHOUT_ERROR_BOUND = (
     *scores.ENSEMBLE_NAMES,
 )
 MISSING = -float(np.finfo(np.float64).max)  # ranks samples without a confidence last
-_LARGEST_LOG = 745.0  # -log of the smallest float64
+_LARGEST_KEY = 745.0  # -log of the smallest float64: no probability has a larger rank key
 _MAX_INSPECTED = 4096  # numbers of an array that are inspected to see to which precision they were rounded
-_HALVINGS = 24  # steps of a bisection
+_HALVINGS = 24  # steps of a bisection: 2^-24 of the distance between two confidences is left
+FEWEST_CLASSES = (
+    2  # assumed where the number of classes is not known; rounding errors grow with its logarithm
+)
 _SHORT_BITS = 5  # mantissa bits; so short a number is exact in every type
 _MIN_BATCH = 20  # samples; in a smaller call, a few short numbers may be chance
 # so many informative numbers show that data are coarser than in calibration, whatever calibration held
 _ENOUGH_INFORMATIVE = 8
-
-
-class Rounding(NamedTuple):
-    """What storing a number does to it: a relative error of at most `unit`, or `smallest` next to zero."""
-
-    unit: float
-    smallest: float
-
-    def at_least(self, minimum: Rounding) -> Rounding:
-        """The larger error of the two."""
-        return Rounding(max(self.unit, minimum.unit), max(self.smallest, minimum.smallest))
-
-
-_ROUNDING: dict[Precision, Rounding] = {
-    "bfloat16": Rounding(2.0**-8, 2.0**-134),
-    "float16": Rounding(2.0**-11, 2.0**-25),
-    "float32": Rounding(2.0**-24, 2.0**-150),
-    "float64": Rounding(2.0**-53, 0.0),
-}
-_MANTISSA: dict[Precision, int] = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}  # bits
-# narrower types hold results of float32 arithmetic, stored in fewer bits
-_FLOAT32_UNIT = _ROUNDING["float32"].unit
 
 
 class ObservedPrecision(NamedTuple):
@@ -85,6 +76,13 @@ class ObservedPrecision(NamedTuple):
     coarsest: Precision | None
     finest: Precision | None
     informative_count: int
+
+
+class RoundedDecisions(NamedTuple):
+    """What a threshold decides on samples whose confidences were rounded; arrays of bool, one entry per sample."""
+
+    is_accepted: np.ndarray
+    is_ambiguous: np.ndarray  # rounding hides whether the sample is above or below the threshold
 
 
 class LearnedScore(Protocol):
@@ -289,7 +287,7 @@ def _largest_plain_value(score: str) -> float:
 def _precision_of_dtype(values: Array) -> Precision:
     """The type that numbers are stored in; whole numbers and lists are as good as float64."""
     name = str(getattr(values, "dtype", "float64")).rsplit(".", 1)[-1]
-    return next((precision for precision in _ROUNDING if precision == name), "float64")
+    return next((precision for precision in ROUNDING_OF if precision == name), "float64")
 
 
 def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision:
@@ -307,12 +305,12 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
     bits_used = bits_used[bits_used > _SHORT_BITS]
     if not len(bits_used):
         return ObservedPrecision(coarsest=None, finest=None, informative_count=0)
-    # `_MANTISSA` lists precisions from coarse to fine
-    possible = [precision for precision in _MANTISSA if _MANTISSA[precision] <= _MANTISSA[dtype]]
+    # `MANTISSA_BITS` lists precisions from coarse to fine
+    possible = [precision for precision in MANTISSA_BITS if MANTISSA_BITS[precision] <= MANTISSA_BITS[dtype]]
     if dtype == "float16":  # taken as rounded to float16, never to bfloat16
         possible = ["float16"]
-    coarsest = next(precision for precision in possible if bits_used.min() <= _MANTISSA[precision])
-    finest = next(precision for precision in possible if bits_used.max() <= _MANTISSA[precision])
+    coarsest = next(precision for precision in possible if bits_used.min() <= MANTISSA_BITS[precision])
+    finest = next(precision for precision in possible if bits_used.max() <= MANTISSA_BITS[precision])
     return ObservedPrecision(coarsest=coarsest, finest=finest, informative_count=len(bits_used))
 
 
@@ -475,38 +473,40 @@ class Cut:
         rounding = self.rounding_to_allow_for(name, confidences)
         if rounding is None:
             return np.asarray(values >= value)
-        decisions, is_ambiguous = self._decide_within_rounding(confidences, value, rounding)
+        is_accepted, is_ambiguous = self._decide_within_rounding(confidences, value, rounding)
         # The first rounding is the coarsest that is possible; with the finest one fewer samples are ambiguous. Rows of
         # larger logits than in calibration are rounded more coarsely, and stay ambiguous.
         if is_ambiguous.any():
             finest = _finest_rounding(self.source, confidences.source)
-            finer_decisions, still_ambiguous = self._decide_within_rounding(confidences, value, finest)
-            decisions = np.where(is_ambiguous, finer_decisions, decisions)
-            is_ambiguous &= still_ambiguous
+            finer = self._decide_within_rounding(confidences, value, finest)
+            is_accepted = np.where(is_ambiguous, finer.is_accepted, is_accepted)
+            is_ambiguous = is_ambiguous & finer.is_ambiguous
         if is_ambiguous.any() and not self._has_calibration_form(confidences):
             self._raise_refusal(
                 name, confidences, "rounding hides on which side of the threshold samples lie"
             )
-        return np.where(is_ambiguous, values >= value, decisions)
+        return np.where(is_ambiguous, values >= value, is_accepted)
 
     def _decide_within_rounding(
         self, confidences: CheckedConfidences, value: float, rounding: Rounding
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return which samples are accepted, and which are ambiguous, if numbers have this rounding error.
+    ) -> RoundedDecisions:
+        """Decide which samples are accepted, and which are ambiguous, if numbers have this rounding error.
 
-        A sample is accepted if its exact confidence may reach `value` and cannot be that of the highest rejected block
-        of calibration samples. It is ambiguous if it may be of that block and of the lowest accepted one as well.
-        `confidences` are those of the new samples, with their source and precision. A block is all calibration samples
-        of one confidence.
+        A sample is accepted if its exact confidence may reach the threshold `value` and cannot be `rejected`, the
+        highest confidence that was rejected in calibration (None: nothing was rejected). It is ambiguous if its exact
+        confidence may be that one, and may also be `accepted`, the lowest that was accepted. `confidences` are those of
+        the new samples, with their source and precision; a NaN is neither accepted nor ambiguous.
         """
-        low, high = self._new_bounds(confidences, rounding)
-        may_reach_value = high >= self._calibration_bounds(value, rounding)[0]
+        exact = self._new_bounds(confidences, rounding)
+        may_reach_value = np.asarray(exact.high >= self._calibration_bounds(value, rounding).low)
         if self.rejected is None:
-            return np.asarray(may_reach_value), np.zeros(may_reach_value.shape, dtype=bool)
-        is_above_rejected = low > self._calibration_bounds(self.rejected, rounding)[1]
-        may_be_accepted_block = high >= self._calibration_bounds(self.accepted, rounding)[0]
-        is_ambiguous = ~is_above_rejected & may_be_accepted_block
-        return np.asarray(may_reach_value & is_above_rejected), np.asarray(is_ambiguous)
+            return RoundedDecisions(may_reach_value, is_ambiguous=np.zeros(may_reach_value.shape, dtype=bool))
+        is_above_rejected = np.asarray(exact.low > self._calibration_bounds(self.rejected, rounding).high)
+        may_be_lowest_accepted = exact.high >= self._calibration_bounds(self.accepted, rounding).low
+        return RoundedDecisions(
+            is_accepted=may_reach_value & is_above_rejected,
+            is_ambiguous=np.asarray(~is_above_rejected & may_be_lowest_accepted),
+        )
 
     def at_least(
         self, name: str, confidences: CheckedConfidences, points: np.ndarray
@@ -522,56 +522,60 @@ class Cut:
         if rounding is None:
             exact = _count_at_least(confidences.values, points)
             return exact, exact
-        low, high = self._new_bounds(confidences, rounding)
-        point_low, point_high = self._calibration_bounds(points, rounding)
-        surely = _count_at_least(low, point_high)
-        possibly = _count_at_least(high, point_low)
+        exact_new = self._new_bounds(confidences, rounding)
+        exact_points = self._calibration_bounds(points, rounding)
+        surely = _count_at_least(exact_new.low, exact_points.high)
+        possibly = _count_at_least(exact_new.high, exact_points.low)
         return surely, possibly
 
     def rounding_to_allow_for(self, name: str, confidences: CheckedConfidences) -> Rounding | None:
         """Return the rounding error to allow for in a comparison with the threshold; None to compare exactly.
 
-        It is the coarsest at which the lowest accepted and the highest rejected block of calibration samples can still
-        be told apart, because numbers rarely show how they were rounded before. Raises InputError for numbers in
-        another form than in calibration (source, type or precision) if not even their own precision keeps the blocks
-        apart, or the score has no known error bound. `name` is the calling function, for messages. `confidences` are
-        those of the new samples, with their source and precision. A block is all calibration samples of one confidence.
+        It is the coarsest at which `accepted` and `rejected`, the two calibration confidences next to the threshold,
+        can still be told apart, because numbers rarely show how they were rounded before. Numbers in the form of the
+        calibration (same source, type and precision) are compared exactly, unless several calibration samples share one
+        of the two confidences (`tied`), or if no rounding keeps the two apart. If one of the two is missing, the error
+        is that of the coarser of both precisions.
+
+        Raises InputError for numbers in another form if the score has no known error bound, or if not even their own
+        precision keeps the two confidences apart; numbers so short that they show no precision (`is_short`) are then
+        taken as never rounded. `name` is the calling function, for messages. `confidences` are those of the new
+        samples, with their source and precision.
         """
         has_calibration_form = self._has_calibration_form(confidences)
         if has_calibration_form and not self.tied:
             return None
         if not has_calibration_form and self.score in _SCORES_WITHOUT_ERROR_BOUND:
             self._raise_refusal(name, confidences, f"the rounding of {self.score} has no known bound")
+        precision = self._precision_to_allow_for(confidences)
         if self.accepted is None or self.rejected is None:
-            return _ROUNDING[self.precision].at_least(_ROUNDING[self._precision_to_allow_for(confidences)])
-        class_count = confidences.classes or 2
+            return ROUNDING_OF[self.precision].at_least(ROUNDING_OF[precision])
+        class_count = confidences.classes or FEWEST_CLASSES
         rounding = _coarsest_separating_rounding(
             self,
             source=confidences.source,
-            precision=self._precision_to_allow_for(confidences),
+            precision=precision,
             class_count=class_count,
-            magnitude=self._usual_magnitude(class_count),
+            largest_logit=self._usual_largest_logit(class_count),
         )
-        if rounding is None and not has_calibration_form:
-            if confidences.is_short:
-                # perhaps the numbers were never rounded: `decide` refuses only rows near the threshold
-                return _finest_rounding(self.source, confidences.source)
-            self._raise_refusal(
-                name, confidences, "rounding hides on which side of the threshold samples lie"
-            )
-        return rounding
+        if rounding is not None or has_calibration_form:
+            return rounding
+        if confidences.is_short:
+            # perhaps the numbers were never rounded: `decide` refuses only rows near the threshold
+            return _finest_rounding(self.source, confidences.source)
+        self._raise_refusal(name, confidences, "rounding hides on which side of the threshold samples lie")
 
-    def _usual_magnitude(self, class_count: int) -> float:
+    def _usual_largest_logit(self, class_count: int) -> float:
         """Return the absolute value of the largest logit to expect in a row near the threshold.
 
-        It is that of the calibration, or the one that the lowest accepted confidence suggests if the calibration had no
-        logits. It must not depend on the new samples: whether one is refused would then depend on the others.
-        `class_count` is the number of classes.
+        It is that of the calibration (`magnitude`), or the one that the lowest accepted confidence suggests if the
+        calibration had no logits; 0 if nothing was accepted. It must not depend on the new samples: whether one is
+        refused would then depend on the others. `class_count` is the number of classes.
         """
         if self.magnitude or self.accepted is None:
             return self.magnitude
         rank_key = float(self._to_common_scale(self.source, self.accepted))
-        return min(abs(rank_key), _LARGEST_LOG) + math.log(class_count)
+        return min(abs(rank_key), _LARGEST_KEY) + math.log(class_count)
 
     def _has_calibration_form(self, confidences: CheckedConfidences) -> bool:
         """Do new numbers come as those of the calibration did: same source, same type, rounded to the same precision?
@@ -587,11 +591,11 @@ class Cut:
             return True
         if confidences.is_short:
             return self.coarsest is None or confidences.values.size < _MIN_BATCH
-        shown_bits = _MANTISSA[shown_precision]
-        if shown_bits > _MANTISSA[self.precision]:
+        shown_bits = MANTISSA_BITS[shown_precision]
+        if shown_bits > MANTISSA_BITS[self.precision]:
             return False
         # coarser than in calibration: the same form only if that may be chance
-        is_coarser_than_all = self.coarsest is not None and shown_bits < _MANTISSA[self.coarsest]
+        is_coarser_than_all = self.coarsest is not None and shown_bits < MANTISSA_BITS[self.coarsest]
         has_enough_evidence = confidences.observed_precision.informative_count >= _ENOUGH_INFORMATIVE
         return not has_enough_evidence and not (is_coarser_than_all and confidences.is_informative)
 
@@ -604,7 +608,7 @@ class Cut:
             return confidences.likely_precision
         return confidences.coarsest_precision
 
-    def _raise_refusal(self, name: str, confidences: CheckedConfidences, reason: str) -> None:
+    def _raise_refusal(self, name: str, confidences: CheckedConfidences, reason: str) -> NoReturn:
         """Raise the InputError for numbers in a form that this rule cannot compare, and say which form it can.
 
         `reason` is the part of the message that says why; `name` is the calling function. `confidences` are those of
@@ -621,40 +625,32 @@ class Cut:
         remedy += " that were not rounded before"
         raise InputError(f"{name}: this rule is for {expected}, got {short_form}: {reason}. {remedy}.")
 
-    def _calibration_bounds(self, values: Any, rounding: Rounding) -> tuple[Any, Any]:
+    def _calibration_bounds(self, values: Any, rounding: Rounding) -> ExactBounds:
         """Return the least and the largest exact number behind calibration confidences, on the common scale.
 
         `values` are in the unit of the calibration. `rounding` is the error to allow for; it is never taken smaller
-        than that of the precision of the calibration.
-
-        `magnitude` is the absolute value of the largest logit of a row in calibration, and `classes` the number of
-        classes.
+        than that of `precision`, to which the calibration data were rounded.
         """
-        return self._bounds_before_rounding(
+        return self._exact_bounds(
             self._to_common_scale(self.source, values),
             source=self.source,
-            rounding=rounding.at_least(_ROUNDING[self.precision]),
-            class_count=self.classes or 2,
-            magnitude=self.magnitude,
+            rounding=rounding.at_least(ROUNDING_OF[self.precision]),
+            class_count=self.classes or FEWEST_CLASSES,
+            largest_logit=self.magnitude,
         )
 
-    def _new_bounds(
-        self, confidences: CheckedConfidences, rounding: Rounding
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _new_bounds(self, confidences: CheckedConfidences, rounding: Rounding) -> ExactBounds:
         """Return the least and the largest exact number behind each new confidence, on the common scale.
 
-        `rounding` is the error to allow for; it is never taken smaller than that of the precision of the numbers.
-        `confidences` are those of the new samples, with their source and precision.
-
-        `magnitude` is the absolute value of a row's largest logit, here and in calibration; `classes` the number of
-        classes.
+        `rounding` is the error to allow for; it is never taken smaller than that of the precision to which the new
+        numbers may have been rounded. `confidences` are those of the new samples, with their source and precision.
         """
-        return self._bounds_before_rounding(
+        return self._exact_bounds(
             self._to_common_scale(confidences.source, confidences.values),
             source=confidences.source,
-            rounding=rounding.at_least(_ROUNDING[self._precision_to_allow_for(confidences)]),
-            class_count=confidences.classes or self.classes or 2,
-            magnitude=np.maximum(self.magnitude, confidences.magnitude),
+            rounding=rounding.at_least(ROUNDING_OF[self._precision_to_allow_for(confidences)]),
+            class_count=confidences.classes or self.classes or FEWEST_CLASSES,
+            largest_logit=np.maximum(self.magnitude, confidences.magnitude),
         )
 
     def _to_common_scale(self, source: Source, values: Any) -> np.ndarray:
@@ -669,55 +665,32 @@ class Cut:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(-np.log(_largest_plain_value(self.score) - numbers))
 
-    def _bounds_before_rounding(
-        self, numbers: np.ndarray, *, source: Source, rounding: Rounding, class_count: int, magnitude: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        r"""Return the least and the largest number that exact arithmetic may have given, for each rounded number.
+    def _exact_bounds(
+        self, numbers: np.ndarray, *, source: Source, rounding: Rounding, class_count: int, largest_logit: Any
+    ) -> ExactBounds:
+        """Return the least and the largest number that exact arithmetic may have given, for each rounded number.
 
-        `numbers` and both results are on the common scale (rank keys k of scores that saturate). `source` says in which
-        form the numbers were rounded, `rounding` by how much; K is `class_count`, and `magnitude` the absolute value
-        :math:`|z_{\max}|` of a row's largest logit.
-
-        Errors to first order, u the unit roundoff: logits move by u|z| each, so that a key moves by at most
-        :math:`2u(2|z_{\max}| + |k| + \log K)` (the mean distance to the winner is at most k + log K; entropies count
-        twice). Probabilities keep u of each entry, and lose entries below the smallest number of their type. A plain
-        number moves by u of itself, a key likewise.
-
-        `lowest` and `highest` are the range of the calibration confidences. A rank key orders samples as its score
-        does, but does not round to the score's largest value.
+        `numbers` and both bounds are on the common scale (`_to_common_scale`). `source` says in which form the numbers
+        were rounded, and `rounding` by how much at most. `class_count` is the number of classes, and `largest_logit`
+        the absolute value of a row's largest logit, for those that were logits.
         """
-        unit, smallest = rounding  # unit roundoff u, and the absolute error next to zero
-        arithmetic_error = 8 * min(unit, _FLOAT32_UNIT)  # of computing the score, relative
-        size = np.minimum(np.abs(numbers), np.finfo(np.float64).max / 4)
-        with np.errstate(all="ignore"):
-            if source == "logits":
-                error = 2 * unit * (2 * magnitude + size + math.log(class_count)) + 2.0**-49 * (1 + size)
-                return numbers - error, numbers + error
-            if source in ("probs", "binary"):
-                log_size = np.minimum(size, _LARGEST_LOG) + math.log(class_count) + 1
-                error = 4 * unit + arithmetic_error * log_size
-                lost_per_entry = smallest
-                if source == "binary":
-                    lost_per_entry += unit  # 1 - p of a rounded p
-                if self.score not in ("max_softmax", "logit_margin"):
-                    lost_per_entry *= 40  # entropies weigh a lost entry by its logarithm
-                lost = (
-                    class_count - 1
-                ) * lost_per_entry  # probability that rounding to zero may have removed
-                low = -np.logaddexp(error - numbers, np.log(lost))
-                high = -np.log(np.maximum(np.exp(-numbers - error) - lost, 0.0))
-                return np.asarray(low), np.where(lost == 0, numbers + error, high)
-            if source == "plain":
-                assert self.score is not None
-                distance = np.exp(-numbers)
-                plain = np.abs(_largest_plain_value(self.score) - distance)
-                slack = unit * plain + arithmetic_error * np.maximum(1.0, plain) + smallest
-                return -np.log(distance + slack), -np.log(np.maximum(distance - slack, 0.0))
-            scale = 1.0
-            if source == "own":
-                scale = min(1.0, max(abs(self.lowest), abs(self.highest)))
-            error = unit * size + arithmetic_error * np.maximum(size, scale) + smallest
-            return numbers - error, numbers + error
+        if source == "logits":
+            return bounds_of_logits(numbers, rounding, class_count=class_count, largest_logit=largest_logit)
+        if source in ("probs", "binary"):
+            return bounds_of_probabilities(
+                numbers,
+                rounding,
+                class_count=class_count,
+                has_one_column=source == "binary",
+                is_entropy=self.score not in ("max_softmax", "logit_margin"),
+            )
+        if source == "plain":
+            assert self.score is not None  # plain numbers are those of a named score
+            return bounds_of_plain(numbers, rounding, largest_plain=_largest_plain_value(self.score))
+        scale = 1.0
+        if source == "own":
+            scale = min(1.0, max(abs(self.lowest), abs(self.highest)))  # of the calibration confidences
+        return bounds_of_numbers(numbers, rounding, scale=scale)
 
     def is_consistent(self, value: float | None) -> bool:
         """Do the fields of a stored cut agree with each other and with the threshold `value`?
@@ -798,60 +771,62 @@ _SOURCE_NAMES = {
 def _finest_rounding(source: Source, second_source: Source) -> Rounding:
     """Return the smallest rounding error to allow for between numbers of these two sources."""
     if source != second_source and {"key", "plain"} & {source, second_source}:
-        return _ROUNDING["float32"]  # keys and plain numbers do not tell from which logits they were computed
-    return _ROUNDING["float64"]
+        return ROUNDING_OF[
+            "float32"
+        ]  # keys and plain numbers do not tell from which logits they were computed
+    return ROUNDING_OF["float64"]
 
 
 @functools.lru_cache(maxsize=256)
 def _coarsest_separating_rounding(
-    cut: Cut, *, source: Source, precision: Precision, class_count: int, magnitude: float
+    cut: Cut, *, source: Source, precision: Precision, class_count: int, largest_logit: float
 ) -> Rounding | None:
-    """Return the coarsest rounding at which new numbers still tell the two blocks of the cut apart; None if none does.
+    """Return the coarsest rounding at which no new number can be both confidences next to the threshold; None if none.
 
-    The blocks are those of the lowest accepted and the highest rejected calibration confidence; the cut must have both.
-    The other arguments describe the new numbers: their source, the precision that they may have been rounded to, the
-    number of classes, and the absolute value of a row's largest logit. `class_count` is the number of classes. A block
-    is all calibration samples of one confidence.
+    These are `cut.accepted`, the lowest confidence that was accepted in calibration, and `cut.rejected`, the highest
+    that was rejected; the cut must have both. The other arguments describe the new numbers: their source, the precision
+    that they may have been rounded to, the number of classes, and the absolute value of a row's largest logit.
     """
-    for candidate in _ROUNDING.values():  # from coarse to fine
+    for candidate in ROUNDING_OF.values():  # from coarse to fine
         rounding = candidate.at_least(_finest_rounding(cut.source, source))
-        rounding_of_new = rounding.at_least(_ROUNDING[precision])
-        rejected_high = float(cut._calibration_bounds(cut.rejected, rounding)[1])
-        accepted_low = float(cut._calibration_bounds(cut.accepted, rounding)[0])
+        rounding_of_new = rounding.at_least(ROUNDING_OF[precision])
 
-        def exact_bounds(number: float, rounding_of_new: Rounding = rounding_of_new) -> tuple[float, float]:
-            low, high = cut._bounds_before_rounding(
+        def exact_bounds(number: float, rounding_of_new: Rounding = rounding_of_new) -> ExactBounds:
+            return cut._exact_bounds(
                 np.asarray(number),
                 source=source,
                 rounding=rounding_of_new,
                 class_count=class_count,
-                magnitude=magnitude,
+                largest_logit=largest_logit,
             )
-            return float(low), float(high)
 
-        if _are_separated(exact_bounds, rejected_high, accepted_low):
+        largest_rejected = float(cut._calibration_bounds(cut.rejected, rounding).high)
+        smallest_accepted = float(cut._calibration_bounds(cut.accepted, rounding).low)
+        if _are_separated(exact_bounds, largest_rejected, smallest_accepted):
             return rounding
     return None
 
 
 def _are_separated(
-    exact_bounds: Callable[[float], tuple[float, float]], rejected: float, accepted: float
+    exact_bounds: Callable[[float], ExactBounds], largest_rejected: float, smallest_accepted: float
 ) -> bool:
-    """Is there no rounded number whose exact value may be at most `rejected` and may also be at least `accepted`?
+    """Is there no rounded number whose exact value may be at most the first and may also be at least the second?
 
     `exact_bounds` gives the least and the largest exact value behind a rounded number; both must rise with it.
     """
-    if not rejected < accepted or exact_bounds(accepted)[0] <= rejected:
+    if not largest_rejected < smallest_accepted:
         return False
-    low = rejected
-    high = accepted
-    for _ in range(_HALVINGS):  # towards the largest number that may be rounded from `rejected` or less
-        middle = low + (high - low) / 2
-        if exact_bounds(middle)[0] <= rejected:
-            low = middle
+    if exact_bounds(smallest_accepted).low <= largest_rejected:
+        return False
+    may_be_rejected = largest_rejected  # a rounded number whose exact value may be a rejected one ...
+    is_accepted = smallest_accepted  # ... and one whose exact value is too large for that
+    for _ in range(_HALVINGS):  # towards the largest number that may be a rejected one
+        middle = may_be_rejected + (is_accepted - may_be_rejected) / 2
+        if exact_bounds(middle).low <= largest_rejected:
+            may_be_rejected = middle
         else:
-            high = middle
-    return exact_bounds(high)[1] < accepted
+            is_accepted = middle
+    return bool(exact_bounds(is_accepted).high < smallest_accepted)
 
 
 def _count_at_least(values: np.ndarray, points: np.ndarray) -> np.ndarray:
