@@ -212,14 +212,14 @@ THRESHOLDS = {
     ),
     "one kept promise is enough": (
         "thresholds/choosing.py",
-        "testing.walk(np.max(p_values, axis=0), weights, np.max(",
-        "testing.walk(np.min(p_values, axis=0), weights, np.max(",
+        "testing.walk(np.max(p_values, axis=0), planned.weights, np.max(",
+        "testing.walk(np.min(p_values, axis=0), planned.weights, np.max(",
         "tests/thresholds/test_joint.py::test_a_threshold_passes_where_the_largest_p_value_does",
     ),
     "a promise about a class counts all samples": (
         "thresholds/choosing.py",
         "counted = requirement.count_accepted(value)",
-        "counted = np.minimum(count, requirement.counted.n)",
+        "counted = np.minimum(count, requirement.counted_samples.n)",
         "tests/thresholds/test_joint.py::test_a_promise_about_a_class_counts_its_samples_only",
     ),
     "a cascade keeps one of its promises": (

@@ -620,7 +620,8 @@ def _certify_single_stage(promises: Sequence[CascadePromise], stage: int, level:
         counted = data.counted_calibrations[stage]
         if counted is None:
             return None
-        requirements.append(choosing.Requirement(whole=data.calibrations[stage], counted=counted, risk=risk))
+        all_samples = data.calibrations[stage]  # with any loss: only its confidences are used here
+        requirements.append(choosing.Requirement(all_samples, counted_samples=counted, risk=risk))
     return choosing.certify(requirements, level)[0].threshold
 
 

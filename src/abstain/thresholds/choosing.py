@@ -33,14 +33,16 @@ class Selection(NamedTuple):
 class Requirement(NamedTuple):
     """One of the promises that a threshold must keep."""
 
-    whole: Calibration  # all samples; one that the promise is not about has the loss `risk`, which changes no sum
-    counted: Calibration  # the samples that the promise is about
+    all_samples: (
+        Calibration  # one that the promise is not about has the loss `risk`, so that it changes no sum
+    )
+    counted_samples: Calibration  # those that the promise is about
     risk: float  # the largest mean loss of the accepted among the counted samples, scaled to [0, 1]
 
     def count_accepted(self, value: np.ndarray) -> np.ndarray:
         """Count the samples that the promise is about with a confidence of at least each of these thresholds."""
-        n = self.counted.n
-        rising_confidence = self.counted.ranked.smallest_confidence(np.arange(n, 0, -1))
+        n = self.counted_samples.n
+        rising_confidence = self.counted_samples.ranked.smallest_confidence(np.arange(n, 0, -1))
         return n - np.searchsorted(rising_confidence, value)
 
 
@@ -57,6 +59,7 @@ def _choose_largest(
     Parameters
     ----------
     calibration : Calibration
+        The samples, most confident first, with losses scaled to [0, 1].
     count, value : ndarray
         How many samples each threshold accepts, rising, and the thresholds. Neighbours with the same count are the same
         threshold, tested more than once: it passed if any of its tests did.
@@ -98,7 +101,9 @@ def learn_then_test(calibration: Calibration, risk: float, delta: float) -> Sele
     `risk` is scaled to [0, 1]. Thresholds are tested from few accepted samples to many, from several starts. Where
     calibration samples come in clusters, whole clusters are tested.
     """
-    [selection] = certify([Requirement(calibration, calibration, risk)], delta)
+    [selection] = certify(
+        [Requirement(all_samples=calibration, counted_samples=calibration, risk=risk)], delta
+    )
     return selection
 
 
@@ -115,45 +120,49 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
     list of Selection
         One for each requirement, all with the same threshold; the table of each has its own risks and p-values.
     """
-    first = requirements[0].whole
+    first = requirements[0].all_samples  # all requirements have the same samples, with other losses
     # a promise about a share of the samples needs as many more, as if its target were smaller by that share
-    planning_risk = min(x.risk * (x.counted.n / x.whole.n) for x in requirements)
+    planning_risk = min(x.risk * (x.counted_samples.n / x.all_samples.n) for x in requirements)
     if first.clusters is not None and planning_risk < 1:  # at 1 nothing has to be proved
         return _certify_by_clusters(requirements, first.clusters, planning_risk, delta)
-    ranks, weights = testing.plan(first.n, planning_risk, delta)
-    count, value = first.ranked.cut(ranks)
-    p_values = []
-    least_p_values = []
+    planned = testing.plan(first.n, planning_risk, delta)
+    # how many samples each threshold accepts, and the thresholds; equal confidences are not divided
+    count, value = first.ranked.cut(planned.ranks)
+    p_values = []  # for each requirement, of every threshold
+    least_p_values = []  # the same if there were no loss at all
     for requirement in requirements:
         counted = requirement.count_accepted(value)
-        p_values.append(requirement.counted.p_values(counted, requirement.risk))
+        p_values.append(requirement.counted_samples.p_values(counted, requirement.risk))
         least_p_values.append(testing.least_p_value(counted, requirement.risk))
-    level, passed = testing.walk(np.max(p_values, axis=0), weights, np.max(least_p_values, axis=0))
+    level, passed = testing.walk(np.max(p_values, axis=0), planned.weights, np.max(least_p_values, axis=0))
     return [
-        _choose_largest(requirement.whole, count, value, passed, p_value, level)
+        _choose_largest(requirement.all_samples, count, value, passed, p_value, level)
         for requirement, p_value in zip(requirements, p_values)
     ]
 
 
-def _draw_pilot(clusters: ClusteredSamples) -> tuple[np.ndarray, np.ndarray, float]:
-    """Draw a few clusters at random to propose thresholds.
+class Pilot(NamedTuple):
+    """A few clusters, drawn at random, that propose thresholds by their confidences and are used for nothing else."""
 
-    Returns
-    -------
-    pilot_confidence : ndarray
-        Confidences of the samples in the drawn clusters, falling.
-    tested_clusters : ndarray of int
-        Numbers of the other clusters; empty if there is only one cluster.
-    mean_mass : float
-        Mean weight of a drawn cluster, over its samples.
-    """
+    confidence: np.ndarray  # of all samples in the drawn clusters, falling
+    mean_mass: float  # mean total weight of a drawn cluster
+    other_clusters: (
+        np.ndarray
+    )  # numbers of the clusters that were not drawn; empty if there is only one cluster
+
+
+def _draw_pilot(clusters: ClusteredSamples) -> Pilot:
+    """Draw a twentieth of the clusters at random, at least one; the same clusters at every call."""
     shuffled = np.random.default_rng(0).permutation(clusters.cluster_count)
     pilot_size = max(1, math.ceil(PILOT_SHARE * clusters.cluster_count))
-    pilot, tested_clusters = np.split(shuffled, [pilot_size])
-    in_pilot = np.isin(clusters.cluster_of_sample, pilot)
-    pilot_confidence = np.sort(clusters.confidence[in_pilot])[::-1]
-    pilot_mass = clusters.sum_by_cluster(np.ones(len(clusters.loss)), pilot)
-    return pilot_confidence, tested_clusters, float(pilot_mass.mean())
+    drawn, other_clusters = np.split(shuffled, [pilot_size])
+    is_drawn = np.isin(clusters.cluster_of_sample, drawn)
+    mass_of_drawn = clusters.sum_by_cluster(np.ones(len(clusters.loss)), drawn)
+    return Pilot(
+        confidence=np.sort(clusters.confidence[is_drawn])[::-1],
+        mean_mass=float(mass_of_drawn.mean()),
+        other_clusters=other_clusters,
+    )
 
 
 def _certify_by_clusters(
@@ -171,32 +180,51 @@ def _certify_by_clusters(
     are fixed before a term of the other clusters is seen, every p-value is valid, and the fallback procedure keeps
     delta however the tests depend on each other.
     """
-    pilot_confidence, tested_clusters, mean_mass = _draw_pilot(clusters)
-    # how many clusters of the largest mass would weigh as much as the tested ones
-    equal_clusters = int(len(tested_clusters) * mean_mass / clusters.heaviest_cluster_mass)
-    ranks, weights = testing.plan(equal_clusters, planning_risk, delta, max_starts=2)
-    if not len(ranks):
+    pilot = _draw_pilot(clusters)
+    # how many clusters of the largest mass would weigh as much as those that are tested on
+    equal_clusters = int(len(pilot.other_clusters) * pilot.mean_mass / clusters.heaviest_cluster_mass)
+    planned = testing.plan(equal_clusters, planning_risk, delta, max_starts=2)
+    if not len(planned.ranks):
         no_counts = np.zeros(0, dtype=np.int64)
         return [
-            _choose_largest(requirement.whole, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
+            _choose_largest(requirement.all_samples, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
             for requirement in requirements
         ]
-    evenly_spaced = np.linspace(0, len(ranks) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
-    tested_ranks = np.union1d(evenly_spaced, np.flatnonzero(weights))  # positions in `ranks`, starts included
-    pilot_position = np.ceil(ranks[tested_ranks] / ranks[-1] * len(pilot_confidence)).astype(np.int64) - 1
-    proposed = pilot_confidence[pilot_position]
-    accepts_all = proposed <= pilot_confidence[-1]
-    falling_value = np.where(accepts_all, -np.inf, proposed)
-    negated, first_rank = np.unique(-falling_value, return_index=True)
-    value = -negated  # distinct thresholds, falling
-    weights = np.add.reduceat(weights[tested_ranks], first_rank)  # equal thresholds pool their levels
-    p_values = [_p_values_by_clusters(requirement, value, tested_clusters) for requirement in requirements]
+    value, weights = _propose_thresholds(pilot.confidence, planned)
+    p_values = [
+        _p_values_by_clusters(requirement, value, pilot.other_clusters) for requirement in requirements
+    ]
     level, passed = testing.walk(np.max(p_values, axis=0), weights)
     count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
     return [
-        _choose_largest(requirement.whole, count, value, passed, p_value, level)
+        _choose_largest(requirement.all_samples, count, value, passed, p_value, level)
         for requirement, p_value in zip(requirements, p_values)
     ]
+
+
+class ProposedThresholds(NamedTuple):
+    """Thresholds in the order of testing, and the part of delta that each starts with."""
+
+    value: np.ndarray  # distinct, falling; minus infinity accepts everything
+    weights: np.ndarray  # they add up to delta
+
+
+def _propose_thresholds(pilot_confidence: np.ndarray, planned: testing.PlannedTests) -> ProposedThresholds:
+    """Turn the planned ranks into at most about a hundred thresholds, by the confidences of the pilot clusters.
+
+    `pilot_confidence` falls. A rank at a share of the largest planned rank becomes the confidence that the same share
+    of the pilot samples reaches; the lowest of them becomes minus infinity. Ranks where a sequence of tests starts are
+    always kept. The plan must have a rank.
+    """
+    ranks, weights = planned
+    evenly_spaced = np.linspace(0, len(ranks) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
+    tested = np.union1d(evenly_spaced, np.flatnonzero(weights))  # positions in `ranks`
+    pilot_position = np.ceil(ranks[tested] / ranks[-1] * len(pilot_confidence)).astype(np.int64) - 1
+    proposed = pilot_confidence[pilot_position]
+    falling_value = np.where(proposed <= pilot_confidence[-1], -np.inf, proposed)
+    negated_value, first_position = np.unique(-falling_value, return_index=True)
+    pooled_weights = np.add.reduceat(weights[tested], first_position)  # equal thresholds pool their parts
+    return ProposedThresholds(-negated_value, pooled_weights)
 
 
 def _p_values_by_clusters(
@@ -204,9 +232,10 @@ def _p_values_by_clusters(
 ) -> np.ndarray:
     """P-value of "the requirement is broken" at each threshold in `value`, from the clusters with these numbers.
 
-    The samples must have clusters. One that the promise is not about adds nothing to the sum of its cluster.
+    The samples must have clusters. One that the promise is not about adds nothing to the sum of its cluster. Sums are
+    divided by the weight of the heaviest cluster, so that they lie between -risk and 1 - risk.
     """
-    clusters = requirement.whole.clusters
+    clusters = requirement.all_samples.clusters
     assert clusters is not None  # for type checkers
     p_values = []
     for threshold in value:
@@ -324,9 +353,10 @@ def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta:
     A few clusters, drawn at random, propose thresholds. Each is tested on the other clusters at level delta, by a bet
     against "the rejected share is above 1 - coverage". Thresholds rise until one fails, so no correction is needed.
     """
-    pilot_confidence, tested_clusters, _ = _draw_pilot(clusters)
-    positions = np.unique(np.linspace(0, len(pilot_confidence) - 1, MAX_CLUSTER_TESTS).astype(np.int64))
-    rising_thresholds = pilot_confidence[positions][::-1]
+    pilot = _draw_pilot(clusters)
+    tested_clusters = pilot.other_clusters
+    positions = np.unique(np.linspace(0, len(pilot.confidence) - 1, MAX_CLUSTER_TESTS).astype(np.int64))
+    rising_thresholds = pilot.confidence[positions][::-1]
     least_count = math.inf
     for threshold in rising_thresholds:
         excess = (clusters.confidence < threshold) - (1 - coverage)

@@ -440,14 +440,16 @@ def _select_jointly(
         if selection.threshold is None:
             alone = choosing.certify([requirement], delta)[0]
             if alone.threshold is None:
-                advice = advise(requirement.counted, requirement.risk, delta, "ltt")
-        promises[name] = _describe(requirement.whole, goal, selection, advice, data.confidences, data.origin)
+                advice = advise(requirement.counted_samples, requirement.risk, delta, "ltt")
+        promises[name] = _describe(
+            requirement.all_samples, goal, selection, advice, data.confidences, data.origin
+        )
         counted[name] = Counted()
         if request.masks[name] is not None:
             accepted = 0
             if selection.threshold is not None:
                 accepted = int(requirement.count_accepted(np.asarray([selection.threshold]))[0])
-            counted[name] = Counted(requirement.counted.n, accepted)
+            counted[name] = Counted(requirement.counted_samples.n, accepted)
     return JointThreshold(promises, counted, delta, by_class=request.by_class)
 
 
@@ -481,7 +483,8 @@ def _make_requirement(
     if mask is None:
         whole = calibrate(_NAME, loss, confidence, sample_weight, bounds, cluster_codes)
         target = check_risk(_NAME, risk, whole.lowest_loss, whole.highest_loss)
-        return choosing.Requirement(whole, whole, whole.to_unit_scale(target)), target
+        scaled_target = whole.to_unit_scale(target)
+        return choosing.Requirement(all_samples=whole, counted_samples=whole, risk=scaled_target), target
     if not mask.any():
         raise InputError(f"{_NAME}: the promise {name!r} must be about some samples, got none.")
     counted = calibrate(
@@ -495,7 +498,8 @@ def _make_requirement(
     target = check_risk(_NAME, risk, counted.lowest_loss, counted.highest_loss)
     filled_loss = np.where(mask, loss.astype(np.float64), target)
     whole = calibrate(_NAME, filled_loss, confidence, sample_weight, bounds, cluster_codes)
-    return choosing.Requirement(whole, counted, counted.to_unit_scale(target)), target
+    scaled_target = counted.to_unit_scale(target)
+    return choosing.Requirement(all_samples=whole, counted_samples=counted, risk=scaled_target), target
 
 
 def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:

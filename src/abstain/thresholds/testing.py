@@ -104,8 +104,10 @@ def wealth_p(
 ) -> np.ndarray:
     """Compute p-values, shape (..., counts): 1 / the mean wealth of the four stakes that suit each count.
 
-    `log_wealths`, shape (..., counts, stakes), is the log wealth after each of the `count` samples. `stakes` is the
-    rising ladder of stakes that was bet; `largest_weight` the largest weight that a sample may have.
+    `log_wealths`, shape (..., counts, stakes), is the log wealth of each stake after `count` samples, which started at
+    0. `stakes` are the stakes that were bet, rising; which four are used depends on the count and the promised `risk`
+    (on the scale [0, 1]) alone. `largest_weight` is the largest weight that a sample may have. The p-value is 1 where
+    the count is 0, and at most 1.
     """
     stakes_of_count = _choose_stakes(count, risk, stakes, largest_weight)
     chosen = np.take_along_axis(log_wealths, stakes_of_count, axis=-1)
@@ -134,13 +136,13 @@ def log_wealth(
     ----------
     ranked : RankedSamples
     count : ndarray of int
-        Numbers of most confident samples, rising; at least one.
+        Numbers of most confident samples, rising; the array must not be empty.
     risk : float
         The r, for losses scaled to [0, 1].
     stakes : ndarray
-        The :math:`\lambda`.
+        The :math:`\lambda`, so small that no factor is negative.
     last_count : ndarray of int
-        For each stake, the largest count at which it is needed; entries beyond are not filled in.
+        For each stake, the largest count at which it is needed; entries for larger counts are not to be used.
 
     Returns
     -------
@@ -240,13 +242,15 @@ def bounded(ranked: RankedSamples, count: np.ndarray, risk: float) -> np.ndarray
 
 
 MAX_STARTS = 6  # more starts suit more kinds of risk profile, each with less level
-FIRST_START = 1.5  # times the least number of samples that can prove anything at the start's own level
+FIRST_START_FACTOR = 1.5  # times the least number of samples that can prove anything at the start's own level
 TINY = 1e-300  # in place of a wealth of 0, so that nothing is divided by it
-START_SPACING = 1.5  # ratio of neighbouring starts, at the least
-ONLY_START = 1.3  # a single start, in units of the smallest number of samples that can prove anything
-LAST_START = 0.5  # share of all samples at the last start
-RANK_GROWTH = 0.02  # ranks grow by this share ...
-RANK_STEP_IN_ROOTS = 6.0  # ... but by no more than so many square roots: the resolution follows the precision
+SMALLEST_START_RATIO = 1.5  # ratio of neighbouring starts, at the least
+ONLY_START_FACTOR = 1.3  # a single start, in units of the smallest number of samples that can prove anything
+LAST_START_SHARE = 0.5  # share of all samples at the last start
+RANK_GROWTH_SHARE = 0.02  # ranks grow by this share ...
+LARGEST_STEP_IN_ROOTS = (
+    6.0  # ... but by no more than so many square roots: the resolution follows the precision
+)
 
 
 def least_samples(risk: float, level: float) -> float:
@@ -258,18 +262,23 @@ def least_samples(risk: float, level: float) -> float:
     return math.log(level) / math.log1p(-risk)
 
 
-def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> tuple[np.ndarray, np.ndarray]:
+class PlannedTests(NamedTuple):
+    """Which ranks are tested, and the part of delta that each starts with."""
+
+    ranks: (
+        np.ndarray
+    )  # rising; to test rank k is to test a threshold that accepts the k most confident samples
+    weights: (
+        np.ndarray
+    )  # positive at a few ranks where a sequence of tests starts, 0 elsewhere; they add up to delta
+
+
+def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> PlannedTests:
     """Plan which ranks of n samples to test, and the part of delta that each starts with.
 
-    To test rank k is to test a threshold that accepts the k most confident samples. `risk` is the target, scaled to
-    [0, 1]; delta the probability with which any test may pass wrongly; `max_starts` how many starts to use at most.
-
-    Returns
-    -------
-    ranks : ndarray of int
-        Rising, in steps of about a fiftieth; empty if n samples cannot prove anything.
-    weights : ndarray
-        Positive at a few starts, 0 elsewhere; they add up to delta.
+    `risk` is the target, scaled to [0, 1]; delta the probability with which any test may pass wrongly; `max_starts` how
+    many sequences of tests to start at most. Ranks rise in steps of about a fiftieth up to n. There are none if n
+    samples cannot prove anything.
 
     Examples
     --------
@@ -279,30 +288,31 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> tup
     """
     least = least_samples(risk, delta)
     if least > n:
-        return np.zeros(0, dtype=np.int64), np.zeros(0)
+        return PlannedTests(ranks=np.zeros(0, dtype=np.int64), weights=np.zeros(0))
     starts = _choose_starts(n, risk, delta, least, max_starts)
     ranks = [starts[0]]
     while ranks[-1] < n:
         rank = ranks[-1]
-        step = int(min(RANK_GROWTH * rank, RANK_STEP_IN_ROOTS * math.sqrt(rank)))
+        step = int(min(RANK_GROWTH_SHARE * rank, LARGEST_STEP_IN_ROOTS * math.sqrt(rank)))
         ranks.append(min(n, rank + max(1, step)))
     start_positions = np.searchsorted(ranks, starts)
     starts_at_rank = np.bincount(start_positions, minlength=len(ranks))
-    return np.asarray(ranks), starts_at_rank * (delta / len(starts))
+    return PlannedTests(np.asarray(ranks), weights=starts_at_rank * (delta / len(starts)))
 
 
 def _choose_starts(n: int, risk: float, delta: float, least: float, max_starts: int) -> list[int]:
     """Choose the ranks at which sequences of tests start: rising, evenly spaced on the logarithmic scale, at most n.
 
     There are at most `max_starts`, and fewer if n is not much larger than `least`, the smallest number of samples that
-    can prove anything at level delta. Neighbouring starts may be equal.
+    can prove anything at level delta. The first start is a little above that number, the last at half of the samples.
+    Neighbouring starts may be equal. `risk` is the target, scaled to [0, 1].
     """
-    most_starts = int(math.log(n / least) / math.log(START_SPACING))
+    most_starts = int(math.log(n / least) / math.log(SMALLEST_START_RATIO))
     start_count = max(1, min(max_starts, most_starts))
     if start_count == 1:
-        return [min(n, math.ceil(ONLY_START * least))]
-    first = min(n, FIRST_START * least_samples(risk, delta / start_count))
-    last = max(first, LAST_START * n)
+        return [min(n, math.ceil(ONLY_START_FACTOR * least))]
+    first = min(n, FIRST_START_FACTOR * least_samples(risk, delta / start_count))
+    last = max(first, LAST_START_SHARE * n)
     return [min(n, math.ceil(start)) for start in np.geomspace(first, last, start_count)]
 
 
