@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from abstain.cli.options import (
     note_chosen_confidence,
     note_unread_columns,
     output_option,
+    say,
     shared_options,
     typed_command,
     warn_if_worse_than_chance,
@@ -37,11 +39,12 @@ from abstain.cli.promises import parse_risks, predicted_names, with_loss_column
 from abstain.cli.screen import deliver, show_working, write_file
 from abstain.cli.series import Look, run_look
 from abstain.cli.threshold import check_rule_fits, draw_facts, rule_columns
-from abstain.errors import AbstainWarning, DataError
+from abstain.errors import AbstainError, AbstainWarning, DataError
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models
 from abstain.formats.log_rows import COST_COLUMNS
-from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, naming_file
+from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, naming_file, one_line
+from abstain.report.cascade_page import save_cascade_page
 from abstain.report.certified import origin_facts
 from abstain.thresholds import Check, GroupChecks, Origin, decision_record
 
@@ -103,6 +106,13 @@ def _parse_costs(ctx: click.Context, param: click.Parameter, value: str | None) 
 @click.option("--rng", "--seed", "rng", type=int, default=0, help="Random seed of the split.")
 @output_option("--save", kind="json", help="Save the rule as JSON.")
 @output_option("--record", kind="markdown", help="Write a page to file with the rule, as for `threshold`.")
+@output_option(
+    "--html",
+    "target",
+    kind="page",
+    help="Also write a page: the decision, costs, promise, and how to apply it.",
+)
+@click.option("--title", default="Cascade", help="Title of that page.")
 @input_option("--apply", help="Apply a saved rule: which model answers each sample.")
 @input_option("--check", help="Check a saved rule on these data.")
 @output_option(
@@ -122,6 +132,8 @@ def cascade(
     loss: str,
     save: str | None,
     record: str | None,
+    target: str | None,
+    title: str,
     apply: str | None,
     check: str | None,
     state: str | None,
@@ -136,6 +148,7 @@ def cascade(
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1 --save rule.json
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0=0.05 --risk 1=0.02
           error rates of the answers "class 0" and "class 1", by one cascade
+      abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1 --html page.html
       abstain cascade a.eval b.eval --cost 0.15*tokens,2.5*tokens ...
           what each answer cost is a column of the logs
       abstain cascade small.npz large.npz --apply rule.json -o who.csv --csv
@@ -148,8 +161,10 @@ def cascade(
     rule_file = apply or check  # a saved rule; without one a new rule is chosen
     if sum(bool(option) for option in (apply, check, save)) > 1:
         raise click.UsageError("--save goes with a new rule; give one of --save, --apply, --check.")
-    if rule_file and record:
-        raise click.UsageError("--record goes with a new rule.")
+    if rule_file and (record or target):
+        raise click.UsageError("--record and --html go with a new rule.")
+    if target and isinstance(settings["risk"], dict):
+        raise click.UsageError("--html shows one promise. Give one --risk, without a name.")
     if state and not check:
         raise click.UsageError("--state goes with --check.")
     rule = load_cascade(rule_file) if rule_file else None
@@ -189,7 +204,8 @@ def cascade(
         look = _make_look(rule, files, read_options, state)
         _check_rule(rule, models, losses, abstained, among, look, output)
         return
-    result = _choose_rule(models, losses, abstained, among, score, **settings)
+    inputs = _make_inputs(models, losses, abstained, among, score, **settings)
+    result = inputs.choose()
     for model in models.values():
         warn_if_worse_than_chance(model, score, loss)
     origins = {}
@@ -201,6 +217,8 @@ def cascade(
         write_file(save, result.to_json())
     if record:
         write_file(record, decision_record(result, saved_as=save))
+    if target and isinstance(result, Cascade):
+        _write_page(result, inputs, target, title)
     quiet = repr(result.cost) if result.feasible else "none"
     facts = {name: [text] for name, text in result.facts()}
     draw = partial(draw_facts, result=result, notes=[])
@@ -356,7 +374,38 @@ def _check_rule(
     run_look(check, check_type=check_type, look=look, output=output, notes=[])
 
 
-def _choose_rule(
+@dataclass(frozen=True, kw_only=True)
+class CascadeInputs:
+    """The arguments of `abstain.cascade`, some of which `cost_risk_curve` takes too.
+
+    Attributes
+    ----------
+    stages : dict
+        By model, in the order in which they are asked: (loss, confidence, cost), or a dict with class scores.
+    shared : dict
+        What both functions take: person, promise, bounded, abstained, clusters, unit, rng.
+    promised : dict
+        What only a promise takes: risk, delta, groups, scores (learned confidences by model); for several promises
+        also among, by promise and model the answers that it is about, None for promises about losses of their own.
+    """
+
+    stages: dict[str, Any]
+    shared: dict[str, Any]
+    promised: dict[str, Any]
+
+    def choose(self) -> Cascade | JointCascade:
+        """Choose a new rule: for one risk, or for a dict of several."""
+        rule = abstain.cascade(self.stages, **self.shared, **self.promised)
+        if isinstance(rule, JointCascade):
+            return replace(rule, by_class=self.promised["among"] is not None)
+        return rule
+
+    def trace(self) -> abstain.cascades.CostRiskCurve:
+        """Measure what an answer costs at each risk; raises InputError for too few samples."""
+        return abstain.cascades.cost_risk_curve(self.stages, **self.shared)
+
+
+def _make_inputs(
     models: dict[str, Predictions],
     losses: dict[str, Any],
     abstained: dict[str, Any],
@@ -367,15 +416,17 @@ def _choose_rule(
     person_cost: float | None,
     person_error: float | None,
     risk: float | dict[str, float] | None,
+    delta: float,
     groups: bool,
     **settings: Any,
-) -> Cascade | JointCascade:
-    """Choose a new rule by `abstain.cascade`.
+) -> CascadeInputs:
+    """Collect the arguments for choosing a new rule.
 
     `losses` (one per sample, or a dict of them by promise) and `abstained` (booleans; only models that abstain) are by
     model. `among` holds, by promise and model, the answers that a promise is about. The other arguments are options of
     the command: `cost` has one entry per model, `groups` says whether the guarantee must hold in every group, and
-    `settings` go to `abstain.cascade`. Raises a usage error if a required option or the groups are missing.
+    `settings` (promise, bounded, unit, rng) go to `abstain.cascade`. Raises a usage error if a required option or the
+    groups are missing.
     """
     required = {
         "--cost": cost,
@@ -400,19 +451,40 @@ def _choose_rule(
             stages[name] = (losses[name], columns["confidence"], stage_cost)
         else:
             stages[name] = {**columns, "loss": losses[name], "score": score, "cost": stage_cost}
-    options: dict[str, Any] = {
-        "person": (person_cost, person_error),
-        "abstained": abstained,
-        "clusters": _shared_clusters(models),
+    promised: dict[str, Any] = {
+        "risk": risk,
+        "delta": delta,
         "groups": labels if groups else None,
         "scores": _learned_confidences(models),
-        **settings,
     }
     if isinstance(risk, dict):
-        rule = abstain.cascade(stages, risk=risk, among=among, **options)
-        return replace(rule, by_class=among is not None)
-    assert risk is not None  # its absence was refused above
-    return abstain.cascade(stages, risk=risk, **options)
+        promised["among"] = among
+    return CascadeInputs(
+        stages=stages,
+        shared={
+            "person": (person_cost, person_error),
+            "abstained": abstained,
+            "clusters": _shared_clusters(models),
+            **settings,
+        },
+        promised=promised,
+    )
+
+
+def _write_page(rule: Cascade, inputs: CascadeInputs, target: str, title: str) -> None:
+    """Write the page of a new rule to the file `target`, with the picture of cost against risk where there is one."""
+    curve = None
+    no_curve = ""
+    try:
+        with show_working("measuring costs"):
+            curve = inputs.trace()
+    except AbstainError as error:
+        no_curve = f"There is no picture of cost against risk: {one_line(error)}"
+    date = datetime.now(UTC).strftime("%d %B %Y")
+    save_cascade_page(
+        rule, target, curve=curve, no_curve=no_curve, title=title, command=typed_command(), made=date
+    )
+    say(f"wrote {target}")
 
 
 def _cost_of_answers(model: Predictions, stage: StageCost) -> Any:

@@ -21,6 +21,7 @@ from abstain.errors import AbstainError
 from abstain.formats import Predictions
 from abstain.formats.safety import sha256_of
 from abstain.thresholds import GroupThresholds
+from abstain.thresholds.advice import Advice
 
 # risks that people ask for; the page shows those between "not even this can be promised" and "answer everything"
 RISKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -230,7 +231,7 @@ def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_z
     `predictions` is the file of the rule; `score` names the confidence that is computed from its class scores.
     """
     if not rule.feasible:
-        return _describe_help(rule)
+        return "" if rule.advice is None else describe_help(rule.advice, rule.n, rule.clusters)
     answered_count = predictions.answered().n
     accepted = round(rule.coverage * answered_count)
     observed_risk = risk_text(rule.risk or 0.0, is_zero_one)
@@ -265,17 +266,15 @@ def _describe_condition(rule: Threshold, predictions: Predictions, score: str) -
 
 def threshold_text(predictions: Predictions, score: str, key: float) -> str:
     """Format a threshold as people know it: for class scores the plain value of the score, not its rank key."""
-    if predictions.kind == "confidence":
-        return f"{key:.6g}"
-    return _format_key(score, key)
+    return key_text(None if predictions.kind == "confidence" else score, key)
 
 
-def _format_key(score: str, key: float) -> str:
+def key_text(score: str | None, key: float) -> str:
     """Format a threshold on a rank key as the score's plain value; close to the end of its scale, as a distance.
 
-    E.g. "1 − 3e-09" for a probability that would round to 1.
+    E.g. "1 − 3e-09" for a probability that would round to 1. Without a score, `key` is a confidence of the user's own.
     """
-    if not scores.by_name(score).saturates:
+    if score is None or not scores.by_name(score).saturates:
         return f"{key:.6g}"
     value = float(scores.display(score, key))
     if value < 0.9995 or score != "max_softmax":
@@ -283,19 +282,19 @@ def _format_key(score: str, key: float) -> str:
     return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"  # beyond 700 the exponential is 0
 
 
-def _describe_help(rule: Threshold) -> str:
-    """What would help where a risk cannot be promised: more labels, or another model; and what can be promised."""
-    advice = rule.advice
-    if advice is None:
-        return ""
+def describe_help(advice: Advice, n: int, clusters: int | None) -> str:
+    """What would help where a risk cannot be promised: more labels, or another model; and what can be promised.
+
+    `n` and `clusters` count the calibration samples and their clusters, None without clusters.
+    """
     unit = "labelled cases" if advice.unit == "samples" else "clusters of labelled cases"
-    count = rule.n if advice.unit == "samples" else rule.clusters
+    count = n if advice.unit == "samples" else clusters
     if advice.samples is None:
         needed = f"By what was seen, no number of {unit} would be enough: the model or its confidence has to improve."
     else:
         needed = f"About {advice.samples:,} {unit} would be enough; there are {count:,} now."
     if advice.risk is None:
-        return f"{needed} No smaller risk than that of any guess can be promised either."
+        return f"{needed} No other risk can be promised with these data either."
     smallest = f"The smallest risk that can be promised here is {advice.risk:.3g}"
     return f"{needed} {smallest}, for {share_text(advice.coverage or 0.0)} of the cases."
 

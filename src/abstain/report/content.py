@@ -386,27 +386,35 @@ def _measure_reliability(
     That is the largest class probability, or a column of confidences that all lie between 0 and 1; the losses must be
     0 or 1. Otherwise None, as for weighted samples, two kinds of clusters and too few answers. `samples` are losses and
     confidences of all samples (for class scores, rank keys of `score`); those on which the model abstained are left
-    out. `level` is the probability that the band holds the true accuracies of all bins.
+    out. `score` names the confidence, and `level` is the probability that the band holds the accuracies of all bins.
     """
     losses, confidence = samples
     has_plain_columns = predictions.sample_weight is None and not _has_two_kinds_of_clusters(predictions)
-    if not is_zero_one(losses) or not has_plain_columns:
+    is_probability = predictions.kind == "confidence" or score == "max_softmax"
+    if not (is_zero_one(losses) and has_plain_columns and is_probability):
         return None
-    if predictions.kind == "confidence":
-        probability = confidence.astype(np.float64)
-    elif score == "max_softmax":
-        probability = np.asarray(scores.display(score, confidence), dtype=np.float64)
+    clusters = predictions.clusters
+    if predictions.log is not None and score in predictions.log.signals:
+        # in `samples` questions without an answer may count as wrong, with a confidence below all others
+        log = predictions.log
+        confidence = log.signals[score]
+        is_answered = log.scored & log.answered & np.isfinite(confidence)
+        losses = log.loss
+        clusters = log.repeats()
     else:
+        is_answered = np.ones(len(losses), dtype=bool)
+        if predictions.abstained is not None:
+            is_answered = ~predictions.abstained
+    probability = confidence[is_answered].astype(np.float64)
+    if predictions.kind != "confidence":
+        probability = np.asarray(scores.display(score, probability), dtype=np.float64)
+    if not len(probability) or probability.min() < 0 or probability.max() > 1:
         return None
-    is_answered = (
-        np.ones(len(losses), dtype=bool) if predictions.abstained is None else ~predictions.abstained
-    )
-    probability = probability[is_answered]
-    if probability.min() < 0 or probability.max() > 1:
-        return None
-    clusters = None if predictions.clusters is None else predictions.clusters[is_answered]
+    answered_clusters = None if clusters is None else clusters[is_answered]
     try:
-        return reliability_curve(1 - losses[is_answered], probability, level=level, clusters=clusters)
+        return reliability_curve(
+            1 - losses[is_answered], probability, level=level, clusters=answered_clusters
+        )
     except AbstainError:  # too few answers or clusters
         return None
 

@@ -176,7 +176,7 @@ def parts(content: Content) -> str:
     return f"""<section id="parts"><h2>Who is answered, and how often wrongly</h2>
 <p>At the threshold chosen above, each row with its own limits. A guarantee for all samples is not a guarantee for each
 group: look at the first rows.</p>
-{cards}</section>"""
+<div class="cards">{cards}</div></section>"""
 
 
 def clinical(content: Content) -> str:
@@ -405,7 +405,7 @@ def reliability(content: Content) -> str:
 number itself is used; it does not matter for ranking answers or for the thresholds above, which only need the order.
 The limits hold for all bins at once, with probability {content.level:.0%}.</p>
 <div class="card tables"><div class="narrow needs-script">
-<div class="chart"><svg id="reliability-chart" data-figure></svg></div>
+<div class="chart"><svg id="reliability-chart" data-figure data-paper="400"></svg></div>
 <p class="soft" id="reliability-told"></p></div><div>{table}</div></div></section>
 """
 
@@ -424,7 +424,7 @@ def _scores_by_model(content: Content, line_keys: Sequence[str], html_names: Seq
             open_attribute = " open" if index == 0 else ""
             heading = f"{line_keys[index]} {html_names[index]}"
             model_part = f"<details{open_attribute}><summary>{heading}</summary>{model_part}</details>"
-        parts_by_model.append(model_part)
+        parts_by_model.append(f'<div class="card">{model_part}</div>')
     return "".join(parts_by_model)
 
 
@@ -475,9 +475,12 @@ def save_page(content: Content, path: str | Path, **options: str) -> None:
 def _subtitle(content: Content) -> str:
     """Say how many models and samples there are, and which confidence and loss the first model shows."""
     models = count_noun(len(content.models), "model")
+    if is_before_and_after(content):
+        models = f"1 model with {count_noun(len(content.models), 'confidence')}"
     sizes = sorted({model.predictions.n for model in content.models})
     samples = count_noun(sizes[-1], "sample")
     if len(sizes) > 1:
         samples = f"{sizes[0]:,} to {samples}"
     first = content.models[0]
-    return f"{models}, {samples}, confidence by {first.score}, {loss_words(first.loss)}"
+    confidence = "" if first.score == "confidence" else f"confidence by {first.score}, "
+    return f"{models}, {samples}, {confidence}{loss_words(first.loss)}"

@@ -20,7 +20,7 @@ from abstain.report.certified import (
 from abstain.report.content import Content, ModelContent, short_names
 from abstain.report.slider import certified_point, round_six, spread_points
 
-_CURVE_POINTS = 600  # for one model; all models together have at most six times as many
+_CURVE_POINTS = 600  # for one model; all models together have at most four times as many
 _LOG_DECADES = 1.5  # risks that span more decades are drawn on a log scale at first
 _SETTLED_COVERAGE = (
     0.1  # below it a few samples decide the risk, which says nothing about the scale to draw on
@@ -144,7 +144,7 @@ def _model_data(model: ModelContent, short_name: str, model_count: int) -> dict[
     """
     curve = model.curve
     slider = asdict(model.slider)
-    point_count = min(_CURVE_POINTS, 6 * _CURVE_POINTS // model_count)
+    point_count = min(_CURVE_POINTS, 4 * _CURVE_POINTS // model_count)
     points = spread_points(curve, low=curve.coverage[0], points=point_count)
     rules = _rule_data(model)
     start_step = int(np.searchsorted(slider["coverage"], 0.8 * slider["coverage"][-1] - 1e-12))

@@ -21,7 +21,8 @@ from abstain.report.certified import CertifiedSteps, threshold_text
 from abstain.thresholds import clopper_pearson
 
 Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences of all samples, in the order of the file
-_SLIDER_STEPS = 400  # for one model; all models together have at most twice as many
+_SLIDER_STEPS = 400  # for one model
+_ALL_SLIDER_STEPS = 600  # for all models together
 _MAX_CELLS = 10_000  # rows of groups and classes at all steps of all sliders: they take most of a page's size
 MAX_SAMPLES_READ = (
     4e7  # by one computation for a page, summed over its steps or tests; above it, it is left out
@@ -132,7 +133,7 @@ def make_slider(
     partitions = _partitions(predictions)
     listed_rows = sum(min(len(partition.names), GROUPS_SHOWN) for partition in partitions)
     max_steps = min(
-        _SLIDER_STEPS, 2 * _SLIDER_STEPS // model_count, _MAX_CELLS // (model_count * max(1, listed_rows))
+        _SLIDER_STEPS, _ALL_SLIDER_STEPS // model_count, _MAX_CELLS // (model_count * max(1, listed_rows))
     )
     points = spread_points(curve, low=curve.coverage[-1] / max_steps, points=max_steps)
     points = np.union1d(points, [certified_point(curve, rule) for rule in certified.rules if rule.feasible])

@@ -106,7 +106,7 @@ const MARKS = {
   line(svg, m, px, py) {
     const path = (m.x.length > 60 || m.straight ? trace : stairs)(m.x, m.y, px, py);
     element(svg, "path", { class: "line", d: path, fill: "none", stroke: ink(m.k), "stroke-width": m.faint ? 1.3 : 2.2, "stroke-opacity": m.faint ? 0.55 : 1, "stroke-dasharray": dashes(m.k), "stroke-linejoin": "round" });
-    if (m.x.length <= 60 && !m.faint) m.x.forEach((v, i) => element(svg, "circle", { cx: px(v), cy: py(m.y[i]), r: 2.6, fill: ink(m.k) }));
+    if (m.x.length <= 60 && !m.faint && !m.straight) m.x.forEach((v, i) => element(svg, "circle", { cx: px(v), cy: py(m.y[i]), r: 2.6, fill: ink(m.k) }));
   },
   level(svg, m, px, py) { // a horizontal line across the figure, named at its left end
     const y = py(m.y), box = svg.viewBox.baseVal, left = box.x + 8, right = box.x + box.width - 8;
@@ -145,7 +145,7 @@ const PAPER = 660; // width of a figure on paper in pixels of 1/96 inch: drawn a
 let onPaper = false;
 
 function drawn(id) {
-  const width = onPaper ? PAPER : Math.max(280, Math.round(byId(id).parentNode.clientWidth));
+  const width = onPaper ? Number(byId(id).dataset.paper || PAPER) : Math.max(280, Math.round(byId(id).parentNode.clientWidth));
   drawFigure(byId(id), FIGURES[id](false, width < 520), width);
 }
 
@@ -278,14 +278,19 @@ function addThemes(redraw) {
   const now = () => document.documentElement.dataset.theme;
   const asked = () => { try { return localStorage.getItem("abstain-theme"); } catch (error) { return null; } };
   byId("theme").addEventListener("click", () => set(now() === "dark" ? "light" : "dark", true));
-  let before = null;
+  let before = null, opened = [];
   addEventListener("beforeprint", () => {
     before = now();
     onPaper = true;
-    document.querySelectorAll("details:not(.long)").forEach((d) => { d.open = true; });
+    opened = [...document.querySelectorAll("details:not(.long):not([open])")];
+    opened.forEach((d) => { d.open = true; });
     set("light", false);
   });
-  addEventListener("afterprint", () => { onPaper = false; if (before) set(before, false); });
+  addEventListener("afterprint", () => {
+    onPaper = false;
+    opened.forEach((d) => { d.open = false; });
+    if (before) set(before, false);
+  });
   set(asked() || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"), false);
   return set;
 }

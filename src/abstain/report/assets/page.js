@@ -1,6 +1,7 @@
 "use strict";
 const DATA = JSON.parse(byId("data").textContent);
 const STATE = { view: "risk", bands: true, log: DATA.log, hidden: new Set(), model: DATA.best, step: DATA.models.map((m) => m.start), rule: DATA.models.map((m) => m.rule_start) };
+const SETTLED = 0.05; // a few cases decide the risk further left: that does not stretch the scale of the figure
 const MANY = 3; // with more curves than this only the selected one has a band
 
 const asShare = (x, digits = 1) => x > 0 && x < Math.pow(10, -digits - 2) ? (100 * x).toPrecision(2) + "%" : (100 * x).toFixed(digits) + "%";
@@ -42,14 +43,15 @@ function curves(saved = false, small = false) {
   }
   const asked = chosenRule();
   if (asked && STATE.view === "risk") marks.push({ kind: "level", y: asked.risk, text: `asked: at most ${asked.risk_text}` });
-  const values = marks.filter((m) => m.kind !== "level").flatMap((m) => m.kind === "area" ? m.high : m.y), positive = marks.flatMap((m) => m.kind === "line" ? m.y : []).filter((v) => v > 0);
+  const settled = (m) => (m.kind === "area" ? m.high : [m.y].flat()).filter((v, i) => [m.x].flat()[i] >= SETTLED || m.kind === "point");
+  const values = marks.filter((m) => m.kind !== "level").flatMap(settled), positive = marks.flatMap((m) => m.kind === "line" ? m.y : []).filter((v) => v > 0);
   const high = Math.max(1e-9, ...values) * 1.04;
   const low = STATE.log ? Math.min(...positive, high / 10) / 1.3 : Math.min(0, ...values);
   const title = STATE.view === "risk" ? DATA.words.risk : DATA.words.generalised;
   return {
     title: `${title}, against coverage`, above: title + (!STATE.log ? "" : small ? ", log" : " (log scale; 0 is at the lower edge)"),
     about: `${shown.map((m) => m.name).join(", ")}. The table below the figure holds the numbers.`,
-    height: saved ? 420 : small ? 250 : 400, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => asShare(v, 0), spacing: 60 },
+    height: saved ? 420 : small ? 250 : onPaper ? 300 : 400, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => asShare(v, 0), spacing: 60 },
     y: { low, high, log: STATE.log, format: (v) => DATA.zero_one ? `${plain(100 * v)}%` : plain(v), spacing: 48 },
     marks, legend: saved ? DATA.models.map((m, k) => ({ name: m.short, k })).filter((m) => !STATE.hidden.has(m.k)) : [],
   };
@@ -148,6 +150,7 @@ function drawReliability() {
   if (!byId("reliability-chart")) return;
   const model = DATA.models[STATE.model];
   byId("reliability-told").textContent = model.reliability ? "" : `The confidence of ${model.name} is not a probability.`;
+  byId("reliability-chart").parentNode.hidden = !model.reliability;
   place("reliability-chart", reliability);
 }
 

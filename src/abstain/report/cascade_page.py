@@ -1,0 +1,225 @@
+"""The page of a cascade: which model answers what, what that costs, what is promised, and how to use the rule."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from abstain._tables import format_number
+from abstain.cascades import Cascade, CostRiskCurve
+from abstain.cascades.inputs import PERSON
+from abstain.formats import replacing
+from abstain.report.certified import describe_help, key_text, risk_text
+from abstain.report.markup import Cell, csv_number, framed, html_table, percent, text, with_code
+from abstain.report.slider import round_six
+
+_LINKS = {
+    "decision": "Decision",
+    "costs": "Costs",
+    "promise-section": "Promise",
+    "use": "Use",
+    "data-section": "Data",
+}
+_TABLE_ROWS = 9  # risks of the cost-risk curve in the table
+_LOG_RATIO = 30.0  # costs that differ by more are drawn on a log scale at first: about one and a half decades
+
+
+def cascade_page(
+    rule: Cascade,
+    *,
+    curve: CostRiskCurve | None = None,
+    no_curve: str = "",
+    title: str = "Cascade",
+    command: str = "",
+    made: str = "",
+) -> str:
+    """Make the page of a cascade.
+
+    Parameters
+    ----------
+    rule : Cascade
+        From `abstain.cascade`.
+    curve : CostRiskCurve, optional
+        From `abstain.cascades.cost_risk_curve` of the same stages: the picture of cost against risk.
+    no_curve : str
+        Why there is no curve; shown in its place.
+    title, command, made : str
+        The headline, the command that makes the page again, the date.
+
+    Returns
+    -------
+    str
+        One HTML document with scripts, styles and data inside. Its button saves the rule as `rule.save` does.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> g = [i / 200 for i in range(200)]
+    >>> rule = abstain.cascade({"only": ([x < 0.1 for x in g], g, 1.0)}, risk=0.2, person=(10.0, 0.0))
+    >>> "<title>Mine</title>" in cascade_page(rule, title="Mine")
+    True
+    """
+    parts = rule.record_parts("rule.json")
+    fields = {  # the fields of `assets/cascade.html`
+        "promise": text(describe_cascade(rule)),
+        "facts": text(_describe_costs(rule)),
+        "stages": _stages_table(rule),
+        "curve_missing": f"<p>{text(no_curve)}</p>" if curve is None else "",
+        "curve_hidden": " hidden" if curve is None else "",
+        "curve_table": "" if curve is None else _curve_table(curve),
+        "guarantee": _markdown_list(parts.promise),
+        "assumptions": _markdown_list(parts.assumptions),
+        "voids": _markdown_list(parts.voids),
+        "decide": text(parts.decide),
+        "check": text(parts.check),
+        "data": _markdown_list(parts.data),
+        "again": f"<h3>Make this page again</h3><pre>{text(command)}</pre>" if command else "",
+    }
+    count = "1 model" if len(rule.names) == 1 else f"{len(rule.names)} models"
+    return framed(
+        "cascade",
+        title=title,
+        subtitle=f"{count} and a person, {rule.n:,} labelled cases",
+        made=made,
+        links=_LINKS,
+        data=_page_data(rule, curve),
+        fields=fields,
+    )
+
+
+def save_cascade_page(rule: Cascade, path: str | Path, **options: Any) -> None:
+    """Write the page of a cascade to a file, completely or not at all.
+
+    `rule` is from `abstain.cascade`, `path` the HTML file, and `options` are those of `cascade_page`.
+    """
+    written = cascade_page(rule, **options).encode("utf-8")
+    with replacing(path) as stream:
+        stream.write(written)
+
+
+def describe_cascade(rule: Cascade) -> str:
+    """One sentence: for at most this risk, who is asked, at which cost, promised with which confidence."""
+    asked = f"at most {risk_text(rule.target, rule.zero_one)} " + ("errors" if rule.zero_one else "mean loss")
+    of_whom = " of the models" if rule.promise == "answered" else " of all answers"
+    if not rule.feasible:
+        return f"{asked[0].upper()}{asked[1:]}{of_whom} cannot be promised with these data."
+    names = [*rule.stages_in_use, f"a {PERSON}"]
+    order = f"ask {names[0]}" if len(names) > 1 else "leave everything to a person"
+    order += "".join(f", then {name}" for name in names[1:])
+    confidence = f"{100 * (1 - rule.delta):.4g}%"
+    return f"For {asked}{of_whom}: {order}. The risk is promised with {confidence} confidence."
+
+
+def _describe_costs(rule: Cascade) -> str:
+    """What the rule costs and did on the calibration data; for a risk that cannot be promised, what would help."""
+    unit = f" {rule.unit}" if rule.unit else ""
+    person_cost = f"A person alone would cost {format_number(rule.person[0])}{unit} a case."
+    if not rule.feasible:
+        if rule.advice is None:
+            return person_cost
+        return f"{describe_help(rule.advice, rule.n, rule.clusters)} {person_cost}"
+    low, high = rule.cost_interval
+    cost = f"A case costs {format_number(rule.cost)}{unit} on average"
+    interval = f"95% interval {format_number(low)} to {format_number(high)}"
+    observed = risk_text(rule.risk or 0.0, rule.zero_one)
+    outcome = f"{observed} of the answers are wrong" if rule.zero_one else f"the mean loss is {observed}"
+    note = f" {rule.note}" if rule.note else ""
+    return f"{cost} ({interval}; no cost is promised). {person_cost} On these data {outcome}.{note}"
+
+
+def _stages_table(rule: Cascade) -> str:
+    """Make a table, as HTML, of who answers when, and which share of the cases: each model, then the person."""
+    rows: list[list[str | Cell]] = []
+    for name in rule.names:
+        share = rule.shares.get(name, 0.0)
+        rows.append(
+            [text(name), text(_describe_stage(rule, name)), Cell(percent(share), (csv_number(share),))]
+        )
+    share = rule.shares.get(PERSON, 0.0)
+    cost = f"what no model answers, at {format_number(rule.person[0])} {rule.unit}".strip()
+    rows.append([PERSON, text(cost), Cell(percent(share), (csv_number(share),))])
+    return html_table(["who", "answers", "share"], rows, "In the order in which they are asked", (2,))
+
+
+def _describe_stage(rule: Cascade, name: str) -> str:
+    """When a model answers, in words and the numbers that people know."""
+    threshold = (rule.thresholds or {}).get(name, math.inf)
+    if threshold == math.inf:
+        return "never asked"
+    if threshold == -math.inf:
+        return "whatever reaches it"
+    cut = rule.cuts[name]
+    score = None if cut.source == "plain" else cut.score
+    return f"where {cut.score or 'its confidence'} is at least {key_text(score, threshold)}"
+
+
+def _curve_table(curve: CostRiskCurve) -> str:
+    """Make a table, as HTML, of the cost at some risks: of the cascade with its limits, and of each model alone."""
+    rows: list[list[str | Cell]] = []
+    for index in np.unique(np.linspace(0, len(curve.target) - 1, _TABLE_ROWS).astype(np.int64)):
+        risk = float(curve.target[index])
+        cost = float(curve.cost[index])
+        limits = (float(curve.cost_low[index]), float(curve.cost_high[index]))
+        shown_limits = (
+            f'<br><span class="span">{format_number(limits[0])} to {format_number(limits[1])}</span>'
+        )
+        row: list[str | Cell] = [
+            Cell(f"{risk:.3g}", (csv_number(risk),)),
+            Cell(format_number(cost) + shown_limits, (csv_number(cost), *map(csv_number, limits))),
+        ]
+        costs_alone = [float(cost_of_stage[index]) for cost_of_stage in curve.alone.values()]
+        row += [Cell(format_number(cost), (csv_number(cost),)) for cost in costs_alone]
+        rows.append(row)
+    head = ["risk", "cascade", *(f"{text(name)} alone" for name in curve.alone)]
+    caption = f"Least cost of a case for each risk, with {curve.level:.0%} intervals"
+    return html_table(head, rows, caption, number_columns=range(len(head)))
+
+
+def _markdown_list(lines: list[str]) -> str:
+    """Turn the lines of a decision record into HTML: items of a list where they start with a dash, otherwise a text.
+
+    A line that is indented continues the item before it.
+    """
+    items: list[str] = []
+    paragraphs = ""
+    for line in lines:
+        if line.startswith("- "):
+            items.append(line[2:])
+        elif line.startswith("  ") and items:
+            items[-1] += " " + line.strip()
+        else:
+            paragraphs += f"<p>{with_code(line)}</p>"
+    listed = "".join(f"<li>{with_code(item)}</li>" for item in items)
+    return paragraphs + (f"<ul>{listed}</ul>" if listed else "")
+
+
+def _page_data(rule: Cascade, curve: CostRiskCurve | None) -> dict[str, Any]:
+    """Return what `assets/cascade.js` reads: the rule as JSON text, and the lines of the picture."""
+    data: dict[str, Any] = {
+        "rule": rule.to_json() if rule.feasible else None,
+        "zero_one": rule.zero_one,
+        "unit": rule.unit,
+        "chosen": [rule.target, rule.cost] if rule.feasible else None,
+        "curve": None,
+    }
+    if curve is None:
+        return data
+    everything_risk, everything_cost = np.asarray(list(curve.everything.values())).T
+    order = np.argsort(everything_risk)
+    costs = np.concatenate([curve.cost, *curve.alone.values(), everything_cost])
+    positive = costs[costs > 0]
+    data["log"] = bool(len(positive) and positive.max() > _LOG_RATIO * positive.min())
+    data["curve"] = {
+        "level": f"{curve.level:.0%}",
+        "risk": round_six(curve.target),
+        "cost": round_six(curve.cost),
+        "low": round_six(curve.cost_low),
+        "high": round_six(curve.cost_high),
+        "alone": [{"name": name, "cost": round_six(cost)} for name, cost in curve.alone.items()],
+        # each model answers everything: tossing a coin between two of them gives the line between their points
+        "coin": {"risk": round_six(everything_risk[order]), "cost": round_six(everything_cost[order])},
+    }
+    return data
