@@ -248,7 +248,7 @@ def test_sixty_eight_models_on_one_page(data_dir, tmp_path):
         opened.goto(page.as_uri())
         opened.wait_for_selector("#rows tr")
         assert opened.locator("#rows tr").count() == 67
-        lead = opened.locator("ul.lead").inner_text()
+        lead = opened.locator("main > .lead").inner_text() + opened.locator("ul.notes").inner_text()
         assert "Data: mmlu_pro, 12,032 questions." in lead
         assert "Ranked by the confidence verbal_numerical_confidence." in lead
         assert "phi-4 is not ranked by" in lead

@@ -854,3 +854,36 @@ def test_without_scripts_the_page_says_so_and_keeps_its_tables(browser, digits):
         assert not page.locator(selector).first.is_visible()
     assert page.locator("#verdicts table").is_visible()
     context.close()
+
+
+TINY_TEXT = """() => {
+  const tiny = [], walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const holder = walker.currentNode.parentElement, box = holder.getBoundingClientRect();
+    if (!walker.currentNode.data.trim() || !box.width || !holder.checkVisibility({ visibilityProperty: true })) continue;
+    if (holder.closest('.unseen') && box.width < 2) continue;
+    const figure = holder.closest('svg[data-figure]');
+    const scale = figure ? figure.getBoundingClientRect().width / figure.viewBox.baseVal.width : 1;
+    const points = 0.75 * scale * parseFloat(getComputedStyle(holder).fontSize);
+    if (points < 7.95) tiny.push([walker.currentNode.data.trim().slice(0, 40), points]);
+  }
+  return tiny;
+}"""
+
+
+@pytest.mark.parametrize("width", [688, 710])  # what A4 and Letter leave between margins of 14 mm, in pixels
+def test_paper_has_no_tiny_text_and_no_dead_controls(browser, digits, width):
+    watched = Watched(browser, digits / "out.html")
+    page = watched.page
+    page.set_viewport_size({"width": width, "height": 1000})
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.evaluate(TINY_TEXT) == []
+    for selector in ("button:not(.chip)", "select", "input", "summary", "nav"):
+        assert not [found for found in page.locator(selector).all() if found.is_visible()], selector
+    assert page.locator(".model-steps:not([hidden]) table").is_visible()  # in place of the slider
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert not page.locator("details.steps").evaluate("d => d.open")  # as it was before
+    watched.context.close()

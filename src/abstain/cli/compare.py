@@ -100,6 +100,7 @@ def compare(
       abstain compare a.parquet b.parquet --engine files
       abstain compare mmlu/*.parquet -c confidence=stated --html board.html
       abstain compare runs/                a folder of logs, by model and task
+      abstain compare runs/ --html runs.html
       abstain compare all.csv --by model   one long table of several models
       abstain compare a.csv b.csv --anytime --planned 5000 --state run.json
     """
@@ -114,11 +115,9 @@ def compare(
             raise click.UsageError(
                 "a folder of logs has accuracies already: --metric names one of a ranking."
             )
-        if names or unpaired or by or anytime or board:
-            raise click.UsageError(
-                "a folder of logs takes no --names, --unpaired, --by, --anytime or --html."
-            )
-        compare_folders(files, read_options, output, metric=metric, level=level)
+        if names or unpaired or by or anytime:
+            raise click.UsageError("a folder of logs takes no --names, --unpaired, --by or --anytime.")
+        compare_folders(files, read_options, output, metric=metric, level=level, page=board, title=title)
         return
     if by and (len(files) > 1 or engine == "files" or names):
         raise click.UsageError("--by divides one file that is read in memory, and names the models itself.")

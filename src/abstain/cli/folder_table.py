@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
@@ -22,45 +23,26 @@ from abstain.formats import Log, Predictions, open_source
 from abstain.formats.log_folders import LogFolder, RunLog, mean_correctness, read_log_folder
 from abstain.formats.safety import display_name, one_line
 from abstain.metrics import by_name
+from abstain.report.folder_page import Estimate, FolderRow, save_folder_page
 
 _MAX_UNREAD = 5  # files that are named with the reason why they were not read
 
 
-class Estimate(NamedTuple):
-    """A number with its interval; all three are None where it is undefined."""
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-
-    def __str__(self) -> str:
-        if self.estimate is None:
-            return "-"
-        limits = "" if self.low is None else f" [{self.low:.3g}, {self.high:.3g}]"
-        return f"{self.estimate:.4g}{limits}"
-
-
-class FolderRow(NamedTuple):
-    """One model on one task."""
-
-    task: str
-    model: str
-    runs: int
-    questions: int
-    answers: int
-    accuracy: Estimate
-    rank: str  # among the models of the task, by accuracy; "" where there is one model
-    signal: str  # the confidence that the area is of; "" where there is none
-    area: Estimate  # the metric of the ranking
-
-
 def compare_folders(
-    places: tuple[str, ...], read_options: opt.ReadOptions, output: opt.Output, *, metric: str, level: float
+    places: tuple[str, ...],
+    read_options: opt.ReadOptions,
+    output: opt.Output,
+    *,
+    metric: str,
+    level: float,
+    page: str | None = None,
+    title: str = "",
 ) -> None:
     """Read the logs in folders and print a row for each model and task.
 
     Raises a usage error if no file can be read as a log. `read_options` are the options that say how files are read.
-    `output` says in which form the result is written, and to which file.
+    `output` says in which form the result is written, and to which file. `page` is the HTML file that is written too,
+    None for none, and `title` its headline.
     """
     with screen.show_working(f"reading {', '.join(map(display_name, places))}"):
         folder = read_log_folder(
@@ -77,6 +59,20 @@ def compare_folders(
     with screen.show_working("comparing"):
         rows, notes = make_rows(folder, metric=metric, level=level)
     label = by_name(metric).label
+    if page:
+        date = datetime.now(UTC).strftime("%d %B %Y")
+        command = opt.typed_command()
+        save_folder_page(
+            rows,
+            page,
+            label=label,
+            level=level,
+            notes=[_without_folders(note, places) for note in notes],
+            title=title,
+            command=command,
+            made=date,
+        )
+        opt.say(f"wrote {page}")
     columns: dict[str, list[Any]] = {
         "task": [row.task for row in rows],
         "model": [row.model for row in rows],
@@ -100,6 +96,13 @@ def compare_folders(
         columns=columns,
         latex=_tables.latex_table(columns),
     )
+
+
+def _without_folders(note: str, places: tuple[str, ...]) -> str:
+    """A sentence without the paths of the folders that were read: pages are passed on, and folders may be private."""
+    for place in places:
+        note = note.replace(f"{display_name(place).rstrip('/')}/", "")
+    return note
 
 
 def make_rows(folder: LogFolder, *, metric: str, level: float) -> tuple[list[FolderRow], list[str]]:

@@ -134,7 +134,8 @@ def board(
     }
     direction = "lower" if comparison.lower_is_better else "higher"
     fields = {  # the fields of `assets/board.html`
-        "notes": list_items([_summary(comparison), *notes, *_short_notes(comparison.notes)]),
+        "verdict": text(_summary(comparison)),
+        "notes": list_items([*notes, *_short_notes(comparison.notes)]),
         "label": text(comparison.label),
         "level": level,
         "way": direction,

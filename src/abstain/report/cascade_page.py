@@ -93,7 +93,23 @@ def cascade_page(
 def save_cascade_page(rule: Cascade, path: str | Path, **options: Any) -> None:
     """Write the page of a cascade to a file, completely or not at all.
 
-    `rule` is from `abstain.cascade`, `path` the HTML file, and `options` are those of `cascade_page`.
+    Parameters
+    ----------
+    rule : Cascade
+        From `abstain.cascade`.
+    path : str or Path
+        The HTML file.
+    **options
+        Those of `cascade_page`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import abstain
+    >>> g = [i / 200 for i in range(200)]
+    >>> rule = abstain.cascade({"only": ([x < 0.1 for x in g], g, 1.0)}, risk=0.2, person=(10.0, 0.0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_cascade_page(rule, f"{folder}/cascade.html")
     """
     written = cascade_page(rule, **options).encode("utf-8")
     with replacing(path) as stream:
@@ -120,7 +136,8 @@ def _describe_costs(rule: Cascade) -> str:
     if not rule.feasible:
         if rule.advice is None:
             return person_cost
-        return f"{describe_help(rule.advice, rule.n, rule.clusters)} {person_cost}"
+        advice = describe_help(rule.advice, rule.n, rule.clusters, is_zero_one=rule.zero_one)
+        return f"{advice} {person_cost}"
     low, high = rule.cost_interval
     cost = f"A case costs {format_number(rule.cost)}{unit} on average"
     interval = f"95% interval {format_number(low)} to {format_number(high)}"

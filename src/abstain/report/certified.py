@@ -231,7 +231,9 @@ def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_z
     `predictions` is the file of the rule; `score` names the confidence that is computed from its class scores.
     """
     if not rule.feasible:
-        return "" if rule.advice is None else describe_help(rule.advice, rule.n, rule.clusters)
+        if rule.advice is None:
+            return ""
+        return describe_help(rule.advice, rule.n, rule.clusters, is_zero_one=is_zero_one)
     answered_count = predictions.answered().n
     accepted = round(rule.coverage * answered_count)
     observed_risk = risk_text(rule.risk or 0.0, is_zero_one)
@@ -282,10 +284,11 @@ def key_text(score: str | None, key: float) -> str:
     return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"  # beyond 700 the exponential is 0
 
 
-def describe_help(advice: Advice, n: int, clusters: int | None) -> str:
+def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: bool) -> str:
     """What would help where a risk cannot be promised: more labels, or another model; and what can be promised.
 
-    `n` and `clusters` count the calibration samples and their clusters, None without clusters.
+    `n` and `clusters` count the calibration samples and their clusters, None without clusters. `is_zero_one` says that
+    losses are errors.
     """
     unit = "labelled cases" if advice.unit == "samples" else "clusters of labelled cases"
     count = n if advice.unit == "samples" else clusters
@@ -295,7 +298,9 @@ def describe_help(advice: Advice, n: int, clusters: int | None) -> str:
         needed = f"About {advice.samples:,} {unit} would be enough; there are {count:,} now."
     if advice.risk is None:
         return f"{needed} No other risk can be promised with these data either."
-    smallest = f"The smallest risk that can be promised here is {advice.risk:.3g}"
+    smallest = f"The smallest risk that can be promised here is {risk_text(advice.risk, is_zero_one)}"
+    if advice.coverage == 1:
+        return f"{needed} {smallest}, if everything is answered."
     return f"{needed} {smallest}, for {share_text(advice.coverage or 0.0)} of the cases."
 
 

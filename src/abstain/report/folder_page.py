@@ -122,10 +122,9 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
         return "No task has two models that can be compared."
     most = max(first_count.values())
     best = [model for model, count in first_count.items() if count == most]
-    if len(best) > 3:
-        return f"{len(best)} models rank first, or share the first rank, on {most} of {count_noun(compared, 'task')}."
-    verb = "ranks" if len(best) == 1 else "rank"
-    return f"{', '.join(best)} {verb} first, or may, on {most} of {count_noun(compared, 'task')}."
+    named = f"{len(best)} models" if len(best) > 3 else " and ".join(best)
+    verb = "holds" if len(best) == 1 else "each hold"
+    return f"{named} {verb} the first rank, alone or shared, on {most} of {count_noun(compared, 'task')}."
 
 
 def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) -> str:
