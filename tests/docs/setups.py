@@ -44,15 +44,12 @@ def training() -> dict[str, Any]:
 
 
 def first_page() -> dict[str, Any]:
-    """A small network with a batch of inputs and targets."""
+    """A small network, and batches of inputs and targets."""
     import torch
 
     torch.manual_seed(0)
-    return {
-        "network": torch.nn.Linear(8, 3),
-        "inputs": torch.randn(64, 8),
-        "targets": torch.randint(3, (64,)),
-    }
+    batches = [(torch.randn(64, 8), torch.randint(3, (64,))) for _ in range(2)]
+    return {"network": torch.nn.Linear(8, 3), "train_batches": batches, "held_out_batches": batches}
 
 
 def billion() -> dict[str, Any]:
@@ -107,6 +104,17 @@ def shipping() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def monitoring() -> dict[str, Any]:
+    """What the page on shipping has, and the rule that it saved (in the current folder)."""
+    import abstain
+
+    names = shipping()
+    with np.load("preds.npz") as data:
+        logits = np.log(np.maximum(data["probs"].astype(np.float64), 1e-30))
+        abstain.select_threshold(logits=logits, labels=data["labels"], risk=0.05).save("rule.json")
+    return names
+
+
 def comparing() -> dict[str, Any]:
     """Two bundled models that are hard to tell apart: a random forest and a logistic regression."""
     from importlib.resources import files
@@ -159,6 +167,9 @@ SETUPS = {
     "train.md": training,
     "billion.md": billion,
     "ship.md": shipping,
+    "asking-people.md": shipping,
+    "scikit-learn.md": shipping,
+    "monitoring.md": monitoring,
     "forecasts.md": forecasts,
     "detections.md": detections,
 }
