@@ -1,6 +1,7 @@
 """What a learned confidence is worth on real data, and that it is not kept where there is nothing to learn.
 
-    python benchmarks/learned_confidence.py PART [--every K] [--start S]
+    python benchmarks/learned_confidence.py PART [--every K] [--start S] [--save RECORDS.json]
+    python benchmarks/learned_confidence.py PART --pool RECORDS.json RECORDS.json ...
 
 PART is one of
     language   68 language models: test AURC beside the single signal chosen on the same labels, and what a threshold
@@ -12,12 +13,16 @@ PART is one of
     cascades   pairs of language models, with single signals and with learned confidences
     speed      fit and application, beside `evaluate`
 
---every K takes every K-th model, file or run, from the S-th on. Needs ABSTAIN_DATA, except for `nothing` and `speed`.
+--every K takes every K-th model, file or run, from the S-th on. `language`, `unlabelled`, `logits` and `nothing` can save
+one record per run; --pool prints the tables of several such files together. What can be tuned was chosen on the models
+and files with even numbers, so the tables of the odd ones are printed as well. Needs ABSTAIN_DATA, except for `nothing`
+and `speed`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 import warnings
@@ -67,20 +72,28 @@ def describe(changes: list[float]) -> str:
     )
 
 
-def by_model(changes: dict[tuple[str, int], float]) -> list[float]:
-    """Mean over seeds of each model's change."""
-    names = dict.fromkeys(name for name, _ in changes)
-    return [float(np.mean([x for (name, _), x in changes.items() if name == model])) for model in names]
+Record = dict[str, Any]  # one run: numbers and names by name
 
 
-def language(every: int, start: int) -> None:
-    models = load_models()[start::every]
-    changes: dict[Any, dict[tuple[str, int], float]] = {}
-    proven: dict[int, list[bool]] = {}
-    covered: dict[Any, list[float]] = {}
-    feasible: dict[Any, int] = {}
-    violated: dict[Any, list[bool]] = {}
-    for model in models:
+def mean_by_name(records: list[Record], field: str) -> list[float]:
+    """Mean over seeds of one field, for each model or file."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        values.setdefault(record["name"], []).append(record[field])
+    return [float(np.mean(entries)) for entries in values.values()]
+
+
+def in_parts(records: list[Record]) -> dict[str, list[Record]]:
+    """All records, and those of the models or files with odd numbers, on which nothing was chosen."""
+    return {"all": records, "odd numbers only": [record for record in records if record["number"] % 2 == 1]}
+
+
+def language(every: int, start: int) -> list[Record]:
+    """One record per model, seed and number of labels."""
+    records = []
+    models = load_models()
+    for number in range(start, len(models), every):
+        model = models[number]
         for seed in SEEDS:
             shuffled = np.random.default_rng(seed).permutation(len(model.loss))
             for label_count in (500, 1000, 2000):
@@ -91,44 +104,65 @@ def language(every: int, start: int) -> None:
                 loss = model.loss[judged]
                 before = rank_missing_last(model.inputs[single][judged])
                 after = confidence(**inputs_of(model, judged, "own_"))
-                change = abstain.aurc(loss, after) / abstain.aurc(loss, before) - 1
-                changes.setdefault((label_count, "lowest"), {})[model.name, seed] = change
-                is_proven = confidence.proven
-                # keep="proven" keeps the same candidate or the baseline here: candidates differ little
-                changes.setdefault((label_count, "proven"), {})[model.name, seed] = (
-                    change if is_proven else 0.0
+                record: Record = {"name": model.name, "number": number, "seed": seed, "labels": label_count}
+                record["change"] = abstain.aurc(loss, after) / abstain.aurc(loss, before) - 1
+                record["change_ties_expected"] = (
+                    abstain.aurc(loss, after, ties="expected") / abstain.aurc(loss, before, ties="expected")
+                    - 1
                 )
-                proven.setdefault(label_count, []).append(is_proven)
-                if label_count < 2000:
-                    continue
-                for risk in (0.1, 0.2):
-                    for kind, scores in (("single", rankdata(before)), ("learned", rankdata(after))):
-                        rule = abstain.select_threshold(loss[:2000], scores[:2000], risk=risk, delta=DELTA)
-                        accepted = scores[2000:] >= (np.inf if rule.value is None else rule.value)
-                        key = (risk, kind)
-                        covered.setdefault(key, []).append(float(accepted.mean()))
-                        feasible[key] = feasible.get(key, 0) + rule.feasible
-                        if rule.feasible:
-                            is_above = bool(accepted.any()) and loss[2000:][accepted].mean() > risk
-                            violated.setdefault(key, []).append(is_above)
-    print(
-        f"{len(models)} models, {len(SEEDS)} seeds, test AURC beside the single signal chosen on the same labels"
-    )
-    for (label_count, keep), values in changes.items():
-        share = f"; proven {np.mean(proven[label_count]):.0%}" if keep == "lowest" else ""
-        print(f"  {label_count} labels, keep={keep}: {describe(by_model(values))} (models){share}")
-        print(f"      worst single run {max(values.values()):+.1%}")
-    print(f"threshold certified on 2,000 further labels, delta {DELTA}")
+                record["proven"] = confidence.proven
+                # keep="proven" keeps the same candidate or the baseline here: candidates differ little
+                record["change_if_proven"] = record["change"] if confidence.proven else 0.0
+                if label_count == 2000:
+                    record["thresholds"] = certify_thresholds(loss, rankdata(before), rankdata(after))
+                records.append(record)
+    return records
+
+
+def certify_thresholds(loss: np.ndarray, single: np.ndarray, learned: np.ndarray) -> Record:
+    """Thresholds on the first 2,000 rows: by risk and kind, whether there is one, its coverage and risk on the rest."""
+    found = {}
     for risk in (0.1, 0.2):
-        single_covered = np.mean(covered[risk, "single"])
-        learned_covered = np.mean(covered[risk, "learned"])
-        print(
-            f"  risk {risk}: mean coverage {single_covered:.3f} to {learned_covered:.3f} "
-            f"({learned_covered / single_covered:.2f} times), runs with a threshold {feasible[risk, 'single']} to "
-            f"{feasible[risk, 'learned']} of {len(covered[risk, 'single'])}, violations "
-            f"{np.mean(violated.get((risk, 'single'), [0])):.1%} and "
-            f"{np.mean(violated.get((risk, 'learned'), [0])):.1%}"
-        )
+        for kind, scores in (("single", single), ("learned", learned)):
+            rule = abstain.select_threshold(loss[:2000], scores[:2000], risk=risk, delta=DELTA)
+            accepted = scores[2000:] >= (np.inf if rule.value is None else rule.value)
+            is_violated = bool(accepted.any()) and bool(loss[2000:][accepted].mean() > risk)
+            found[f"{risk} {kind}"] = {
+                "feasible": bool(rule.feasible),
+                "coverage": float(accepted.mean()),
+                "violated": bool(rule.feasible) and is_violated,
+            }
+    return found
+
+
+def report_language(records: list[Record]) -> None:
+    for title, part in in_parts(records).items():
+        model_count = len({record["name"] for record in part})
+        print(f"{title}: {model_count} models, beside the single signal chosen on the same labels")
+        for label_count in (500, 1000, 2000):
+            runs = [record for record in part if record["labels"] == label_count]
+            if not runs:
+                continue
+            share = np.mean([record["proven"] for record in runs])
+            worst = max(record["change"] for record in runs)
+            print(f"  {label_count} labels: {describe(mean_by_name(runs, 'change'))} (models)")
+            print(f"      worst single run {worst:+.1%}, proven {share:.0%} of {len(runs)} runs")
+            print(f"      keep=proven: {describe(mean_by_name(runs, 'change_if_proven'))} (models)")
+            print(
+                f"      ties in random order: {describe(mean_by_name(runs, 'change_ties_expected'))} (models)"
+            )
+        runs = [record for record in part if "thresholds" in record]
+        print(f"  threshold certified on 2,000 further labels, delta {DELTA}")
+        for risk in (0.1, 0.2):
+            for kind in ("single", "learned"):
+                rules = [record["thresholds"][f"{risk} {kind}"] for record in runs]
+                feasible = sum(rule["feasible"] for rule in rules)
+                violated = sum(rule["violated"] for rule in rules)
+                coverage = np.mean([rule["coverage"] for rule in rules])
+                print(
+                    f"      risk {risk}, {kind}: mean coverage {coverage:.3f}, {feasible} of {len(rules)} runs with a "
+                    f"threshold, {violated} violated"
+                )
 
 
 def learn(model: LanguageModel, rows: np.ndarray) -> LearnedConfidence:
@@ -136,60 +170,80 @@ def learn(model: LanguageModel, rows: np.ndarray) -> LearnedConfidence:
     return learn_confidence(model.loss[rows] == 0, **inputs_of(model, rows, "own_"), contributions=False)
 
 
-def unlabelled(every: int, start: int) -> None:
+def unlabelled(every: int, start: int) -> list[Record]:
+    """One record per model without labels, and one per model, seed and number of labels; `start` counts in a family."""
     models = [model for model in load_models() if len(model.signals) == len(SIGNALS)]
+    number_of = {model.name: number for number, model in enumerate(models)}
     learning_rows, judging_rows = halves_of_questions()
-    hindsight: dict[str, list[float]] = {}
-    few: dict[int, dict[tuple[str, int], float]] = {}
-    few_hindsight: dict[int, dict[tuple[str, int], float]] = {}
-    used = 0
+    records = []
     for family in sorted({model.family for model in models}):
         others = [model for model in models if model.family != family]
         weights = learn_weights(others, learning_rows, "{model_count} other models")
         combinations.load_shipped_weights = lambda weights=weights: weights
         for model in [model for model in models if model.family == family][start::every]:
             loss = model.loss[judging_rows]
-            best = min(
-                abstain.aurc(loss, rank_missing_last(model.inputs[role][judging_rows])) for role in SIGNALS
-            )
+            best = lowest_area(model, judging_rows)
             inputs = inputs_of(model, judging_rows)
             inputs.pop("categories")
-            ranks = abstain.combine_signals(**inputs, weights="ranks")
-            shipped = abstain.combine_signals(**inputs)
-            used += shipped.kept == combinations.SHIPPED_WEIGHTS
-            for name, combined in (("mean of ranks", ranks), ("shipped weights with their guard", shipped)):
+            token = rank_missing_last(model.inputs["token_probability"][judging_rows])
+            record: Record = {"name": model.name, "number": number_of[model.name], "labels": 0}
+            record["token probability alone"] = abstain.aurc(loss, token) / best - 1
+            for name, choice in (("mean of ranks", "ranks"), ("shipped weights with their guard", "auto")):
+                combined = abstain.combine_signals(**inputs, weights=choice)
                 needed = {
                     key: inputs[key] for key in inputs if key == "signals" or combined.model.profile.features
                 }
-                change = abstain.aurc(loss, combined(**needed)) / best - 1
-                hindsight.setdefault(name, []).append(change)
-            token = rank_missing_last(model.inputs["token_probability"][judging_rows])
-            hindsight.setdefault("token probability alone", []).append(abstain.aurc(loss, token) / best - 1)
+                record[name] = abstain.aurc(loss, combined(**needed)) / best - 1
+                record["used shipped weights"] = combined.kept == combinations.SHIPPED_WEIGHTS
+            records.append(record)
             for label_count in (50, 300):
                 for seed in SEEDS:
                     shuffled = np.random.default_rng(seed).permutation(judging_rows)
                     fit, test = np.split(shuffled, [label_count])
                     single, learned = judge_few(model, fit, test)
-                    best_test = min(
-                        abstain.aurc(model.loss[test], rank_missing_last(model.inputs[role][test]))
-                        for role in SIGNALS
+                    records.append(
+                        {
+                            "name": model.name,
+                            "number": number_of[model.name],
+                            "labels": label_count,
+                            "beside the single signal chosen on them": learned / single - 1,
+                            "beside the best single signal in hindsight": learned / lowest_area(model, test)
+                            - 1,
+                        }
                     )
-                    few.setdefault(label_count, {})[model.name, seed] = learned / single - 1
-                    few_hindsight.setdefault(label_count, {})[model.name, seed] = learned / best_test - 1
-    print(
-        "no labels, weights from other families and other questions, beside the best single signal in hindsight"
+    return records
+
+
+def lowest_area(model: LanguageModel, rows: np.ndarray) -> float:
+    """AURC of the best single signal on these rows, in hindsight."""
+    return min(
+        abstain.aurc(model.loss[rows], rank_missing_last(model.inputs[role][rows])) for role in SIGNALS
     )
-    for name, changes in hindsight.items():
-        print(f"  {name}: {describe(changes)}")
-    print(f"  the guard let the weights pass for {used} of {len(hindsight['mean of ranks'])} models")
-    for label_count in few:
-        print(f"{label_count} labels, {len(SEEDS)} seeds:")
-        for beside, changes in (
-            ("the single signal chosen on them", few[label_count]),
-            ("the best single signal in hindsight", few_hindsight[label_count]),
-        ):
-            worst = max(changes.values())
-            print(f"  beside {beside}: {describe(by_model(changes))} (models), worst single run {worst:+.1%}")
+
+
+def report_unlabelled(records: list[Record]) -> None:
+    for title, part in in_parts(records).items():
+        without = [record for record in part if record["labels"] == 0]
+        print(
+            f"{title}: no labels, weights from other families and other questions, beside the best single signal in "
+            f"hindsight"
+        )
+        for name in ("mean of ranks", "shipped weights with their guard", "token probability alone"):
+            print(f"  {name}: {describe([record[name] for record in without])}")
+        used = sum(record["used shipped weights"] for record in without)
+        print(f"  the guard let the weights pass for {used} of {len(without)} models")
+        for label_count in (50, 300):
+            runs = [record for record in part if record["labels"] == label_count]
+            print(f"  {label_count} labels, {len(runs)} runs")
+            for beside in (
+                "beside the single signal chosen on them",
+                "beside the best single signal in hindsight",
+            ):
+                changes = [record[beside] for record in runs]
+                print(f"      {beside}: {describe(mean_by_name(runs, beside))} (models)")
+                print(
+                    f"          single runs: better in {np.mean(np.less(changes, 0)):.0%}, worst {max(changes):+.1%}"
+                )
 
 
 def judge_few(model: LanguageModel, fit: np.ndarray, test: np.ndarray) -> tuple[float, float]:
@@ -207,11 +261,12 @@ def judge_few(model: LanguageModel, fit: np.ndarray, test: np.ndarray) -> tuple[
     return single, abstain.aurc(loss, confidence(**inputs_of(model, test)))
 
 
-def logits(every: int, start: int) -> None:
-    folder = Path(os.environ["ABSTAIN_DATA"]) / "logits"
-    lowest, proven = {}, {}
-    for path in sorted(folder.glob("*.npz"))[start::every]:
-        stored = np.load(path)
+def logits(every: int, start: int) -> list[Record]:
+    """One record per file and seed."""
+    paths = sorted((Path(os.environ["ABSTAIN_DATA"]) / "logits").glob("*.npz"))
+    records = []
+    for number in range(start, len(paths), every):
+        stored = np.load(paths[number])
         kind = "logits" if "logits" in stored else "probs"
         scores = stored[kind].astype(np.float64)
         if kind == "probs":
@@ -219,7 +274,6 @@ def logits(every: int, start: int) -> None:
         loss = (scores.argmax(axis=1) != stored["labels"]).astype(np.float64)
         if loss.sum() < 100:
             continue
-        changes, kept = [], []
         for seed in SEEDS:
             shuffled = np.random.default_rng(seed).permutation(len(loss))
             fit, test = np.split(shuffled, 2 * [len(loss) // 2])[::2]
@@ -231,32 +285,59 @@ def logits(every: int, start: int) -> None:
                 before = abstain.scores.max_softmax(scores[test])
             after = confidence(**{kind: scores[test]})
             change = abstain.aurc(loss[test], after) / abstain.aurc(loss[test], before) - 1
-            changes.append((change, change if confidence.proven else 0.0))
-            kept.append(confidence.kept)
-        lowest[path.stem], proven[path.stem] = np.mean(changes, axis=0)
+            records.append(
+                {
+                    "name": paths[number].stem,
+                    "number": number,
+                    "classes": scores.shape[1],
+                    "change": change,
+                    "change_if_proven": change if confidence.proven else 0.0,
+                    "kept": confidence.kept,
+                }
+            )
+    return records
+
+
+def report_logits(records: list[Record]) -> None:
+    for name in dict.fromkeys(record["name"] for record in records):
+        runs = [record for record in records if record["name"] == name]
+        kept = ", ".join(record["kept"] for record in runs)
+        change = np.mean([record["change"] for record in runs])
+        print(f"  {name:44} {runs[0]['classes']:5} classes {change:+.1%}  {kept}")
+    for title, part in in_parts(records).items():
+        worst = max(record["change"] for record in part)
         print(
-            f"  {path.stem:44} {scores.shape[1]:5} classes {lowest[path.stem]:+.1%}  {', '.join(kept)}",
-            flush=True,
+            f"{title}, keep=lowest: {describe(mean_by_name(part, 'change'))} (files), worst run {worst:+.1%}"
         )
-    print(f"keep=lowest: {describe(list(lowest.values()))}")
-    print(f"keep=proven: {describe(list(proven.values()))}")
+        print(f"{title}, keep=proven: {describe(mean_by_name(part, 'change_if_proven'))} (files)")
 
 
-def nothing(every: int, start: int) -> None:
+NOTHING_RUNS = {300: 400, 1000: 200, 5000: 100}  # number of simulated samples by their size
+
+
+def nothing(every: int, start: int) -> list[Record]:
     """Signals that are functions of the baseline, noise features, noise categories; clusters share their outcome."""
-    runs = 400 // every
-    for n in (300, 1000, 5000):
+    records = []
+    for n, run_count in NOTHING_RUNS.items():
         for has_clusters in (False, True):
-            keeps, costs = [], []
-            for seed in range(runs if n < 5000 else runs // 2):
-                rng = np.random.default_rng([start, seed])
-                keeps_candidate, cost = run_without_gain(rng, n, has_clusters)
-                keeps.append(keeps_candidate)
-                costs.append(cost)
+            for seed in range(start, run_count, every):
+                rng = np.random.default_rng([seed, n])
+                is_proven, cost = run_without_gain(rng, n, has_clusters)
+                records.append({"n": n, "clusters": has_clusters, "proven": is_proven, "cost": cost})
+    return records
+
+
+def report_nothing(records: list[Record]) -> None:
+    for n in NOTHING_RUNS:
+        for has_clusters in (False, True):
+            runs = [record for record in records if record["n"] == n and record["clusters"] == has_clusters]
+            if not runs:
+                continue
+            costs = np.asarray([record["cost"] for record in runs])
             print(
-                f"  n = {n}, clusters {has_clusters}: keep=proven keeps a candidate in {np.mean(keeps):.1%}, "
-                f"keep=lowest costs {np.mean(costs):+.2%} of AURC ({len(keeps)} runs)",
-                flush=True,
+                f"  n = {n}, clusters {has_clusters}: keep=proven keeps a candidate in "
+                f"{np.mean([record['proven'] for record in runs]):.1%}, keep=lowest costs {costs.mean():+.2%} of AURC "
+                f"(standard error {costs.std() / np.sqrt(len(costs)):.2%}, {len(runs)} runs)"
             )
 
 
@@ -428,6 +509,12 @@ PARTS = {
     "cascades": cascades,
     "speed": speed,
 }
+REPORTS = {
+    "language": report_language,
+    "unlabelled": report_unlabelled,
+    "logits": report_logits,
+    "nothing": report_nothing,
+}
 
 
 def main() -> None:
@@ -437,9 +524,18 @@ def main() -> None:
     parser.add_argument("part", choices=list(PARTS))
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--save", type=Path)
+    parser.add_argument("--pool", type=Path, nargs="+")
     options = parser.parse_args()
     warnings.simplefilter("ignore", abstain.errors.AbstainWarning)
-    PARTS[options.part](options.every, options.start)
+    if options.pool:
+        records = [record for path in options.pool for record in json.loads(path.read_text())]
+    else:
+        records = PARTS[options.part](options.every, options.start)
+    if options.save:
+        options.save.write_text(json.dumps(records))
+    if options.part in REPORTS:
+        REPORTS[options.part](records)
 
 
 if __name__ == "__main__":
