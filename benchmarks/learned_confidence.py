@@ -13,10 +13,10 @@ PART is one of
     cascades   pairs of language models, with single signals and with learned confidences
     speed      fit and application, beside `evaluate`
 
---every K takes every K-th model, file or run, from the S-th on. `language`, `unlabelled`, `logits` and `nothing` can save
-one record per run; --pool prints the tables of several such files together. What can be tuned was chosen on the models
-and files with even numbers, so the tables of the odd ones are printed as well. Needs ABSTAIN_DATA, except for `nothing`
-and `speed`.
+--every K takes every K-th model, file or run, from the S-th on. `language`, `unlabelled`, `logits` and `nothing` can
+save one record per run; --pool prints the tables of several such files together. What can be tuned was chosen on the
+models and files with even numbers, so the tables of the odd ones are printed as well. Needs ABSTAIN_DATA, except for
+`nothing` and `speed`.
 """
 
 from __future__ import annotations

@@ -94,6 +94,37 @@ def test_evaluate_shows_it_next_to_the_confidences_of_the_file(run, folder):
     assert by_score["learned"] < 0.8 * min(by_score["token"], by_score["stated"])
 
 
+def test_unanswered_questions_as_wrong_are_told_for_it_too(run, folder):
+    rows = make_rows(600, seed=5)
+    answered = np.arange(600) % 10 > 0
+    truth = np.where(rows["correct"] == 1, "a", "b")
+    columns = {**rows, "answer": np.where(answered, "a", ""), "truth": truth}
+    del columns["correct"]
+    write_table(folder / "gaps.csv", columns)
+    stated = (*COLUMNS, "-c", "labels=truth", "-c", "prediction=answer")
+    result = run("evaluate", "gaps.csv", *stated, "--confidence", "confidence.json", "--json")
+    (note,) = [
+        note for note in json.loads(result.stdout)["notes"] if "unanswered questions as wrong" in note.lower()
+    ]
+    confidence = LearnedConfidence.load(folder / "confidence.json")(**inputs_of(rows))
+    ranked_last = np.where(answered, confidence, confidence.min() - 1)
+    wrong = np.where(answered, rows["correct"] == 0, True)
+    by_hand = np.mean([wrong[ranked_last >= value].mean() for value in ranked_last])
+    assert f"learned {by_hand:.3g}" in note or f"learned {by_hand:.4g}" in note
+
+
+def test_describe_suggests_it_where_there_is_something_to_learn_from(run, folder):
+    np.savez(folder / "few.npz", logits=np.eye(3)[[0, 1, 2] * 4], labels=[0, 1, 2] * 4)  # no errors
+    several = json.loads(run("describe", "fresh.csv", "-c", "confidence=token,stated", "--json").stdout)
+    assert several["improve"].startswith("abstain improve fresh.csv")
+    program, *command = several["improve"].split()
+    assert (program, command[-2:]) == ("abstain", ["--save", "confidence.json"])
+    learned = run(*command[:-1], "another.json", "--quiet")
+    assert learned.exit_code == 0, learned.output
+    for arguments in (("fresh.csv", "-c", "confidence=token"), ("few.npz",)):
+        assert json.loads(run("describe", *arguments, "--json").stdout)["improve"] is None
+
+
 @pytest.mark.parametrize("engine", ["files", "sketch"])
 def test_an_engine_ranks_by_it_as_memory_does(run, engine):
     arguments = ("evaluate", "fresh.csv", *COLUMNS, "--confidence", "confidence.json", "--json")

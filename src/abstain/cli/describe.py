@@ -26,6 +26,8 @@ from abstain.cli.options import (
     with_output_options,
     with_read_options,
 )
+from abstain.confidence import LearnedConfidence
+from abstain.confidence.learn import MIN_OF_A_KIND
 from abstain.errors import AbstainError, InputError
 from abstain.formats import Log, Predictions, Source, Words, open_source
 from abstain.formats.columns import UncertainError, as_texts
@@ -98,12 +100,14 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     log: Log | None = None
     column_by_role: dict[str, str] = {}
     notes = list(source.facts.notes)
+    improving_command = None
     try:
         try:
             predictions = read_options.read(file, summarise=False)
             samples = _tables.count_noun(predictions.n, "sample")
             column_by_role = {"read as": f"{predictions.kind}, {samples}", **predictions.used}
             log = predictions.log
+            improving_command = _suggest_improve(file, read_options, predictions)
         except UncertainError:  # perhaps only a confidence is missing
             log = read_options.read_log(file)
             column_by_role = log.used
@@ -126,7 +130,34 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         "columns": _describe_columns(source),
         "notes": notes,
         "commands": _suggest_commands(file, source, read_options, log=log, has_confidence=has_confidence),
+        "improve": improving_command,
     }
+
+
+def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predictions) -> str | None:
+    """Return the command line that learns a better confidence, None where there is nothing to learn it from.
+
+    That takes class scores with labels, or several confidences, and enough right and wrong rows. `predictions` are
+    those of the file, read by `read_options`.
+    """
+    if predictions.learned is not None:
+        return None
+    options = read_options
+    if predictions.log is not None and "confidence" not in read_options.columns:
+        options = read_options._replace(columns={**read_options.columns, "confidence": "*"})
+    try:
+        learnable = predictions
+        if predictions.log is not None:
+            learnable = options.read(file, summarise=False, purpose="learning")
+        if learnable.kind == "confidence" and len(learnable.learning_inputs().get("signals", {})) < 2:
+            return None
+        losses, _ = learnable.samples("max_softmax", "zero_one")
+    except (AbstainError, click.UsageError):  # no labels, or no such columns
+        return None
+    wrong_count = int(np.sum(losses > 0))
+    if min(wrong_count, len(losses) - wrong_count) < MIN_OF_A_KIND:
+        return None
+    return shlex.join(["abstain", "improve", file, *options.flags(), "--save", "confidence.json"])
 
 
 def _describe_origin(source: Source) -> str:
@@ -332,14 +363,17 @@ def draw_description(console: Console, description: dict[str, Any]) -> None:
         console.print(Text("then:"))
         console.print(Text(f"  abstain threshold {how_it_is_read} --risk 0.05"), soft_wrap=True)
         console.print(Text(f"  abstain report {how_it_is_read} -o report.html"), soft_wrap=True)
+    if description["improve"]:
+        console.print(Text("a better confidence may be learned from what the file holds:"))
+        console.print(Text(f"  {description['improve']}"), soft_wrap=True)
 
 
-def answer_notes(log: Log, price: float, level: float) -> list[str]:
+def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidence | None = None) -> list[str]:
     """Return sentences about a log: shares right, wrong and not attempted, and AURC if refusals count the other way.
 
     Refusals, questions without an answer, count as abstentions or as wrong, as the log's rules say. `price` is what a
-    wrong answer costs if a right one gains 1; `level` is the confidence level of the intervals. Empty for a log of
-    losses.
+    wrong answer costs if a right one gains 1; `level` is the confidence level of the intervals. `learned` ranks the
+    answers next to the confidences of the log. Empty for a log of losses.
     """
     if log.loss_name == "loss":
         return []
@@ -361,6 +395,8 @@ def answer_notes(log: Log, price: float, level: float) -> list[str]:
         treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
         fields = log.fields(replace(log.rules, unanswered=opposite))
         predictions = Predictions("", log.path, "", **fields)
+        if learned is not None:
+            predictions = predictions.with_confidence(learned, keep_others=True)
         evaluation = abstain.evaluate(**predictions.arguments(), metrics="aurc", level=level)
         areas = ", ".join(
             f"{entry.score} {entry.cell.removesuffix(entry.mark)}"

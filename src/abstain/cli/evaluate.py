@@ -172,7 +172,8 @@ def evaluate_predictions(
     log = predictions.log
     if log is not None:
         log_price = 1.0 if price is None else price
-        log_notes = [*log.summary_lines(), *answer_notes(log, price=log_price, level=level)]
+        other_notes = answer_notes(log, price=log_price, level=level, learned=predictions.learned)
+        log_notes = [*log.summary_lines(), *other_notes]
         table = replace(table, notes=(*log_notes, *table.notes))
         if options.get("metrics") is None and log.loss_name != "loss":
             table = _add_repeats(table, log, level)

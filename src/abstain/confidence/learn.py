@@ -32,7 +32,7 @@ from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes
 
 _NAME = "learn_confidence"
-_MIN_OF_A_KIND = 10  # right rows, and wrong ones: with fewer, no candidate can be told from chance
+MIN_OF_A_KIND = 10  # right rows, and wrong ones: with fewer, no candidate can be told from chance
 _MANY_VALUES = 50  # a number with more values, and more than a tenth of the rows, hardly repeats by chance
 _REPEATED_SHARE = 0.05  # of rows that are copies of others, above which a note suggests clusters
 
@@ -271,9 +271,9 @@ def make_learning_data(
         target = (highest - losses) / (highest - lowest)
     wrong_count = int(np.sum(target < 0.5))
     right_count = len(target) - wrong_count
-    if min(wrong_count, right_count) < _MIN_OF_A_KIND:
+    if min(wrong_count, right_count) < MIN_OF_A_KIND:
         raise InputError(
-            f"{function}: needs at least {_MIN_OF_A_KIND} right and {_MIN_OF_A_KIND} wrong rows, got "
+            f"{function}: needs at least {MIN_OF_A_KIND} right and {MIN_OF_A_KIND} wrong rows, got "
             f"{right_count:,} right and {wrong_count:,} wrong. Label more rows, or use `combine_signals`, which needs "
             f"no labels."
         )
