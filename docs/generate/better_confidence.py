@@ -56,7 +56,7 @@ def take_rows(inputs: dict[str, dict[str, Any]], rows: np.ndarray) -> dict[str, 
 
 
 class JudgedConfidences(NamedTuple):
-    """Losses of the answers that nothing was learned from, and the confidences to compare on them, the learned one first."""
+    """Losses of the answers that nothing was learned from, and the confidences to compare, the learned one first."""
 
     loss: np.ndarray
     confidences: dict[str, np.ndarray]
@@ -88,8 +88,8 @@ def describe_areas(loss: np.ndarray, confidences: dict[str, np.ndarray]) -> str:
     gain = 1 - together[LEARNED] / together[best]
     gain_expected = 1 - expected[LEARNED] / expected[best_expected]
     return (
-        f"The confidence was learned from {LABEL_COUNT:,} answers and is shown on {len(loss):,} others. The best single "
-        f"signal, the {best}, has an AURC of {together[best]:.3f}, the learned one {together[LEARNED]:.3f}. The stated "
+        f"The confidence was learned from {LABEL_COUNT:,} answers and is shown on {len(loss):,} others. "
+        f"The best single signal, the {best}, has an AURC of {together[best]:.3f}, the learned one {together[LEARNED]:.3f}. The stated "
         f"number has {together['stated number']:.3f}, but {expected['stated number']:.3f} if equal confidences come in "
         f"random order. Measured by that, the learned confidence is {gain_expected:.0%} better than the best single "
         f"signal instead of {gain:.0%}."
