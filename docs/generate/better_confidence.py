@@ -89,10 +89,10 @@ def describe_areas(loss: np.ndarray, confidences: dict[str, np.ndarray]) -> str:
     gain_expected = 1 - expected[LEARNED] / expected[best_expected]
     return (
         f"The confidence was learned from {LABEL_COUNT:,} answers and is shown on {len(loss):,} others. "
-        f"The best single signal, the {best}, has an AURC of {together[best]:.3f}, the learned one {together[LEARNED]:.3f}. The stated "
-        f"number has {together['stated number']:.3f}, but {expected['stated number']:.3f} if equal confidences come in "
-        f"random order. Measured by that, the learned confidence is {gain_expected:.0%} better than the best single "
-        f"signal instead of {gain:.0%}."
+        f"The best single signal, the {best}, has an AURC of {together[best]:.3f}, the learned one "
+        f"{together[LEARNED]:.3f}. The stated number has {together['stated number']:.3f}, but "
+        f"{expected['stated number']:.3f} if equal confidences come in random order. Measured by that, the learned "
+        f"confidence is {gain_expected:.0%} better than the best single signal instead of {gain:.0%}."
     )
 
 
