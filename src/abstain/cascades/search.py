@@ -237,18 +237,30 @@ class PolicyGrid:
         self._counts = [self.histogram(stage) for stage in range(len(cuts))]
 
     def histogram(self, stage: int, values: np.ndarray | None = None) -> np.ndarray:
-        """Sum `values` (or count samples) by the bins of the stages 0 ... `stage`."""
+        """Sum `values`, one per sample (or count samples), by the bins of the stages 0 ... `stage`.
+
+        The result has one axis for each of these stages: entry [a, b, ...] is over the samples in bin a of the first
+        stage, bin b of the second, and so on.
+        """
         shape = self.shape[: stage + 1]
         return np.bincount(self._cells[stage], values, minlength=math.prod(shape)).reshape(shape)
 
     def sum_over_passed_on(self, histogram: np.ndarray) -> np.ndarray:
-        """For every policy, the sum over samples that none of the histogram's stages answers."""
+        """For every policy, the sum over samples that none of the histogram's stages answers.
+
+        A stage with threshold index i passes on the samples in its bins 0 ... i, hence running sums along every axis.
+        The result broadcasts to the grid of policies.
+        """
         for axis in range(histogram.ndim):
             histogram = np.cumsum(histogram, axis=axis)
         return self._with_all_axes(histogram)
 
     def sum_over_answered(self, histogram: np.ndarray) -> np.ndarray:
-        """For every policy, the sum over samples that the last of the histogram's stages answers."""
+        """For every policy, the sum over samples that the last of the histogram's stages answers.
+
+        These are the samples that all stages before it pass on, less those that it passes on too. At its last index, a
+        stage is never asked and passes on everything that reaches it.
+        """
         passed_on = self.sum_over_passed_on(histogram)
         reached_last_stage = passed_on.take([-1], axis=histogram.ndim - 1)
         return reached_last_stage - passed_on
@@ -302,42 +314,50 @@ class PolicyGrid:
     def smoothed_losses(self) -> np.ndarray:
         """For every policy, sum the expected losses of the answers, over all samples that the promise counts.
 
-        The expected loss of a stage's answer comes from a logistic regression of its loss on the confidence ranks of
-        this stage and all before it, fitted to at most some 20,000 samples. The person's losses are as stated. Losses
-        are scaled to [0, 1].
-
-        `bins` holds, for each stage, the bin of each sample (0 without an answer); `shape` is the number of threshold
-        indices at each stage, the shape of the result; `_counts[j]` counts the samples by the bins of the stages 0 ...
-        j. A policy is one threshold per stage.
+        The expected loss of a stage's answer is smoothed over the confidences; the person's losses are as stated.
+        Losses are scaled to [0, 1]. The result has the shape of the grid of policies; a policy is one threshold per
+        stage.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
-        bin_ranks = [_mean_rank_by_bin(stage_bins, size) for stage_bins, size in zip(self.bins, self.shape)]
         is_counted = self.data.is_counted  # None: the promise is about all answers
-        for stage, loss in enumerate(self.data.losses[:-1]):
-            has_counted_answer = self.bins[stage] > 0  # bin 0 holds samples without an answer
-            counts = self._counts[stage]
+        for stage in range(len(self.shape)):
+            counts = self._counts[stage]  # of samples, by the bins of the stages so far
             if is_counted is not None:
-                has_counted_answer &= is_counted[stage]
                 counts = self.histogram(stage, is_counted[stage].astype(np.float64))
-            samples_to_fit = np.flatnonzero(has_counted_answer)
-            fitted_samples = samples_to_fit[:: max(1, len(samples_to_fit) // MAX_FITTED_SAMPLES)]
-            sample_ranks = []  # for each stage so far, the rank of each fitted sample
-            grid_ranks = []  # for each stage so far, the rank of each bin, along the axis of that stage
-            for axis in range(stage + 1):
-                sample_ranks.append(bin_ranks[axis][self.bins[axis][fitted_samples]])
-                axis_shape = (1,) * axis + (-1,) + (1,) * (stage - axis)
-                grid_ranks.append(bin_ranks[axis].reshape(axis_shape))
-            coefficients = fit_logistic(_rank_features(sample_ranks), loss[fitted_samples])
-            grid_features = _rank_features(grid_ranks)
-            log_odds = sum(coefficient * feature for coefficient, feature in zip(coefficients, grid_features))
-            total += self.sum_over_answered(counts * _expit(np.asarray(log_odds)))
+            total += self.sum_over_answered(counts * self._expected_loss_by_bin(stage))
         if self.data.promise_includes_person:
             person_loss = self.data.losses[-1]
             if is_counted is not None:
                 person_loss = person_loss * is_counted[-1]
             total += self.sum_over_passed_on(self.histogram(last_stage, person_loss))
         return total
+
+    def _expected_loss_by_bin(self, stage: int) -> np.ndarray:
+        """Estimate the mean loss of a stage's answers in every combination of bins of this stage and those before it.
+
+        By a logistic regression of the loss on the confidence ranks of these stages, fitted to at most some 20,000
+        samples that have an answer of this stage which the promise is about. One axis per stage, as in `histogram`;
+        1/2 everywhere if there is no such sample.
+        """
+        has_counted_answer = self.bins[stage] > 0  # bin 0 holds samples without an answer
+        if self.data.is_counted is not None:
+            has_counted_answer &= self.data.is_counted[stage]
+        samples = np.flatnonzero(has_counted_answer)
+        fitted_samples = samples[:: max(1, len(samples) // MAX_FITTED_SAMPLES)]
+        sample_ranks = []  # for each stage so far, the rank of each fitted sample
+        bin_ranks = []  # for each stage so far, the rank of each bin, along the axis of that stage
+        for axis in range(stage + 1):
+            rank_of_bin = _mean_rank_by_bin(self.bins[axis], self.shape[axis])
+            sample_ranks.append(rank_of_bin[self.bins[axis][fitted_samples]])
+            axis_shape = (1,) * axis + (-1,) + (1,) * (stage - axis)
+            bin_ranks.append(rank_of_bin.reshape(axis_shape))
+        loss = self.data.losses[stage][fitted_samples]
+        coefficients = fit_logistic(_rank_features(sample_ranks), loss)
+        log_odds = sum(
+            coefficient * feature for coefficient, feature in zip(coefficients, _rank_features(bin_ranks))
+        )
+        return _expit(np.asarray(log_odds))
 
     def thresholds_of(self, policy: int) -> tuple[float, ...]:
         """The threshold of each stage in the policy with this flat index; infinity for a stage never asked."""

@@ -8,7 +8,7 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -437,7 +437,17 @@ def check_promise(
     accepted = rule.cut.decide("Threshold.check", confidences, rule.value)
     counted = accepted if counts is None else accepted & counts[look.rows]
     scaled_limit = (limit - low) / (high - low)
-    risk_fields = _test_risk(rule, scaled_loss, counted, look.codes, before, risk=scaled_limit)
+    risk_fields = _test_risk(
+        scaled_loss,
+        counted,
+        look.codes,
+        before,
+        risk=scaled_limit,
+        delta=rule.delta,
+        largest_cluster=rule.largest or 1.0,
+        # "crc" promises the loss per sample of all, accepted or not
+        terms_of="all" if rule.method == "crc" else "counted",
+    )
     drift_fields = _test_drift(rule, confidences, before)
     n = before.n + len(scaled_loss)
     accepted_count = before.accepted + int(accepted.sum())
@@ -448,19 +458,19 @@ def check_promise(
     recent_looks = _keep_recent((*before.recent_looks, (counted_in_look, loss_in_look)))
     recent_counted = sum(counted_of_look for counted_of_look, _ in recent_looks)
     recent_loss_sum = sum(loss_of_look for _, loss_of_look in recent_looks)
-    risk, risk_interval = _estimate_risk(rule, loss_sum, counted_count)
-    recent_risk, recent_risk_interval = _estimate_risk(rule, recent_loss_sum, recent_counted)
+    all_time = _estimate_risk(rule, loss_sum, counted_count)
+    recent = _estimate_risk(rule, recent_loss_sum, recent_counted)
     return Check(
         n=n,
         accepted=accepted_count,
         coverage=accepted_count / n,
         coverage_interval=_share_interval(rule, accepted_count, n),
         counted=counted_count,
-        risk=risk,
-        risk_interval=risk_interval,
+        risk=all_time.risk,
+        risk_interval=all_time.interval,
         recent_counted=recent_counted,
-        recent_risk=recent_risk,
-        recent_risk_interval=recent_risk_interval,
+        recent_risk=recent.risk,
+        recent_risk_interval=recent.interval,
         recent_looks=recent_looks,
         limit=limit,
         looks=before.looks + 1,
@@ -485,20 +495,26 @@ def _share_interval(rule: Threshold, hits: float, trials: int) -> tuple[float, f
     return float(low), float(high)
 
 
-def _estimate_risk(
-    rule: Threshold, loss_sum: float, counted: int
-) -> tuple[float | None, tuple[float, float] | None]:
-    """Return the mean loss of the counted samples on the user's scale, and its interval; None twice if there are none.
+class RiskEstimate(NamedTuple):
+    """The mean loss of later samples on the user's scale, and its interval; None twice without a sample."""
+
+    risk: float | None
+    interval: tuple[float, float] | None
+
+
+def _estimate_risk(rule: Threshold, loss_sum: float, counted: int) -> RiskEstimate:
+    """Return the mean loss of the counted samples on the user's scale, and its interval at level 1 - delta.
 
     `loss_sum` is the sum of their losses, scaled to [0, 1]. The interval is that of as many errors: no loss in [0, 1]
-    of the same mean varies more than a 0/1 loss. `rule` is the threshold that is checked, with its promise.
+    of the same mean varies more than a 0/1 loss. `rule` is the threshold that is checked; it has the bounds of the
+    losses (`bounded`) and delta.
     """
     if counted == 0:
-        return None, None
+        return RiskEstimate(None, None)
     low, high = rule.bounded
     scaled_low, scaled_high = _share_interval(rule, loss_sum, counted)
     interval = (low + (high - low) * scaled_low, low + (high - low) * scaled_high)
-    return low + (high - low) * loss_sum / counted, interval
+    return RiskEstimate(low + (high - low) * loss_sum / counted, interval)
 
 
 def _keep_recent(looks: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
@@ -515,13 +531,15 @@ def _keep_recent(looks: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float
 
 
 def _test_risk(
-    rule: Threshold,
     scaled_loss: np.ndarray,
     counted: np.ndarray,
     codes: np.ndarray | None,
     before: Check,
     *,
     risk: float,
+    delta: float,
+    largest_cluster: float,
+    terms_of: Literal["counted", "all"],
 ) -> dict[str, Any]:
     """Continue the bets against the promised risk; return the fields of `Check` that describe them, by name.
 
@@ -529,28 +547,32 @@ def _test_risk(
 
     Parameters
     ----------
-    rule : Threshold
     scaled_loss : ndarray
-        Loss of each sample of this look, scaled to [0, 1].
+        Loss of each sample of this look (this call of `check`), scaled to [0, 1], in the order they came.
     counted : ndarray of bool
         Which of these samples the rule accepts and the promise is about.
     codes : ndarray or None
         Cluster of each sample, numbered from 0; None without clusters.
     before : Check
-        The series before this look.
+        The series before this look; it holds the wealth so far.
     risk : float
         The promised risk, scaled to [0, 1].
+    delta : float
+        The probability with which the whole series may raise a false alarm; half of it is for the risk.
+    largest_cluster : float
+        Samples of the largest calibration cluster, 1 without clusters.
+    terms_of : {"counted", "all"}
+        Whether the promise is about the mean loss of the counted samples, or of all samples, of which those that are
+        not counted lose nothing.
     """
-    rows = np.flatnonzero(counted)
-    if rule.method == "crc":  # promises the loss per sample of all; a rejected sample loses nothing
-        rows = np.arange(len(scaled_loss))
-    terms, row_of_term = _make_terms(rule, (scaled_loss * counted)[rows], rows, codes, risk)
-    log_wealths = bets.settle(terms, risk, np.asarray(before.log_wealth), before.settled)
+    rows = np.flatnonzero(counted) if terms_of == "counted" else np.arange(len(scaled_loss))
+    terms = _make_terms((scaled_loss * counted)[rows], rows, codes, risk, largest_cluster)
+    log_wealths = bets.settle(terms.values, risk, np.asarray(before.log_wealth), before.settled)
     settled = before.settled + 1 + np.arange(len(log_wealths))
     log_totals = bets.total_log_wealth(log_wealths, settled)  # of bets and kept wealth, after each term
     log_peak = max(before.log_peak, float(log_totals.max(initial=-np.inf)))
     risk_p = min(1.0, float(np.exp(-log_peak)))
-    alarm_log_wealth = -np.log(risk_level(rule.delta))
+    alarm_log_wealth = -np.log(risk_level(delta))
     fields = {
         "risk_p": risk_p,
         "log_peak": log_peak,
@@ -567,7 +589,7 @@ def _test_risk(
             "risk_alarm": True,
             "risk_alarm_look": before.looks + 1,
             "risk_alarm_p": risk_p,
-            "alarm_after": before.n + int(row_of_term[first_term]) + 1,
+            "alarm_after": before.n + int(terms.known_after_row[first_term]) + 1,
         }
     return fields
 
@@ -575,9 +597,10 @@ def _test_risk(
 def _test_drift(rule: Threshold, confidences: CheckedConfidences, before: Check) -> dict[str, Any]:
     """Compare the confidences of this look with those of the calibration; return the fields of `Check` about it.
 
-    Look j alarms if its p-value is at most delta / (2 j (j + 1)). An alarm of an earlier look (in `before`, the series
-    so far) stays. `rule` is the threshold that is checked, with its promise. A look is a call of `check` that brings
-    new samples. `confidences` are those of the new samples, with their source and precision.
+    Look j (the j-th call of `check` that brings new samples) alarms if its p-value is at most delta / (2 j (j + 1)). An
+    alarm of an earlier look (in `before`, the series so far) stays. `rule` is the threshold that is checked:
+    `rule.reference` are the calibration confidences, and `rule.cut` compares later ones with them, which gives two
+    counts where rounding hides the order. `confidences` are those of the new samples, with their source and precision.
     """
     surely, possibly = rule.cut.at_least("Threshold.check", confidences, rule.reference.value)
     drift_p = rule.reference.p_value(surely, possibly, len(confidences.values), rule.largest or 1.0)
@@ -713,20 +736,27 @@ def _are_hashes(files: tuple[str, ...]) -> bool:
     )
 
 
+class BetTerms(NamedTuple):
+    """Numbers between 0 and 1 to bet on in turn, whose mean is at most the promised risk while the promise holds."""
+
+    values: np.ndarray
+    known_after_row: np.ndarray  # number of the look's sample, from 0, after which each term is known
+
+
 def _make_terms(
-    rule: Threshold, scaled_loss: np.ndarray, rows: np.ndarray, codes: np.ndarray | None, risk: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the terms to bet on in turn, and after which row of the look each is known.
+    scaled_loss: np.ndarray,
+    rows: np.ndarray,
+    codes: np.ndarray | None,
+    risk: float,
+    largest_cluster: float,
+) -> BetTerms:
+    """Make the terms to bet on in turn: the losses themselves, or one term for each cluster.
 
-    Without clusters the terms are the losses themselves. With clusters there is one term for each, in the order in
-    which the clusters are complete.
-
-    The term of a cluster is r plus the sum of (l - r) over its samples in `rows`, divided by the largest cluster's
-    size, so that it lies between 0 and 1 and has mean at most r while the promise holds.
+    The term of a cluster is r plus the sum of (l - r) over its samples in `rows`, divided by `largest_cluster`, the
+    number of samples of the largest calibration cluster. Clusters come in the order in which they are complete.
 
     Parameters
     ----------
-    rule : Threshold
     scaled_loss : ndarray
         The loss l of each of `rows`, scaled to [0, 1].
     rows : ndarray of int
@@ -737,13 +767,13 @@ def _make_terms(
         The promised risk r, scaled to [0, 1].
     """
     if codes is None:
-        return scaled_loss, rows
+        return BetTerms(scaled_loss, known_after_row=rows)
     cluster_count = int(codes.max()) + 1
     last_row = np.zeros(cluster_count, dtype=np.int64)
     np.maximum.at(last_row, codes, np.arange(len(codes)))
     order = np.argsort(last_row)  # a cluster is complete with its last sample
     excess = np.bincount(codes[rows], scaled_loss - risk, cluster_count)
-    return risk + excess[order] / (rule.largest or 1.0), last_row[order]
+    return BetTerms(risk + excess[order] / largest_cluster, known_after_row=last_row[order])
 
 
 class PromiseToCheck(NamedTuple):
