@@ -131,7 +131,7 @@ def _read_records(
     path = Path(task)  # there is no file: messages show the task's name, and no other file can be loaded
     content = read_lm_eval(path, records, load_json=lambda other_path: None)
     source = make_log_source(path, Limits(), content)
-    has_filters = bool(source.facts.variant)
+    has_filters = bool(source.facts.variant_column)
     rules = Rules(only={"filter": filter_name} if has_filters else {}, unanswered=unanswered, missing="last")
     return make_log(source, source.roles(user_columns), rules, right_answers=None)
 

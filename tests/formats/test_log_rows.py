@@ -13,11 +13,11 @@ from abstain.formats.columns import LogFacts
 from abstain.formats.log_rows import (
     LogContent,
     agreement,
-    as_number,
     choose_correct_column,
     find_scorers,
     get_nested,
     make_log_source,
+    number_or_none,
     read_unanswerable,
     summarise_token_logprobs,
 )
@@ -34,7 +34,7 @@ def test_get_nested_never_fails():
 
 
 def test_as_number_takes_truth_values_and_no_text():
-    assert [as_number(value) for value in (True, 2, 0.5, "0.5", None, [1])] == [
+    assert [number_or_none(value) for value in (True, 2, 0.5, "0.5", None, [1])] == [
         1.0,
         2.0,
         0.5,

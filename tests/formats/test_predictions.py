@@ -7,7 +7,7 @@ import pytest
 
 import abstain
 from abstain.errors import DataError
-from abstain.formats import Column, Log, Predictions, Rules, Words
+from abstain.formats import Column, Log, Predictions, Rules, TextValues
 from abstain.formats.predictions import reading_notes
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [0.5, 0.0, 0.25]])
@@ -37,7 +37,7 @@ def answers(name: str, answered: list[bool], stated: list[float], **rules: str) 
 
 def test_arguments_evaluate_what_the_file_has():
     assert sorted(class_scores().arguments()) == ["labels", "logits"]
-    assert sorted(plain_table(groups=Words.of("aab")).arguments()) == ["confidence", "groups", "loss"]
+    assert sorted(plain_table(groups=TextValues.of("aab")).arguments()) == ["confidence", "groups", "loss"]
     table = abstain.evaluate(**plain_table(loss_name="zero_one").arguments(), metrics="risk")
     assert table["confidence", "zero_one", "risk"].estimate == pytest.approx(1 / 3)
 
@@ -50,8 +50,8 @@ def test_kind_says_what_is_ranked():
 
 
 def test_rows_takes_every_column_in_the_order_given():
-    ids = Column.of(Words.of(["x", "y", "z"]))
-    read = plain_table(groups=Words.of("abc"), ids=ids, signals={"s": np.array([1.0, 2.0, 3.0])})
+    ids = Column.of(TextValues.of(["x", "y", "z"]))
+    read = plain_table(groups=TextValues.of("abc"), ids=ids, signals={"s": np.array([1.0, 2.0, 3.0])})
     part = read.rows(np.array([2, 0]))
     assert (part.n, part.loss.tolist(), part.confidence.tolist()) == (2, [0.0, 0.0], [0.7, 0.9])
     assert part.group_labels().tolist() == ["c", "a"]

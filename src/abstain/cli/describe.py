@@ -29,7 +29,7 @@ from abstain.cli.options import (
 from abstain.confidence import LearnedConfidence
 from abstain.confidence.learn import MIN_OF_A_KIND
 from abstain.errors import AbstainError, InputError
-from abstain.formats import Log, Predictions, Source, Words, open_source
+from abstain.formats import Log, OpenedTable, Predictions, TextValues, open_source
 from abstain.formats.columns import UncertainError, as_texts
 from abstain.formats.json_files import NoTableError
 from abstain.formats.safety import display_name, one_line
@@ -160,12 +160,12 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
     return shlex.join(["abstain", "improve", file, *options.flags(), "--save", "confidence.json"])
 
 
-def _describe_origin(source: Source) -> str:
+def _describe_origin(source: OpenedTable) -> str:
     """Return the harness that wrote a file, or its format and where in the file the table lies."""
     return f"{source.facts.tool}, `{display_name(source.place)}`" if source.place else source.facts.tool
 
 
-def _describe_columns(source: Source) -> dict[str, list[str]]:
+def _describe_columns(source: OpenedTable) -> dict[str, list[str]]:
     """Make a table with a row for each column of a file: its name, kind, share present, distinct values, examples.
 
     The kind is "score" (it may say whether an answer is right), "signal" (it may be a confidence) or empty. At most
@@ -190,12 +190,12 @@ def _describe_columns(source: Source) -> dict[str, list[str]]:
 def _describe_values(values: Any) -> tuple[str, str, str]:
     """Return, as text, the share of values present, the number of distinct ones, and examples or the range.
 
-    `values` is one loaded column: `Words` (texts, as codes into a list of distinct ones; an empty text is absent), or
-    an array of numbers, of which those that are not finite are absent.
+    `values` is one loaded column: texts, of which empty ones are absent, or an array of numbers, of which those that
+    are not finite are absent.
     """
-    if isinstance(values, Words):
-        is_present = np.array([bool(text) for text in values.values])[values.codes]
-        texts = [values.values[code] for code in np.unique(values.codes[is_present])]
+    if isinstance(values, TextValues):
+        is_present = np.array([bool(text) for text in values.distinct_texts])[values.code_of_row]
+        texts = [values.distinct_texts[code] for code in np.unique(values.code_of_row[is_present])]
         return f"{is_present.mean():.1%}", f"{len(texts):,}", ", ".join(map(_clip, texts[:3]))
     if values.ndim != 1:
         return "100.0%", "", " x ".join(map(str, values.shape[1:])) + " numbers"
@@ -218,7 +218,7 @@ def _clip(text: str) -> str:
 
 
 def _suggest_commands(
-    file: str, source: Source, read_options: ReadOptions, *, log: Log | None, has_confidence: bool
+    file: str, source: OpenedTable, read_options: ReadOptions, *, log: Log | None, has_confidence: bool
 ) -> list[str]:
     """Return command lines that evaluate the file, first as it is read now; each was tried and gives a table.
 
@@ -232,7 +232,9 @@ def _suggest_commands(
     else:
         choices = [] if has_confidence else _guess_columns(source)
     attempts += [read_options._replace(columns=read_options.columns | columns) for columns in choices]
-    variant_column = source.facts.variant  # its values divide the rows into versions of the same answers
+    variant_column = (
+        source.facts.variant_column
+    )  # its values divide the rows into versions of the same answers
     if variant_column and has_confidence:
         variants = dict.fromkeys(as_texts(source.columns[variant_column].load()).tolist())
         attempts += [
@@ -264,7 +266,7 @@ def _gives_table(file: str, attempt: ReadOptions) -> bool:
     return True
 
 
-def _other_columns(source: Source, log: Log | None, has_confidence: bool) -> list[dict[str, str]]:
+def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -> list[dict[str, str]]:
     """Return choices of columns, by role, that could be read instead; each is one more way to evaluate the file.
 
     Other columns that say whether an answer is right if the file has a confidence or could not be read, otherwise
@@ -285,7 +287,7 @@ def _other_columns(source: Source, log: Log | None, has_confidence: bool) -> lis
     return [{"correct": name} for name in scorers if name != used_scorer][: _MAX_COMMANDS - 1]
 
 
-def _guess_columns(source: Source) -> list[dict[str, str]]:
+def _guess_columns(source: OpenedTable) -> list[dict[str, str]]:
     """Return choices of columns, by role, that the names of a table's columns make likely; at most `_MAX_ATTEMPTS`.
 
     Each has a confidence or an uncertainty, and either a column of right and wrong, or right and given answers. They
@@ -301,7 +303,7 @@ def _guess_columns(source: Source) -> list[dict[str, str]]:
             values = column.load()
         except AbstainError:  # objects, or a mixture of texts and numbers
             continue
-        if not isinstance(values, Words) and values.ndim == 1:
+        if not isinstance(values, TextValues) and values.ndim == 1:
             numeric_names.append(name)
         else:
             other_names.append(name)
@@ -328,7 +330,7 @@ def _find_named(names: list[str], words: tuple[str, ...]) -> list[str]:
 
 def _varies(values: Any) -> bool:
     """True for a column of numbers with at least two different values."""
-    return not isinstance(values, Words) and len(np.unique(values[np.isfinite(values)])) > 1
+    return not isinstance(values, TextValues) and len(np.unique(values[np.isfinite(values)])) > 1
 
 
 def draw_description(console: Console, description: dict[str, Any]) -> None:

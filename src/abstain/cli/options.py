@@ -707,7 +707,7 @@ class ReadOptions(NamedTuple):
                 notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
         return models, notes
 
-    def make_log(self, source: abstain.formats.Source, purpose: str) -> abstain.formats.Log:
+    def make_log(self, source: abstain.formats.OpenedTable, purpose: str) -> abstain.formats.Log:
         """Make the log of an opened file of answers, with a confidence or without.
 
         `purpose` is "one file" or "compared" and decides how unanswered questions count by default.
@@ -721,7 +721,7 @@ class ReadOptions(NamedTuple):
             source.roles(self.columns),
             self.rules,
             right_answers=right_answers,
-            stated=set(self.columns),
+            stated_roles=set(self.columns),
             purpose=purpose,
         )
 

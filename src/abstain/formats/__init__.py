@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
     from abstain.formats import readers as readers
     from abstain.formats import roles as roles
     from abstain.formats import safety as safety
-    from abstain.formats.columns import Column, Source, UncertainError, Words
+    from abstain.formats.columns import Column, OpenedTable, TextValues, UncertainError
     from abstain.formats.file_names import FORMATS
     from abstain.formats.logs import Log, Rules
     from abstain.formats.predictions import Predictions
@@ -50,11 +50,11 @@ __all__ = [
     "Column",
     "Limits",
     "Log",
+    "OpenedTable",
     "Predictions",
     "Rules",
-    "Source",
+    "TextValues",
     "UncertainError",
-    "Words",
     "open_source",
     "read_log",
     "read_predictions",
@@ -70,9 +70,9 @@ _HOMES = {
     "Log": "abstain.formats.logs",
     "Predictions": "abstain.formats.predictions",
     "Rules": "abstain.formats.logs",
-    "Source": "abstain.formats.columns",
+    "OpenedTable": "abstain.formats.columns",
     "UncertainError": "abstain.formats.columns",
-    "Words": "abstain.formats.columns",
+    "TextValues": "abstain.formats.columns",
     "open_source": "abstain.formats.readers",
     "read_log": "abstain.formats.read_files",
     "read_predictions": "abstain.formats.read_files",

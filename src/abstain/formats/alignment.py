@@ -12,7 +12,7 @@ import numpy as np
 
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.arrow import read_batches
-from abstain.formats.columns import as_array, text_of
+from abstain.formats.columns import as_array, text_or_none
 from abstain.formats.predictions import Predictions
 from abstain.formats.readers import read_column_names
 from abstain.formats.roles import RoleColumns
@@ -302,4 +302,4 @@ def _read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
         )
         for batch in batches:
             if batch.num_rows:  # an empty list would look like the end of the table
-                yield [str(text_of(value)) for value in batch.column(0).to_pylist()]
+                yield [str(text_or_none(value)) for value in batch.column(0).to_pylist()]

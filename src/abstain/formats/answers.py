@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from abstain._tables import is_number
-from abstain.formats.columns import Source, UncertainError, Values, Words, as_texts, has_value
+from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, as_texts, has_value
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
 from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedColumns
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
@@ -26,17 +26,17 @@ _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with r
 
 
 def keep_stated_verdict(
-    source: Source, roles: Mapping[str, RoleColumns], stated: Set[str]
+    source: OpenedTable, roles: Mapping[str, RoleColumns], stated_roles: Set[str]
 ) -> dict[str, RoleColumns]:
     """Return the roles without the columns of right and wrong that the user did not choose.
 
     A file may have columns of the roles correct, error and loss, which all say how wrong an answer is. Where the user
     named one of them, the others are dropped; otherwise all stay.
 
-    `roles` maps each role to its columns, `stated` holds the roles whose columns the user named. DataError where the
-    user named several of the three. `source` is the opened file: its columns by name, with their types.
+    `roles` maps each role to its columns, `stated_roles` are the roles whose columns the user named. DataError where
+    the user named several of the three. `source` is the opened file: its columns by name, with their types.
     """
-    stated_verdicts = [role for role in _VERDICT_ROLES if role in stated]
+    stated_verdicts = [role for role in _VERDICT_ROLES if role in stated_roles]
     if len(stated_verdicts) > 1:
         raise file_error(
             source.path,
@@ -44,10 +44,12 @@ def keep_stated_verdict(
         )
     if not stated_verdicts:
         return dict(roles)
-    return {role: columns for role, columns in roles.items() if role not in _VERDICT_ROLES or role in stated}
+    return {
+        role: columns for role, columns in roles.items() if role not in _VERDICT_ROLES or role in stated_roles
+    }
 
 
-def is_log(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:
+def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:
     """Return whether a file is to be read as one of answers.
 
     So it is where an evaluation harness wrote it, where it has a column that only answers have (`ANSWER_ROLES`), where
@@ -65,27 +67,27 @@ def is_log(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> bo
 
 
 def make_log(
-    source: Source,
+    source: OpenedTable,
     roles: Mapping[str, RoleColumns],
     rules: Rules,
     *,
-    right_answers: Source | None,
-    stated: Set[str] = frozenset(),
+    right_answers: OpenedTable | None,
+    stated_roles: Set[str] = frozenset(),
     purpose: str = "one file",
 ) -> Log:
     """Load the columns of a file of answers and choose the rows to read.
 
     Parameters
     ----------
-    source : Source
+    source : OpenedTable
         The opened file, whose columns are loaded here.
     roles : mapping
         Role ("correct", "prediction", "confidence", ...) -> its columns in the file. Not changed.
     rules : Rules
         Which rows to read, and how refused answers and missing confidences count.
-    right_answers : Source or None
+    right_answers : OpenedTable or None
         A second file that holds the right answers; they count more than the scores of a harness.
-    stated : set of str
+    stated_roles : set of str
         Roles whose columns the user named.
     purpose : {"one file", "compared", "cascade"}
         What the log is read for, which decides what `rules` leave open.
@@ -96,9 +98,9 @@ def make_log(
         Nothing says which answers are right, two columns contradict each other, columns differ in length, no row has
         the values of `rules.only`, or `right_answers` come with a file that has no predictions.
     """
-    roles = keep_stated_verdict(source, roles, stated)
+    roles = keep_stated_verdict(source, roles, stated_roles)
     if right_answers is not None:
-        if "prediction" not in roles or "correct" in stated:
+        if "prediction" not in roles or "correct" in stated_roles:
             raise file_error(
                 source.path,
                 "--labels needs a column of predictions and no other column that says right or wrong. Name the "
@@ -140,8 +142,8 @@ def make_log(
     answers = LoadedAnswers(
         source=source,
         roles=loaded_roles,
-        values=values,
-        stated=stated,
+        values_by_role=values,
+        stated_roles=stated_roles,
         rules=rules,
         purpose=purpose,
         replies=replies,
@@ -153,7 +155,7 @@ def make_log(
     return replace(log, used=log.used | columns_used, ids=ids, **learning_columns)
 
 
-def _load_replies(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> Values | None:
+def _load_replies(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> Values | None:
     """Return the answers of a log in which refusals in words are looked for; None where predictions are, or nothing is.
 
     Whether there is an answer, the log says itself, so that its answers are not used for anything else.
@@ -164,7 +166,7 @@ def _load_replies(source: Source, roles: Mapping[str, RoleColumns], rules: Rules
     return None if column is None else column.load()
 
 
-def _find_signal_names(source: Source, roles: Mapping[str, RoleColumns], scorer: str) -> tuple[str, ...]:
+def _find_signal_names(source: OpenedTable, roles: Mapping[str, RoleColumns], scorer: str) -> tuple[str, ...]:
     """Return the confidences to read: those that the user named, or those of the log that belong to its scorer."""
     if "confidence" in roles:
         return roles["confidence"].names
@@ -173,7 +175,7 @@ def _find_signal_names(source: Source, roles: Mapping[str, RoleColumns], scorer:
 
 
 def load_unjudged(
-    source: Source, roles: Mapping[str, RoleColumns], rules: Rules, *, allow_several: bool = False
+    source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules, *, allow_several: bool = False
 ) -> dict[str, Any]:
     """Return "confidence", "abstained" and "gapped_signals" of new answers whose truth is not known yet.
 
@@ -202,7 +204,7 @@ def load_unjudged(
     answers = LoadedAnswers(
         source=source,
         roles=answer_roles,
-        values=values,
+        values_by_role=values,
         rules=rules,
         replies=_load_replies(source, roles, rules),
     )
@@ -228,7 +230,7 @@ def load_unjudged(
     }
 
 
-def select_rows(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
+def select_rows(source: OpenedTable, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
     """Find the rows to read: those that hold the values of `rules.only` (column name -> value as text).
 
     A harness may read each answer with several filters, which are rows of their own with the filter's name in a column;
@@ -240,7 +242,7 @@ def select_rows(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[s
     """
     value_of_column = dict(rules.only)
     descriptions = {}
-    filter_column = source.facts.variant
+    filter_column = source.facts.variant_column
     if filter_column:
         filters = list(dict.fromkeys(as_texts(source.columns[filter_column].load()).tolist()))
         value_of_column.setdefault(filter_column, filters[0])
@@ -252,7 +254,9 @@ def select_rows(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[s
     selected = None
     for name, value in value_of_column.items():
         if name not in source.columns:
-            raise UncertainError(f"has no column `{display_name(name)}`; it has {source.listed()}.", source)
+            raise UncertainError(
+                f"has no column `{display_name(name)}`; it has {source.list_columns()}.", source
+            )
         texts = as_texts(source.columns[name].load())
         matches = texts == value
         if not matches.any():
@@ -265,7 +269,7 @@ def select_rows(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[s
     return selected, {name: display_name(value) for name, value in value_of_column.items()} | descriptions
 
 
-def take_rows(source: Source, columns: Mapping[str, Values], selected: np.ndarray) -> dict[str, Values]:
+def take_rows(source: OpenedTable, columns: Mapping[str, Values], selected: np.ndarray) -> dict[str, Values]:
     """Return the rows of a mask of each column; DataError where a column has another length than the mask."""
     for name, values in columns.items():
         if len(values) != len(selected):
@@ -276,7 +280,7 @@ def take_rows(source: Source, columns: Mapping[str, Values], selected: np.ndarra
     return {name: values[selected] for name, values in columns.items()}
 
 
-def _load_right_answers(right_answers: Source, values: Mapping[str, Values]) -> Values:
+def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]) -> Values:
     """Return the right answers from a second file, one for each row of the first.
 
     `values` holds the loaded columns of the first file by role. Answers are matched by question where both files name
@@ -291,14 +295,14 @@ def _load_right_answers(right_answers: Source, values: Mapping[str, Values]) -> 
         label_columns = RoleColumns(tuple(name for name in right_answers.columns if name != question_column))
     if len(label_columns.names) > 1:
         raise UncertainError(
-            f"must have one column of right answers, got {right_answers.listed()}.", right_answers
+            f"must have one column of right answers, got {right_answers.list_columns()}.", right_answers
         )
     labels = right_answers.load("labels", label_columns)
     texts = as_texts(labels).tolist()
     if question_column is None or "question" not in values:
         if isinstance(labels, np.ndarray) and isinstance(values.get("prediction"), np.ndarray):
             return labels  # both are numbers, and are compared as such
-        return Words.of(texts)
+        return TextValues.of(texts)
     answered_questions = as_texts(right_answers.columns[question_column].load()).tolist()
     answer_of_question = dict(zip(answered_questions, texts))
     questions = as_texts(values["question"]).tolist()
@@ -309,7 +313,7 @@ def _load_right_answers(right_answers: Source, values: Mapping[str, Values]) -> 
             f"has no answer to {count_noun(len(questions_without_answer), 'question')}, such as "
             f"{display_name(questions_without_answer[0])!r}.",
         )
-    return Words.of(answer_of_question[question] for question in questions)
+    return TextValues.of(answer_of_question[question] for question in questions)
 
 
 def _says_yes(values: Values) -> np.ndarray:
@@ -318,10 +322,10 @@ def _says_yes(values: Values) -> np.ndarray:
     A column that holds only 0 and 1, or only words for yes and no (`TRUTH_WORDS`; an empty cell is no), is taken by its
     values. In any other column, a row that holds anything says yes: a text that is not blank, a number that is not NaN.
     """
-    if isinstance(values, Words):
-        truths = [TRUTH_WORDS.get(text.strip().lower()) for text in values.values]
+    if isinstance(values, TextValues):
+        truths = [TRUTH_WORDS.get(text.strip().lower()) for text in values.distinct_texts]
         if None not in truths:
-            return np.array(truths)[values.codes] == 1
+            return np.array(truths)[values.code_of_row] == 1
     elif np.isin(values, (0, 1)).all():
         return np.asarray(values).reshape(-1) == 1
     return has_value(values)
@@ -337,7 +341,7 @@ class LoadedAnswers(LoadedColumns):
         How answers are counted.
     purpose : str
         A key of `logs.DEFAULTS`.
-    replies : array or Words, optional
+    replies : array or TextValues, optional
         The answers of a log without a column of predictions, where refusals are looked for.
     """
 
@@ -361,7 +365,7 @@ class LoadedAnswers(LoadedColumns):
         self.check_scales(signals)
         loss, loss_name = self.grade_answers()
         confidences = {name: self.convert_signal(name, column) for name, column in signals.items()}
-        self.check_lengths(len(loss), {**self.values, **confidences})
+        self.check_lengths(len(loss), {**self.values_by_role, **confidences})
         absent = [name for name, confidence in confidences.items() if not np.isfinite(confidence).any()]
         dropped = absent
         if is_stated and len(absent) == len(confidences):
@@ -404,13 +408,13 @@ class LoadedAnswers(LoadedColumns):
         become the numbers of the distinct words; clusters that are words become an array of texts.
         """
         names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
-        columns: dict[str, Any] = {name: self.values.get(name) for name in names}
+        columns: dict[str, Any] = {name: self.values_by_role.get(name) for name in names}
         for name in ("epoch", "sample_weight"):
-            if isinstance(columns[name], Words):
-                columns[name] = columns[name].codes
-        if isinstance(columns["clusters"], Words):
+            if isinstance(columns[name], TextValues):
+                columns[name] = columns[name].code_of_row
+        if isinstance(columns["clusters"], TextValues):
             columns["clusters"] = columns["clusters"].texts()
-        if "cost" in self.values:
+        if "cost" in self.values_by_role:
             columns["cost"] = self.require_numbers("cost").reshape(-1)
         columns["unanswerable"] = self.find_unanswerable()
         task = columns["task"]
@@ -438,12 +442,12 @@ class LoadedAnswers(LoadedColumns):
 
         UncertainError where nothing says right or wrong, DataError where values are invalid or contradict each other.
         """
-        correct = self.values.get("correct")
+        correct = self.values_by_role.get("correct")
         if self.rules.grades:
             return self.grade_by_words(), "zero_one"
-        if correct is None and self.source.log is not None and "labels" not in self.values:
+        if correct is None and self.source.log is not None and "labels" not in self.values_by_role:
             raise UncertainError(_explain_missing_score(self.source), self.source)
-        if correct is None or isinstance(correct, Words):
+        if correct is None or isinstance(correct, TextValues):
             return self.find_losses()
         if self.source.log is None:
             return self.find_losses()  # which also looks for contradictions
@@ -455,23 +459,23 @@ class LoadedAnswers(LoadedColumns):
         `rules.grades` maps each word (or number, as text) to "right", "wrong" or "unanswered"; an empty cell is
         unanswered. DataError where there is no such column, or where it holds a word that `rules.grades` lack.
         """
-        values = self.values.get("correct")
+        values = self.values_by_role.get("correct")
         if values is None:
             raise self.error("--grades needs a column of grades. Name it with -c correct=NAME.")
         correct = values
-        if not isinstance(correct, Words):  # grades that are numbers: 1 for right, 2 for wrong
+        if not isinstance(correct, TextValues):  # grades that are numbers: 1 for right, 2 for wrong
             texts = [
                 "" if text == "nan" else text for text in as_texts(np.asarray(values, np.float64)).tolist()
             ]
-            correct = Words.of(texts)
+            correct = TextValues.of(texts)
         grades = self.rules.grades
-        for word in correct.values:
+        for word in correct.distinct_texts:
             if word and word not in grades:
                 raise self.error(
                     f"--grades does not say what {display_name(word)!r} means. Say right, wrong or unanswered."
                 )
-        losses = [LOSS_OF_GRADE[grades.get(word, "unanswered")] for word in correct.values]
-        return np.array(losses)[correct.codes]
+        losses = [LOSS_OF_GRADE[grades.get(word, "unanswered")] for word in correct.distinct_texts]
+        return np.array(losses)[correct.code_of_row]
 
     def find_answered(self, is_candidate: np.ndarray) -> np.ndarray:
         """Return for each row whether it is a candidate and has an answer.
@@ -482,17 +486,17 @@ class LoadedAnswers(LoadedColumns):
         answered = is_candidate
         if self.rules.refusals:
             answered = answered & ~find_refusals(self.require_replies(), self.rules.refusals)
-        if "prediction" in self.values:
-            answered = answered & has_value(self.values["prediction"])
-        if "answered" in self.values:
-            answered = answered & _says_yes(self.values["answered"])
-        if "abstained" in self.values:
-            answered = answered & ~_says_yes(self.values["abstained"])
+        if "prediction" in self.values_by_role:
+            answered = answered & has_value(self.values_by_role["prediction"])
+        if "answered" in self.values_by_role:
+            answered = answered & _says_yes(self.values_by_role["answered"])
+        if "abstained" in self.values_by_role:
+            answered = answered & ~_says_yes(self.values_by_role["abstained"])
         return answered
 
     def require_replies(self) -> Values:
         """Return the texts in which refusals are looked for: the predictions, or the answers of a log."""
-        replies = self.values.get("prediction", self.replies)
+        replies = self.values_by_role.get("prediction", self.replies)
         if replies is None:
             raise self.error("--refusals needs a column of predictions. Name it with -c prediction=NAME.")
         return replies
@@ -516,8 +520,8 @@ class LoadedAnswers(LoadedColumns):
         """
         if values is None:
             return self.compute_agreement()
-        if isinstance(values, Words):
-            texts = [text for text in values.values if text]
+        if isinstance(values, TextValues):
+            texts = [text for text in values.distinct_texts if text]
             if not texts:
                 return np.full(len(values), np.nan)
             invalid_text = next((text for text in texts if not is_number(text)), texts[0])
@@ -546,10 +550,10 @@ class LoadedAnswers(LoadedColumns):
 
         UncertainError where the file has no column of questions or of predictions.
         """
-        if "question" not in self.values or "prediction" not in self.values:
+        if "question" not in self.values_by_role or "prediction" not in self.values_by_role:
             raise UncertainError("agreement needs -c question=NAME and -c prediction=NAME.", self.source)
-        questions = as_texts(self.values["question"]).tolist()
-        predictions = as_texts(self.values["prediction"]).tolist()
+        questions = as_texts(self.values_by_role["question"]).tolist()
+        predictions = as_texts(self.values_by_role["prediction"]).tolist()
         answers = [prediction or None for prediction in predictions]
         return np.array(agreement(questions, answers), dtype=np.float64)
 
@@ -591,14 +595,14 @@ def find_refusals(values: Values, refusals: Sequence[str]) -> np.ndarray:
 
     Case, blanks and the marks . ! " ' at the ends do not count.
 
-    >>> find_refusals(Words.of(["IDK.", "A", "I don't  know that"]), ["idk", "I don't know*"]).tolist()
+    >>> find_refusals(TextValues.of(["IDK.", "A", "I don't  know that"]), ["idk", "I don't know*"]).tolist()
     [True, False, True]
     """
-    words = values if isinstance(values, Words) else Words.of(as_texts(values).tolist())
+    words = values if isinstance(values, TextValues) else TextValues.of(as_texts(values).tolist())
     patterns = [re.escape(_plain_text(refusal)).replace(r"\*", ".*") for refusal in refusals]
     pattern = re.compile("|".join(patterns))
-    is_refusal = [pattern.fullmatch(_plain_text(text)) is not None for text in words.values]
-    return np.array(is_refusal, bool)[words.codes]
+    is_refusal = [pattern.fullmatch(_plain_text(text)) is not None for text in words.distinct_texts]
+    return np.array(is_refusal, bool)[words.code_of_row]
 
 
 def _plain_text(text: str) -> str:
@@ -614,10 +618,10 @@ def _is_constant(confidence: np.ndarray) -> bool:
 
 def _count_distinct(values: Values) -> int:
     """Return the number of distinct values."""
-    return len(np.unique(values.codes if isinstance(values, Words) else values))
+    return len(np.unique(values.code_of_row if isinstance(values, TextValues) else values))
 
 
-def _explain_missing_score(source: Source) -> str:
+def _explain_missing_score(source: OpenedTable) -> str:
     """Return the message for a harness's log of which no column was chosen to say which answers are right.
 
     It lists the scores that could say so, or the words of a column that grades by words, and the option to state.
@@ -641,7 +645,7 @@ def _explain_missing_score(source: Source) -> str:
         )
     return (
         "holds nothing from 0 to 1 that says right or wrong. State right answers with --labels FILE, or a column with "
-        f"-c correct=NAME; it has {source.listed()}."
+        f"-c correct=NAME; it has {source.list_columns()}."
     )
 
 

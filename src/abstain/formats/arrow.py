@@ -16,7 +16,7 @@ import numpy as np
 
 from abstain.errors import import_optional
 from abstain.formats import parquet_pages
-from abstain.formats.columns import Column, Source, Values, Words
+from abstain.formats.columns import Column, OpenedTable, TextValues, Values
 from abstain.formats.safety import (
     COMPRESSED_ENDINGS,
     MAX_EXPANSION,
@@ -114,7 +114,7 @@ def unpacked_message_size(message: Any) -> int:
 # Files in memory
 
 
-def open_parquet(path: Path, limits: Limits) -> Source:
+def open_parquet(path: Path, limits: Limits) -> OpenedTable:
     """Open the columns of a parquet file, each read when it is loaded.
 
     Text is read as a dictionary, so that repeated text costs nothing. DataError where the file is damaged, has no rows,
@@ -145,7 +145,7 @@ def open_parquet(path: Path, limits: Limits) -> Source:
             return convert_arrow(path, name, _select_field(file.read(columns=[name]), name), limits)
 
     columns = _make_columns(schema, row_count, load)
-    return Source(path=path, format="parquet", columns=columns)
+    return OpenedTable(path=path, format="parquet", columns=columns)
 
 
 def read_number_lists(path: Path, name: str, limits: Limits) -> list[list[float] | None]:
@@ -230,7 +230,7 @@ def _unpacked_column_size(path: Path, metadata: Any, name: str) -> int:
     return total
 
 
-def open_arrow(path: Path, limits: Limits) -> Source:
+def open_arrow(path: Path, limits: Limits) -> OpenedTable:
     """Read an Arrow IPC file or stream (feather is one), after its decompressed size was checked.
 
     Columns are converted to numpy when they are loaded. DataError where the file is damaged, has no rows, or would need
@@ -252,7 +252,7 @@ def open_arrow(path: Path, limits: Limits) -> Source:
     def load(name: str) -> Values:
         return convert_arrow(path, name, _select_field(table, name), limits)
 
-    return Source(path=path, format="arrow", columns=_make_columns(table.schema, table.num_rows, load))
+    return OpenedTable(path=path, format="arrow", columns=_make_columns(table.schema, table.num_rows, load))
 
 
 def _open_ipc(path: Path) -> Any:
@@ -442,7 +442,7 @@ def _check_column_type(path: Path, name: str, arrow_type: Any) -> None:
 
 
 def convert_arrow(path: Path, name: str, values: Any, limits: Limits) -> Values:
-    """Return an Arrow chunked array as a numpy array, or as `Words` where it holds text.
+    """Return an Arrow chunked array as a numpy array, or as `TextValues` where it holds text.
 
     Lists of numbers become the rows of a matrix; null is NaN in numbers and "" in text. `path` and `name`, that of the
     column, are for messages. DataError where values are neither numbers, lists of numbers of one length nor text, or
@@ -460,7 +460,7 @@ def convert_arrow(path: Path, name: str, values: Any, limits: Limits) -> Values:
     return np.asarray(values.to_numpy())
 
 
-def _convert_texts(values: Any) -> Words:
+def _convert_texts(values: Any) -> TextValues:
     """Return a dictionary-encoded chunked array as words; null is the empty text.
 
     A chunk stores its rows as indices into its dictionary of distinct texts, which are made the same for all chunks.
@@ -472,7 +472,7 @@ def _convert_texts(values: Any) -> Words:
     codes = [
         np.asarray(chunk.indices.fill_null(null_code).to_numpy(zero_copy_only=False)) for chunk in chunks
     ]
-    return Words(np.concatenate(codes).astype(np.int64), (*texts, ""))
+    return TextValues(np.concatenate(codes).astype(np.int64), (*texts, ""))
 
 
 def _convert_lists(path: Path, name: str, values: Any, limits: Limits) -> np.ndarray:

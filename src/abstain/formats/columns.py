@@ -31,28 +31,28 @@ _PREVIEWED_COLUMNS = 20
 
 
 @dataclass(frozen=True)
-class Words:
+class TextValues:
     """A column of text: each distinct text once, and which one stands in each row.
 
     Parameters
     ----------
-    codes : array of int, shape (n,)
-        The text of row i is `values[codes[i]]`.
-    values : tuple of str
-        The distinct texts.
+    code_of_row : array of int, shape (n,)
+        The text of row i is `distinct_texts[code_of_row[i]]`.
+    distinct_texts : tuple of str
+        Each text once.
 
     Examples
     --------
-    >>> words = Words.of(["law", "art", "law"])
-    >>> words.values, words.codes.tolist(), words.row(2)
+    >>> words = TextValues.of(["law", "art", "law"])
+    >>> words.distinct_texts, words.code_of_row.tolist(), words.row(2)
     (('law', 'art'), [0, 1, 0], 'law')
     """
 
-    codes: np.ndarray
-    values: tuple[str, ...]
+    code_of_row: np.ndarray
+    distinct_texts: tuple[str, ...]
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Words:
+    def of(cls, texts: Iterable[str]) -> TextValues:
         """Make a column of one text per row."""
         code_of_text: dict[str, int] = {}
         codes = np.fromiter(
@@ -61,34 +61,34 @@ class Words:
         return cls(codes, tuple(code_of_text))
 
     @classmethod
-    def of_array(cls, array: np.ndarray) -> Words:
+    def of_array(cls, array: np.ndarray) -> TextValues:
         """Make a column of a numpy array of fixed-width strings (str or UTF-8 bytes)."""
         values, codes = np.unique(array.reshape(-1), return_inverse=True)
         texts = (value.decode("utf-8") if isinstance(value, bytes) else value for value in values.tolist())
         return cls(codes.astype(np.int64), tuple(texts))
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.code_of_row)
 
-    def __getitem__(self, rows: np.ndarray) -> Words:
-        return Words(self.codes[rows], self.values)
+    def __getitem__(self, rows: np.ndarray) -> TextValues:
+        return TextValues(self.code_of_row[rows], self.distinct_texts)
 
     def row(self, index: int) -> str:
         """Return the text in one row."""
-        return self.values[int(self.codes[index])]
+        return self.distinct_texts[int(self.code_of_row[index])]
 
-    def numbered(self, order: Iterable[str]) -> np.ndarray:
+    def positions_in(self, order: Iterable[str]) -> np.ndarray:
         """Return the position of each row's text in a sequence of texts; -1 for a text that is not in it."""
         position_of_text = {text: position for position, text in enumerate(order)}
-        positions = [position_of_text.get(value, -1) for value in self.values]
-        return np.array(positions, dtype=np.int64)[self.codes]
+        positions = [position_of_text.get(value, -1) for value in self.distinct_texts]
+        return np.array(positions, dtype=np.int64)[self.code_of_row]
 
     def texts(self) -> np.ndarray:
         """Return one text per row, as an array of objects: with a fixed width, one long text would cost n times."""
-        return np.array(self.values, dtype=object)[self.codes]
+        return np.array(self.distinct_texts, dtype=object)[self.code_of_row]
 
 
-Values = np.ndarray | Words
+Values = np.ndarray | TextValues
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Column:
         What it holds, for people: a dtype, "numbers" or "text".
     load : callable
         Reads the values.
-    texts : Words, optional
+    texts : TextValues, optional
         The cells of a table as they are written, where numbers would not keep them: 0012.
 
     Examples
@@ -115,12 +115,12 @@ class Column:
     shape: tuple[int, ...]
     kind: str
     load: Callable[[], Values] = field(repr=False)
-    texts: Words | None = field(default=None, repr=False)
+    texts: TextValues | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, values: Values) -> Column:
         """Make a column of one value per row that is in memory already."""
-        kind = "text" if isinstance(values, Words) else "numbers"
+        kind = "text" if isinstance(values, TextValues) else "numbers"
         return cls(shape=(len(values),), kind=kind, load=lambda: values)
 
     def rows(self, selection: np.ndarray) -> Column:
@@ -136,7 +136,7 @@ class Column:
 
         def load() -> Values:
             values = self.load()
-            return values if isinstance(values, Words) else -np.asarray(values, np.float64)
+            return values if isinstance(values, TextValues) else -np.asarray(values, np.float64)
 
         return Column(shape=self.shape, kind=self.kind, load=load)
 
@@ -145,7 +145,7 @@ class Column:
 
         def load() -> Values:
             values = self.load()
-            return values if isinstance(values, Words) else np.asarray(values, np.float64) / divisor
+            return values if isinstance(values, TextValues) else np.asarray(values, np.float64) / divisor
 
         return Column(shape=self.shape, kind=self.kind, load=load)
 
@@ -159,17 +159,17 @@ class Column:
 
 def as_texts(values: Values) -> np.ndarray:
     """Return one text for each row; whole numbers without decimals."""
-    if isinstance(values, Words):
+    if isinstance(values, TextValues):
         return values.texts()
-    return np.array([text_of(value) for value in values.reshape(-1).tolist()], dtype=str)
+    return np.array([text_or_none(value) for value in values.reshape(-1).tolist()], dtype=str)
 
 
 def as_array(values: Values) -> np.ndarray:
     """Return one value per row as an array; words as an array of texts."""
-    return values.texts() if isinstance(values, Words) else values
+    return values.texts() if isinstance(values, TextValues) else values
 
 
-def text_of(value: Any) -> str | None:
+def text_or_none(value: Any) -> str | None:
     """Return a name or a number as text, a whole number without decimals; None for everything else."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -178,8 +178,8 @@ def text_of(value: Any) -> str | None:
 
 def has_value(values: Values) -> np.ndarray:
     """Return True for each row that holds anything: a text that is not blank, or a number that is not NaN."""
-    if isinstance(values, Words):
-        return np.array([bool(text.strip()) for text in values.values], bool)[values.codes]
+    if isinstance(values, TextValues):
+        return np.array([bool(text.strip()) for text in values.distinct_texts], bool)[values.code_of_row]
     return ~np.isnan(np.asarray(values, np.float64).reshape(-1))
 
 
@@ -201,7 +201,7 @@ class LogFacts:
         Scorer -> column that says whether there was an answer, where scorers differ in that.
     excluded_signals : dict
         Scorer -> confidences that belong to another scorer's answer, and are not offered with it.
-    variant : str
+    variant_column : str
         A column that names filters: the same answers, read in several ways. Empty where there is none.
     task, model : str
         What was asked, and which model answered, where the file says it.
@@ -225,7 +225,7 @@ class LogFacts:
     word_scorers: tuple[str, ...] = ()
     answered_columns: dict[str, str] = field(default_factory=dict)
     excluded_signals: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    variant: str = ""
+    variant_column: str = ""
     task: str = ""
     model: str = ""
     model_column: str = ""
@@ -234,7 +234,7 @@ class LogFacts:
 
 
 @dataclass(frozen=True)
-class Source:
+class OpenedTable:
     """An opened file, as `open_source` gives it.
 
     Parameters
@@ -253,8 +253,8 @@ class Source:
     Examples
     --------
     >>> column = Column((2,), "numbers", load=lambda: np.array([0.5, 0.25]))
-    >>> source = Source(Path("t.csv"), "csv", {"confidence": column})
-    >>> source.listed()
+    >>> source = OpenedTable(Path("t.csv"), "csv", {"confidence": column})
+    >>> source.list_columns()
     '`confidence` (2 numbers)'
     >>> source.preview()
     {'column': ['confidence'], 'holds': ['2 numbers'], 'first values': ['0.5, 0.25']}
@@ -346,7 +346,7 @@ class Source:
         if role == "clusters":
             parts = [np.asarray(as_array(part), dtype=object).reshape(-1) for part in parts]
         for name, part in zip(role_columns.names, parts):
-            if isinstance(part, Words) or part.ndim != 1:
+            if isinstance(part, TextValues) or part.ndim != 1:
                 raise file_error(
                     self.path, f"column `{display_name(name)}` must hold numbers for the {role}."
                 )
@@ -354,7 +354,7 @@ class Source:
             raise file_error(self.path, f"the columns of the {role} must have one length.")
         return np.stack(parts, axis=1)  # type: ignore[arg-type]
 
-    def listed(self, max_columns: int = 8) -> str:
+    def list_columns(self, max_columns: int = 8) -> str:
         """Return its first columns in words, for messages."""
         first_columns = list(self.columns.items())[:max_columns]
         listed = ", ".join(f"`{display_name(name)}` ({column})" for name, column in first_columns)
@@ -375,7 +375,7 @@ class Source:
 
 def _show_first_values(values: Values, rows: int) -> str:
     """Return the values of the first `rows` rows as text with commas; of a matrix, four numbers of the first row."""
-    if isinstance(values, Words):
+    if isinstance(values, TextValues):
         return ", ".join(display_name(values.row(index)) for index in range(min(rows, len(values))))
     if values.ndim <= 1:
         first_values = values.reshape(-1)[:rows]
@@ -390,18 +390,18 @@ class UncertainError(DataError):
 
     Examples
     --------
-    >>> raise UncertainError("`p` and `conf` could both be the confidence.", Source(Path("t.csv"), "csv", {}))
+    >>> raise UncertainError("`p` and `conf` could both be the confidence.", OpenedTable(Path("t.csv"), "csv", {}))
     Traceback (most recent call last):
     ...
     abstain.formats.columns.UncertainError: t.csv: `p` and `conf` could both be the confidence.
     """
 
-    def __init__(self, text: str, source: Source) -> None:
+    def __init__(self, text: str, source: OpenedTable) -> None:
         super().__init__(f"{display_name(source.path)}: {text}")
         self.source = source
 
 
-def add_derived_columns(source: Source, stated: Mapping[str, str]) -> Source:
+def add_derived_columns(source: OpenedTable, stated: Mapping[str, str]) -> OpenedTable:
     """Return the source with the columns that the user states as computed from others.
 
     `-NAME` as a confidence holds the numbers of column NAME with the other sign, and `NAME/NUMBER` as the correctness
@@ -428,10 +428,10 @@ def add_derived_columns(source: Source, stated: Mapping[str, str]) -> Source:
     return replace(source, columns=columns)
 
 
-def _name_in_table(source: Source, name: str) -> str:
+def _name_in_table(source: OpenedTable, name: str) -> str:
     """Return the name of a column as the table has it, where the user wrote its path from the top of a JSON file.
 
-    >>> source = Source(Path("t.json"), "json", {}, place="run.rows")
+    >>> source = OpenedTable(Path("t.json"), "json", {}, place="run.rows")
     >>> _name_in_table(source, "run.rows.ok"), _name_in_table(source, "-run.rows.sure"), _name_in_table(source, "ok")
     ('ok', '-sure', 'ok')
     """
@@ -441,7 +441,7 @@ def _name_in_table(source: Source, name: str) -> str:
     return sign + name.removeprefix(sign).removeprefix(f"{source.place}.")
 
 
-def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
+def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
     """Find the columns that the user states for a role: a name, a pattern with *, several confidences, two clusters.
 
     Several columns may match for logits and probs (one per class, put in the order of the classes), for features and
@@ -461,7 +461,7 @@ def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
     matches = [name for name in source.columns if fnmatch.fnmatchcase(name, pattern)]
     if not matches:
         raise UncertainError(
-            f"has no column `{display_name(pattern)}` for the {role}; it has {source.listed()}.", source
+            f"has no column `{display_name(pattern)}` for the {role}; it has {source.list_columns()}.", source
         )
     if len(matches) > 1 and role not in CLASS_COLUMN_PATTERNS:
         raise UncertainError(
@@ -472,7 +472,7 @@ def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
     return order_class_columns(matches, [name.removeprefix(prefix) for name in matches])
 
 
-def _match_several(source: Source, role: str, patterns: str) -> RoleColumns:
+def _match_several(source: OpenedTable, role: str, patterns: str) -> RoleColumns:
     """Find the columns of a role that several may have: names or patterns with *, separated by commas.
 
     A single * stands for all confidences of a log. UncertainError where it is given for another role, or for a plain
@@ -484,7 +484,7 @@ def _match_several(source: Source, role: str, patterns: str) -> RoleColumns:
         if pattern.strip() == "*":
             if role != "confidence" or not source.facts.signals:
                 raise UncertainError(
-                    f"* stands for all confidences of a log. Name the columns of the {role}: {source.listed()}.",
+                    f"* stands for all confidences of a log. Name the columns of the {role}: {source.list_columns()}.",
                     source,
                 )
             matching_names = list(source.facts.signals)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from abstain.formats.columns import LogFacts, text_of
+from abstain.formats.columns import LogFacts, text_or_none
 from abstain.formats.log_rows import (
     SECONDS,
     TOKENS,
     LoadJson,
     LogContent,
     Row,
-    as_number,
     choose_correct_column,
     find_scorers,
     get_nested,
+    number_or_none,
 )
 from abstain.formats.safety import count_noun, file_error, is_or_are
 
@@ -53,24 +53,24 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
     rows: list[Row] = []
     failed_count = 0
     for index, record in enumerate(records):
-        question = text_of(get_nested(record, "sample_id"))
+        question = text_or_none(get_nested(record, "sample_id"))
         if question is None:
             raise file_error(path, f"record {index + 1} is not a sample (it has no sample_id).")
-        score = as_number(get_nested(record, "evaluation", "score"))
-        is_correct = as_number(get_nested(record, "evaluation", "is_correct"))
+        score = number_or_none(get_nested(record, "evaluation", "score"))
+        is_correct = number_or_none(get_nested(record, "evaluation", "is_correct"))
         if get_nested(record, "error") and score is None:
             failed_count += 1
             continue
-        latency = as_number(get_nested(record, "performance", "latency_ms"))
+        latency = number_or_none(get_nested(record, "performance", "latency_ms"))
         rows.append(
             {
                 "question": question,
-                "task": text_of(get_nested(record, "evaluation_name")),
-                "model": text_of(get_nested(record, "model_id")),
+                "task": text_or_none(get_nested(record, "evaluation_name")),
+                "model": text_or_none(get_nested(record, "model_id")),
                 "is_correct": is_correct,
                 "score": score,
                 "answer": _find_answer(record),
-                TOKENS: as_number(get_nested(record, "token_usage", "total_tokens")),
+                TOKENS: number_or_none(get_nested(record, "token_usage", "total_tokens")),
                 SECONDS: None if latency is None else latency / _MILLISECONDS,
             }
         )
@@ -104,8 +104,8 @@ def _find_answer(record: Any) -> str | None:
     """Return the last extracted value of a record, or else its whole output; None where it has neither."""
     attributions = get_nested(record, "answer_attribution")
     if isinstance(attributions, list) and attributions:
-        extracted = text_of(get_nested(attributions[-1], "extracted_value"))
+        extracted = text_or_none(get_nested(attributions[-1], "extracted_value"))
         if extracted is not None:
             return extracted
     output = get_nested(record, "output", "raw")
-    return text_of(output[0] if isinstance(output, list) and output else output)
+    return text_or_none(output[0] if isinstance(output, list) and output else output)

@@ -10,15 +10,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-from abstain.formats.columns import LogFacts, text_of
+from abstain.formats.columns import LogFacts, text_or_none
 from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    as_number,
     choose_correct_column,
     find_scorers,
     get_nested,
+    number_or_none,
 )
 from abstain.formats.safety import file_error
 
@@ -55,19 +55,19 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
     chose_option = _find_chosen_options(load_json(state_path)) if state_path.is_file() else {}
     rows: list[Row] = []
     for index, instance in enumerate(instances):
-        instance_id = text_of(get_nested(instance, "instance_id"))
+        instance_id = text_or_none(get_nested(instance, "instance_id"))
         statistics = get_nested(instance, "stats")
         if instance_id is None or not isinstance(statistics, list):
             raise file_error(path, f"entry {index + 1} is not an instance of a HELM run.")
         trial = get_nested(instance, "train_trial_index")
         row: Row = {
             "question": instance_id,
-            "epoch": as_number(trial),
+            "epoch": number_or_none(trial),
             "answered": chose_option.get((instance_id, trial), True) if chose_option else None,
         }
         for statistic in statistics:
             name = get_nested(statistic, "name", "name")
-            mean = as_number(get_nested(statistic, "mean"))
+            mean = number_or_none(get_nested(statistic, "mean"))
             if isinstance(name, str) and mean is not None:
                 row[name] = mean
         rows.append(row)
@@ -95,7 +95,7 @@ def _find_model(path: Path, load_json: LoadJson) -> str:
     """Return the model that `run_spec.json` next to the instances names; empty where it names none."""
     spec_path = path.with_name("run_spec.json")
     specification = load_json(spec_path) if spec_path.is_file() else None
-    return text_of(get_nested(specification, "adapter_spec", "model")) or ""
+    return text_or_none(get_nested(specification, "adapter_spec", "model")) or ""
 
 
 def _model_generates(path: Path, load_json: LoadJson) -> bool:
@@ -117,7 +117,7 @@ def _find_chosen_options(state: Any) -> dict[RequestKey, bool]:
         options = get_nested(request, "output_mapping")
         reply = get_nested(request, "result", "completions", 0, "text")
         if isinstance(options, dict) and isinstance(reply, str):
-            instance_id = text_of(get_nested(request, "instance", "id"))
+            instance_id = text_or_none(get_nested(request, "instance", "id"))
             trial = get_nested(request, "train_trial_index")
             chose_option[instance_id, trial] = reply.strip() in options
     return chose_option

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import import_optional
-from abstain.formats.columns import LogFacts, Source, text_of
+from abstain.formats.columns import LogFacts, OpenedTable, text_or_none
 from abstain.formats.log_rows import (
     LETTERS_SUFFIX,
     MEAN_TOKEN_LOGPROB,
@@ -23,11 +23,11 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     agreement,
-    as_number,
     choose_correct_column,
     find_scorers,
     get_nested,
     make_log_source,
+    number_or_none,
     read_unanswerable,
     summarise_token_logprobs,
 )
@@ -77,7 +77,7 @@ def read_inspect(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     return _read_samples(path, content, samples if isinstance(samples, list) else [])
 
 
-def open_inspect_archive(path: Path, limits: Limits) -> Source:
+def open_inspect_archive(path: Path, limits: Limits) -> OpenedTable:
     """Read a log in a zip archive, one sample at a time; only the scores and numbers of a sample are kept.
 
     DataError where the archive has no header, is damaged, holds no scored sample, or would need more memory or members
@@ -147,7 +147,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     failed_count = 0
     unscored_count = 0
     for index, sample in enumerate(samples):
-        if text_of(get_nested(sample, "id")) is None:
+        if text_or_none(get_nested(sample, "id")) is None:
             raise file_error(path, f"sample {index + 1} is not a sample of Inspect (it has no id).")
         if isinstance(get_nested(sample, "scores"), dict) and sample["scores"]:
             rows.append(_make_row(sample))
@@ -185,7 +185,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
         for column in answered_columns.values():
             row.setdefault(column, True)
     _add_agreement(rows)
-    headline_scorer = text_of(get_nested(header, "results", "headline", "score")) or ""
+    headline_scorer = text_or_none(get_nested(header, "results", "headline", "score")) or ""
     facts = LogFacts(
         tool="Inspect",
         roles={
@@ -197,8 +197,8 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
         signals=(SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, AGREEMENT, *stated_confidences),
         word_scorers=word_scorers,
         answered_columns=answered_columns,
-        task=text_of(get_nested(header, "eval", "task")) or "",
-        model=text_of(get_nested(header, "eval", "model")) or "",
+        task=text_or_none(get_nested(header, "eval", "task")) or "",
+        model=text_or_none(get_nested(header, "eval", "model")) or "",
         notes=notes,
     )
     return LogContent(rows, facts)
@@ -212,23 +212,23 @@ def _make_row(sample: Row) -> Row:
     answer is the first that a score states.
     """
     row: Row = {
-        "question": text_of(sample["id"]),
-        "epoch": as_number(sample.get("epoch")),
+        "question": text_or_none(sample["id"]),
+        "epoch": number_or_none(sample.get("epoch")),
         "answer": None,
     }
     for scorer, score in sample["scores"].items():
         value = get_nested(score, "value")
-        row["answer"] = row["answer"] or text_of(get_nested(score, "answer"))
+        row["answer"] = row["answer"] or text_or_none(get_nested(score, "answer"))
         values_by_key = value if isinstance(value, dict) else {"": value}
         for key, part in values_by_key.items():
             column = f"{scorer}.{key}" if key else scorer
-            row[column] = part if isinstance(part, str) else as_number(part)
+            row[column] = part if isinstance(part, str) else number_or_none(part)
         row |= _select_numbers(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
     row |= _select_numbers(sample.get("metadata"), prefix="metadata.")
     row |= read_unanswerable(sample.get("metadata"))
     row |= summarise_token_logprobs(get_nested(sample, "output", "choices", 0, "logprobs", "content"))
     row[TOKENS] = _count_tokens(sample)
-    row[SECONDS] = as_number(sample.get("total_time"))
+    row[SECONDS] = number_or_none(sample.get("total_time"))
     return row
 
 
@@ -236,9 +236,9 @@ def _count_tokens(sample: Row) -> float | None:
     """Return the tokens that all models used for a sample, or those of its output; None where the log has neither."""
     usage_by_model = sample.get("model_usage")
     if isinstance(usage_by_model, dict) and usage_by_model:
-        counts = [as_number(get_nested(usage, "total_tokens")) for usage in usage_by_model.values()]
+        counts = [number_or_none(get_nested(usage, "total_tokens")) for usage in usage_by_model.values()]
         return math.fsum(count for count in counts if count is not None)
-    return as_number(get_nested(sample, "output", "usage", "total_tokens"))
+    return number_or_none(get_nested(sample, "output", "usage", "total_tokens"))
 
 
 def _select_numbers(content: Any, prefix: str) -> Row:
@@ -298,7 +298,7 @@ def _make_notes(header: Any, scored_count: int, failed_count: int, unscored_coun
     status = get_nested(header, "status")
     if status != "success":
         notes.append(f"the run has status {display_name(status)}.")
-    expected_count = as_number(get_nested(header, "results", "total_samples"))
+    expected_count = number_or_none(get_nested(header, "results", "total_samples"))
     sample_count = scored_count + failed_count + unscored_count
     if expected_count is not None and expected_count != sample_count:
         expected = count_noun(int(expected_count), "sample")

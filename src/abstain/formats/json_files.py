@@ -12,7 +12,7 @@ import numpy as np
 
 from abstain._stored import refuse_repeated_keys
 from abstain.errors import DataError
-from abstain.formats.columns import Column, Source, Values, Words
+from abstain.formats.columns import Column, OpenedTable, TextValues, Values
 from abstain.formats.json_tables import describe_tree, find_tables
 from abstain.formats.log_readers import read_json_log
 from abstain.formats.safety import (
@@ -49,7 +49,7 @@ class NoTableError(DataError):
         self.tree = tree
 
 
-def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
+def open_json(path: Path, limits: Limits, *, lines: bool = False) -> OpenedTable:
     """Read a JSON file: the log of a harness, or a table (an object of columns, records, rows under names of columns).
 
     `lines` says that the name of the file promises one record per line. Fields inside objects are columns with dotted
@@ -71,7 +71,7 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
         if not columns:
             raise NoTableError(str(file_error(path, _explain_no_table(content))), describe_tree(content))
         place = tables[0].place if len(tables) == 1 else ""
-        return Source(path=path, format="jsonl" if lines else "json", columns=columns, place=place)
+        return OpenedTable(path=path, format="jsonl" if lines else "json", columns=columns, place=place)
 
 
 def _explain_no_table(content: Any) -> str:
@@ -155,7 +155,7 @@ def _convert_list(path: Path, name: str, values: list[Any]) -> Values:
     if str in types:
         if not types <= {str, type(None)}:
             raise file_error(path, f"column {name} mixes text and numbers.")
-        return Words.of("" if value is None else value for value in values)
+        return TextValues.of("" if value is None else value for value in values)
     if types == {bool}:
         return np.array(values, dtype=bool)
     if not types <= {bool, int, float, type(None)}:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain.formats.columns import Source, Words
+from abstain.formats.columns import OpenedTable, TextValues
 from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import display_name, file_error
 
@@ -15,7 +15,7 @@ LEARNING_ROLES = ("features", "categories")
 """Roles whose columns are inputs of a learned confidence, each by its own name."""
 
 
-def load_learning_columns(source: Source, roles: Mapping[str, RoleColumns]) -> dict[str, Any]:
+def load_learning_columns(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> dict[str, Any]:
     """Return {"features": ..., "categories": ...}: arrays of all rows by column name, {} for a role without columns.
 
     A feature is an array of numbers, NaN where it is missing; a column of text becomes the number of its characters,
@@ -35,15 +35,15 @@ def _names_of(roles: Mapping[str, RoleColumns], role: str) -> tuple[str, ...]:
     return roles[role].names if role in roles else ()
 
 
-def _load_feature(source: Source, name: str) -> tuple[str, np.ndarray]:
+def _load_feature(source: OpenedTable, name: str) -> tuple[str, np.ndarray]:
     """Return the name and the numbers of a feature; the lengths of its texts where a column holds text.
 
     An empty text has no length: NaN, as a gap.
     """
     values = source.columns[name].load()
-    if isinstance(values, Words):
-        lengths = np.array([len(text) or np.nan for text in values.values], dtype=np.float64)
-        return f"length of {name}", lengths[values.codes]
+    if isinstance(values, TextValues):
+        lengths = np.array([len(text) or np.nan for text in values.distinct_texts], dtype=np.float64)
+        return f"length of {name}", lengths[values.code_of_row]
     if values.ndim != 1:
         raise file_error(
             source.path,

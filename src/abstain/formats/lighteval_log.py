@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from abstain.formats.arrow import read_number_lists
-from abstain.formats.columns import LogFacts, Source, Words
+from abstain.formats.columns import LogFacts, OpenedTable, TextValues
 from abstain.formats.log_rows import (
     OPTION_SIGNALS,
     LogContent,
     Row,
     ScoredOption,
-    as_number,
     choose_correct_column,
     find_scorers,
+    number_or_none,
     option_signals,
 )
 from abstain.formats.safety import Limits
@@ -28,7 +28,7 @@ _GOLD_COLUMNS = ("doc.gold_index", "gold_index")
 _TASK_IN_NAME = re.compile(r"details_(.+)_\d{4}-\d\d-\d\dT")
 
 
-def is_lighteval_details(source: Source) -> bool:
+def is_lighteval_details(source: OpenedTable) -> bool:
     """Return whether a parquet file has the columns of lighteval's details: those of current or of older versions."""
     names = list(source.columns)
     has_metrics = any(name.startswith(_METRICS_PREFIXES) for name in names)
@@ -39,7 +39,7 @@ def is_lighteval_details(source: Source) -> bool:
     return has_metrics and (has_structs or has_older_columns)
 
 
-def read_lighteval(source: Source, limits: Limits) -> LogContent:
+def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
     """Read the details of one task: one row per sample, with a column for each metric.
 
     Samples of a multiple-choice task, which say the number of the right option (`gold_index`), have confidences from
@@ -54,7 +54,7 @@ def read_lighteval(source: Source, limits: Limits) -> LogContent:
     for index, row_loglikelihoods in enumerate(loglikelihoods):
         row: Row = {"question": str(index)}
         for name, values in metrics.items():
-            number = as_number(values[index])
+            number = number_or_none(values[index])
             row[name] = None if number is None or np.isnan(number) else number
         if row_loglikelihoods is not None and len(row_loglikelihoods) > 1:
             options = [ScoredOption(loglikelihood=number, length=0) for number in row_loglikelihoods]
@@ -80,15 +80,15 @@ def read_lighteval(source: Source, limits: Limits) -> LogContent:
     return LogContent(rows, facts)
 
 
-def _load_numbers(source: Source, name: str) -> list[Any]:
+def _load_numbers(source: OpenedTable, name: str) -> list[Any]:
     """Return the values of a metric as a list, one per row; None throughout where the column holds text."""
     values = source.columns[name].load()
-    if isinstance(values, Words) or values.ndim != 1:
+    if isinstance(values, TextValues) or values.ndim != 1:
         return [None] * len(values)
     return values.tolist()
 
 
-def _load_loglikelihoods(source: Source, limits: Limits) -> list[list[float] | None] | None:
+def _load_loglikelihoods(source: OpenedTable, limits: Limits) -> list[list[float] | None] | None:
     """Return the log-likelihoods of the options of each row; None where the task has no options.
 
     A task of multiple choice has a column with the number of the right option and an accuracy among its metrics.

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import DataError
-from abstain.formats.columns import LogFacts, text_of
+from abstain.formats.columns import LogFacts, text_or_none
 from abstain.formats.log_rows import (
     OPTION_SIGNALS,
     LoadJson,
     LogContent,
     Row,
     ScoredOption,
-    as_number,
     choose_correct_column,
     find_scorers,
     get_nested,
+    number_or_none,
     option_signals,
     read_unanswerable,
 )
@@ -71,7 +71,7 @@ def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> 
     rows, facts = read_lm_eval(path, records, load_json)
     for row, task in zip(rows, tasks):
         row["task"] = task
-    model = text_of(get_nested(content, "model_name")) or ""
+    model = text_or_none(get_nested(content, "model_name")) or ""
     if len(samples) == 1:
         return LogContent(rows, replace(facts, task=tasks[0], model=model))
     return LogContent(rows, replace(facts, roles={**facts.roles, "task": "task"}, task="", model=model))
@@ -111,7 +111,7 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     metric_names: dict[str, None] = {}  # a set that keeps the order of the records
     for task, records in parts.items():
         for index, record in enumerate(records):
-            question = text_of(get_nested(record, "doc_id"))
+            question = text_or_none(get_nested(record, "doc_id"))
             if question is None:
                 raise file_error(path, f"record {index + 1} has no doc_id.")
             scores = {
@@ -142,7 +142,7 @@ def _parse_score(value: Any) -> float | None:
     if value in ("True", "False"):
         return float(value == "True")
     try:
-        return as_number(value) if not isinstance(value, str) else float(value)
+        return number_or_none(value) if not isinstance(value, str) else float(value)
     except ValueError:
         return None
 
@@ -150,7 +150,7 @@ def _parse_score(value: Any) -> float | None:
 def _read_write_out_reply(record: Row) -> Row:
     """Return the confidences of a multiple-choice record, or the column "answer" of a reply."""
     logits = [record[name] for name in sorted(record, key=_number_at_end) if name.startswith("logit_")]
-    numbers = [as_number(logit) for logit in logits]
+    numbers = [number_or_none(logit) for logit in logits]
     if isinstance(record.get("truth"), int) and len(logits) > 1 and None not in numbers:
         options = [ScoredOption(loglikelihood=number, length=0) for number in numbers if number is not None]
         return option_signals(options, is_normalised=False)
@@ -190,13 +190,17 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
     metric_names: dict[str, None] = {}  # a set that keeps the order of the records
     answer_only_count = 0  # records with the log-likelihood of the right answer alone
     for index, record in enumerate(records):
-        if not isinstance(record, dict) or text_of(record.get("doc_id")) is None:
+        if not isinstance(record, dict) or text_or_none(record.get("doc_id")) is None:
             raise file_error(
                 path, f"record {index + 1} is not a sample of lm-evaluation-harness (it has no doc_id)."
             )
         scores = _find_scores(record)
         metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
-        row: Row = {"question": text_of(record["doc_id"]), "filter": text_of(record.get("filter")), **scores}
+        row: Row = {
+            "question": text_or_none(record["doc_id"]),
+            "filter": text_or_none(record.get("filter")),
+            **scores,
+        }
         row |= read_unanswerable(record.get("doc"))
         options = _find_options(record)
         if options is None:
@@ -227,7 +231,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         signals=(*OPTION_SIGNALS, "softmax_norm", AGREEMENT),
         # Accuracy by normalised log-likelihoods judges another answer than accuracy, so each has its own confidences.
         excluded_signals={"acc_norm": OPTION_SIGNALS, "acc": ("softmax_norm",)},
-        variant="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
+        variant_column="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
         descriptions={"answered": "the filtered reply is neither empty nor [invalid]"},
         task=_find_task(path),
         model=_find_model(path, results),
@@ -243,7 +247,7 @@ def _find_scores(record: Row) -> dict[str, float | None]:
         names = [str(name) for name in listed_names]
     else:
         names = [name for name in record if name not in _OTHER_FIELDS and not name.endswith("_hash")]
-    return {name: as_number(record.get(name)) for name in names}
+    return {name: number_or_none(record.get(name)) for name in names}
 
 
 def _read_reply(record: Row) -> Row:
@@ -338,7 +342,7 @@ def _find_model(path: Path, results: Any) -> str:
     """
     if not _find_task(path):
         return ""
-    return text_of(get_nested(results, "model_name")) or path.absolute().parent.name
+    return text_or_none(get_nested(results, "model_name")) or path.absolute().parent.name
 
 
 def _note_missing_documents(path: Path, document_count: int, results_name: str, results: Any) -> list[str]:
@@ -346,7 +350,7 @@ def _note_missing_documents(path: Path, document_count: int, results_name: str, 
 
     `path` is the samples file, `results_name` and `results` are name and parsed content of the results file, if any.
     """
-    expected_count = as_number(get_nested(results, "n-samples", _find_task(path), "effective"))
+    expected_count = number_or_none(get_nested(results, "n-samples", _find_task(path), "effective"))
     if expected_count is None or expected_count == document_count:
         return []
     expected = count_noun(int(expected_count), "document")

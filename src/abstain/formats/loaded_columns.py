@@ -13,19 +13,19 @@ import numpy as np
 from abstain._check import rows_sum_to_one, sum_tolerance
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
-from abstain.formats.columns import Source, UncertainError, Values, Words, has_value
+from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, has_value
 from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have
 
 TRUTH_WORDS = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
-"""Words for true (1) and false (0), in lower case; an empty cell is NaN."""
+"""TextValues for true (1) and false (0), in lower case; an empty cell is NaN."""
 TRUTH_WORDS[""] = np.nan
 PLAIN_NUMBERS = (
     "Write plain numbers, without % signs or units. Leave a cell without one empty, and say --missing left_out or "
     "--missing last."
 )
 """Remedy for text in a column of numbers."""
-# Words in the name of a column that say that larger is better, and words that say that it is a loss nevertheless.
+# TextValues in the name of a column that say that larger is better, and words that say that it is a loss nevertheless.
 _SCORE_WORDS = {
     "score", "scores", "reward", "acc", "accuracy", "correct", "correctness", "match", "f1", "rouge", "rougel", "bleu",
     "success", "right", "pass", "passed", "precision", "recall", "grade", "rating", "quality", "similarity",
@@ -56,15 +56,15 @@ class LoadedColumns:
 
     Parameters
     ----------
-    source : Source
+    source : OpenedTable
         The file.
     roles : dict
         Role -> the columns it was loaded from, for messages.
-    values : dict
+    values_by_role : dict
         Role -> its values, one row per sample.
     classes : tuple of str
         Class names in the order of the class scores.
-    stated : set of str
+    stated_roles : set of str
         Roles whose columns the user named.
     tolerance : float, optional
         How far a row of probabilities may be from summing to one; by default what rounding explains.
@@ -72,11 +72,11 @@ class LoadedColumns:
         Whether the class names are the user's or the file's, and not endings of column names.
     """
 
-    source: Source
+    source: OpenedTable
     roles: dict[str, RoleColumns]
-    values: dict[str, Values]
+    values_by_role: dict[str, Values]
     classes: tuple[str, ...] = ()
-    stated: Set[str] = frozenset()
+    stated_roles: Set[str] = frozenset()
     tolerance: float | None = None
     has_stated_classes: bool = False
 
@@ -105,7 +105,7 @@ class LoadedColumns:
         labels = self.labels_as_class_numbers()
         if len(labels) != n:
             raise self.error(f"the labels must have {n} rows like the {kind}, got {len(labels)}.")
-        if labels.ndim == 1 and {"correct", "error"} & self.values.keys():
+        if labels.ndim == 1 and {"correct", "error"} & self.values_by_role.keys():
             # Where several classes tie for the largest score, the file's predictions may be any of them.
             has_one_maximum = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) == 1
             self.check_verdict(is_wrong=scores.argmax(axis=1) != labels, is_known=has_one_maximum)
@@ -165,7 +165,7 @@ class LoadedColumns:
         `predicts_1` says for each row whether the score in column `name` predicts class 1. Nothing is checked where
         there are no predictions, or where they are words or other numbers than 0 and 1.
         """
-        prediction = self.values.get("prediction")
+        prediction = self.values_by_role.get("prediction")
         if not isinstance(prediction, np.ndarray) or prediction.shape != predicts_1.shape:
             return
         contradicts = (prediction == 1) != predicts_1
@@ -214,12 +214,12 @@ class LoadedColumns:
         all rows) where that is certain. Rows that abstained, or whose cell is empty, do not count. A column of another
         length is not checked here.
 
-        `values` holds the loaded columns by role, `roles` the names of their columns, `stated` the roles that the user
-        named.
+        `values_by_role` holds the loaded columns, `roles` the names of these columns, `stated_roles` the roles whose
+        columns the user named.
         """
-        if "abstained" in self.values:
+        if "abstained" in self.values_by_role:
             is_known = is_known & (self.require_truth_values("abstained") != 1)
-        for role in {"correct", "error"} & self.values.keys() - self.stated:
+        for role in {"correct", "error"} & self.values_by_role.keys() - self.stated_roles:
             if role == "correct" and self.holds_partial_credit():
                 continue
             truth = self.require_truth_values(role)
@@ -242,7 +242,7 @@ class LoadedColumns:
         model abstained, since they are never used there. UncertainError where there is no confidence or no loss,
         DataError where values are invalid, missing, contradictory or of different lengths.
         """
-        if "confidence" not in self.values:
+        if "confidence" not in self.values_by_role:
             raise UncertainError(self.explain_missing(), self.source)
         loss, loss_name = self.find_losses()
         confidence = self.require_numbers("confidence")
@@ -256,9 +256,9 @@ class LoadedColumns:
         if abstained is not None:
             fields["loss"] = np.where(abstained, 0.0, loss)
             fields["confidence"] = np.where(abstained, 0.0, confidence)
-        fields["prediction"] = self.values.get("prediction")
-        labels = self.values.get("labels")
-        if isinstance(labels, Words):
+        fields["prediction"] = self.values_by_role.get("prediction")
+        labels = self.values_by_role.get("labels")
+        if isinstance(labels, TextValues):
             fields["label_words"] = labels
         elif labels is not None and labels.ndim == 1:
             fields["labels"] = labels
@@ -289,16 +289,16 @@ class LoadedColumns:
         is empty. UncertainError where there is none of them. DataError where values are invalid, or where correct or
         error contradicts labels and predictions.
         """
-        labels = self.values.get("labels")
-        prediction = self.values.get("prediction")
+        labels = self.values_by_role.get("labels")
+        prediction = self.values_by_role.get("prediction")
         if labels is not None and prediction is not None and _are_comparable(labels, prediction):
             label_loss = self.zero_one_loss(labels, prediction)
             self.check_verdict(is_wrong=label_loss == 1, is_known=~np.isnan(label_loss))
-        if "correct" in self.values:
+        if "correct" in self.values_by_role:
             return self.read_correctness()
-        if "error" in self.values:
+        if "error" in self.values_by_role:
             return self.require_truth_values("error"), "zero_one"
-        if "loss" in self.values:
+        if "loss" in self.values_by_role:
             self.check_not_a_score()
             loss = self.require_numbers("loss")
             return loss.astype(np.float64) if loss.dtype.kind == "b" else loss, "loss"
@@ -312,8 +312,8 @@ class LoadedColumns:
         The name is "zero_one", or "partial_credit" where some answer is neither right nor wrong. DataError where
         numbers lie outside 0 to 1, or words are no truth values.
         """
-        values = self.values["correct"]
-        if isinstance(values, Words):
+        values = self.values_by_role["correct"]
+        if isinstance(values, TextValues):
             return 1 - self.require_truth_values("correct"), "zero_one"
         loss = 1 - np.asarray(values, np.float64).reshape(-1)
         scored_loss = loss[~np.isnan(loss)]
@@ -327,8 +327,8 @@ class LoadedColumns:
 
     def holds_partial_credit(self) -> bool:
         """Return whether the column of correctness holds numbers other than 0 and 1."""
-        values = self.values["correct"]
-        if isinstance(values, Words):
+        values = self.values_by_role["correct"]
+        if isinstance(values, TextValues):
             return False
         numbers = np.asarray(values, np.float64)
         return not np.isin(numbers[~np.isnan(numbers)], (0, 1)).all()
@@ -337,7 +337,7 @@ class LoadedColumns:
         """Raise DataError where the user named a column as the loss whose name says that larger is better."""
         name = self.roles["loss"].names[0]
         words = set(re.split(r"[^a-z0-9]+", name.lower()))
-        if "loss" in self.stated and words & _SCORE_WORDS and not words & _LOSS_WORDS:
+        if "loss" in self.stated_roles and words & _SCORE_WORDS and not words & _LOSS_WORDS:
             raise self.error(
                 f"`{display_name(name)}` is named as the loss, which is larger where an answer is worse, and its name "
                 f"says that larger is better. State -c correct={display_name(name)} for a score from 0 (wrong) to 1 "
@@ -351,8 +351,8 @@ class LoadedColumns:
         """
         if not _are_comparable(labels, prediction):
             raise self.error("labels and predictions must be of one kind and length to be compared.")
-        if isinstance(labels, Words) and isinstance(prediction, Words):
-            is_wrong = labels.codes != prediction.numbered(labels.values)
+        if isinstance(labels, TextValues) and isinstance(prediction, TextValues):
+            is_wrong = labels.code_of_row != prediction.positions_in(labels.distinct_texts)
         else:
             is_wrong = np.asarray(labels != prediction)
         return np.where(has_value(labels), is_wrong, np.nan)
@@ -370,17 +370,17 @@ class LoadedColumns:
         unanswerable = self.find_unanswerable()
         if unanswerable is not None:
             fields["unanswerable"] = unanswerable
-        if "clusters" in self.values:
-            clusters = self.values["clusters"]
+        if "clusters" in self.values_by_role:
+            clusters = self.values_by_role["clusters"]
             # Names and not codes: a cluster of this file may occur in another file too.
-            if isinstance(clusters, Words):
+            if isinstance(clusters, TextValues):
                 fields["clusters"] = clusters.texts()
             else:  # two columns are two kinds of clusters
                 fields["clusters"] = clusters if clusters.shape == (n, 2) else clusters.reshape(-1)
-        if "groups" in self.values:
-            fields["groups"] = self.values["groups"]
+        if "groups" in self.values_by_role:
+            fields["groups"] = self.values_by_role["groups"]
         for role in ("sample_weight", "cost", "confidence"):
-            if role in self.values:
+            if role in self.values_by_role:
                 fields[role] = self.require_numbers(role).reshape(-1)
         self.check_lengths(n, fields)
         return fields
@@ -399,9 +399,9 @@ class LoadedColumns:
         An empty cell of `abstained` means that it did not abstain, one of `answered` that it did not answer.
         """
         masks = []
-        if "abstained" in self.values:
+        if "abstained" in self.values_by_role:
             masks.append(np.nan_to_num(self.require_truth_values("abstained")).astype(bool))
-        if "answered" in self.values:
+        if "answered" in self.values_by_role:
             masks.append(np.nan_to_num(self.require_truth_values("answered")) == 0)
         return np.any(masks, axis=0) if masks else None
 
@@ -414,7 +414,7 @@ class LoadedColumns:
         """
         masks = []
         for role, value_of_unanswerable in (("unanswerable", 1.0), ("answerable", 0.0)):
-            if role not in self.values:
+            if role not in self.values_by_role:
                 continue
             try:
                 truth = self.require_truth_values(role)
@@ -422,7 +422,7 @@ class LoadedColumns:
                     row = int(np.argmax(np.isnan(truth))) + 1
                     raise self.error(f"`{role}` must be true or false in every row, got none in row {row}.")
             except DataError as problem:
-                if role in self.stated:
+                if role in self.stated_roles:
                     raise
                 warnings.warn(f"{problem} The column is left out.", AbstainWarning, stacklevel=4)
             else:
@@ -441,7 +441,7 @@ class LoadedColumns:
         are looked up in these. DataError where the order of the classes is not known (labels are words and there are no
         class names, or labels are numbers and columns are named by words), or where a label is none of the classes.
         """
-        labels = self.values["labels"]
+        labels = self.values_by_role["labels"]
         classes = self.classes
         if isinstance(labels, np.ndarray):
             if labels.ndim != 1 or not classes:
@@ -457,13 +457,13 @@ class LoadedColumns:
                     f"the labels are numbers and the columns are named {names}, so nothing says which number is which "
                     f"class. State the names in the order of the numbers: --classes first,second,..."
                 )
-            labels = Words.of(f"{label:.17g}" for label in labels.tolist())
+            labels = TextValues.of(f"{label:.17g}" for label in labels.tolist())
         if not classes:
             raise self.error(
                 "the labels are words, so the order of the classes must be known. "
                 "State it with --classes first,second,... or a `classes` array in the file."
             )
-        class_numbers = labels.numbered(classes)
+        class_numbers = labels.positions_in(classes)
         if (class_numbers < 0).any():
             unknown_label = labels.row(int(np.argmin(class_numbers)))
             raise self.error(
@@ -473,9 +473,9 @@ class LoadedColumns:
 
     def require_numbers(self, role: str) -> np.ndarray:
         """Return the values of a role, which must be numbers; DataError where they are text, even numbers in quotes."""
-        values = self.values[role]
-        if isinstance(values, Words):
-            for text in values.values:
+        values = self.values_by_role[role]
+        if isinstance(values, TextValues):
+            for text in values.distinct_texts:
                 if not is_number(text):
                     raise self.error(
                         f"the {role} must be numbers, got text such as {display_name(text)!r}. {PLAIN_NUMBERS}"
@@ -488,13 +488,13 @@ class LoadedColumns:
 
         The values of the role must be booleans, 0 and 1, or words of `TRUTH_WORDS` in any case; DataError otherwise.
         """
-        values = self.values[role]
-        if isinstance(values, Words):
-            words = [text.strip().lower() for text in values.values]
-            for text, word in zip(values.values, words):
+        values = self.values_by_role[role]
+        if isinstance(values, TextValues):
+            words = [text.strip().lower() for text in values.distinct_texts]
+            for text, word in zip(values.distinct_texts, words):
                 if word not in TRUTH_WORDS:
                     raise self.error(f"`{role}` must be true or false, got {display_name(text)!r}.")
-            return np.array([TRUTH_WORDS[word] for word in words])[values.codes]
+            return np.array([TRUTH_WORDS[word] for word in words])[values.code_of_row]
         numbers = values.reshape(-1).astype(np.float64)
         is_invalid = ~((numbers == 0) | (numbers == 1) | np.isnan(numbers))
         if is_invalid.any():
@@ -507,7 +507,7 @@ class LoadedColumns:
 
         The cases: class scores without labels, an array without a name, and everything else.
         """
-        listed = self.source.listed()
+        listed = self.source.list_columns()
         for role in ("logits", "probs"):
             if role in self.roles:
                 remedy = "State them with --labels FILE or --column labels=NAME"
@@ -562,6 +562,10 @@ def _trailing_numbers(classes: tuple[str, ...]) -> tuple[str, ...]:
 
 def _are_comparable(labels: Values, prediction: Values) -> bool:
     """Return whether labels and predictions are both words or both numbers, and have one length."""
-    if isinstance(labels, Words) or isinstance(prediction, Words):
-        return isinstance(labels, Words) and isinstance(prediction, Words) and len(labels) == len(prediction)
+    if isinstance(labels, TextValues) or isinstance(prediction, TextValues):
+        return (
+            isinstance(labels, TextValues)
+            and isinstance(prediction, TextValues)
+            and len(labels) == len(prediction)
+        )
     return labels.ndim == 1 and labels.shape == prediction.shape

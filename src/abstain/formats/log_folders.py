@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.errors import AbstainError
-from abstain.formats.columns import Source, UncertainError, Words, as_texts
+from abstain.formats.columns import OpenedTable, TextValues, UncertainError, as_texts
 from abstain.formats.file_names import model_name
 from abstain.formats.helm_log import INSTANCES_FILE
 from abstain.formats.logs import Log
@@ -36,20 +36,20 @@ class LogFolder(NamedTuple):
     unread: dict[str, str]  # path -> why it was not read, in one line
 
 
-def split_by_column(source: Source, name: str) -> dict[str, Source]:
+def split_by_column(source: OpenedTable, name: str) -> dict[str, OpenedTable]:
     """Split one long table by the values of a column, such as the model: value -> the table of its rows.
 
     Values come in the order of the table. A column is loaded once for all parts. UncertainError where there is no such
     column, DataError where some column has another number of rows.
 
     >>> from abstain.formats.columns import Column
-    >>> table = Source(Path("t.csv"), "csv", {"m": Column.of(Words.of("aba")), "x": Column.of(np.arange(3))})
+    >>> table = OpenedTable(Path("t.csv"), "csv", {"m": Column.of(TextValues.of("aba")), "x": Column.of(np.arange(3))})
     >>> {value: part.columns["x"].load().tolist() for value, part in split_by_column(table, "m").items()}
     {'a': [0, 2], 'b': [1]}
     """
     if name not in source.columns:
         raise UncertainError(
-            f"has no column `{display_name(name)}` to divide it by; it has {source.listed()}.", source
+            f"has no column `{display_name(name)}` to divide it by; it has {source.list_columns()}.", source
         )
     texts = source.columns[name].as_texts()
     for title, column in source.columns.items():
@@ -98,7 +98,7 @@ def _walk(place: Path) -> Iterator[Path]:
 
 
 def read_log_folder(
-    places: Iterable[str | Path], open_file: Callable[[Path], Source], make: Callable[[Source], Log]
+    places: Iterable[str | Path], open_file: Callable[[Path], OpenedTable], make: Callable[[OpenedTable], Log]
 ) -> LogFolder:
     """Read all logs of folders: one `RunLog` for each model and task, in which repeated runs are epochs.
 
@@ -132,7 +132,7 @@ def read_log_folder(
 
 
 def _read_file(
-    path: Path, open_file: Callable[[Path], Source], make: Callable[[Source], Log]
+    path: Path, open_file: Callable[[Path], OpenedTable], make: Callable[[OpenedTable], Log]
 ) -> list[tuple[str, str, Log]]:
     """Return the logs of one file with their tasks and models: of each task and of each model that it holds.
 
@@ -161,7 +161,9 @@ def _read_file(
 def select_answers(log: Log, rows: np.ndarray) -> Log:
     """Return a log with only the rows of a mask."""
     columns: dict[str, Any] = {
-        name: values[rows] for name, values in vars(log).items() if isinstance(values, np.ndarray | Words)
+        name: values[rows]
+        for name, values in vars(log).items()
+        if isinstance(values, np.ndarray | TextValues)
     }
     signals = {name: signal[rows] for name, signal in log.signals.items()}
     ids = None if log.ids is None else log.ids.rows(rows)
@@ -194,7 +196,7 @@ def join_runs(logs: Sequence[Log]) -> Log:
         loss=np.concatenate([log.loss for log in logs]),
         answered=np.concatenate([log.answered for log in logs]),
         signals=signals,
-        question=Words.of(questions),
+        question=TextValues.of(questions),
         epoch=np.repeat(np.arange(1, len(logs) + 1), [log.n for log in logs]),
         loss_name=first.loss_name if len(loss_names) == 1 else "partial_credit",
         rules=first.rules,

@@ -29,7 +29,7 @@ from abstain.formats import (
     tau_bench_log,
     uqlm_log,
 )
-from abstain.formats.columns import Source
+from abstain.formats.columns import OpenedTable
 from abstain.formats.log_rows import LoadJson, LogContent, make_log_source
 from abstain.formats.safety import Limits
 
@@ -117,7 +117,7 @@ class TableLogReader:
     Parameters
     ----------
     formats : tuple of str
-        Formats of the files, as in `Source.format`.
+        Formats of the files, as in `OpenedTable.format`.
     recognise : callable of the opened table
         True where it is a log of this harness.
     read : callable of the opened table and the limits
@@ -125,8 +125,8 @@ class TableLogReader:
     """
 
     formats: tuple[str, ...]
-    recognise: Callable[[Source], bool]
-    read: Callable[[Source, Limits], LogContent]
+    recognise: Callable[[OpenedTable], bool]
+    read: Callable[[OpenedTable, Limits], LogContent]
 
 
 TABLE_LOG_READERS = (
@@ -143,7 +143,7 @@ TABLE_LOG_READERS = (
 )
 
 
-def read_table_log(source: Source, limits: Limits) -> Source:
+def read_table_log(source: OpenedTable, limits: Limits) -> OpenedTable:
     """Return the log that an opened table holds where a harness wrote it; otherwise the table unchanged.
 
     DataError where the log is damaged or needs more memory than `limits` allow. `source` is the opened file: its
@@ -157,7 +157,7 @@ def read_table_log(source: Source, limits: Limits) -> Source:
     return source
 
 
-def read_json_log(path: Path, content: Any, limits: Limits, load_json: LoadJson) -> Source | None:
+def read_json_log(path: Path, content: Any, limits: Limits, load_json: LoadJson) -> OpenedTable | None:
     """Return the log of an evaluation harness that a JSON file holds; None where it holds no log but, say, a table.
 
     `content` is the parsed file, and `load_json` loads another file of the same run. A file with a single line may be

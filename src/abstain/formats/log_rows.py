@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.formats.columns import Column, LogFacts, Source, Words
+from abstain.formats.columns import Column, LogFacts, OpenedTable, TextValues
 from abstain.formats.roles import COLUMN_NAMES, normalise_name
 from abstain.formats.safety import Limits, file_error
 
@@ -61,7 +61,7 @@ def get_nested(content: Any, *keys: Any) -> Any:
     return content
 
 
-def as_number(value: Any) -> float | None:
+def number_or_none(value: Any) -> float | None:
     """Return a number or a truth value as a float; None for everything else."""
     return float(value) if isinstance(value, (bool, int, float)) else None
 
@@ -74,7 +74,7 @@ def summarise_token_logprobs(logprobs: Any) -> Row:
     are no tokens, or where one of them has no number.
     """
     tokens = logprobs if isinstance(logprobs, list) else []
-    numbers = [as_number(token.get("logprob") if isinstance(token, dict) else token) for token in tokens]
+    numbers = [number_or_none(token.get("logprob") if isinstance(token, dict) else token) for token in tokens]
     values = [value for value in numbers if value is not None]
     if not values or len(values) < len(numbers):
         return {}
@@ -144,7 +144,7 @@ def read_unanswerable(question: Any) -> Row:
     return {}
 
 
-def make_log_source(path: Path, limits: Limits, content: LogContent) -> Source:
+def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTable:
     """Make columns of the rows of a log: numbers where every value is one (NaN where it is missing), text otherwise.
 
     `path` names the log in messages. Columns come in the order in which rows first have them. Scorers (columns of
@@ -167,14 +167,14 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> Source:
         scorers=tuple(name for name in facts.scorers if name in columns),
         signals=tuple(name for name in facts.signals if name in columns),
     )
-    return Source(path=path, format="log", columns=columns, log=present_facts)
+    return OpenedTable(path=path, format="log", columns=columns, log=present_facts)
 
 
 def _make_column(values: list[Any]) -> Column:
     """Make a column of one value per row; None is a missing value."""
     if all(value is None or isinstance(value, (bool, int, float)) for value in values):
         return Column.of(np.array([math.nan if value is None else float(value) for value in values]))
-    return Column.of(Words.of("" if value is None else str(value) for value in values))
+    return Column.of(TextValues.of("" if value is None else str(value) for value in values))
 
 
 def find_scorers(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:

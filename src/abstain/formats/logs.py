@@ -15,7 +15,7 @@ import numpy as np
 from abstain._check import check_choice
 from abstain._tables import Printable
 from abstain.errors import InputError
-from abstain.formats.columns import Column, Values, Words, as_texts
+from abstain.formats.columns import Column, TextValues, Values, as_texts
 from abstain.formats.safety import display_name, file_error
 from abstain.metrics.answer_metrics import GradedAnswers
 
@@ -136,7 +136,7 @@ class Log(Printable):
         Whether there is an answer at all.
     signals : dict of array, shape (n,)
         Confidences by name; NaN where an answer has none.
-    question, task, groups : array or Words, shape (n,), optional
+    question, task, groups : array or TextValues, shape (n,), optional
         Questions with one name (of one task) are repeats of each other.
     epoch, sample_weight, clusters : array, shape (n,), optional
     cost : array, shape (n,), optional
@@ -145,7 +145,7 @@ class Log(Printable):
         Whether the question has no answer, so that not answering it is right.
     loss_name : str
         "zero_one" where every answer is right or wrong.
-    labels, prediction : array or Words, shape (n,), optional
+    labels, prediction : array or TextValues, shape (n,), optional
         The right answers and the given ones.
     features : dict of array, shape (n,)
         Numbers that are no confidences, such as a length, by column name; a confidence can be learned from them.
@@ -274,7 +274,7 @@ class Log(Printable):
         keys = make_distinct(as_texts(self.question).tolist(), {"task": self.task, "epoch": self.epoch})
         if len(set(keys)) < self.n and self.ids is not None:
             return self.ids
-        return Column.of(Words.of(keys))
+        return Column.of(TextValues.of(keys))
 
     @property
     def questions(self) -> int:
@@ -330,7 +330,7 @@ class Log(Printable):
             "cost": self.cost,
             "unanswerable": self.unanswerable,
             "prediction": self.prediction,
-            "label_words" if isinstance(self.labels, Words) else "labels": self.labels,
+            "label_words" if isinstance(self.labels, TextValues) else "labels": self.labels,
             "clusters": self.repeats(),
         }
         fields |= {name: values[rows] for name, values in columns.items() if values is not None}

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from abstain.formats.columns import Column, Source, Words
+from abstain.formats.columns import Column, OpenedTable, TextValues
 from abstain.formats.safety import (
     COMPRESSED_ENDINGS,
     Limits,
@@ -45,7 +45,7 @@ class ArrayHeader(NamedTuple):
     def make_column(self, load: Callable[[], np.ndarray]) -> Column:
         """Make a column of the array that `load` reads."""
         if self.dtype.kind in "US":
-            return Column(shape=self.shape, kind="text", load=lambda: Words.of_array(load()))
+            return Column(shape=self.shape, kind="text", load=lambda: TextValues.of_array(load()))
         return Column(shape=self.shape, kind=str(self.dtype), load=load)
 
 
@@ -97,7 +97,7 @@ def _read_values(path: Path, array_name: str, stream: IO[bytes], header: ArrayHe
     return array.reshape(header.shape, order="F" if header.is_fortran_order else "C")
 
 
-def open_npy(path: Path, limits: Limits) -> Source:
+def open_npy(path: Path, limits: Limits) -> OpenedTable:
     """Open one array without a name (it is called "array"), or the fields of a structured array by their names.
 
     Only the header is read here. DataError where the values would need more memory than is allowed, or where the file
@@ -121,15 +121,15 @@ def open_npy(path: Path, limits: Limits) -> Source:
         return np.ascontiguousarray(load_array()[name])
 
     if not header.dtype.names:
-        return Source(path=path, format="npy", columns={"array": header.make_column(load_array)})
+        return OpenedTable(path=path, format="npy", columns={"array": header.make_column(load_array)})
     columns = {}
     for name in header.dtype.names:
         field_header = header._replace(dtype=header.dtype[name].base)
         columns[name] = field_header.make_column(partial(load_field, name))
-    return Source(path=path, format="npy", columns=columns)
+    return OpenedTable(path=path, format="npy", columns=columns)
 
 
-def open_npz(path: Path, limits: Limits) -> Source:
+def open_npz(path: Path, limits: Limits) -> OpenedTable:
     """Open the arrays of a zip archive, each decompressed when it is loaded.
 
     Only the headers are read here. DataError where all arrays together would need more memory than is allowed, where
@@ -160,4 +160,4 @@ def open_npz(path: Path, limits: Limits) -> Source:
             total_bytes += header.value_bytes
             limits.check(path, total_bytes)
             columns[name] = header.make_column(partial(load, member, header))
-    return Source(path=path, format="npz", columns=columns)
+    return OpenedTable(path=path, format="npz", columns=columns)

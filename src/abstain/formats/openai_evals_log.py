@@ -6,16 +6,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from abstain.formats.columns import LogFacts, text_of
+from abstain.formats.columns import LogFacts, text_or_none
 from abstain.formats.log_rows import (
     TOKENS,
     LoadJson,
     LogContent,
     Row,
-    as_number,
     choose_correct_column,
     find_scorers,
     get_nested,
+    number_or_none,
 )
 from abstain.formats.safety import file_error
 
@@ -48,7 +48,7 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
     tokens: dict[str, float] = {}
     for line in lines:
         specification = specification or get_nested(line, "spec")
-        question = text_of(get_nested(line, "sample_id"))
+        question = text_or_none(get_nested(line, "sample_id"))
         event = get_nested(line, "type")
         data = get_nested(line, "data")
         if question is None or not isinstance(data, dict):
@@ -56,13 +56,13 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
         if event == "match":
             matches.setdefault(question, []).append(_read_match(data))
         elif event == "metrics":
-            numbers = {str(name): as_number(value) for name, value in data.items()}
+            numbers = {str(name): number_or_none(value) for name, value in data.items()}
             metrics.setdefault(question, []).append(
                 {name: value for name, value in numbers.items() if value is not None}
             )
         elif event == "sampling":
             answers[question] = _first_text(data.get("sampled"))
-            token_count = as_number(get_nested(data, "usage", "total_tokens"))
+            token_count = number_or_none(get_nested(data, "usage", "total_tokens"))
             if token_count is not None:
                 tokens[question] = tokens.get(question, 0.0) + token_count
     if not matches and not metrics:
@@ -90,7 +90,7 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
             "epoch": "epoch",
         },
         scorers=scorers,
-        task=text_of(get_nested(specification, "eval_name")) or "",
+        task=text_or_none(get_nested(specification, "eval_name")) or "",
         model=_first_text(completion_functions) or "",
     )
     return LogContent(rows, facts)
@@ -98,7 +98,7 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
 
 def _read_match(data: Row) -> Row:
     """Return the columns of a `match` event: "correct", and what was picked or sampled as the "answer"."""
-    row: Row = {"correct": as_number(data.get("correct"))}
+    row: Row = {"correct": number_or_none(data.get("correct"))}
     answer = _first_text(data.get("picked")) or _first_text(data.get("sampled"))
     if answer is not None:
         row["answer"] = answer
@@ -107,7 +107,7 @@ def _read_match(data: Row) -> Row:
 
 def _first_text(value: Any) -> str | None:
     """Return a text, or the first of a list of texts; None for everything else."""
-    return text_of(value[0] if isinstance(value, list) and value else value)
+    return text_or_none(value[0] if isinstance(value, list) and value else value)
 
 
 def _list_events(lines: list[Any]) -> str:
@@ -137,12 +137,12 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
     rows: list[Row] = []
     for index, example in enumerate(examples):
         fields = example if isinstance(example, dict) else {}
-        numbers = {name: as_number(value) for name, value in fields.items()}
-        question = text_of(get_nested(example, "prompt_id")) or str(index)
+        numbers = {name: number_or_none(value) for name, value in fields.items()}
+        question = text_or_none(get_nested(example, "prompt_id")) or str(index)
         rows.append(
             {"question": question, **{name: value for name, value in numbers.items() if value is not None}}
         )
-        rows[-1][TOKENS] = as_number(get_nested(example, "usage", "total_tokens"))
+        rows[-1][TOKENS] = number_or_none(get_nested(example, "usage", "total_tokens"))
     names = list(dict.fromkeys(name for row in rows for name in row))
     scorers = find_scorers(rows, [name for name in names if name not in ("question", TOKENS)])
     facts = LogFacts(

@@ -11,7 +11,7 @@ import numpy as np
 from abstain import losses, scores
 from abstain._tables import Printable
 from abstain.confidence import LearnedConfidence
-from abstain.formats.columns import Column, Values, Words, as_array
+from abstain.formats.columns import Column, TextValues, Values, as_array
 from abstain.formats.logs import Log
 from abstain.formats.safety import count_noun, display_name, file_error, naming_file
 
@@ -46,12 +46,12 @@ class Predictions(Printable):
         As `evaluate` takes them; two kinds of clusters have shape (n, 2).
     refused : array of bool, shape (n,), optional
         Questions without an answer that count as wrong and are ranked last.
-    groups : array or Words, shape (n,), optional
+    groups : array or TextValues, shape (n,), optional
     cost : array, shape (n,), optional
         What each answer cost, where the user named a column for it; for cascades.
-    label_words : Words, optional
+    label_words : TextValues, optional
         Labels given as words where no class scores come with them.
-    prediction : array or Words, shape (n,), optional
+    prediction : array or TextValues, shape (n,), optional
         The model's answers, where a plain table has them.
     loss_name : str
         "zero_one" where the losses were made from right and wrong, else "loss".
@@ -98,7 +98,7 @@ class Predictions(Printable):
     clusters: np.ndarray | None = None
     cost: np.ndarray | None = None
     unanswerable: np.ndarray | None = None
-    label_words: Words | None = None
+    label_words: TextValues | None = None
     prediction: Values | None = None
     loss_name: str = "loss"
     classes: tuple[str, ...] = ()
@@ -283,12 +283,12 @@ class Predictions(Printable):
     def rows(self, row_numbers: np.ndarray) -> Predictions:
         """Return only the samples of these row numbers (integers from 0), in this order.
 
-        Selects the rows of every field that is an array or `Words`, so such a field must have one entry per sample.
+        Selects the rows of every field that holds numbers or texts, so such a field must have one entry per sample.
         """
         columns: dict[str, Any] = {
             name: values[row_numbers]
             for name, values in vars(self).items()
-            if isinstance(values, np.ndarray | Words)
+            if isinstance(values, np.ndarray | TextValues)
         }
         for name in ("signals", "gapped_signals", "features", "categories"):
             by_column = getattr(self, name)

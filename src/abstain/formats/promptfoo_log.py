@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from abstain.formats.columns import Column, LogFacts, Source, Words, text_of
+from abstain.formats.columns import Column, LogFacts, OpenedTable, TextValues, text_or_none
 from abstain.formats.log_rows import (
     DOLLARS,
     MEAN_TOKEN_LOGPROB,
@@ -17,9 +17,9 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    as_number,
     find_scorers,
     get_nested,
+    number_or_none,
     summarise_token_logprobs,
 )
 from abstain.formats.safety import Limits, count_noun, file_error, is_or_are
@@ -80,7 +80,7 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     rows: list[Row] = []
     failed_count = 0
     for index, result in enumerate(_find_results(content) or ()):
-        if as_number(get_nested(result, "success")) is None:
+        if number_or_none(get_nested(result, "success")) is None:
             raise file_error(path, f"result {index + 1} of promptfoo must say `success` or not.")
         if _has_failed(result):
             failed_count += 1
@@ -126,40 +126,40 @@ def _make_row(result: Any) -> Row:
     variables = get_nested(result, "vars") or get_nested(result, "testCase", "vars")
     row: Row = {
         "question": json.dumps(variables, sort_keys=True),
-        "correct": as_number(result["success"]),
+        "correct": number_or_none(result["success"]),
     }
     named_scores = get_nested(result, "namedScores")
     if isinstance(named_scores, dict):
-        row |= {f"namedScores.{name}": as_number(score) for name, score in named_scores.items()}
+        row |= {f"namedScores.{name}": number_or_none(score) for name, score in named_scores.items()}
     response = _find_response(result)
-    row["answer"] = text_of(get_nested(response, "output"))
-    row["provider"] = text_of(get_nested(result, "provider", "id"))
-    row["prompt"] = text_of(get_nested(result, "prompt", "label"))
+    row["answer"] = text_or_none(get_nested(response, "output"))
+    row["provider"] = text_or_none(get_nested(result, "provider", "id"))
+    row["prompt"] = text_or_none(get_nested(result, "prompt", "label"))
     row |= summarise_token_logprobs(get_nested(response, "logProbs"))
-    row["score"] = as_number(get_nested(result, "score"))
-    latency = as_number(get_nested(result, "latencyMs"))
-    row[TOKENS] = as_number(get_nested(response, "tokenUsage", "total"))
-    row[DOLLARS] = as_number(get_nested(result, "cost"))
+    row["score"] = number_or_none(get_nested(result, "score"))
+    latency = number_or_none(get_nested(result, "latencyMs"))
+    row[TOKENS] = number_or_none(get_nested(response, "tokenUsage", "total"))
+    row[DOLLARS] = number_or_none(get_nested(result, "cost"))
     row[SECONDS] = None if latency is None else latency / _MILLISECONDS
     return row
 
 
-def is_promptfoo_table(source: Source) -> bool:
+def is_promptfoo_table(source: OpenedTable) -> bool:
     """Return whether a text table is a CSV export: the first row of some column begins with a verdict."""
     return bool(_find_verdict_columns(source))
 
 
-def _find_verdict_columns(source: Source) -> dict[str, Words]:
+def _find_verdict_columns(source: OpenedTable) -> dict[str, TextValues]:
     """Return the columns of a table whose first cell begins with [PASS], [FAIL] or [ERROR], loaded, by name."""
     columns = {}
     for name, column in source.columns.items():
         values = column.load() if column.kind == "text" else None
-        if isinstance(values, Words) and len(values) and _CELL_START.match(values.row(0)):
+        if isinstance(values, TextValues) and len(values) and _CELL_START.match(values.row(0)):
             columns[name] = values
     return columns
 
 
-def read_promptfoo_table(source: Source, limits: Limits) -> LogContent:
+def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
     """Read a CSV export: one row for each row of the table and each column of verdicts.
 
     The question is the text of the other columns, promptfoo's variables. Columns of verdicts are titled by provider and

@@ -25,10 +25,10 @@ from abstain.formats.answers import (
 )
 from abstain.formats.columns import (
     Column,
-    Source,
+    OpenedTable,
+    TextValues,
     UncertainError,
     Values,
-    Words,
     add_derived_columns,
     as_array,
 )
@@ -163,7 +163,7 @@ class NoConfidenceError(DataError):
 
 
 def make_predictions(
-    source: Source,
+    source: OpenedTable,
     *,
     name: str,
     path: str,
@@ -180,7 +180,7 @@ def make_predictions(
 
     Parameters
     ----------
-    source : Source
+    source : OpenedTable
         The opened file or table, whose columns are loaded here.
     name, path : str
         The model's name, and where it was read, for messages.
@@ -209,18 +209,20 @@ def make_predictions(
     limits = limits or Limits()
     rules = rules or Rules()
     user_columns = columns or {}
-    stated = {role_of(role) for role in user_columns}  # roles whose columns the user named
+    stated_roles = {role_of(role) for role in user_columns}
     check_kind(source, kind)
     source = add_derived_columns(source, user_columns)
     # Of correct, error and loss, only the one that the user named stays, if any.
-    roles = keep_stated_verdict(source, source.roles(user_columns, kind), stated)
-    scores_role = find_class_scores_role(roles, stated, has_labels=labels is not None or "labels" in roles)
+    roles = keep_stated_verdict(source, source.roles(user_columns, kind), stated_roles)
+    scores_role = find_class_scores_role(
+        roles, stated_roles, has_labels=labels is not None or "labels" in roles
+    )
     if scores_role == "logits":
         roles.pop("probs", None)  # logits say all that probabilities say
     options = _UserOptions(
         source=source,
         scores_role=scores_role,
-        stated=stated,
+        stated_roles=stated_roles,
         tolerance=tolerance,
         classes=classes,
         rules=rules,
@@ -228,7 +230,9 @@ def make_predictions(
     if not scores_role and is_log(source, roles, rules):
         options.check_obeyed("answers", used_roles=_ANSWER_ROLES)
         right_answers = None if labels is None else open_source(labels, limits=limits)
-        log = make_log(source, roles, rules, right_answers=right_answers, stated=stated, purpose=purpose)
+        log = make_log(
+            source, roles, rules, right_answers=right_answers, stated_roles=stated_roles, purpose=purpose
+        )
         if not log.signals:
             raise UncertainError(_explain_no_confidence(log), source)
         if purpose != "one file":
@@ -292,9 +296,9 @@ def _load_fields(
     loaded_columns = LoadedColumns(
         source=source,
         roles=loaded_roles,
-        values=values,
+        values_by_role=values,
         classes=stated_classes or column_classes,
-        stated=options.stated,
+        stated_roles=options.stated_roles,
         tolerance=options.tolerance,
         has_stated_classes=bool(stated_classes),
     )
@@ -321,7 +325,7 @@ def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> 
     """
     class_scores = np.asarray(fields[options.scores_role])
     classes = fields["classes"] or tuple(str(number) for number in range(class_scores.shape[1]))
-    names = Words.of(classes)
+    names = TextValues.of(classes)
     for refusal in options.rules.refusals:
         if not find_refusals(names, [refusal]).any():
             listed = ", ".join(display_name(name) for name in classes[:12])
@@ -343,17 +347,17 @@ def _distinct_ids(ids: Column, values: Mapping[str, Values]) -> Column:
         return ids
 
     def load() -> Values:
-        return Words.of(make_distinct(ids.as_texts().tolist(), columns))
+        return TextValues.of(make_distinct(ids.as_texts().tolist(), columns))
 
     return Column(shape=ids.shape, kind=ids.kind, load=load)
 
 
-def check_kind(source: Source, kind: str | None) -> None:
+def check_kind(source: OpenedTable, kind: str | None) -> None:
     """Raise DataError where the user says what the array without a name is (`--as`), and the columns have names."""
     if kind is not None and "array" not in source.columns:
         raise file_error(
             source.path,
-            f"--as is for an array without a name, and the columns have names: {source.listed()}. Name one with "
+            f"--as is for an array without a name, and the columns have names: {source.list_columns()}. Name one with "
             f"-c {kind}=NAME.",
         )
 
@@ -372,16 +376,18 @@ def check_ranked(log: Log) -> None:
         )
 
 
-def find_class_scores_role(roles: Mapping[str, RoleColumns], stated: Set[str], *, has_labels: bool) -> str:
+def find_class_scores_role(
+    roles: Mapping[str, RoleColumns], stated_roles: Set[str], *, has_labels: bool
+) -> str:
     """Return "logits" or "probs" where a file is to be read as class scores with labels; otherwise "".
 
     Logits come before probabilities. Where the user named both a confidence and a column of correct, error or loss,
     these count more than class scores of the same file.
 
-    `roles` maps each role to its columns, `stated` holds the roles whose columns the user named, and `has_labels` says
-    whether this file or a second one holds labels.
+    `roles` maps each role to its columns, `stated_roles` are the roles whose columns the user named, and `has_labels`
+    says whether this file or a second one holds labels.
     """
-    names_own_columns = "confidence" in stated and bool(stated & {"correct", "loss", "error"})
+    names_own_columns = "confidence" in stated_roles and bool(stated_roles & {"correct", "loss", "error"})
     if names_own_columns or not has_labels:
         return ""
     for role in ("logits", "probs"):
@@ -396,10 +402,10 @@ class _UserOptions:
 
     Parameters
     ----------
-    source : Source
+    source : OpenedTable
     scores_role : str
         "logits" or "probs" for class scores, otherwise "".
-    stated : set of str
+    stated_roles : set of str
         Roles whose columns the user named.
     tolerance : float or None
         How far a row of probabilities may be from summing to one; None where the user did not say.
@@ -409,9 +415,9 @@ class _UserOptions:
         Which rows to read, and how answers are counted.
     """
 
-    source: Source
+    source: OpenedTable
     scores_role: str
-    stated: Set[str]
+    stated_roles: Set[str]
     tolerance: float | None
     classes: tuple[str, ...]
     rules: Rules
@@ -431,7 +437,7 @@ class _UserOptions:
         has_labels : bool
             Whether a plain table has labels, so that class names make sense for it.
         """
-        unused_roles = sorted(self.stated - used_roles)
+        unused_roles = sorted(self.stated_roles - used_roles)
         if unused_roles:
             reason = f"the file is read as {kind}, which {_KIND_DESCRIPTIONS[kind]}"
             raise self.refusal(f"-c {unused_roles[0]}", reason)
@@ -517,14 +523,14 @@ def read_log(
     source = open_source(path, format=format, limits=limits)
     right_answers = None if labels is None else open_source(labels, limits=limits)
     user_columns = columns or {}
-    stated = {role_of(role) for role in user_columns}
+    stated_roles = {role_of(role) for role in user_columns}
     source = add_derived_columns(source, user_columns)
     return make_log(
         source,
         source.roles(user_columns),
         rules or Rules(),
         right_answers=right_answers,
-        stated=stated,
+        stated_roles=stated_roles,
     )
 
 
@@ -590,14 +596,14 @@ def read_unlabelled(
     roles = source.roles(columns, kind)
     output_role = next((role for role in ("logits", "probs", "confidence") if role in roles), None)
     if output_role is None:
-        raise UncertainError(f"needs logits, probs or a confidence, got {source.listed()}.", source)
+        raise UncertainError(f"needs logits, probs or a confidence, got {source.list_columns()}.", source)
     roles[output_role] = order_by_stated_classes(roles[output_role], classes)
     rules = rules or Rules()
     scores_role = "" if output_role == "confidence" else output_role
     options = _UserOptions(
         source=source,
         scores_role=scores_role,
-        stated=frozenset(),
+        stated_roles=frozenset(),
         tolerance=tolerance,
         classes=classes,
         rules=rules,
@@ -638,7 +644,7 @@ def read_unlabelled(
 
 
 def _load_outputs(
-    source: Source, roles: Mapping[str, RoleColumns], output_role: str, tolerance: float | None
+    source: OpenedTable, roles: Mapping[str, RoleColumns], output_role: str, tolerance: float | None
 ) -> dict[str, Any]:
     """Load the model's outputs, and where it abstained, as keyword arguments of `Predictions`.
 
@@ -650,7 +656,9 @@ def _load_outputs(
     """
     loaded_roles = {role: roles[role] for role in (output_role, "abstained") if role in roles}
     values = {role: source.load(role, role_columns) for role, role_columns in loaded_roles.items()}
-    loaded_columns = LoadedColumns(source=source, roles=loaded_roles, values=values, tolerance=tolerance)
+    loaded_columns = LoadedColumns(
+        source=source, roles=loaded_roles, values_by_role=values, tolerance=tolerance
+    )
     if output_role == "confidence":
         outputs = loaded_columns.require_numbers(output_role)
     else:
@@ -669,7 +677,7 @@ def _load_labels(path: str | Path, limits: Limits) -> Values:
     source = open_source(path, limits=limits)
     label_columns = source.roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))
     if len(label_columns.names) > 1:
-        raise UncertainError(f"must have a column of labels, got {source.listed()}.", source)
+        raise UncertainError(f"must have a column of labels, got {source.list_columns()}.", source)
     return source.load("labels", label_columns)
 
 

@@ -2,7 +2,7 @@
 
 To add a file format:
 
-1. Write a function `open_NAME(path, limits)` that returns a `Source`, in the file of its family (`numpy_files`,
+1. Write a function `open_NAME(path, limits)` that returns a `OpenedTable`, in the file of its family (`numpy_files`,
    `text_tables`, `json_files`, `arrow`, `tensor_files`) or in a new one. It runs its parser inside
    `safety.reporting_damage` and checks sizes by `limits` before it allocates.
 2. Add the format's name and file endings to `FILE_ENDINGS` in `file_names`.
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from abstain.errors import DataError
 from abstain.formats.arrow import open_arrow, open_parquet, read_contents
-from abstain.formats.columns import Column, Source, Values
+from abstain.formats.columns import Column, OpenedTable, Values
 from abstain.formats.file_names import FORMATS, format_by_name
 from abstain.formats.helm_log import INSTANCES_FILE
 from abstain.formats.inspect_log import is_inspect_archive, open_inspect_archive
@@ -97,7 +97,7 @@ class Reader:
     name : str
         One of `FORMATS`.
     open : callable of path and limits
-        Returns the `Source`: the columns of the file, each loaded on use.
+        Returns the `OpenedTable`: the columns of the file, each loaded on use.
     recognise : callable of path and bytes
         True where the first bytes of a file (at most 64 kB) say that it has this format. Asked in the order of
         `READERS`, so a more special test stands before a more general one.
@@ -106,7 +106,7 @@ class Reader:
     """
 
     name: str
-    open: Callable[[Path, Limits], Source]
+    open: Callable[[Path, Limits], OpenedTable]
     recognise: Callable[[Path, bytes], bool]
     may_be_compressed: bool = False
 
@@ -130,7 +130,7 @@ READERS = (
 _READER_OF_FORMAT = {reader.name: reader for reader in READERS}
 
 
-def open_source(path: str | Path, *, format: str | None = None, limits: Limits | None = None) -> Source:  # noqa: A002
+def open_source(path: str | Path, *, format: str | None = None, limits: Limits | None = None) -> OpenedTable:  # noqa: A002
     """Open a file and say what columns it has; values are read when a column is loaded (text files are read at once).
 
     Parameters
@@ -144,7 +144,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
 
     Returns
     -------
-    Source
+    OpenedTable
         Its columns by name, to be loaded one by one.
 
     Raises
@@ -159,7 +159,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "answers.csv"
     ...     _ = path.write_text("correct,confidence,group\\n1,0.9,law\\n0,0.2,art\\n")
-    ...     open_source(path).listed()
+    ...     open_source(path).list_columns()
     '`correct` (2 numbers), `confidence` (2 numbers), `group` (2 text)'
     """
     limits = limits or Limits()
@@ -238,7 +238,7 @@ def _format_by_content(path: Path) -> str:
     )
 
 
-def read_column_names(path: str | Path, *, format: str | None = None) -> Source:  # noqa: A002
+def read_column_names(path: str | Path, *, format: str | None = None) -> OpenedTable:  # noqa: A002
     """Return the columns of a large parquet, arrow or csv file by name only, whatever its size.
 
     `format` is "parquet", "arrow" or "csv"; None to find it by the file's name or first bytes. Loading one of the
@@ -258,4 +258,4 @@ def read_column_names(path: str | Path, *, format: str | None = None) -> Source:
         raise DataError("read_column_names: only the names were read.")
 
     columns = {name: Column(shape=(), kind="?", load=refuse_loading) for name in names}
-    return Source(path=path, format=format_name, columns=columns)
+    return OpenedTable(path=path, format=format_name, columns=columns)

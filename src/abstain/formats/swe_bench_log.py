@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from abstain.formats.columns import LogFacts
-from abstain.formats.log_rows import LoadJson, LogContent, Row, as_number, get_nested
+from abstain.formats.log_rows import LoadJson, LogContent, Row, get_nested, number_or_none
 from abstain.formats.safety import file_error
 
 # Names of the lists in the report of a run, and in the older results of the leaderboard.
@@ -69,7 +69,7 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         for instance_id in submitted
     ]
     notes = []
-    expected_count = as_number(get_nested(content, "total_instances"))
+    expected_count = number_or_none(get_nested(content, "total_instances"))
     if expected_count is not None and len(rows) < expected_count < math.inf:
         notes.append(
             f"{len(rows):,} of {int(expected_count):,} instances were submitted; the others are left out."

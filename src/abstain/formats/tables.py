@@ -8,20 +8,20 @@ from typing import Any
 
 from abstain.errors import DataError, import_optional
 from abstain.formats.arrow import convert_arrow
-from abstain.formats.columns import Column, Source, Values
+from abstain.formats.columns import Column, OpenedTable, Values
 from abstain.formats.safety import Limits
 
 _NAME = Path("the table")  # what messages call it, where files have a path
 _NO_LIMIT = Limits(memory=1 << 62)  # the values are in memory already
 
 
-def open_table(table: Any) -> Source:
+def open_table(table: Any) -> OpenedTable:
     """Return the columns of a data frame, an Arrow table or a `datasets.Dataset`, each converted when it is loaded.
 
     DataError where two columns have one name, or where there are no rows.
 
     >>> import pyarrow as pa
-    >>> open_table(pa.table({"correct": [1, 0], "confidence": [0.9, 0.2]})).listed()
+    >>> open_table(pa.table({"correct": [1, 0], "confidence": [0.9, 0.2]})).list_columns()
     '`correct` (2 int64), `confidence` (2 double)'
     """
     if hasattr(table, "with_format"):  # a datasets.Dataset
@@ -41,11 +41,11 @@ def open_table(table: Any) -> Source:
         str(name): Column(shape=(row_count,), kind=str(column_type), load=partial(_load_column, table, name))
         for name, column_type in zip(names, types)
     }
-    return Source(path=_NAME, format="table", columns=columns)
+    return OpenedTable(path=_NAME, format="table", columns=columns)
 
 
 def _load_column(table: Any, name: Any) -> Values:
-    """Return one column of a pandas, polars or pyarrow table as a numpy array, or as `Words` where it holds text.
+    """Return one column of a pandas, polars or pyarrow table as a numpy array, or as `TextValues` where it holds text.
 
     `name` is the column's name as the table has it (not always a str). DataError where the column mixes numbers and
     text, or holds neither. MissingDependencyError without pyarrow.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from abstain.formats.columns import LogFacts, text_of
+from abstain.formats.columns import LogFacts, text_or_none
 from abstain.formats.log_rows import (
     DOLLARS,
     SECONDS,
     LoadJson,
     LogContent,
     Row,
-    as_number,
     find_scorers,
     get_nested,
+    number_or_none,
 )
 from abstain.formats.safety import count_noun, file_error, is_or_are
 
@@ -39,7 +39,7 @@ def _find_reward(trial: Any) -> float | None:
     reward = get_nested(trial, "reward")
     if reward is None:
         reward = get_nested(trial, "reward_info", "reward")
-    return as_number(reward)
+    return number_or_none(reward)
 
 
 def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
@@ -52,7 +52,7 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     rows: list[Row] = []
     unscored_count = 0
     for index, trial in enumerate(_find_trials(content)):
-        question = text_of(get_nested(trial, "task_id"))
+        question = text_or_none(get_nested(trial, "task_id"))
         if question is None:
             raise file_error(path, f"trial {index + 1} of tau-bench has no task_id.")
         reward = _find_reward(trial)
@@ -62,10 +62,10 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         rows.append(
             {
                 "question": question,
-                "epoch": as_number(get_nested(trial, "trial")),
+                "epoch": number_or_none(get_nested(trial, "trial")),
                 "reward": reward,
-                DOLLARS: as_number(get_nested(trial, "agent_cost")),
-                SECONDS: as_number(get_nested(trial, "duration")),
+                DOLLARS: number_or_none(get_nested(trial, "agent_cost")),
+                SECONDS: number_or_none(get_nested(trial, "duration")),
             }
         )
     notes = []
@@ -77,8 +77,8 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         tool="tau-bench",
         roles={"correct": "reward", "question": "question", "epoch": "epoch"},
         scorers=find_scorers(rows, ["reward"]),
-        task=text_of(get_nested(content, "info", "environment_info", "domain_name")) or "",
-        model=text_of(get_nested(content, "info", "agent_info", "llm")) or "",
+        task=text_or_none(get_nested(content, "info", "environment_info", "domain_name")) or "",
+        model=text_or_none(get_nested(content, "info", "agent_info", "llm")) or "",
         notes=tuple(notes),
     )
     return LogContent(rows, facts)

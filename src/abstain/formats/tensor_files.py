@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from abstain.errors import import_optional
-from abstain.formats.columns import Column, Source
+from abstain.formats.columns import Column, OpenedTable
 from abstain.formats.json_files import parse_json
 from abstain.formats.safety import Limits, display_name, file_error, reporting_damage, unpacked_archive_size
 
@@ -30,7 +30,7 @@ _LENGTH_SIZE = 8  # bytes before the header, which hold its length
 _MAX_HEADER_LENGTH = 2 * 2**20  # bytes: the few tensors of a file of predictions, and its class names
 _MAX_INSTRUCTIONS = 100_000  # of a pickle; some hundred make a dict of tensors
 _OLD_FORMAT_PICKLES = 5  # pickles at the start of a file that torch before 1.6 wrote
-# Words in the message of torch.load where a file holds more than tensors.
+# TextValues in the message of torch.load where a file holds more than tensors.
 _TORCH_REFUSAL_WORDS = (
     "pickle",
     "weights_only",
@@ -41,7 +41,7 @@ _TORCH_REFUSAL_WORDS = (
 )
 
 
-def open_safetensors(path: Path, limits: Limits) -> Source:
+def open_safetensors(path: Path, limits: Limits) -> OpenedTable:
     """Open the tensors of a safetensors file by name, each read when it is loaded.
 
     The file begins with the length of a JSON header (8 bytes); the header gives type, shape and offsets of each tensor.
@@ -67,7 +67,7 @@ def open_safetensors(path: Path, limits: Limits) -> Source:
         }
         _check_overlap(path, header)
     stated_classes = metadata.get("classes") if isinstance(metadata, dict) else None
-    return Source(
+    return OpenedTable(
         path=path, format="safetensors", columns=columns, classes=_parse_class_names(stated_classes)
     )
 
@@ -132,7 +132,7 @@ def _make_tensor_column(
     return Column(shape=shape, kind="bfloat16" if is_bfloat16 else str(dtype), load=load)
 
 
-def open_torch(path: Path, limits: Limits) -> Source:
+def open_torch(path: Path, limits: Limits) -> OpenedTable:
     """Open a dict of tensors (or one tensor, called "array") saved by torch, without running code from the file.
 
     Entries that are no dense tensors are left out; a list under "classes" holds the class names. DataError where the
@@ -157,7 +157,7 @@ def open_torch(path: Path, limits: Limits) -> Source:
                 columns[str(name)] = Column(shape=tuple(tensor.shape), kind=kind, load=load)
     class_names = content.get("classes")
     classes = tuple(map(str, class_names)) if isinstance(class_names, (list, tuple)) else ()
-    return Source(path=path, format="pt", columns=columns, classes=classes)
+    return OpenedTable(path=path, format="pt", columns=columns, classes=classes)
 
 
 def _check_pickles(path: Path, limits: Limits) -> None:

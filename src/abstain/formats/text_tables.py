@@ -24,7 +24,7 @@ import numpy as np
 
 from abstain._tables import is_number
 from abstain.errors import import_optional
-from abstain.formats.columns import Column, Source, Values, Words, text_of
+from abstain.formats.columns import Column, OpenedTable, TextValues, Values, text_or_none
 from abstain.formats.safety import (
     BYTES_PER_CELL,
     Limits,
@@ -47,7 +47,7 @@ _AMBIGUOUS_COMMA = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234: a decimal co
 _EXCEL_DELIMITER = re.compile(r'"?sep=(.)"?\s*')  # a first line that tells Excel the delimiter
 
 
-def open_delimited(path: Path, limits: Limits) -> Source:
+def open_delimited(path: Path, limits: Limits) -> OpenedTable:
     """Read a whole csv or tsv file; columns of numbers are float64, or int64 where every cell is a whole number.
 
     The file may be compressed. DataError where it is not such a table, or needs more memory than `limits` allow.
@@ -56,10 +56,10 @@ def open_delimited(path: Path, limits: Limits) -> Source:
         check_rows(path, limits)
         table = split_cells(path, stream)
         columns = _make_columns(path, table.rows, limits, has_decimal_comma=table.delimiter != ",")
-        return Source(path=path, format="tsv" if table.delimiter == "\t" else "csv", columns=columns)
+        return OpenedTable(path=path, format="tsv" if table.delimiter == "\t" else "csv", columns=columns)
 
 
-def open_excel(path: Path, limits: Limits) -> Source:
+def open_excel(path: Path, limits: Limits) -> OpenedTable:
     """Read the first sheet of a workbook; a formula counts as the value that Excel saved for it.
 
     DataError where the workbook is damaged, where the sheet is not a table, or where it needs more memory than `limits`
@@ -74,7 +74,7 @@ def open_excel(path: Path, limits: Limits) -> Source:
         try:
             rows = workbook.worksheets[0].iter_rows(values_only=True)
             text_rows = map(_cells_as_text, _limit_cells(path, rows, limits))
-            return Source(path=path, format="xlsx", columns=_make_columns(path, text_rows, limits))
+            return OpenedTable(path=path, format="xlsx", columns=_make_columns(path, text_rows, limits))
         finally:
             workbook.close()
 
@@ -166,9 +166,9 @@ def _make_columns(
 
 def _count_text_bytes(values: Values) -> int:
     """Return the memory of the distinct texts of a column; 0 for numbers."""
-    if not isinstance(values, Words):
+    if not isinstance(values, TextValues):
         return 0
-    return sum(map(sys.getsizeof, values.values))
+    return sum(map(sys.getsizeof, values.distinct_texts))
 
 
 def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
@@ -237,7 +237,7 @@ class CellValues(NamedTuple):
     """
 
     values: Values
-    texts: Words | None = None
+    texts: TextValues | None = None
 
 
 def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
@@ -250,22 +250,22 @@ def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
     """
     stripped = list(map(str.strip, cells))
     if "_" in "".join(stripped):  # Python reads 1_0 as ten, people do not
-        return CellValues(Words.of(stripped))
+        return CellValues(TextValues.of(stripped))
     with suppress(ValueError, OverflowError):
         integers = np.fromiter(map(int, stripped), np.int64, len(stripped))
         has_padding = any(cell[0] in "0+" and len(cell) > 1 for cell in stripped)
-        return CellValues(integers, Words.of(stripped) if has_padding else None)
+        return CellValues(integers, TextValues.of(stripped) if has_padding else None)
     with suppress(ValueError):
         numbers = np.fromiter((float(cell or "nan") for cell in stripped), np.float64, len(stripped))
         are_whole_numbers = all(cell.isdecimal() or not cell for cell in stripped)
-        return CellValues(numbers, Words.of(stripped) if are_whole_numbers else None)
+        return CellValues(numbers, TextValues.of(stripped) if are_whole_numbers else None)
     if has_decimal_comma and not any("." in cell for cell in stripped):
         with suppress(ValueError):
             decimals = [float(cell.replace(",", ".", 1) or "nan") for cell in stripped]
             cells_with_comma = [cell for cell in stripped if "," in cell]
             if not all(_AMBIGUOUS_COMMA.fullmatch(cell) for cell in cells_with_comma):
                 return CellValues(np.array(decimals))
-    return CellValues(Words.of(stripped))
+    return CellValues(TextValues.of(stripped))
 
 
 def _join_chunks(chunks: list[CellValues]) -> Column:
@@ -274,7 +274,7 @@ def _join_chunks(chunks: list[CellValues]) -> Column:
     A column of numbers keeps its cells as texts where some chunk does and all chunks are whole numbers.
     """
     values = [chunk.values for chunk in chunks]
-    if any(isinstance(part, Words) for part in values):
+    if any(isinstance(part, TextValues) for part in values):
         return Column.of(_join_texts(values))
     column = Column.of(np.concatenate(values))  # type: ignore[arg-type]
     is_whole = all(chunk.texts or chunk.values.dtype.kind == "i" for chunk in chunks)  # type: ignore[union-attr]
@@ -283,7 +283,7 @@ def _join_chunks(chunks: list[CellValues]) -> Column:
     return column
 
 
-def _join_texts(parts: list[Values]) -> Words:
+def _join_texts(parts: list[Values]) -> TextValues:
     """Join the texts of chunks in their order; chunks that were converted to numbers become texts again.
 
     Each chunk of words numbers its distinct texts by itself; the result has one numbering for all.
@@ -291,12 +291,14 @@ def _join_texts(parts: list[Values]) -> Words:
     code_of_text: dict[str, int] = {}
     codes = []
     for part in parts:
-        words = part if isinstance(part, Words) else _numbers_as_words(part)
-        part_codes = [code_of_text.setdefault(text, len(code_of_text)) for text in words.values]
-        codes.append(np.array(part_codes, dtype=np.int64)[words.codes])
-    return Words(np.concatenate(codes), tuple(code_of_text))
+        words = part if isinstance(part, TextValues) else _numbers_as_words(part)
+        part_codes = [code_of_text.setdefault(text, len(code_of_text)) for text in words.distinct_texts]
+        codes.append(np.array(part_codes, dtype=np.int64)[words.code_of_row])
+    return TextValues(np.concatenate(codes), tuple(code_of_text))
 
 
-def _numbers_as_words(numbers: np.ndarray) -> Words:
+def _numbers_as_words(numbers: np.ndarray) -> TextValues:
     """Return numbers as texts; NaN was an empty cell."""
-    return Words.of("" if math.isnan(number) else str(text_of(number)) for number in numbers.tolist())
+    return TextValues.of(
+        "" if math.isnan(number) else str(text_or_none(number)) for number in numbers.tolist()
+    )

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from abstain.formats.columns import LogFacts, text_of
+from abstain.formats.columns import LogFacts, text_or_none
 from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    as_number,
     choose_correct_column,
     find_scorers,
     get_nested,
+    number_or_none,
     summarise_token_logprobs,
 )
 from abstain.formats.roles import truth_role_of
@@ -70,7 +70,7 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         roles={**choose_correct_column(scorers), "question": "question", "prediction": "answer"},
         scorers=scorers,
         signals=tuple(signals),
-        variant="part" if any("part" in row for row in rows) else "",
+        variant_column="part" if any("part" in row for row in rows) else "",
     )
     return LogContent(rows, facts)
 
@@ -94,10 +94,10 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
     token_logprobs = lists.pop("logprobs", None) or get_nested(part, "metadata", "logprobs") or []
     for index in range(row_count):
         row: Row = {"part": part_name} if part_name else {}
-        row["question"] = text_of(get_nested(lists, "prompts", index)) or str(index + 1)
-        row["answer"] = text_of(get_nested(lists, "responses", index))
+        row["question"] = text_or_none(get_nested(lists, "prompts", index)) or str(index + 1)
+        row["answer"] = text_or_none(get_nested(lists, "responses", index))
         for name, values in {**lists, "tokens": token_logprobs}.items():
-            number = as_number(get_nested(values, index))
+            number = number_or_none(get_nested(values, index))
             if number is not None:
                 row[name] = number
         row |= summarise_token_logprobs(get_nested(token_logprobs, index))
@@ -113,7 +113,11 @@ def _find_number_lists(content: Any, prefix: str, length: int, depth: int = 0) -
     for name, value in content.items():
         if isinstance(value, dict) and depth < 4:
             lists |= _find_number_lists(value, f"{prefix}{name}.", length, depth + 1)
-        elif isinstance(value, list) and len(value) == length and as_number(get_nested(value, 0)) is not None:
+        elif (
+            isinstance(value, list)
+            and len(value) == length
+            and number_or_none(get_nested(value, 0)) is not None
+        ):
             lists[f"{prefix}{name}"] = value
     return lists
 

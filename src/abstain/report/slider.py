@@ -12,7 +12,7 @@ from abstain import Threshold
 from abstain._tables import GROUPS_SHOWN
 from abstain.core.sorting import is_zero_one
 from abstain.evaluation.results import worst_first
-from abstain.formats import Predictions, Words
+from abstain.formats import Predictions, TextValues
 from abstain.inference import interval
 from abstain.inference.limits import student_quantile
 from abstain.metrics import RiskCoverageCurve
@@ -350,13 +350,13 @@ def _partitions(predictions: Predictions) -> list[Partition]:
     for values, by in ((predictions.groups, "group"), (true_classes, "true class")):
         if values is None:
             continue
-        # `Words` are stored as codes into a list of texts
+        # `TextValues` are stored as codes into a list of texts
         distinct, codes = np.unique(
-            values.codes if isinstance(values, Words) else values, return_inverse=True
+            values.code_of_row if isinstance(values, TextValues) else values, return_inverse=True
         )
         class_names = predictions.classes
-        if isinstance(values, Words):
-            names = [values.values[int(code)] for code in distinct]
+        if isinstance(values, TextValues):
+            names = [values.distinct_texts[int(code)] for code in distinct]
         elif by == "true class" and class_names and distinct[0] >= 0 and distinct[-1] < len(class_names):
             names = [class_names[int(code)] for code in distinct.tolist()]
         else:
