@@ -199,7 +199,8 @@ class Cascade(Promised):
         if self.clusters is not None:
             assumptions.append(state_cluster_limit(self.largest))
         if self.promise == "system":
-            assumptions.append(f"- The person's mean loss is {self.person[1]:g}, as was stated.")
+            _, person_loss = self.person
+            assumptions.append(f"- The person's mean loss is {person_loss:g}, as was stated.")
         files = " ".join(f"later-{name}.csv" for name in self.names)
         return RecordParts(
             title="Decision record: which model answers, and when a person does",
@@ -236,6 +237,7 @@ class Cascade(Promised):
                 facts.append(f"loss {origin.loss}")
             lines += list_facts({f"stage {name}": ", ".join(facts)})
         low, high = self.bounded
+        person_cost, person_loss = self.person
         # all share command and version
         first_origin = next(iter(self.origins.values()), Origin("confidence"))
         cluster_sizes = None
@@ -246,7 +248,7 @@ class Cascade(Promised):
                 "samples": f"{self.n:,}",
                 "clusters": cluster_sizes,
                 "losses": f"between {low:g} and {high:g}",
-                "person": f"cost {self.person[0]:g} {self.unit}".strip() + f", mean loss {self.person[1]:g}",
+                "person": f"cost {person_cost:g} {self.unit}".strip() + f", mean loss {person_loss:g}",
                 "asked for": f"{asked_for} of {PROMISES[self.promise]}, delta {self.delta:g}",
                 "command": None if not first_origin.command else f"`{first_origin.command}`",
                 "abstain": first_origin.version,
@@ -373,7 +375,8 @@ class Cascade(Promised):
         `stage_losses` holds one loss per sample by stage, whether it answers or not. `person` is the person's loss, a
         number or one per sample; None: the mean stated in calibration. Raises ShapeError for another length.
         """
-        person_loss = self.person[1] if person is None else to_host(person)
+        _, stated_loss = self.person
+        person_loss = stated_loss if person is None else to_host(person)
         loss_of_answer = np.broadcast_to(np.asarray(person_loss, dtype=np.float64), answering.shape)
         for stage, name in enumerate(self.names):
             loss = np.asarray(to_host(stage_losses[name]), dtype=np.float64)
@@ -567,8 +570,9 @@ class Cascade(Promised):
                 f"the best single stage {single_stage_cost:.4g}"
             )
             sentences.append(f"{self.stages_in_use[0]!r} alone: {why}. By these data {costs}.")
-        if self.feasible and self.cost > self.person[0]:
-            sentences.append(f"Leaving everything to the person would cost less: {self.person[0]:.4g}.")
+        person_cost, _ = self.person
+        if self.feasible and self.cost > person_cost:
+            sentences.append(f"Leaving everything to the person would cost less: {person_cost:.4g}.")
         if self.grid is not None:
             coarse = f"The grid was coarsened to {self.grid} thresholds by stage"
             sentences.append(f"{coarse}, for at most {MAX_POLICIES:,} policies.")

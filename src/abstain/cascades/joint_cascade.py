@@ -83,7 +83,7 @@ class JointCascade(JointRule, Stored):
     @property
     def shared(self) -> Cascade:
         """Any of the promises, for what all share: thresholds, stages, costs and shares."""
-        first: Cascade = self._first
+        first: Cascade = self.any_promise
         return first
 
     @property

@@ -94,29 +94,29 @@ class JointRule(_tables.Notebook):
     delta: float
 
     @property
-    def _first(self) -> Any:
+    def any_promise(self) -> Any:
         """Any of the promises, for what all share: thresholds, confidences and data."""
         return next(iter(self.promises.values()))
 
     @property
     def feasible(self) -> bool:
         """Is there a rule that keeps all promises?"""
-        return bool(self._first.feasible)
+        return bool(self.any_promise.feasible)
 
     @property
     def rule(self) -> str:
         """What to do with a new sample, in one line."""
-        return str(self._first.rule)
+        return str(self.any_promise.rule)
 
     @property
     def n(self) -> int:
         """Calibration samples."""
-        return int(self._first.n)
+        return int(self.any_promise.n)
 
     @property
     def coverage(self) -> float:
         """Share of the calibration samples that are accepted."""
-        return float(self._first.coverage)
+        return float(self.any_promise.coverage)
 
     @property
     def targets(self) -> dict[Any, float]:
@@ -212,7 +212,7 @@ class JointThreshold(JointRule, Stored):
     @property
     def value(self) -> float | None:
         """Accept when the confidence is at least this; None when no threshold keeps all promises."""
-        value: float | None = self._first.value
+        value: float | None = self.any_promise.value
         return value
 
     @property
@@ -220,25 +220,25 @@ class JointThreshold(JointRule, Stored):
         """What to know besides; None if there is nothing to say."""
         if not self.feasible:
             return "No threshold keeps all promises; those with advice fail alone too."
-        note: str | None = self._first.note
+        note: str | None = self.any_promise.note
         return note
 
     @property
     def coverage_interval(self) -> tuple[float, float]:
         """Of the coverage; it holds for all thresholds at once, at level 1 - delta."""
-        low, high = self._first.coverage_interval
+        low, high = self.any_promise.coverage_interval
         return low, high
 
     @property
     def cut(self) -> Cut:
         """How later confidences are compared with the threshold: the same for all promises."""
-        cut: Cut = self._first.cut
+        cut: Cut = self.any_promise.cut
         return cut
 
     @property
     def reference(self) -> Reference:
         """The confidences of the calibration data."""
-        reference: Reference = self._first.reference
+        reference: Reference = self.any_promise.reference
         return reference
 
     @property
@@ -268,11 +268,14 @@ class JointThreshold(JointRule, Stored):
 
     @property
     def guarantee(self) -> str | None:
-        """What is promised, in words; None without a threshold."""
-        first: Threshold = self._first
-        if (
-            not first.feasible or first.guarantee is None
-        ):  # None too if it was made from out-of-fold predictions
+        """What is promised, in words; None without a threshold, or if it was made from out-of-fold predictions.
+
+        All promises share samples, clusters and weights, so these are read from one of them: `clusters` is the number
+        of clusters (None without clusters), `largest` the samples in the largest, and `evidence.heaviest_sample` the
+        largest sample weight over the mean one (None without weights).
+        """
+        first: Threshold = self.any_promise
+        if first.guarantee is None:
             return None
         calibration_data = f"{first.n} calibration samples"
         draws = "calibration and later data being independent draws from one population"
@@ -321,7 +324,7 @@ class JointThreshold(JointRule, Stored):
         numbers that cannot be those of the rule. A score saturates if it rounds to its largest value, such as 1, for
         many samples.
         """
-        first: Threshold = self._first
+        first: Threshold = self.any_promise
         return first.accepts(confidence, logits=logits, probs=probs, score=score, units=units)
 
     def check(
@@ -497,7 +500,7 @@ def _make_record(
     `saved_as` the name of the rule's file.
     """
     joint_rule = next(iter(rules.values()))
-    first: Threshold = joint_rule._first
+    first: Threshold = joint_rule.any_promise
     origin = first.origin or Origin("confidence")
     asked_for = ", ".join(f"{name} at most {target:g}" for name, target in joint_rule.targets.items())
     rule_lines: list[str] = []
@@ -509,7 +512,7 @@ def _make_record(
         of_group = "" if group == "" else f" of group {group}"
         if group != "":
             promise.append(f"- {group}: {rule.guarantee or 'none'}")
-        threshold: Threshold = rule._first
+        threshold: Threshold = rule.any_promise
         if threshold.clusters is not None:
             assumptions.append(state_cluster_limit(threshold.largest, group))
             sizes = f"{threshold.clusters:,}, the largest of {threshold.largest:g} samples"

@@ -351,8 +351,9 @@ class Threshold(Promised):
         calibration and how many samples lie at or above each; its n counts weights over the heaviest one.
 
         `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
-        the losses, `evidence` is what the promise rests on, and `cut` the two calibration confidences around the
-        threshold.
+        the losses, and `cut` holds the two calibration confidences next to the threshold. `evidence` says what the
+        promise rests on: `heaviest_sample` and `heaviest_cluster` are the largest weights of a sample and of a cluster
+        over the mean weight of a sample, None without weights and without clusters.
         """
         low, high = self.bounded
         reference = self.reference
@@ -415,7 +416,9 @@ class Threshold(Promised):
         possible: for a 0/1 loss without weights or clusters.
 
         `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
-        the losses, `evidence` is what the promise rests on.
+        the losses. `evidence.zero_one` says whether the loss takes only these two values, `evidence.heaviest_sample` is
+        None without sample weights. `table` has a row for each threshold that was looked at, from few accepted samples
+        to many; its `level` is what the p-value was compared with.
         """
         table = self.table
         evidence = self.evidence
@@ -461,8 +464,9 @@ class Threshold(Promised):
         Keys are the messages to show, values whether the rule is kept.
 
         `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
-        the losses, `evidence` is what the promise rests on, and `cut` the two calibration confidences around the
-        threshold.
+        the losses, and `cut` holds the two calibration confidences next to the threshold. `evidence` says what the
+        promise rests on: `heaviest_sample` and `heaviest_cluster` are the largest weights of a sample and of a cluster
+        over the mean weight of a sample, None without weights and without clusters.
         """
         goal = Goal(form=self.form, target=self.target, delta=self.delta, method=self.method)
         promise = None

@@ -225,7 +225,17 @@ def select_threshold(
             raise InputError(
                 f'{_NAME}: several promises take `risk` and method "ltt", not `coverage` or `cost`.'
             )
-        data = _read(loss, confidence, logits, probs, labels, score, loss_name, units, losses=losses)
+        data = _read(
+            loss,
+            confidence,
+            losses=losses,
+            logits=logits,
+            probs=probs,
+            labels=labels,
+            score=score,
+            loss_name=loss_name,
+            units=units,
+        )
         request = _request_jointly(data, risk, among, has_labels=labels is not None, bounded=bounded)
         level = check_fraction(_NAME, "delta", delta, open_high=True)
         n = len(np.asarray(data.confidence))
@@ -257,9 +267,19 @@ def select_threshold(
     if clusters is not None and method == "sgr":
         raise InputError(f'{_NAME}: method "sgr" needs independent samples, not `clusters`. Use "ltt".')
     goal = Goal(form=form, target=target, delta=level, method=method)
-    loss, confidence, confidences, origin, _ = _read(
-        loss, confidence, logits, probs, labels, score, loss_name, units
+    data = _read(
+        loss,
+        confidence,
+        losses=None,
+        logits=logits,
+        probs=probs,
+        labels=labels,
+        score=score,
+        loss_name=loss_name,
+        units=units,
     )
+    loss = data.loss
+    confidence = data.confidence
     if form == "cost" and np.array_equal(bounded, (0, 1)):
         bounded = _seen_bounds(loss)
     cluster_codes = None  # cluster of each sample, numbered from 0
@@ -267,7 +287,7 @@ def select_threshold(
         cluster_codes = group_codes(_NAME, clusters, np.shape(to_host(loss)), "clusters").codes
     if groups is None:
         calibration = calibrate(_NAME, loss, confidence, sample_weight, bounded, cluster_codes)
-        return _select(calibration, goal, confidences, origin)
+        return _select(calibration, goal, data.confidences, data.origin)
     per_sample = [
         None if array is None else np.asarray(to_host(array))
         for array in (loss, confidence, sample_weight, cluster_codes)
@@ -280,7 +300,7 @@ def select_threshold(
             None if array is None else array[rows] for array in per_sample
         )
         calibration = calibrate(_NAME, group_loss, group_confidence, group_weight, bounded, group_clusters)
-        thresholds[group] = _select(calibration, group_goal, confidences, origin)
+        thresholds[group] = _select(calibration, group_goal, data.confidences, data.origin)
     return GroupThresholds(thresholds, delta=level)
 
 
@@ -297,13 +317,14 @@ class CalibrationColumns(NamedTuple):
 def _read(
     loss: Array,
     confidence: Array,
+    *,
+    losses: Mapping[Any, Array] | None,
     logits: Array,
     probs: Array,
     labels: Array,
     score: Any,
     loss_name: str,
     units: Units | None,
-    losses: Mapping[Any, Array] | None = None,
 ) -> CalibrationColumns:
     """Read the calibration data from the arguments of `select_threshold` with these names.
 
