@@ -8,7 +8,7 @@ INSTALL := $(PIP) install --quiet --constraint constraints.txt
 WORKERS ?= 2
 SELECT ?= not slow and not mutant
 
-.PHONY: help demo test test-slow test-harness test-mutants test-oldest coverage lint format bench paper docs dist clean
+.PHONY: help demo test test-slow test-harness test-mutants test-oldest coverage lint format bench paper docs tutorials dist clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -69,6 +69,10 @@ docs: $(VENV)/.docs ## The documentation site, offline, warnings as errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
+tutorials: $(VENV)/.tutorials ## Run the tutorials: pages as they are stored, notebooks in Jupyter
+	$(BIN)/python docs/generate/tutorials.py --check
+	$(BIN)/python docs/generate/tutorials.py --notebooks
+
 dist: $(VENV)/bin/python ## Wheel and sdist, each tried in an empty environment
 	sh tools/check_dist.sh
 
@@ -102,6 +106,10 @@ $(VENV)-oldest/.test: pyproject.toml constraints-oldest.txt
 
 $(VENV)/.coverage: $(VENV)/.test
 	$(INSTALL) --group coverage
+	@touch $@
+
+$(VENV)/.tutorials: $(VENV)/.test
+	$(INSTALL) --group tutorials
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python

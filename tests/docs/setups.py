@@ -129,38 +129,6 @@ def comparing() -> dict[str, Any]:
     return names
 
 
-def forecasts() -> dict[str, Any]:
-    """Forecasts of 200 weeks in 5 places: the median, an interval, what came, and features of a regression."""
-    from sklearn.ensemble import RandomForestRegressor
-    from sklearn.linear_model import LinearRegression
-
-    from abstain.sklearn import SelectiveRegressor
-
-    rng = np.random.default_rng(0)
-    week = np.repeat(np.arange(200), 5)
-    spread = rng.uniform(0.1, 1.0, 1000)
-    level = rng.uniform(2, 6, 1000)
-    return {
-        "truth": np.exp(level + spread * rng.normal(size=1000)), "median": np.exp(level), "week": week,
-        "q025": np.exp(level - 2 * spread), "q975": np.exp(level + 2 * spread),
-        "location": np.tile(np.arange(5), 200), "features": np.column_stack([level, spread]),
-        "made": week, "earlier": week < 150, "later": week >= 150,
-        "SelectiveRegressor": SelectiveRegressor, "LinearRegression": LinearRegression,
-        "RandomForestRegressor": RandomForestRegressor,
-    }  # fmt: skip
-
-
-def detections() -> dict[str, Any]:
-    """Boxes of 500 images, of two classes."""
-    rng = np.random.default_rng(0)
-    score = rng.uniform(0.3, 1, 2000)
-    category = rng.choice(["cat", "dog"], 2000)
-    return {
-        "score": score, "matched": rng.random(2000) < score, "image": np.repeat(np.arange(500), 4),
-        "category": category, "new_score": score[:10], "new_category": category[:10],
-    }  # fmt: skip
-
-
 SETUPS = {
     "README.md": first_page,
     "how-sure.md": comparing,
@@ -170,6 +138,4 @@ SETUPS = {
     "asking-people.md": shipping,
     "scikit-learn.md": shipping,
     "monitoring.md": monitoring,
-    "forecasts.md": forecasts,
-    "detections.md": detections,
 }

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/tutorials").glob("*.md")),
+]
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
 
 
@@ -44,8 +48,11 @@ def test_links_of_the_page(page):
 
 
 def test_every_page_is_in_the_contents():
-    listed = set(re.findall(r"^([\w-]+)$", (ROOT / "docs/index.md").read_text(), re.M))
-    assert {page.stem for page in (ROOT / "docs").glob("*.md")} - listed == {"index"}
+    listed = set(re.findall(r"^((?:tutorials/)?[\w-]+)$", (ROOT / "docs/index.md").read_text(), re.M))
+    docs = ROOT / "docs"
+    pages = {page.relative_to(docs).with_suffix("").as_posix() for page in docs.glob("*.md")}
+    pages |= {page.relative_to(docs).with_suffix("").as_posix() for page in docs.glob("tutorials/*.md")}
+    assert pages - listed == {"index"}
 
 
 def test_a_broken_link_is_caught(tmp_path):
