@@ -35,7 +35,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "tutorials"
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 TOLERANCE = 0.05  # relative: other versions of torch, BLAS and scikit-learn move the last digits
 SMALL = 0.02  # absolute: the same for shares near 0
-PAGE_LETTERS = 92  # of a code block that are shown without scrolling; docs/tutorials/ruff.toml has it too
+PAGE_LETTERS = 90  # of a code block that are shown without scrolling; docs/tutorials/ruff.toml has it too
 NOTEBOOK_SECONDS = 300  # after which a cell is stopped
 
 

@@ -48,7 +48,9 @@ for risk in (0.005, 0.02, 0.05):  # the error rate that is acceptable among the 
     threshold = abstain.select_threshold(wrong, confidence, risk=risk, delta=0.1)
     if threshold.feasible:
         coverage, error_rate = f"{threshold.coverage:.0%}", f"{threshold.risk:.1%}"
-        print(f"At most {risk:.1%} errors: answer {coverage}; {error_rate} are wrong here.")
+        print(
+            f"At most {risk:.1%} errors: answer {coverage}; {error_rate} are wrong here."
+        )
     else:
         print(f"At most {risk:.1%} errors: no threshold. {threshold.advice}")
 
@@ -92,7 +94,9 @@ def simulate(patients, seed, weaker=0.0):
     misled = np.repeat(
         rng.normal(scale=0.9, size=patients), images
     )  # the same for all images of a woman
-    evidence = (2 * sick - 1) * strength + misled + rng.normal(scale=1.2, size=len(patient))
+    evidence = (
+        (2 * sick - 1) * strength + misled + rng.normal(scale=1.2, size=len(patient))
+    )
     answer = (evidence > 0).astype(int)
     return {
         "patient": patient, "age": age, "truth": sick, "answer": answer,
@@ -150,10 +154,9 @@ rules = abstain.select_threshold(
 for group in ("50 and over", "under 50"):
     in_group = cases["age"] == group
     accepted = common.accepts(cases["confidence"]) & in_group
-    print(
-        f"{group:<12} one threshold for all: {cases['wrong'][accepted].mean():.2%} wrong.",
-        f"Its own: answer {rules[group].coverage:.0%}, {rules[group].risk:.2%} wrong here.",
-    )
+    error_rate, rule = cases["wrong"][accepted].mean(), rules[group]
+    print(f"{group:<12} one threshold for all: {error_rate:.2%} wrong.", end=" ")
+    print(f"Its own: answer {rule.coverage:.0%}, {rule.risk:.2%} wrong here.")
 
 # %%
 # Error rate of the answered images against coverage, in both age groups
@@ -191,7 +194,11 @@ seen = None
 for month in range(1, 9):
     new = simulate(600, seed=1 + month, weaker=0.0 if month < 5 else 0.9)
     seen = deployed.check(
-        new["wrong"], new["confidence"], new["age"], clusters=new["patient"], previous=seen
+        new["wrong"],
+        new["confidence"],
+        new["age"],
+        clusters=new["patient"],
+        previous=seen,
     )
     accepted = deployed.accepts(new["confidence"], new["age"])
     alarms = [
@@ -199,10 +206,8 @@ for month in range(1, 9):
         for group, check in seen.checks.items()
         if check is not None and not check.holds
     ]
-    error_rate = f"{new['wrong'][accepted].mean():.2%}"
-    print(
-        f"month {month}: {error_rate} of the answered wrong; alarm for: {alarms or 'none'}"
-    )
+    error_rate = new["wrong"][accepted].mean()
+    print(f"month {month}: {error_rate:.2%} of the answered are wrong; alarm: {alarms}")
 
 # %% [markdown]
 # ## What it says, and what it does not say

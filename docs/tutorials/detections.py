@@ -47,7 +47,9 @@ def simulate(seed, sharpness):
     rng = np.random.default_rng(seed)
     image = np.repeat(np.arange(1500), rng.integers(1, 10, 1500))
     names = rng.choice(
-        [*CLASSES.values(), "other"], len(image), p=[0.4, 0.2, 0.05, 0.05, 0.05, 0.05, 0.2]
+        [*CLASSES.values(), "other"],
+        len(image),
+        p=[0.4, 0.2, 0.05, 0.05, 0.05, 0.05, 0.2],
     )
     blur = rng.normal(scale=0.8, size=1500)[image]
     score = rng.uniform(0.3, 1.0, len(image))
@@ -115,7 +117,9 @@ for name, found in boxes.items():
 
 # %%
 # Share of wrong boxes among the accepted, against coverage: two networks
-curves = {name: abstain.risk_coverage_curve(~b.right, b.score) for name, b in boxes.items()}
+curves = {
+    name: abstain.risk_coverage_curve(~b.right, b.score) for name, b in boxes.items()
+}
 ax = abstain.RiskCoverageDisplay.from_curves(curves).plot(size=(6.4, 3.4))
 _ = ax.set(
     ylabel="1 - precision",

@@ -25,7 +25,7 @@ from abstain.sklearn import SelectiveRegressor
 
 
 def read_real(path):
-    """Forecasts that all models made, in one order: median and width by model, truth ..."""
+    """Forecasts that all models made, in one order: median and width by model, ..."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
@@ -56,11 +56,13 @@ def read_real(path):
 
 
 def simulate():
-    """Three models, 20 places, 80 weeks: errors of a week, and of a place, go together."""
+    """Three models, 20 places, 80 weeks; errors of a week or a place go together."""
     rng = np.random.default_rng(0)
     week, place = (grid.ravel() for grid in np.meshgrid(np.arange(80), np.arange(20)))
     truth = 3 + rng.normal(size=len(week))
-    together = rng.normal(scale=0.3, size=80)[week] + rng.normal(scale=0.15, size=20)[place]
+    together = (
+        rng.normal(scale=0.3, size=80)[week] + rng.normal(scale=0.15, size=20)[place]
+    )
     median, width = {}, {}
     for model, spread in (
         ("simulated A", 0.3),
@@ -80,7 +82,9 @@ def simulate():
 real = Path(os.environ.get("ABSTAIN_DATA", "")) / "beyond" / "flusight.parquet"
 print(
     "Data:",
-    "forecasts of the FluSight hub, from ABSTAIN_DATA." if real.exists() else "simulated.",
+    "forecasts of the FluSight hub, from ABSTAIN_DATA."
+    if real.exists()
+    else "simulated.",
 )
 median, width, truth, about, horizon = read_real(real) if real.exists() else simulate()
 location, week, made = (
@@ -109,7 +113,8 @@ confidence = {model: -width[model] for model in median}
 
 # %%
 ranking = abstain.compare(
-    {model: (loss[model], confidence[model]) for model in median}, clusters=[location, week]
+    {model: (loss[model], confidence[model]) for model in median},
+    clusters=[location, week],
 )
 print("rank  model              AURC                  all    surest half")
 for contestant in ranking.contestants:
@@ -177,7 +182,9 @@ promises += [("off by a factor of two", far_off, r) for r in (0.1, 0.2)]
 for name, bounded_loss, risk in promises:
     shares = {}
     for unit, clusters in (("forecasts", None), ("weeks", week[now])):
-        rule = abstain.select_threshold(bounded_loss, narrow, risk=risk, clusters=clusters)
+        rule = abstain.select_threshold(
+            bounded_loss, narrow, risk=risk, clusters=clusters
+        )
         shares[unit] = f"{rule.coverage:.0%}" if rule.feasible else "none"
     verdict = f"{shares['forecasts']} by forecasts, {shares['weeks']} by weeks"
     print(f"{name}, at most {risk}: use {verdict}")

@@ -22,7 +22,9 @@ import abstain
 logits = {}
 for name in ("ce", "aurc"):
     stored = np.load(files("abstain") / "data" / f"cifar10_resnet18_{name}.npz")
-    logits[name] = stored["logits"]  # float16: half precision, as networks are often served
+    logits[name] = stored[
+        "logits"
+    ]  # float16: half precision, as networks are often served
     labels = stored["labels"].astype(int)
 
 # three parts, for three purposes; the last one plays the customers
@@ -99,7 +101,9 @@ print("we go on with:", comparison.names[0])
 rule = abstain.select_threshold(
     logits=logits[chosen][calibration], labels=labels[calibration], risk=0.02, delta=0.05
 )
-print(f"answer {rule.coverage:.1%} of the images; {rule.risk:.2%} of these are wrong here")
+print(
+    f"answer {rule.coverage:.1%} of the images; {rule.risk:.2%} of these are wrong here"
+)
 print(rule.guarantee)
 
 # %%

@@ -50,7 +50,9 @@ def simulate_log(path, ability, seed, n=4000):
         np.round(np.clip(0.8 + 0.1 * hint + own.normal(scale=0.06, size=n), 0.05, 1) * 20)
         / 20
     )
-    wording = np.round(np.clip(0.7 + 0.15 * hint + own.normal(scale=0.1, size=n), 0, 1), 2)
+    wording = np.round(
+        np.clip(0.7 + 0.15 * hint + own.normal(scale=0.1, size=n), 0, 1), 2
+    )
     length = own.integers(100, 900, n) + np.where(right, 0, 200)
     answer = np.where(
         own.random(n) < 0.01, "", np.where(right, "A", "B")
@@ -100,7 +102,7 @@ columns = {
     "features": "token_length",
     "categories": "category",
 }
-# a question without an answer counts as wrong; an answer without this signal is ranked last
+# a question without an answer is wrong; an answer without a signal is ranked last
 rules = Rules(unanswered="wrong", missing="last")
 answers = {
     name: read_predictions(path, columns=columns, rules=rules)
@@ -142,12 +144,10 @@ by_area = abstain.compare(
 )
 for title, ranking in (("accuracy", by_accuracy), ("AURC by token probability", by_area)):
     print(title)
-    for contestant in ranking.contestants:
-        interval = (
-            f"{contestant.estimate:.3f} [{contestant.low:.3f}, {contestant.high:.3f}]"
-        )
+    for model_row in ranking.contestants:
+        interval = f"{model_row.estimate:.3f} [{model_row.low:.3f}, {model_row.high:.3f}]"
         print(
-            f"  {contestant.ranks:>4}  {contestant.name:<17} {interval}  {contestant.group}"
+            f"  {model_row.ranks:>4}  {model_row.name:<17} {interval}  {model_row.group}"
         )
 
 # %%
@@ -227,7 +227,8 @@ sure = {name: answers[name].signals[signal] for name in wrong}
 cost = {cheap: 1.0, expensive: 5.0}
 calibration, later = order[: model.n // 2], order[model.n // 2 :]
 stages = {
-    name: (wrong[name][calibration], sure[name][calibration], cost[name]) for name in wrong
+    name: (wrong[name][calibration], sure[name][calibration], cost[name])
+    for name in wrong
 }
 cascade = abstain.cascade(stages, risk=0.25, delta=0.1, person=(100.0, 0.0), unit="cents")
 print(

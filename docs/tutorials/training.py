@@ -31,7 +31,9 @@ train, held_out, test = random_split(digits, [300, 750, 747])
 train_loader = DataLoader(train, batch_size=32, shuffle=True)
 held_out_loader = DataLoader(held_out, batch_size=750)
 test_images, test_labels = (torch.stack(part) for part in zip(*test))
-print(f"{len(train)} digits to train, {len(held_out)} to decide, {len(test)} for the test")
+print(
+    f"{len(train)} digits to train, {len(held_out)} to decide, {len(test)} for the test"
+)
 
 # %% [markdown]
 # ## A loop, and a metric beside it

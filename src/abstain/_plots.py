@@ -40,6 +40,12 @@ _LETTER_WIDTH = 0.55  # heights of the font: the mean width of a letter in the f
 _MOST_NAMES = 8  # a column of more names beside a figure is as hard to match with curves as a legend
 
 
+_SETTLED_COVERAGE = 0.05  # share of the samples from which on one sample hardly moves a curve
+_FAR_ABOVE = (
+    1.5  # times the largest settled value; a curve this far above it at first would flatten all others
+)
+
+
 class LineStyle(NamedTuple):
     """How one line of several is drawn, so that it differs by colour and by dashes."""
 
@@ -109,7 +115,7 @@ def make_panels(
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
         if size is not None:
-            panel.tick_params(labelsize=_FONT_POINTS)
+            panel.tick_params(which="both", labelsize=_FONT_POINTS)
             for text in (panel.xaxis.label, panel.yaxis.label, panel.title):
                 text.set_fontsize(_FONT_POINTS)
     return panels
@@ -176,7 +182,8 @@ def draw_curves(
         Shaded around their curves, in the same colour; a band without a curve is ignored.
     risk_scale : "linear" or "log"
         Of the vertical axis. A linear one starts a little below zero, so that a curve on zero is visible in its full
-        width. A logarithmic one has no zero: curves leave it at the bottom. InputError if no risk is positive.
+        width, and leaves out the jumps of a curve below 5% coverage where they are far above the rest. A logarithmic
+        one has no zero: curves leave it at the bottom. InputError if no risk is positive.
     """
     check_choice("plot", "risk_scale", risk_scale, ("linear", "log"))
     for number, (name, coverage, risk) in enumerate(curves, start=_count_curves(ax)):
@@ -198,11 +205,11 @@ def draw_curves(
     if risk_scale == "log":
         _set_log_limits(ax)
     else:
-        low, high = ax.dataLim.intervaly if curves else (0.0, 1.0)
-        bottom = min(0.0, float(low))
-        height = float(high) - bottom
-        margin = 0.03 * height if height > 0 else 0.03
-        ax.set_ylim(bottom - margin, float(high) + 2 * margin)
+        low = float(ax.dataLim.intervaly[0]) if curves else 0.0
+        high = _highest_risk(ax, bands or {}) if curves else 1.0
+        bottom = min(0.0, low)
+        margin = 0.03 * (high - bottom) if high > bottom else 0.03
+        ax.set_ylim(bottom - margin, high + 2 * margin)
     ax.grid(alpha=0.3)
     name_curves(ax)
 
@@ -210,6 +217,23 @@ def draw_curves(
 def _count_curves(ax: Any) -> int:
     """How many curves `draw_curves` has drawn on these axes."""
     return len([line for line in ax.lines if line.get_gid() == _CURVE_MARK])
+
+
+def _highest_risk(ax: Any, bands: Mapping[str, Any]) -> float:
+    """The largest value that the vertical axis must show, of all curves on it and of these bands.
+
+    At very small coverages a risk is the mean of few losses, and one of them can be far above everything else. If so,
+    values at coverages below `_SETTLED_COVERAGE` are ignored: the curve comes in from above.
+    """
+    highest = float(ax.dataLim.intervaly[1])
+    settled_values = []
+    parts = [(line.get_xdata(), line.get_ydata()) for line in ax.lines if line.get_gid() == _CURVE_MARK]
+    parts += [(band.coverage, band.high) for band in bands.values()]
+    for coverage, values in parts:
+        is_settled = np.asarray(coverage) >= _SETTLED_COVERAGE
+        settled_values += np.asarray(values, dtype=float)[is_settled].tolist()
+    highest_settled = max(settled_values, default=highest)
+    return highest_settled if highest > _FAR_ABOVE * max(highest_settled, 0.0) > 0 else highest
 
 
 def _set_log_limits(ax: Any) -> None:

@@ -179,6 +179,14 @@ def test_a_log_scale_shows_small_risks_and_survives_zero():
         curves(0.1).plot(risk_scale="logarithmic")
 
 
+def test_jumps_of_the_first_few_samples_do_not_flatten_the_figure():
+    coverage = (0.001, 0.01, 0.05, 0.5, 1.0)
+    jump = RiskCoverageDisplay((CurveLine("a", coverage, risk=(8.0, 0.4, 0.2, 0.25, 0.3)),)).plot()
+    assert 0.3 < jump.get_ylim()[1] < 0.35
+    small_jump = RiskCoverageDisplay((CurveLine("a", coverage, risk=(0.44, 0.4, 0.2, 0.25, 0.3)),)).plot()
+    assert 0.44 < small_jump.get_ylim()[1] < 0.5
+
+
 # comparisons
 
 
