@@ -220,4 +220,5 @@ for month in range(1, 9):
 # - Labels that come only for some cases (only for women who were called back) make every number on this page wrong. See
 #   [weights](../ship.md).
 #
-# Next: [ship a threshold](../ship.md), [while labels come in](../while-labels-come-in.md).
+# Next: [when should the model not answer](../ship.md), [does the guarantee still hold](../monitoring.md),
+# [clinical numbers](../clinical.md).
