@@ -68,6 +68,8 @@ def test_verdicts_from_limits(models, question, low, high, verdict):
 
 def test_gate_is_the_interval_that_leaves_four_and_a_half_percent_on_either_side(models):
     verdict = gate(models, margin=0.002)
+    with pytest.raises(TypeError, match="gate: takes no argument `paired`"):
+        gate(models, margin=0.002, paired=False)
     difference = abstain.inference.paired_difference(*models["new"], *models["old"], level=0.91)
     got = (verdict.difference, verdict.low, verdict.high)
     assert got == pytest.approx((difference.difference, difference.low, difference.high), rel=1e-12)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -70,6 +70,21 @@ def groups_of_equals(different: np.ndarray) -> list[list[int]]:
         distinct_sets = list(dict.fromkeys(split_sets))
         sets = [members for members in distinct_sets if not any(members < larger for larger in distinct_sets)]
     return sorted(sorted(members) for members in sets)
+
+
+class PairedOptions(TypedDict, total=False):
+    """Options of `compare` that functions built on a paired comparison pass on, for type checkers; explained there."""
+
+    scores: Any
+    losses: Any
+    metric: Any
+    sample_weight: Any
+    repetitions: bool
+    clusters: Any
+    abstained: Any
+    classes: Any
+    anytime: bool
+    planned: int | None
 
 
 def compare(

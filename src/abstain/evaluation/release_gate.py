@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Unpack, get_args
 
 from abstain import _tables
 from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain._stored import Chance, Finite, Stored
 from abstain.errors import InputError
-from abstain.evaluation.comparison import compare
+from abstain.evaluation.comparison import PairedOptions, compare
 from abstain.evaluation.results import Comparison
 from abstain.inference.limits import student_quantile
 
@@ -153,17 +153,8 @@ def gate(
     margin: float = 0.0,
     question: Question = "non_inferior",
     probs: Any = None,
-    scores: Any = "max_softmax",
-    losses: Any = "zero_one",
-    metric: Any = "aurc",
     level: float = 0.95,
-    sample_weight: Any = None,
-    repetitions: bool = False,
-    clusters: Any = None,
-    abstained: Any = None,
-    classes: Any = None,
-    anytime: bool = False,
-    planned: int | None = None,
+    **options: Unpack[PairedOptions],
 ) -> GateVerdict:
     r"""May the new model replace the old one? Both are measured on the same samples.
 
@@ -189,10 +180,10 @@ def gate(
         What must be shown.
     probs : dict of arrays (..., K)
         Probabilities instead of logits.
-    scores, losses, metric
-        One confidence, one loss and one metric, by name, as in `compare`.
     level : float
         Of each one-sided limit, above 0.5.
+    scores, losses, metric
+        One confidence, one loss and one metric, by name, as in `compare`.
     sample_weight, repetitions, clusters, abstained, classes
         As in `compare`.
     anytime, planned
@@ -215,22 +206,10 @@ def gate(
     outputs = models if probs is None else probs
     if not isinstance(outputs, Mapping) or len(outputs) != 2:
         raise InputError("gate: takes a dict of two models, the old one and then the new one.")
-    comparison = compare(
-        models,
-        labels,
-        probs=probs,
-        scores=scores,
-        losses=losses,
-        metric=metric,
-        level=two_sided_level(level),
-        sample_weight=sample_weight,
-        repetitions=repetitions,
-        clusters=clusters,
-        abstained=abstained,
-        classes=classes,
-        anytime=anytime,
-        planned=planned,
-    )
+    unknown = set(options) - set(PairedOptions.__annotations__)
+    if unknown:
+        raise TypeError(f"gate: takes no argument `{min(unknown)}`.")
+    comparison = compare(models, labels, probs=probs, level=two_sided_level(level), **options)
     old, new = map(str, outputs)
     return judge(comparison, old, new, margin=margin, question=question, level=level)
 
