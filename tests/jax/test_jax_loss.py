@@ -12,6 +12,11 @@ import abstain
 from abstain.errors import DtypeError, InputError, ShapeError
 from abstain.jax import aurc_loss, linear_warmup, smooth_zero_one
 
+try:
+    from jax import enable_x64
+except ImportError:  # the oldest versions that the package supports
+    from jax.experimental import enable_x64
+
 STATIC = (
     "estimator",
     "score",
@@ -43,7 +48,7 @@ def reference(logits, target, **options):
 @pytest.mark.parametrize(("n", "x64"), [(1, True), (40, True), (700, True), (40, False)])  # both roads
 def test_numbers_of_the_numpy_core(estimator, n, x64):
     logits, target = make(n)
-    with jax.enable_x64(x64):
+    with enable_x64(x64):
         got = jax.jit(lambda z, y: aurc_loss(z, y, estimator=estimator))(
             jnp.asarray(logits), jnp.asarray(target)
         )
@@ -58,7 +63,7 @@ def test_numbers_of_the_numpy_core(estimator, n, x64):
 )
 def test_gradients(estimator, options):
     logits, target = make(6, tied=False)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         check_grads(
             lambda z: aurc_loss(z, target, estimator=estimator, **options), (jnp.asarray(logits),), 1, ["rev"]
         )
@@ -66,7 +71,7 @@ def test_gradients(estimator, options):
 
 def test_no_gradient_through_hard_ranks():
     logits, target = make(12)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         got = jax.grad(lambda z: compiled(z, target))(jnp.asarray(logits))
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     alpha = abstain.metrics.weights(abstain.scores.max_softmax(logits))
@@ -89,7 +94,7 @@ def test_vmap_is_a_loop(n):
 def test_ignored_targets_are_as_if_absent(n, estimator):
     logits, target = make(n)
     gone = np.arange(n) % 3 == 0
-    with jax.enable_x64(True):
+    with enable_x64(True):
         marked = compiled(jnp.asarray(logits), jnp.asarray(np.where(gone, -100, target)), estimator=estimator)
     assert float(marked) == pytest.approx(
         reference(logits[~gone], target[~gone], estimator=estimator), rel=1e-10
@@ -115,7 +120,7 @@ def test_options_that_scale_and_mix():
 
 def test_label_smoothing_and_scores():
     logits, target = make(40, tied=False)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         z, y = jnp.asarray(logits), jnp.asarray(target)
         smooth = compiled(z, y, label_smoothing=0.2, score="negative_entropy")
         own = compiled(z, y, score=lambda rows: rows[:, 0])
