@@ -23,9 +23,7 @@ LOGITS = "logits"
 CLASS_OFFSETS = "class offsets"
 RUNNER_UP = "runner-up"
 SIGNALS = "signals"
-_MAX_CLASSES_WITH_RUNNER_UP = (
-    100  # a flag per class in the second place; with more classes each is seen too rarely
-)
+_MAX_CLASSES_WITH_RUNNER_UP = 100  # with more classes, each is too rarely in the second place
 # With fewer rows, what is known from other data counts more than what these rows show: on language models with 50 and
 # 150 labels the combination without labels is the better choice, with 300 the model of all signals is.
 FEW_ROWS = 300

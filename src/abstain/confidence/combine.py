@@ -6,14 +6,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from abstain._arrays import ArrayLike, to_host
+from abstain._arrays import ArrayLike
 from abstain._check import check_choice
 from abstain.confidence.combinations import choose_combination, mean_of_ranks
 from abstain.confidence.input_profile import InputProfile
-from abstain.confidence.input_table import Columns, read_inputs
+from abstain.confidence.input_table import Columns, read_inputs, read_row_weights
 from abstain.confidence.learned import LearnedConfidence
 from abstain.confidence.models import ConfidenceModel
-from abstain.errors import InputError, ShapeError
+from abstain.errors import InputError
 
 _NAME = "combine_signals"
 Weights = Literal["auto", "ranks"]
@@ -66,15 +66,7 @@ def combine_signals(
     """
     check_choice(_NAME, "weights", weights, get_args(Weights))
     table = read_inputs(_NAME, signals=signals, features=features)
-    row_weight = np.ones(table.row_count)
-    if sample_weight is not None:
-        row_weight = np.asarray(to_host(sample_weight), dtype=np.float64)
-        if row_weight.shape != (table.row_count,):
-            raise ShapeError(
-                f"{_NAME}: `sample_weight` must have one entry per row, got shape {row_weight.shape}."
-            )
-        if not np.isfinite(row_weight).all() or bool((row_weight < 0).any()) or not row_weight.any():
-            raise InputError(f"{_NAME}: `sample_weight` must be finite, not negative and not all 0.")
+    row_weight = read_row_weights(_NAME, sample_weight, table.row_count)
     notes = []
     for name, column in table.numbers.items():
         values = column[~np.isnan(column)]

@@ -247,6 +247,24 @@ def _read_category(function: str, title: str, column: Array) -> np.ndarray:
     return np.asarray(texts[codes])
 
 
+def read_row_weights(function: str, sample_weight: ArrayLike | None, row_count: int) -> np.ndarray:
+    """Return the mass of each row as floats, shape (row_count,); ones if `sample_weight` is None.
+
+    Raises ShapeError unless there is one entry per row, and InputError unless all are finite and not negative, and one
+    of them is positive. `function` is the public function that messages name.
+    """
+    if sample_weight is None:
+        return np.ones(row_count)
+    weight = np.asarray(to_host(sample_weight), dtype=np.float64)
+    if weight.shape != (row_count,):
+        raise ShapeError(
+            f"{function}: `sample_weight` must have one entry per row, got shape {weight.shape}."
+        )
+    if not np.isfinite(weight).all() or bool((weight < 0).any()) or not weight.any():
+        raise InputError(f"{function}: `sample_weight` must be finite, not negative and not all 0.")
+    return weight
+
+
 def read_losses(
     function: str,
     table: InputTable,

@@ -7,7 +7,7 @@ from typing import get_args
 
 import numpy as np
 
-from abstain._arrays import ArrayLike, to_host
+from abstain._arrays import ArrayLike
 from abstain._check import check_choice, check_count, check_fraction
 from abstain._tables import count_noun
 from abstain.confidence.candidates import (
@@ -24,11 +24,11 @@ from abstain.confidence.combinations import SHIPPED_WEIGHTS, choose_combination
 from abstain.confidence.crossfit import assign_folds, find_repeated_rows, score_out_of_fold
 from abstain.confidence.fitted_rows import FittedRows
 from abstain.confidence.input_profile import InputProfile
-from abstain.confidence.input_table import Columns, InputTable, read_inputs, read_losses
+from abstain.confidence.input_table import Columns, InputTable, read_inputs, read_losses, read_row_weights
 from abstain.confidence.judging import Contribution, choose_candidate, judge, results_of
 from abstain.confidence.learned import Keep, LearnedConfidence
 from abstain.confidence.models import score_without_inputs
-from abstain.errors import InputError, ShapeError
+from abstain.errors import InputError
 from abstain.metrics._sample import group_codes
 
 _NAME = "learn_confidence"
@@ -245,15 +245,7 @@ def make_learning_data(
     (confidences), other numbers and categories by name, and class scores.
     """
     n = table.row_count
-    weight = np.ones(n)
-    if sample_weight is not None:
-        weight = np.asarray(to_host(sample_weight), dtype=np.float64)
-        if weight.shape != (n,):
-            raise ShapeError(
-                f"{function}: `sample_weight` must have one entry per row, got shape {weight.shape}."
-            )
-        if not np.isfinite(weight).all() or bool((weight < 0).any()) or not weight.any():
-            raise InputError(f"{function}: `sample_weight` must be finite, not negative and not all 0.")
+    weight = read_row_weights(function, sample_weight, n)
     cluster = None
     if clusters is not None:
         cluster = group_codes(function, clusters, (n,), "clusters").codes

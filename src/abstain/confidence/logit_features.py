@@ -45,8 +45,8 @@ def compute_logit_features(classes: Classes) -> tuple[np.ndarray, np.ndarray, np
     def compute(xp: Namespace, rows: Array) -> Array:
         """Features of each row, and the numbers of its largest and second largest entry in the last two columns."""
         predicted = np.argmax(rows, axis=1)
-        others = np.where(np.arange(rows.shape[1]) == predicted[:, None], -np.inf, rows)
-        runner_up = np.argmax(others, axis=1)
+        other_scores = np.where(np.arange(rows.shape[1]) == predicted[:, None], -np.inf, rows)
+        runner_up = np.argmax(other_scores, axis=1)
         logits = rows if is_logits else np.log(np.maximum(rows, np.exp(LOWEST_LOG_PROBABILITY)))
         features = features_of_rows(np, logits, is_logits)
         return np.column_stack([features, predicted, runner_up])

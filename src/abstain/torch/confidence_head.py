@@ -134,7 +134,7 @@ def _max_softmax_key(logits: torch.Tensor) -> torch.Tensor:
     """-log(1 - p) of the largest softmax probability p of each row: it orders rows as p does and does not saturate."""
     largest, predicted = logits.max(1)
     is_prediction = torch.nn.functional.one_hot(predicted, logits.shape[1]).bool()
-    others = logits.masked_fill(is_prediction, float("-inf"))
-    log_odds = largest - torch.logsumexp(others, 1)
+    other_logits = logits.masked_fill(is_prediction, float("-inf"))
+    log_odds = largest - torch.logsumexp(other_logits, 1)
     # log(1 + e^x); beyond the threshold it is x to all digits
     return torch.nn.functional.softplus(log_odds, threshold=40.0)
