@@ -88,13 +88,13 @@ CORE = {
         "log_factorial_difference(xp, N - rows.mass, N)",
         "log_factorial_difference(xp, N - 1, N)",
     ),
-    "sele weight": ("core/area_estimators.py", "np.asarray(rank / n * (2", "np.asarray((rank - 1) / n * (2"),
+    "sele weight": ("core/area_estimators.py", "weight = rank / n", "weight = (rank - 1) / n"),
     "sele area": (
         "core/area_estimators.py",
         "return rows.mass * rows.accepted_loss / rows.total_mass",
         "return rows.mass * (rows.accepted_loss - rows.loss) / rows.total_mass",
     ),
-    "2sele area": ("core/area_estimators.py", "return 2 * _TERMS", "return 1 * _TERMS"),
+    "2sele area": ("core/area_estimators.py", 'BaseEstimator("sele", 2.0)', 'BaseEstimator("sele", 1.0)'),
     "expected harmonic area": (
         "core/area_estimators.py",
         "rows.mass - mass_above * gain, gain)",
@@ -371,8 +371,8 @@ INTERVALS = {
     ),
     "influences that do not add up to zero": (
         "core/part_sums.py",
-        "return constant - mean_influence, slope",
-        "return constant, slope",
+        "return LossLine(constant - mean_influence, slope)",
+        "return LossLine(constant, slope)",
         "tests/inference/test_evidence.py tests/inference/test_intervals.py",
     ),
     "no local risk at the cut": (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -36,13 +36,21 @@ _SAMPLES_AT_ONCE = 1 << 18  # samples of a batch handled at a time
 _TABLE_END = 32  # from here on, the first terms of the asymptotic series are exact to double precision
 
 
+class _SmallTables(NamedTuple):
+    """Harmonic numbers H_k, and ln(k!), for k = 0 ... 32."""
+
+    harmonic: np.ndarray
+    log_factorial: np.ndarray
+
+
 @functools.lru_cache(maxsize=1)
-def _small_tables() -> tuple[np.ndarray, np.ndarray]:
+def _small_tables() -> _SmallTables:
     """Harmonic numbers H_k, and ln(k!), for k = 0 ... 32."""
     k = np.arange(1.0, _TABLE_END + 1)
-    harmonic = np.concatenate([[0.0], np.cumsum(1 / k)])
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(k))])
-    return harmonic, log_factorial
+    return _SmallTables(
+        harmonic=np.concatenate([[0.0], np.cumsum(1 / k)]),
+        log_factorial=np.concatenate([[0.0], np.cumsum(np.log(k))]),
+    )
 
 
 def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
@@ -55,19 +63,26 @@ def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
     return values
 
 
-def _split_at_table_end(
-    xp: Namespace, table: np.ndarray, low: Array, high: Array
-) -> tuple[Array, Array, Array]:
-    """Split the difference f(high) - f(low) at 32, where the table of the values f(0) ... f(32) ends.
+class _SplitDifference(NamedTuple):
+    """A difference f(high) - f(low) as `from_table + f(b) - f(a)`, where a <= b are both at least 32."""
 
-    `low` and `high` are whole numbers held as floats, 0 <= low <= high. Returns the part of the difference below 32,
-    from the table, and the ends a <= b, both at least 32, of the part above: the difference is the first part plus
-    f(b) - f(a), which is 0 where `high` is at most 32.
+    from_table: Array
+    a: Array
+    b: Array
+
+
+def _split_at_table_end(xp: Namespace, table: np.ndarray, low: Array, high: Array) -> _SplitDifference:
+    """Split the difference f(high) - f(low) at 32, where the `table` of the values f(0) ... f(32) ends.
+
+    `low` and `high` are whole numbers held as floats, 0 <= low <= high. The part beyond the table, f(b) - f(a), is 0
+    where `high` is at most 32.
     """
     table_end = xp.asarray(_TABLE_END, dtype=low.dtype)
-    from_table = _look_up(xp, table, xp.minimum(high, table_end))
-    from_table = from_table - _look_up(xp, table, xp.minimum(low, table_end))
-    return from_table, xp.maximum(low, table_end), xp.maximum(high, table_end)
+    value_at_high = _look_up(xp, table, xp.minimum(high, table_end))
+    value_at_low = _look_up(xp, table, xp.minimum(low, table_end))
+    return _SplitDifference(
+        from_table=value_at_high - value_at_low, a=xp.maximum(low, table_end), b=xp.maximum(high, table_end)
+    )
 
 
 def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
@@ -77,17 +92,18 @@ def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
     Beyond 32, by the series H_k = ln k + gamma + 1/(2k) - 1/(12k^2) + 1/(120k^4) - 1/(252k^6) + 1/(240k^8) - ..., of
     which every term is differenced exactly between k = a and k = b.
     """
-    from_table, a, b = _split_at_table_end(xp, _small_tables()[0], low, high)
-    gap = b - a
+    from_table, a, b = _split_at_table_end(xp, _small_tables().harmonic, low, high)
+    distance = b - a
     u = 1 / a
     v = 1 / b
     # v^k - u^k for k = 1, 2, 4, 6, 8
-    inverse = -gap * u * v
+    inverse = -distance * u * v
     squares = inverse * (v + u)
     fourth = squares * (v * v + u * u)
     sixth = squares * (v**4 + u * u * v * v + u**4)
     eighth = fourth * (v**4 + u**4)
-    beyond_table = xp.log1p(gap * u) + inverse / 2 - squares / 12 + fourth / 120 - sixth / 252 + eighth / 240
+    logarithms = xp.log1p(distance * u)  # ln b - ln a
+    beyond_table = logarithms + inverse / 2 - squares / 12 + fourth / 120 - sixth / 252 + eighth / 240
     return beyond_table + from_table
 
 
@@ -98,17 +114,18 @@ def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
     Beyond 32, by Stirling's series ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + 1/(12k) - 1/(360k^3) + 1/(1260k^5)
     - 1/(1680k^7), of which every term is differenced exactly between k = a and k = b.
     """
-    from_table, a, b = _split_at_table_end(xp, _small_tables()[1], low, high)
-    gap = b - a
+    from_table, a, b = _split_at_table_end(xp, _small_tables().log_factorial, low, high)
+    distance = b - a
     u = 1 / a
     v = 1 / b
     # v^k - u^k for k = 1, 3, 5, 7
-    inverse = -gap * u * v
+    inverse = -distance * u * v
     cubes = inverse * (v * v + u * v + u * u)
     fifth = inverse * (v**4 + v**3 * u + v * v * u * u + v * u**3 + u**4)
     seventh = inverse * (v**6 + v**5 * u + v**4 * u**2 + v**3 * u**3 + v**2 * u**4 + v * u**5 + u**6)
-    beyond_table = (a + 0.5) * xp.log1p(gap * u) + gap * (xp.log(b) - 1)
-    return beyond_table + inverse / 12 - cubes / 360 + fifth / 1260 - seventh / 1680 + from_table
+    # (b + 1/2) ln b - (a + 1/2) ln a - (b - a)
+    leading_terms = (a + 0.5) * xp.log1p(distance * u) + distance * (xp.log(b) - 1)
+    return leading_terms + inverse / 12 - cubes / 360 + fifth / 1260 - seventh / 1680 + from_table
 
 
 def has_only_single_samples(rows: Rows) -> bool:
@@ -144,6 +161,23 @@ Ties = Literal["threshold", "expected"]
 ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
 TIES: tuple[Ties, ...] = get_args(Ties)
 WHOLE_WEIGHTS_ONLY = ("log", "loo")  # these count samples, so a weight must mean a repetition
+
+
+class BaseEstimator(NamedTuple):
+    """An estimator without factors of its own, and the factor that makes another one of it."""
+
+    name: str
+    factor: float
+
+
+_MULTIPLES = {
+    "2sele": BaseEstimator("sele", 2.0)
+}  # of the paper's tables; all other estimators have no factor
+
+
+def base_estimator(estimator: str) -> BaseEstimator:
+    """The estimator that this one is a multiple of, and the factor; itself and 1 for most."""
+    return _MULTIPLES.get(estimator) or BaseEstimator(estimator, 1.0)
 
 
 def _harmonic(rows: Rows) -> Array:
@@ -224,9 +258,9 @@ def area_terms(rows: Rows, estimator: str = "harmonic", ties: str = "threshold")
 
     `estimator` and `ties` are names in `ESTIMATORS` and `TIES`, not checked here.
     """
-    if estimator == "2sele":
-        return 2 * _TERMS[ties]["sele"](rows)
-    return _TERMS[ties][estimator](rows)
+    base, factor = base_estimator(estimator)
+    terms = _TERMS[ties][base](rows)
+    return terms if factor == 1 else factor * terms
 
 
 def needs_whole_weights(estimator: str, ties: str) -> str:
@@ -277,14 +311,17 @@ def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarra
     harmonic H_n - H_(n-r), loo H_(n-1) - H_(n-r), log -ln(1 - r/(n+1)), sele r/n, 2sele 2r/n. `rank` and `n` are whole
     numbers held as floats, and broadcast. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
+    base, factor = base_estimator(estimator)
     above = n - rank  # samples strictly more confident
-    if estimator == "harmonic":
-        return np.asarray(harmonic_difference(np, above, n + 0 * above))  # n in the shape of the ranks
-    if estimator == "loo":
-        return np.asarray(harmonic_difference(np, above, n - 1 + 0 * above))
-    if estimator == "log":
-        return np.asarray(-np.log((above + 1) / (n + 1)))
-    return np.asarray(rank / n * (2 if estimator == "2sele" else 1))
+    if base == "harmonic":
+        weight = harmonic_difference(np, above, n + 0 * above)  # n in the shape of the ranks
+    elif base == "loo":
+        weight = harmonic_difference(np, above, n - 1 + 0 * above)
+    elif base == "log":
+        weight = -np.log((above + 1) / (n + 1))
+    else:
+        weight = rank / n
+    return np.asarray(weight if factor == 1 else factor * weight)
 
 
 def _sum_at_and_below(values: Array, xp: Namespace) -> Array:
@@ -298,15 +335,15 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     A row of mass m ends at the accepted mass N; W is the total mass. The weight of a sample is a sum over the
     thresholds that accept it, which are those at its row and at all rows below: of m / N (harmonic), of m / (N - 1)
     without the sample itself (loo), of m / W (sele); for log it is -ln of its position over W + 1. With
-    ties="expected", and for log always, it is the mean over the positions in the row. With ties="expected" the rows may
-    be a part of a longer table: thresholds below them are added by means of `total_mass`. `rows` has one row per
-    distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold
-    there. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or
-    "expected": equal confidences are accepted together, or one by one in random order.
+    ties="expected" (equal confidences are accepted one by one in random order), and for log always, it is the mean over
+    the positions in the row. With ties="expected" the rows may be a part of a longer table: thresholds below them are
+    added by means of `total_mass`. `rows` has one row per distinct confidence, most confident first; the result has one
+    entry per row.
     """
     xp = rows.xp
-    if estimator == "2sele":
-        return 2 * row_weights(rows, "sele", ties)
+    base, factor = base_estimator(estimator)
+    if factor != 1:
+        return factor * row_weights(rows, base, ties)
     if estimator == "sele":
         mass_in_row = rows.mass if ties == "threshold" else (rows.mass + 1) / 2
         return (rows.total_mass - rows.accepted_mass + mass_in_row) / rows.total_mass
@@ -316,15 +353,16 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     if estimator == "log":
         log_positions = log_factorial_difference(xp, mass_above, rows.accepted_mass)
         return xp.log(rows.total_mass + 1) - safe_divide(xp, log_positions, rows.mass)
-    # thresholds below these rows, when they are only a part of the table
+    # thresholds below these rows, when they are only a part of the table: H_W - H_N of the last row
     last_accepted = rows.accepted_mass[..., -1:]
-    from_outside = harmonic_difference(xp, last_accepted, rows.total_mass + 0 * last_accepted)
-    from_outside = from_outside - (1 / rows.total_mass if estimator == "loo" else 0.0)
+    from_rows_below = harmonic_difference(xp, last_accepted, rows.total_mass + 0 * last_accepted)
+    if estimator == "loo":
+        from_rows_below = from_rows_below - 1 / rows.total_mass
     if has_only_single_samples(rows):
-        return _threshold_weights(rows, "harmonic") + from_outside
+        return _threshold_weights(rows, "harmonic") + from_rows_below
     gain = harmonic_gain(rows)
     from_row = xp.where(rows.mass > 1, 1 - safe_divide(xp, mass_above * gain, rows.mass), gain)
-    return _sum_at_and_below(gain, xp) - gain + from_row + from_outside
+    return _sum_at_and_below(gain, xp) - gain + from_row + from_rows_below
 
 
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
@@ -401,65 +439,69 @@ def area_of_samples(
 def _batch_area(
     loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, estimator: str, ties: str
 ) -> np.ndarray:
-    """AURC of every line of samples (the last axis), an array of the shape of the leading axes.
+    """AURC of every data set of a batch, whose samples lie along the last axis: an array of the leading axes' shape.
 
-    Losses that can be packed with their confidences are sorted line by line and multiplied by the weights of their
-    ranks; ties are corrected afterwards. Other losses, and all with weights, go through rows. `weight` None means 1 for
-    all. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected":
-    equal confidences are accepted together, or one by one in random order.
+    Losses that fit into one integer key with their confidence are sorted with it and multiplied by the weights of
+    their ranks; ties are corrected afterwards. Other losses, and all with weights, are summed by distinct confidence.
+    `weight` None means 1 for all. `estimator` is a name in `ESTIMATORS`, such as "harmonic". `ties` is "threshold" or
+    "expected": equal confidences are accepted together, or one by one in random order.
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
         return np.asarray(area(rows_from_numpy(loss, confidence, weight), estimator, ties))
-    payload_bits = packed.payload_bits
+    loss_bits = packed.payload_bits  # the lowest bits of a key hold the loss
     unpack_loss = packed.unpack_loss
     n = loss.shape[-1]
-    lines = packed.keys.reshape(-1, n)
-    most_confident_first = np.ascontiguousarray(rank_weights(n, estimator)[::-1])
+    lines = packed.keys.reshape(-1, n)  # one line per data set
+    weights_most_confident_first = np.ascontiguousarray(rank_weights(n, estimator)[::-1])
 
     def compute_lines(start: int, stop: int) -> np.ndarray:
         """AURC of the lines start, ..., stop - 1, whose keys are sorted in place and then overwritten."""
         sort_lines(lines[start:stop])
         sorted_loss = unpack_loss(lines[start:stop])
         keys = lines[start:stop].reshape(-1)
-        keys >>= keys.dtype.type(payload_bits)  # in place: the keys are not read again
-        totals = sorted_loss @ most_confident_first
+        keys >>= keys.dtype.type(loss_bits)  # in place: the keys are not read again
+        sum_of_terms = sorted_loss @ weights_most_confident_first
         equals_next = np.empty(sorted_loss.shape, dtype=bool)
         # over all lines at once: line by line would take much longer
         np.equal(keys[1:], keys[:-1], out=equals_next.reshape(-1)[:-1])
         equals_next[:, -1] = False
         if equals_next.any():
-            totals += _tie_correction(sorted_loss, equals_next, estimator, ties)
-        return totals / n
+            sum_of_terms += _tie_correction(sorted_loss, equals_next, estimator, ties)
+        return sum_of_terms / n
 
-    step = max(1, _SAMPLES_AT_ONCE // n)
-    return np.concatenate(map_in_threads(compute_lines, len(lines), step, n)).reshape(loss.shape[:-1])
+    lines_at_once = max(1, _SAMPLES_AT_ONCE // n)
+    return np.concatenate(map_in_threads(compute_lines, len(lines), lines_at_once, n)).reshape(
+        loss.shape[:-1]
+    )
 
 
 def _tie_correction(
     sorted_loss: np.ndarray, equals_next: np.ndarray, estimator: str, ties: str
 ) -> np.ndarray:
-    """What to add to each line's sum of terms because of ties: terms of tied rows, less those of their samples.
+    """What ties add to each data set's sum of area terms: those of runs of equal confidence, less those of samples.
 
     `sorted_loss` has one line of n losses per data set, most confident first: bytes for a 0/1 loss, or floats.
     `equals_next` marks the samples that have the same confidence as the next sample of their line; at least one does,
-    and never the last of a line. Returns one number per line. `estimator` is a name in `area_estimators.ESTIMATORS`,
-    such as "harmonic". `ties` is "threshold" or "expected": equal confidences are accepted together, or one by one in
-    random order.
+    and never the last of a line. Returns one number per line. `estimator` is a name in `ESTIMATORS`, such as
+    "harmonic". `ties` is "threshold" or "expected": equal confidences are accepted together, or one by one in random
+    order.
     """
     line_count, n = sorted_loss.shape
     is_tied = equals_next.copy()
     is_tied[:, 1:] |= equals_next[:, :-1]
-    tied_places = np.flatnonzero(is_tied)  # in the flattened lines
-    last_of_run = np.flatnonzero(~equals_next.reshape(-1)[tied_places])  # indices into `tied_places`
+    tied_samples = np.flatnonzero(
+        is_tied
+    )  # indices into the flattened lines, as all arrays of tied samples below
+    last_of_run = np.flatnonzero(~equals_next.reshape(-1)[tied_samples])  # indices into `tied_samples`
     run_length = np.diff(last_of_run, prepend=-1)
     first_of_run = last_of_run - run_length + 1
-    line = tied_places // n
-    accepted_mass = tied_places % n + 1.0
-    tied_loss = sorted_loss.reshape(-1).take(tied_places).astype(np.float64)
+    line = tied_samples // n
+    accepted_mass = tied_samples % n + 1.0
+    tied_loss = sorted_loss.reshape(-1).take(tied_samples).astype(np.float64)
     sum_dtype = np.uint32 if sorted_loss.dtype == np.uint8 else np.float64
-    running_loss = np.cumsum(sorted_loss, axis=-1, dtype=sum_dtype)
-    accepted_loss = running_loss.reshape(-1).take(tied_places).astype(np.float64)
+    cumulative_loss = np.cumsum(sorted_loss, axis=-1, dtype=sum_dtype)
+    accepted_loss = cumulative_loss.reshape(-1).take(tied_samples).astype(np.float64)
     run_loss = accepted_loss[last_of_run] - accepted_loss[first_of_run] + tied_loss[first_of_run]
     total_mass = np.asarray([float(n)])
     rows_of_samples = Rows(
@@ -584,15 +626,17 @@ def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, esti
 
     `A[..., i, j]` says whether sample i is accepted at the threshold of sample j: booleans (ties are accepted
     together) or numbers between 0 and 1. `mass` holds the weights w_i (None: all 1; "loo" and "log" allow only 0 and
-    1), `total` their sum W, shape (..., 1).
+    1), `total` their sum W, shape (..., 1). The result has shape (..., i).
 
     With N_j = sum_i w_i A_ij: harmonic sum_j w_j A_ij / N_j; sele sum_j w_j A_ij / W; loo the sum of A_ij / (N_j - 1)
     over j other than i; log -ln(1 - r / (W + 1)) for rank r. A quotient counts as 0 where its denominator is 0.
     `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
-    if estimator in ("sele", "2sele"):
-        weights = _sum_pairs(xp, A, mass, axis=-1) / total
-        return 2 * weights if estimator == "2sele" else weights
+    base, factor = base_estimator(estimator)
+    if factor != 1:
+        return factor * pair_weights(xp, A, mass, total, base)
+    if estimator == "sele":
+        return _sum_pairs(xp, A, mass, axis=-1) / total
     if estimator == "log":
         return _log_weights(xp, A, mass, total)
     accepted_mass = _sum_pairs(xp, A, mass, axis=-2)

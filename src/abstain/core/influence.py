@@ -27,6 +27,7 @@ from abstain._arrays import Array
 from abstain.core.area_estimators import (
     area_terms,
     asymptotic_oracle,
+    base_estimator,
     harmonic_difference,
     harmonic_gain,
     has_only_single_samples,
@@ -65,6 +66,13 @@ class RowInfluence(NamedTuple):
     slope: np.ndarray
 
 
+class LossLine(NamedTuple):
+    """A straight line in the loss of a sample, `constant + slope * loss`: numbers, or arrays by part of the ranking."""
+
+    constant: Any
+    slope: Any
+
+
 class AreaDerivative(NamedTuple):
     """An area of some rows, and its derivative `constant + slope * loss` in the weight of a member of each row.
 
@@ -77,15 +85,15 @@ class AreaDerivative(NamedTuple):
         What these rows add to (total mass of the data set) * (area).
     constant, slope : ndarray, shape (k,)
         Derivatives by row, most confident first, from these rows alone.
-    for_rows_above, for_rows_below : (float, float)
-        Constant and slope that these rows add for members of all rows above, or below, them.
+    for_rows_above, for_rows_below : LossLine
+        What these rows add to the derivatives of samples in all rows above, or below, them.
     """
 
     mass_times_area: float
     constant: np.ndarray
     slope: np.ndarray
-    for_rows_above: tuple[float, float] = (0.0, 0.0)
-    for_rows_below: tuple[float, float] = (0.0, 0.0)
+    for_rows_above: LossLine = LossLine(0.0, 0.0)
+    for_rows_below: LossLine = LossLine(0.0, 0.0)
 
 
 # areas ------------------------------------------------------------------------------------------------------
@@ -167,23 +175,26 @@ class AreaUnderCurve(Area):
         if estimator == "harmonic" and ties == "threshold" and not rows.has_empty_rows:
             return _plain_area_derivative(rows)
         slope = row_weights(rows, estimator, ties)
-        effect_on_rows_below, constant = _mass_terms(rows, estimator, ties)
+        effects = _mass_effects(rows, estimator, ties)
+        constant = effects.on_own_row
+        # what these rows add to the derivative of a sample in any row above them
         constant_above = 0.0
         slope_above = 0.0
-        if effect_on_rows_below is not None:
-            at_or_below = np.cumsum(effect_on_rows_below[::-1])[::-1]
-            constant = constant + at_or_below
-            constant_above = float(at_or_below[0])
+        if effects.on_each_row_below is not None:
+            on_rows_at_or_below = np.cumsum(effects.on_each_row_below[::-1])[::-1]
+            constant = constant + on_rows_at_or_below
+            constant_above = float(on_rows_at_or_below[0])
         if ties == "threshold" and estimator in ("harmonic", "loo"):
-            mass_without_one = float(rows.accepted_mass[0]) - 1
-            # "loo" leaves the sample itself out in the top row only
-            per_sample = 1 / mass_without_one if estimator == "loo" and mass_without_one > 0 else 0.0
-            slope_above = float(slope[0]) + per_sample
+            slope_above = float(slope[0])
+            mass_of_others = float(rows.accepted_mass[0]) - 1
+            if estimator == "loo" and mass_of_others > 0:
+                # the weight of a sample of the top row leaves itself out, that of a sample further up does not
+                slope_above += 1 / mass_of_others
         return AreaDerivative(
             mass_times_area=float(np.sum(area_terms(rows, estimator, ties))),
             constant=constant,
             slope=slope,
-            for_rows_above=(constant_above, slope_above),
+            for_rows_above=LossLine(constant_above, slope_above),
         )
 
     def of_best_order(self, has_whole_weights: bool) -> Area:
@@ -200,7 +211,7 @@ class AreaUnderCurve(Area):
     @property
     def has_leave_one_out(self) -> bool:
         """Is there a less biased version of this area by leave-one-out weights?"""
-        return self.estimator not in ("sele", "2sele")
+        return base_estimator(self.estimator).name != "sele"
 
     def leave_one_out(self, rows: Rows) -> float:
         """What rows add to (total mass) * (the leave-one-out version of this area); nan where there is none."""
@@ -210,20 +221,28 @@ class AreaUnderCurve(Area):
 
 
 def _plain_area_derivative(rows: Rows) -> AreaDerivative:
-    """The harmonic area with ties accepted together: the sum of mass times selective risk over rows.
+    """The harmonic area with ties accepted together, the sum of mass times selective risk over rows; its derivative.
 
-    `rows` has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
-    with the threshold there.
+    `rows` has one row per distinct confidence, most confident first, and none is empty. With m, N and R the mass,
+    accepted mass and selective risk of a row: the slope is the sum of m / N over a row and all rows below it, the
+    constant R less the sum of R m / N over the same rows.
     """
     share = rows.mass / rows.accepted_mass
     risk = rows.risk
-    slope, risk_below = running_sums(share, share * risk, from_below=True)
+    slope, risk_at_and_below = running_sums(share, share * risk, from_below=True)
     return AreaDerivative(
         mass_times_area=float(np.sum(rows.mass * risk)),
-        constant=risk - risk_below,
+        constant=risk - risk_at_and_below,
         slope=slope,
-        for_rows_above=(-float(risk_below[0]), float(slope[0])),
+        for_rows_above=LossLine(-float(risk_at_and_below[0]), float(slope[0])),
     )
+
+
+class _RowsAtEnds(NamedTuple):
+    """Indices of the rows that hold the lower and the upper coverage; None where that is no row of this part."""
+
+    low_row: int | None
+    high_row: int | None
 
 
 @dataclass(frozen=True)
@@ -246,30 +265,30 @@ class PartialArea(Area):
         `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
         and total mass are those of the whole data set. `error_mass` is not read.
 
-        With m the mass of a row that lies between the two coverages, N and R its accepted mass and selective risk: the
-        slope is the sum of m / N over the row and all rows below it, and the constant is R (where m > 0) less the sum
-        of R m / N over the same rows. A sample above an end also moves mass across that end, which changes the constant
-        by the risk of the row there. All is divided by the width of the interval.
+        With m the mass of a row that lies between the two coverages, `self.low` and `self.high`, N and R its accepted
+        mass and selective risk: the slope is the sum of m / N over the row and all rows below it, and the constant is R
+        (where m > 0) less the sum of R m / N over the same rows. A sample above an end also moves mass across that end,
+        which changes the constant by the risk of the row there. All is divided by the width of the interval.
         """
         width = self.high - self.low
         mass_inside = self._mass_inside(rows)
         risk = rows.risk
         share = mass_inside / rows.accepted_mass
-        slope, risk_below = running_sums(share, share * risk, from_below=True)
-        constant = np.where(mass_inside > 0, risk, 0.0) - risk_below
-        constant_above = -float(risk_below[0])
-        low_row, high_row = self._rows_at_ends(rows)
-        if low_row is not None:
-            constant[:low_row] += risk[low_row]
-            constant_above += float(risk[low_row])
-        if high_row is not None:
-            constant[: high_row + 1] -= risk[high_row]
-            constant_above -= float(risk[high_row])
+        slope, risk_at_and_below = running_sums(share, share * risk, from_below=True)
+        constant = np.where(mass_inside > 0, risk, 0.0) - risk_at_and_below
+        constant_above = -float(risk_at_and_below[0])  # for samples above all of these rows
+        ends = self._rows_at_ends(rows)
+        if ends.low_row is not None:
+            constant[: ends.low_row] += risk[ends.low_row]
+            constant_above += float(risk[ends.low_row])
+        if ends.high_row is not None:
+            constant[: ends.high_row + 1] -= risk[ends.high_row]
+            constant_above -= float(risk[ends.high_row])
         return AreaDerivative(
             mass_times_area=float(np.sum(mass_inside * risk)) / width,
             constant=constant / width,
             slope=slope / width,
-            for_rows_above=(constant_above / width, float(slope[0]) / width),
+            for_rows_above=LossLine(constant_above / width, float(slope[0]) / width),
         )
 
     def rank_weights(self, rows: Rows) -> Array:
@@ -284,17 +303,15 @@ class PartialArea(Area):
         last = np.minimum(rows.accepted_mass, self.high * total_mass)
         return np.maximum(last - first, 0.0)
 
-    def _rows_at_ends(self, rows: Rows) -> tuple[int | None, int | None]:
-        """The rows in which the lower and the upper coverage fall; None where that is no row of this part.
+    def _rows_at_ends(self, rows: Rows) -> _RowsAtEnds:
+        """Find the rows in which the lower and the upper coverage, `self.low` and `self.high`, fall.
 
         A row that ends at the lower coverage lies above it, and one that ends at the upper coverage holds it. `rows`
-        has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
-        with the threshold there.
+        has one row per distinct confidence, most confident first, and may be a part of the ranking.
         """
         total_mass = float(rows.total_mass[0])
-        rounding = SHARE_ROUNDING
-        low_mass = self.low * total_mass * (1 + rounding)
-        high_mass = self.high * total_mass * (1 - rounding)
+        low_mass = self.low * total_mass * (1 + SHARE_ROUNDING)
+        high_mass = self.high * total_mass * (1 - SHARE_ROUNDING)
         mass_above = float(rows.accepted_mass[0] - rows.mass[0])
         mass_through = float(rows.accepted_mass[-1])
         low_row = None
@@ -303,7 +320,7 @@ class PartialArea(Area):
             low_row = int(np.searchsorted(rows.accepted_mass, low_mass, side="right"))
         if mass_above < high_mass <= mass_through:
             high_row = int(np.searchsorted(rows.accepted_mass, high_mass))
-        return low_row, high_row
+        return _RowsAtEnds(low_row, high_row)
 
 
 @dataclass(frozen=True)
@@ -336,34 +353,33 @@ class AcceptedLossArea(Area):
         return AreaDerivative(mass_times_area=dot(rows.loss, slope), constant=constant, slope=slope)
 
     def _truncated_derivative(self, rows: Rows) -> AreaDerivative:
-        """The derivative (see `derivative`) where the area starts at a coverage above 0.
+        """The area and its derivative, constant + slope * loss by row, where it starts at `self.from_coverage` above 0.
 
         Of a row, only the part beyond the first coverage counts; rows wholly before it add their loss to every later
-        coverage. The row that holds the first coverage reports the loss accepted there to all rows above it. `rows` has
-        one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with
-        the threshold there.
+        coverage. The row that holds the first coverage adds the loss accepted there to the constant of all rows above
+        it. `rows` has one row per distinct confidence, most confident first, and may be a part of the ranking.
         """
         total_mass = float(rows.total_mass[0])
         first_mass = self.from_coverage * total_mass
-        row_start = rows.accepted_mass - rows.mass
+        mass_above = rows.accepted_mass - rows.mass
         loss_above = rows.accepted_loss - rows.loss
-        share_before = np.clip((first_mass - row_start) / rows.mass, 0.0, 1.0)
+        share_before = np.clip((first_mass - mass_above) / rows.mass, 0.0, 1.0)  # of the row's mass
         mass_after = np.minimum(total_mass - rows.accepted_mass, total_mass - first_mass)
         mass_inside = rows.mass * (1 - share_before)
         slope = (mass_inside * (1 + share_before) / 2 + mass_after) / total_mass
         constant = (loss_above + rows.loss * (1 + share_before**2) / 2) / total_mass
-        area_terms = mass_inside * (loss_above + rows.loss * (1 + share_before) / 2)
+        terms = mass_inside * (loss_above + rows.loss * (1 + share_before) / 2)
         loss_at_start = 0.0
-        wholly_before = rows.accepted_mass <= first_mass
-        if row_start[0] <= first_mass < rows.accepted_mass[-1]:
+        if mass_above[0] <= first_mass < rows.accepted_mass[-1]:
             first_row = int(np.searchsorted(rows.accepted_mass, first_mass, side="right"))
             loss_at_start = float(loss_above[first_row] + rows.loss[first_row] * share_before[first_row])
-        constant = np.where(wholly_before, loss_at_start / total_mass, constant)
+        is_wholly_before = rows.accepted_mass <= first_mass
+        constant = np.where(is_wholly_before, loss_at_start / total_mass, constant)
         return AreaDerivative(
-            mass_times_area=float(np.sum(area_terms)) / total_mass,
+            mass_times_area=float(np.sum(terms)) / total_mass,
             constant=constant,
             slope=slope,
-            for_rows_above=(loss_at_start / total_mass, 0.0),
+            for_rows_above=LossLine(loss_at_start / total_mass, 0.0),
         )
 
 
@@ -395,16 +411,18 @@ class PrecisionArea(Area):
         """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
 
         `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
-        and total mass are those of the whole data set. `error_mass` is the mass of all
-        errors of the data set.
+        and total mass are those of the whole data set. `error_mass` is the mass of all errors of the data set.
 
-        With p the hits in a row, P the hits found and N the mass searched up to it: a hit adds P / N of its row and the
-        sum of p / N over the rows at or after it in the search; any sample there costs the sum of p P / N^2. Losses are
-        0/1: hits are losses of 1 for errors, of 0 for right samples.
+        Samples are searched from the least confident up for errors (`self.of_errors`), or from the most confident down
+        for right samples; what is searched for are the hits. With p the hits in a row, P the hits found and N the mass
+        searched up to it: a hit adds P / N of its row and the sum of p / N over the rows at or after it in the search;
+        any sample there costs the sum of p P / N^2. Losses are 0/1: hits are losses of 1 for errors, of 0 for right
+        samples.
         """
         hits, found_hits, searched_mass = count_found(rows, error_mass, self.of_errors)
         precision = found_hits / _positive(searched_mass)
         gain = hits / _positive(searched_mass)
+        # sums over rows at or after each row in the search
         later_gain, later_cost = running_sums(gain, gain * precision, from_below=not self.of_errors)
         mass_times_area = dot(hits, precision)
         if self.of_errors:
@@ -412,13 +430,13 @@ class PrecisionArea(Area):
                 mass_times_area=mass_times_area,
                 constant=-later_cost,
                 slope=precision + later_gain,
-                for_rows_below=(-float(later_cost[-1]), float(later_gain[-1])),
+                for_rows_below=LossLine(-float(later_cost[-1]), float(later_gain[-1])),
             )
         return AreaDerivative(
             mass_times_area=mass_times_area,
             constant=precision + later_gain - later_cost,
             slope=-precision - later_gain,
-            for_rows_above=(float(later_gain[0] - later_cost[0]), -float(later_gain[0])),
+            for_rows_above=LossLine(float(later_gain[0] - later_cost[0]), -float(later_gain[0])),
         )
 
 
@@ -434,51 +452,75 @@ def running_sums(first: np.ndarray, second: np.ndarray, from_below: bool) -> tup
     return pair.real.copy(), pair.imag.copy()
 
 
-def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Array]:
-    """Derivative of (total mass) * (area) in the weight of a member of each row, apart from its own loss.
+class _MassEffects(NamedTuple):
+    """What the mass of one more sample does to (total mass) * (area), apart from its own loss; arrays by its row.
 
-    Returns two arrays by row: what such a member changes in each row at or below its own (None for nothing), and what
-    it changes in its own row. `rows` has one row per distinct confidence, most confident first: its mass and loss, and
-    the mass and loss accepted with the threshold there. `estimator` is a name in `area_estimators.ESTIMATORS`, such as
-    "harmonic". `ties` is "threshold" or "expected": equal confidences are accepted together, or one by one in random
-    order.
+    Attributes
+    ----------
+    on_each_row_below : array or None
+        What a sample changes in this row, whether it is in the row or above it; None: nothing.
+    on_own_row : array
+        What it changes besides in its own row.
     """
-    if estimator == "2sele":
-        return None, 2 * _mass_terms(rows, "sele", ties)[1]
-    if estimator == "sele":
+
+    on_each_row_below: Array | None
+    on_own_row: Array
+
+
+def _mass_effects(rows: Rows, estimator: str, ties: str) -> _MassEffects:
+    """Derivative of (total mass) * (area) in the weight of a sample of each row, apart from its own loss.
+
+    `rows` has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
+    with the threshold there. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is
+    "threshold" or "expected": equal confidences are accepted together, or one by one in random order.
+    """
+    base, factor = base_estimator(estimator)
+    if base == "sele":
         accepted_loss = rows.accepted_loss if ties == "threshold" else rows.accepted_loss - rows.loss / 2
-        return None, accepted_loss / rows.total_mass
+        return _MassEffects(on_each_row_below=None, on_own_row=factor * accepted_loss / rows.total_mass)
     if estimator == "log":
-        return _log_terms(rows)
-    return _threshold_terms(rows, estimator) if ties == "threshold" else _expected_terms(rows)
+        return _log_effects(rows)
+    return _threshold_effects(rows, estimator) if ties == "threshold" else _expected_effects(rows)
 
 
-def _threshold_terms(rows: Rows, estimator: str) -> tuple[Array, Array]:
-    """`_mass_terms` of m S / N ("harmonic") and of (m S - L) / (N - 1) ("loo")."""
+def _threshold_effects(rows: Rows, estimator: str) -> _MassEffects:
+    """What the mass of a sample does to terms m S / N ("harmonic") or (m S - L) / (N - 1) ("loo").
+
+    A row has mass m and loss L, and accepts mass N and loss S.
+    """
     if estimator == "loo":
         per_accepted = safe_divide(np, 1.0, rows.accepted_mass - 1.0)
         loss_terms = rows.mass * rows.accepted_loss - rows.loss
     else:
         per_accepted = safe_divide(np, 1.0, rows.accepted_mass)
         loss_terms = rows.mass * rows.accepted_loss
-    return -loss_terms * per_accepted * per_accepted, rows.accepted_loss * per_accepted
+    return _MassEffects(
+        on_each_row_below=-loss_terms * per_accepted * per_accepted,
+        on_own_row=rows.accepted_loss * per_accepted,
+    )
 
 
-def _log_terms(rows: Rows) -> tuple[Array, Array]:
-    """`_mass_terms` of L (ln(W + 1) - D/m), D = ln N! - ln(N-m)!, factorials extended by the Gamma function."""
+def _log_effects(rows: Rows) -> _MassEffects:
+    """What the mass of a sample does to L (ln(W + 1) - D/m), D = ln N! - ln(N-m)!.
+
+    A row has mass m and loss L, and accepts mass N; W is the total mass. Factorials are extended by the Gamma function.
+    """
     mass_above = rows.accepted_mass - rows.mass
     mass = _positive(rows.mass)
     gain = harmonic_difference(np, mass_above, rows.accepted_mass)
     digamma = harmonic_difference(np, np.zeros_like(mass_above), mass_above) - np.euler_gamma
     mean_log = log_factorial_difference(np, mass_above, rows.accepted_mass) / mass
-    return -rows.loss * gain / mass, rows.loss * (mean_log - digamma) / mass
+    return _MassEffects(
+        on_each_row_below=-rows.loss * gain / mass, on_own_row=rows.loss * (mean_log - digamma) / mass
+    )
 
 
-def _expected_terms(rows: Rows) -> tuple[Array, Array]:
-    """`_mass_terms` of (S - L) g + L (1 - a g / m), a = N - m, g = H_N - H_a extended by the digamma function.
+def _expected_effects(rows: Rows) -> _MassEffects:
+    """What the mass of a sample does to (S - L) g + L (1 - a g / m), with a = N - m and g = H_N - H_a.
 
-    `rows` has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
-    with the threshold there.
+    A row has mass m and loss L, and accepts mass N and loss S. Harmonic numbers are extended by the digamma function,
+    so that g has the derivative trigamma(N + 1) - trigamma(a + 1) in N. `rows` has one row per distinct confidence,
+    most confident first.
     """
     from scipy.special import polygamma
 
@@ -486,21 +528,22 @@ def _expected_terms(rows: Rows) -> tuple[Array, Array]:
     if has_only_single_samples(rows):
         square = 1 / np.square(rows.accepted_mass)
         trigamma = trigamma_at_bottom + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
-        own_row = trigamma * (rows.accepted_loss - rows.loss * rows.accepted_mass) + rows.loss
-        return -rows.accepted_loss * square, own_row
+        on_own_row = trigamma * (rows.accepted_loss - rows.loss * rows.accepted_mass) + rows.loss
+        return _MassEffects(on_each_row_below=-rows.accepted_loss * square, on_own_row=on_own_row)
     mass_above = rows.accepted_mass - rows.mass
     loss_above = rows.accepted_loss - rows.loss
     mass = _positive(rows.mass)
     gain = harmonic_gain(rows)
-    trigamma_step = -rows.mass / _positive(rows.accepted_mass) ** 2  # from one row to the next
+    # trigamma(N + 1) - trigamma(N - m + 1); exactly -1 / N^2 for a single sample
+    trigamma_step = -rows.mass / _positive(rows.accepted_mass) ** 2
     tied = rows.mass > 1
     if tied.any():
         trigamma_step[tied] = polygamma(1, rows.accepted_mass[tied] + 1) - polygamma(1, mass_above[tied] + 1)
     trigamma = trigamma_at_bottom - np.cumsum(trigamma_step[..., ::-1], axis=-1)[..., ::-1]
     mean_loss = rows.loss / mass
-    rows_below = loss_above * trigamma_step - mean_loss * (gain + mass_above * trigamma_step)
-    own_row = loss_above * trigamma + mean_loss * (gain * (mass_above / mass + 1) - mass_above * trigamma)
-    return rows_below, own_row
+    on_each_row_below = loss_above * trigamma_step - mean_loss * (gain + mass_above * trigamma_step)
+    on_own_row = loss_above * trigamma + mean_loss * (gain * (mass_above / mass + 1) - mass_above * trigamma)
+    return _MassEffects(on_each_row_below, on_own_row)
 
 
 def _positive(mass: Array) -> Array:
@@ -571,28 +614,32 @@ def zero_one_oracle(
     oracle: str = "empirical",
     known_area: float | None = None,
 ) -> BestArea:
-    """AURC of the best order of 0/1 losses, a function of the risk R.
+    """AURC of the best order of 0/1 losses, errors last, with its influence: a function of the risk R alone.
 
-    Fractional weights are no counts. Their best area must be passed as `known_area`; its influence is that of the
-    population value R + (1-R) ln(1-R), whose derivative -ln(1-R) does not depend on the scale of the weights.
-    `oracle="asymptotic"` takes the population value itself. `estimator` is a name in `area_estimators.ESTIMATORS`, such
-    as "harmonic".
+    Fractional weights are no counts. Their best area must be passed as `known_area` (None for whole weights); its
+    influence is that of the population value R + (1-R) ln(1-R), whose derivative -ln(1-R) does not depend on the scale
+    of the weights. `oracle="asymptotic"` takes the population value itself, "empirical" the area of these samples.
+    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
     risk = error_mass / total_mass
     if oracle == "asymptotic" or known_area is not None:
-        derivative = -math.log(1 - risk) if risk < 1 else 0.0
-        if oracle == "asymptotic" or known_area is None:
-            known_area = float(asymptotic_oracle(np, np.asarray(risk)))
-        return BestArea(known_area, -derivative * risk, derivative)
+        per_risk = -math.log(1 - risk) if risk < 1 else 0.0
+        area = known_area
+        if oracle == "asymptotic" or area is None:
+            area = float(asymptotic_oracle(np, np.asarray(risk)))
+        return BestArea(area=area, constant=-per_risk * risk, slope=per_risk)  # the risk has influence l - R
+    # two rows: the right samples, then the errors
     rows = zero_one_oracle_rows(error_mass, total_mass)
-    line = AreaUnderCurve(estimator, "expected").derivative(rows)
-    mean = float(rows.mass @ line.constant + rows.loss @ line.slope) / total_mass
-    influence_of_right = float(line.constant[0] - mean) if error_mass < total_mass else 0.0
-    influence_of_wrong = float(line.constant[1] - mean + line.slope[1]) if error_mass else 0.0
+    derivative = AreaUnderCurve(estimator, "expected").derivative(rows)
+    constant_of_right, constant_of_errors = derivative.constant.tolist()
+    _, slope_of_errors = derivative.slope.tolist()
+    mean = float(rows.mass @ derivative.constant + rows.loss @ derivative.slope) / total_mass
+    influence_of_right = constant_of_right - mean if error_mass < total_mass else 0.0
+    influence_of_errors = constant_of_errors - mean + slope_of_errors if error_mass else 0.0
     return BestArea(
-        area=line.mass_times_area / total_mass,
+        area=derivative.mass_times_area / total_mass,
         constant=influence_of_right,
-        slope=influence_of_wrong - influence_of_right,
+        slope=influence_of_errors - influence_of_right,
     )
 
 
@@ -665,26 +712,27 @@ class RankedLoss:
     def __init__(
         self, ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None = None, in_order: bool = False
     ) -> None:
-        """Sort the losses along a ranking and add them up by row.
+        """Sort the losses along a ranking and add them up by row: one row for each distinct confidence.
 
         `loss` and `weight` (None: all 1) have one entry per sample, in input order; with `in_order` that is the order
-        of the ranking already, and nothing is moved.
+        of the ranking already, and nothing is moved. `ranking` holds the indices of the samples, most confident first,
+        and where rows stop among them.
         """
         self.ranking = ranking
         self.in_order = in_order
-        order, stops = ranking
-        index: Any = slice(None) if in_order else order
-        self.loss = loss[index].astype(np.float64, copy=False)
-        self.weight = None if weight is None else weight[index].astype(np.float64, copy=False)
-        counts = diff_from(stops, 0)
-        sum_by_row = make_row_sum(stops)
-        self.row_of_sample = None
-        if len(stops) < len(order):
-            self.row_of_sample = np.repeat(np.arange(len(stops), dtype=np.int32), counts)
+        row_stops = ranking.row_stops
+        ranked: Any = slice(None) if in_order else ranking.order
+        self.loss = loss[ranked].astype(np.float64, copy=False)
+        self.weight = None if weight is None else weight[ranked].astype(np.float64, copy=False)
+        samples_per_row = diff_from(row_stops, 0)
+        sum_by_row = make_row_sum(row_stops)
+        self.row_of_sample = None  # every sample is a row
+        if len(row_stops) < len(ranking.order):
+            self.row_of_sample = np.repeat(np.arange(len(row_stops), dtype=np.int32), samples_per_row)
         if self.weight is None:
-            row_mass = counts.astype(np.float64)
+            row_mass = samples_per_row.astype(np.float64)
             row_loss = sum_by_row(self.loss)
-            accepted_mass = stops.astype(np.float64)
+            accepted_mass = row_stops.astype(np.float64)
         else:
             row_mass = sum_by_row(self.weight)
             row_loss = sum_by_row(self.weight * self.loss)

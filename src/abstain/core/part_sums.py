@@ -25,7 +25,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.core.influence import PIECE, AcceptedLossArea, Area, AreaUnderCurve, MetricDerivative, dot
+from abstain.core.influence import (
+    PIECE,
+    AcceptedLossArea,
+    Area,
+    AreaUnderCurve,
+    LossLine,
+    MetricDerivative,
+    dot,
+)
 from abstain.core.rounding import SHARE_ROUNDING, SUM_ROUNDING
 from abstain.core.rows import (
     Blocks,
@@ -72,6 +80,22 @@ _SECOND_AMONG_FOURTH = [_PAIRS[4].index(pair) for pair in _PAIRS[2]]  # with wei
 _FOURTH_AS_PRODUCTS = [_split_exponents(i, j) for i, j in _PAIRS[4]]
 
 
+class _TableTotals(NamedTuple):
+    """Sums over a table of samples of weight w and loss l: of w, of w l, and of (w l)^2."""
+
+    mass: float
+    loss: float
+    squared_loss: float
+
+
+class SingleSamples(NamedTuple):
+    """Losses and weights (None: all 1) of single samples, most confident first, and where rows stop among them."""
+
+    loss: np.ndarray
+    weight: np.ndarray | None
+    row_stops: np.ndarray
+
+
 @dataclass(frozen=True)
 class MomentTable:
     """Rows with the sums over their samples of w^2 l^j and w^4 l^j, for weights w and losses l.
@@ -87,24 +111,21 @@ class MomentTable:
         By row, sums of w^2 l^j for j = 0, 1, 2.
     known_fourth_power_moments : sequence of ndarray
         By row, sums of w^4 l^j for j = 0 ... 4; empty where they are computed from `single_samples` when needed.
-    single_samples : (ndarray, ndarray or None, ndarray) or None
-        Losses and weights of single samples, most confident first, and where rows stop among them. Kept where rows
-        are nearly as many as samples.
+    single_samples : SingleSamples or None
+        The samples one by one, kept where rows are nearly as many as samples; None otherwise.
     """
 
     rows: Rows
     squared_weight_moments: Sequence[np.ndarray]
     known_fourth_power_moments: Sequence[np.ndarray] = ()
-    single_samples: tuple[np.ndarray, np.ndarray | None, np.ndarray] | None = None
+    single_samples: SingleSamples | None = None
 
     @cached_property
     def fourth_power_moments(self) -> Sequence[np.ndarray]:
         """By row, sums of w^4 l^j for j = 0 ... 4."""
         if self.single_samples is None:
             return self.known_fourth_power_moments
-        loss, weight, row_stops = self.single_samples
-        sums = sum_powers_by_row(loss, weight, row_stops)
-        return sums[5:]  # after w, w l and the three of w^2
+        return sum_powers_by_row(*self.single_samples).fourth_power_moments
 
     @cached_property
     def moment_columns(self) -> list[np.ndarray]:
@@ -112,9 +133,11 @@ class MomentTable:
         return [self.rows.mass, self.rows.loss, *self.squared_weight_moments, *self.fourth_power_moments]
 
     @cached_property
-    def column_totals(self) -> np.ndarray:
-        """Five sums over all rows: of w, of w l, and of w^2 l^j (j = 0, 1, 2)."""
-        return sum_columns([self.rows.mass, self.rows.loss, *self.squared_weight_moments])
+    def column_totals(self) -> _TableTotals:
+        """Sums over all rows of w, of w l and of (w l)^2."""
+        return _TableTotals(
+            *sum_columns([self.rows.mass, self.rows.loss, self.squared_weight_moments[2]]).tolist()
+        )
 
     @property
     def has_unit_weights(self) -> bool:
@@ -122,21 +145,26 @@ class MomentTable:
         return self.rows.mass is self.squared_weight_moments[0]
 
     def in_error_units(self, size: float) -> MomentTable:
-        """The table of the same samples with losses of 0 and 1, where all losses are 0 or `size`."""
+        """The table of the same samples with losses of 0 and 1, where all losses are 0 or `size`.
+
+        Sums of w^p l^j over 0/1 losses are the sums of w^p over the errors, for every j above 0.
+        """
         rows = self.rows._replace(
             loss=self.rows.loss / size,
             accepted_loss=self.rows.accepted_loss / size,
             xp=np,
             has_empty_rows=False,
         )
-        # sums of w^2 over the errors of each row
-        squared_error_weights = self.squared_weight_moments[1] / size
-        fourth_error_weights = self.fourth_power_moments[1] / size  # sums of w^4 over them
-        squared_weights = rows.mass if self.has_unit_weights else self.squared_weight_moments[0]
+        squared_weights, squared_weights_times_loss, _ = self.squared_weight_moments
+        fourth_weights, fourth_weights_times_loss, *_ = self.fourth_power_moments
+        squared_error_weights = squared_weights_times_loss / size
+        fourth_error_weights = fourth_weights_times_loss / size
+        if self.has_unit_weights:
+            squared_weights = rows.mass  # the same array object says that all weights are 1
         return MomentTable(
             rows=rows,
             squared_weight_moments=(squared_weights, squared_error_weights, squared_error_weights),
-            known_fourth_power_moments=(self.fourth_power_moments[0], *4 * [fourth_error_weights]),
+            known_fourth_power_moments=(fourth_weights, *4 * [fourth_error_weights]),
         )
 
     @property
@@ -185,10 +213,10 @@ def tables_along_ranking(
 
 
 def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> Iterator[MomentTable]:
-    """Tables of whole rows, most confident first, of about `size` samples each, which stay in cache.
+    """Tables of ranked samples, most confident first: one row per distinct confidence, about `size` samples each.
 
-    Their accepted sums count from the top of the whole data set, and their total mass is that of the whole data set.
-    `zero_one` says that all losses are 0 or 1.
+    Tables stay in cache. Their accepted sums count from the top of the whole data set, and their total mass is that of
+    the whole data set. `zero_one` says that all losses are 0 or 1.
     """
     if samples.read_weight is None and zero_one:
         yield from map(table_of_zero_one_rows, iterate_rows(samples, size=size))
@@ -196,42 +224,40 @@ def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> 
     total_mass = np.asarray([samples.total_mass])
     mass_above = 0.0
     loss_above = 0.0
-    for start, stop, last_places in split_at_row_ends(samples, size):
-        row_stops = last_places + 1
+    for start, stop, row_ends in split_at_row_ends(samples, size):
+        row_stops = row_ends + 1
         loss = samples.read_loss(start, stop)
         weight = None if samples.read_weight is None else samples.read_weight(start, stop)
         # With hardly any ties, sums of powers by row would cost more than those of single samples.
         keeps_samples = not zero_one and 2 * len(row_stops) > stop - start
-        row_mass, row_loss, *powers = sum_powers_by_row(
-            loss, weight, row_stops, zero_one, fourths=not keeps_samples
-        )
+        sums = sum_powers_by_row(loss, weight, row_stops, zero_one, with_fourth_powers=not keeps_samples)
         if weight is None:
             accepted_mass = start + row_stops.astype(np.float64)
         else:
-            accepted_mass = mass_above + np.cumsum(row_mass)
+            accepted_mass = mass_above + np.cumsum(sums.mass)
         rows = Rows(
-            mass=row_mass,
-            loss=row_loss,
+            mass=sums.mass,
+            loss=sums.loss,
             accepted_mass=accepted_mass,
-            accepted_loss=loss_above + np.cumsum(row_loss),
+            accepted_loss=loss_above + np.cumsum(sums.loss),
             total_mass=total_mass,
             has_empty_rows=False,
         )
         yield MomentTable(
             rows=rows,
-            squared_weight_moments=powers[:3],
-            known_fourth_power_moments=powers[3:],
-            single_samples=(loss, weight, row_stops) if keeps_samples else None,
+            squared_weight_moments=sums.squared_weight_moments,
+            known_fourth_power_moments=sums.fourth_power_moments,
+            single_samples=SingleSamples(loss, weight, row_stops) if keeps_samples else None,
         )
         mass_above = float(rows.accepted_mass[-1])
         loss_above = float(rows.accepted_loss[-1])
 
 
 def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
-    """The totals of at least one sample, given in any order; no weight means 1 for all, `zero_one` that losses are 0/1.
+    """Sums of weights and losses over at least one sample, given in any order.
 
-    Samples are read PIECE at a time, so that the products stay in cache; the sums of the pieces are added exactly.
-    `weight` None means 1 for all.
+    `weight` None means 1 for all, `zero_one` that all losses are 0 or 1. Samples are read PIECE at a time, so that the
+    products stay in cache; the sums of the pieces are added exactly.
     """
     n = len(loss)
     if weight is None and zero_one:
@@ -244,7 +270,11 @@ def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: b
             fourth_power_moments=(n, *4 * [error_count]),
             zero_one=True,
         )
-    piece_sums = []
+    # by piece: sums of w, of w l, of w^2 l^j (j = 0, 1, 2) and of w^4 l^j (j = 0 ... 4)
+    weight_sums = []
+    loss_sums = []
+    squared_weight_moments: list[tuple[Any, ...]] = []
+    fourth_power_moments: list[tuple[Any, ...]] = []
     smallest_loss = math.inf
     has_whole_weights = True
     for start in range(0, n, PIECE):
@@ -252,25 +282,28 @@ def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: b
         smallest_loss = min(smallest_loss, float(l.min()))
         l2 = l * l
         if weight is None:
-            loss_powers = [len(l), l.sum(), l2.sum(), l @ l2, l2 @ l2]  # exponents 0 to 4
-            piece_sums.append([*loss_powers[:2], *loss_powers[:3], *loss_powers])
+            powers_of_loss = (len(l), l.sum(), l2.sum(), l @ l2, l2 @ l2)  # exponents 0 to 4
+            weight_sums.append(powers_of_loss[0])
+            loss_sums.append(powers_of_loss[1])
+            squared_weight_moments.append(powers_of_loss[:3])
+            fourth_power_moments.append(powers_of_loss)
             continue
         w = weight[start : start + PIECE].astype(np.float64, copy=False)
         if not np.all(w == np.floor(w)):
             has_whole_weights = False
         w2 = w * w
-        w2l = w * w * l
-        w2l2 = w * w * l2
-        squares = [w2.sum(), w2l.sum(), w2l2.sum()]
-        fourths = [w2 @ w2, w2 @ w2l, w2l @ w2l, w2l @ w2l2, w2l2 @ w2l2]
-        piece_sums.append([w.sum(), (w * l).sum(), *squares, *fourths])
-    sums = [math.fsum(column) for column in zip(*piece_sums)]
+        w2l = w2 * l
+        w2l2 = w2 * l2
+        weight_sums.append(w.sum())
+        loss_sums.append((w * l).sum())
+        squared_weight_moments.append((w2.sum(), w2l.sum(), w2l2.sum()))
+        fourth_power_moments.append((w2 @ w2, w2 @ w2l, w2l @ w2l, w2l @ w2l2, w2l2 @ w2l2))
     return Totals(
         sample_count=n,
-        total_mass=sums[0],
-        loss_sum=sums[1],
-        squared_weight_moments=tuple(sums[2:5]),
-        fourth_power_moments=tuple(sums[5:]),
+        total_mass=math.fsum(weight_sums),
+        loss_sum=math.fsum(loss_sums),
+        squared_weight_moments=tuple(math.fsum(column) for column in zip(*squared_weight_moments)),
+        fourth_power_moments=tuple(math.fsum(column) for column in zip(*fourth_power_moments)),
         zero_one=zero_one,
         has_negative_loss=smallest_loss < 0,
         has_whole_weights=has_whole_weights,
@@ -324,6 +357,27 @@ def totals_from_tables(
     )
 
 
+class RankedLossSums(NamedTuple):
+    """Sums over a part, with w the weight of a sample, l its loss and s the rank weight of its row.
+
+    s is the slope of the influence in the loss as far as the rows of the same part decide it; 1 for areas that do not
+    weigh by rank. Numbers, or arrays with one entry per part.
+
+    Attributes
+    ----------
+    loss, loss_slope : float
+        Sums of w l and of w l s.
+    squared_loss, squared_loss_slope, squared_loss_squared_slope : float
+        Sums of (w l)^2, of (w l)^2 s and of (w l)^2 s^2.
+    """
+
+    loss: Any
+    loss_slope: Any
+    squared_loss: Any
+    squared_loss_slope: Any
+    squared_loss_squared_slope: Any
+
+
 class AreaSums(NamedTuple):
     """Sums of one area over one part of the ranking; or, after `stack_parts`, over several parts.
 
@@ -339,18 +393,17 @@ class AreaSums(NamedTuple):
         The same for the leave-one-out version of the area; nan where there is none, of use for weights of 1 only.
     mass, loss : float
         Sums of w and of w l over the part.
-    for_rows_above, for_rows_below : (float, float)
-        Constant and slope that the part adds to the influences of all samples above it, and below it.
+    for_rows_above, for_rows_below : LossLine
+        What the part adds to the influences of all samples above it, and below it.
     influence_sum : float
         Sum of w u.
-    reference_line : (float, float)
-        Constant and slope of a line that is subtracted from u in the sums of powers below, so that what varies little
+    reference_line : LossLine
+        A line in the loss that is subtracted from u in the sums of powers below, so that what varies little
         keeps its digits.
     second_power_sums, fourth_power_sums : ndarray, shapes (6,) and (15,)
         Sums of w^p u^i l^j for p = 2 and p = 4, in the order of _PAIRS[p].
-    loss_slope_sums : ndarray, shape (5,)
-        Sums of w l, w l slope, w^2 l^2, w^2 l^2 slope and w^2 l^2 slope^2. The slope is the rank weight of the loss; 1
-        for areas that do not weigh by rank.
+    ranked_loss_sums : RankedLossSums
+        Sums of the losses, and of their products with the rank weight.
     error_influence_sums : ndarray, shape (3,)
         Sums over the errors of a 0/1 loss of w^2 u^i for i = 0, 1, 2; nan for other losses.
     """
@@ -359,143 +412,155 @@ class AreaSums(NamedTuple):
     mass_times_leave_one_out_area: Any
     mass: Any
     loss: Any
-    for_rows_above: Any
-    for_rows_below: Any
+    for_rows_above: LossLine
+    for_rows_below: LossLine
     influence_sum: Any
-    reference_line: Any
+    reference_line: LossLine
     second_power_sums: np.ndarray
     fourth_power_sums: np.ndarray
-    loss_slope_sums: np.ndarray
+    ranked_loss_sums: RankedLossSums
     error_influence_sums: np.ndarray
 
 
 def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> AreaSums:
-    """Sums of one area over a table whose rows hold the accepted sums and the total mass of the whole data set.
+    """Sums over one part of a ranking that the value and the influences of one area are made of.
 
-    `error_mass` is the mass of all errors of the data set, which areas of 0/1 losses read. The influence of a sample is
-    constant + slope * loss, with a constant and a slope for each row. The means of both over the table are the
-    reference line; powers are taken of what remains. `table` holds rows, most confident first, with their sums of w^2
-    l^j and w^4 l^j over samples of weight w and loss l.
+    `table` holds rows, one per distinct confidence, most confident first, with the accepted sums and the total mass of
+    the whole data set, and their sums of w^2 l^j and w^4 l^j over samples of weight w and loss l. `error_mass` is the
+    mass of all errors of the data set, which areas of 0/1 losses read.
+
+    The influence of a sample is constant + slope * loss, with a constant and a slope for each row. The means of both
+    over the table are the reference line; powers are taken of what remains, so that they keep their digits.
     """
     rows = table.rows
     derivative = area.derivative(rows, error_mass)
     slope = derivative.slope
-    mass, loss, _, _, squared_loss = table.column_totals.tolist()  # the last: sum of (w l)^2
-    mean_constant = dot(rows.mass, derivative.constant) / mass
-    loss_times_slope = dot(rows.loss, slope)
+    totals = table.column_totals
+    mean_constant = dot(rows.mass, derivative.constant) / totals.mass
+    loss_slope = dot(rows.loss, slope)
     if table.zero_one:
-        absolute_loss = loss
-        absolute_loss_times_slope = loss_times_slope
-    else:
-        row_absolute_loss = np.abs(rows.loss)
-        absolute_loss = float(row_absolute_loss.sum())
-        absolute_loss_times_slope = dot(row_absolute_loss, slope)
-    mean_slope = absolute_loss_times_slope / (absolute_loss or 1.0)
-    second_powers, fourth_powers, error_powers = _powers(
-        table, derivative.constant - mean_constant, slope - mean_slope
-    )
+        mean_slope = loss_slope / (totals.loss or 1.0)  # without errors the slope does not matter
+    else:  # losses of both signs could cancel
+        absolute_loss = np.abs(rows.loss)
+        mean_slope = dot(absolute_loss, slope) / (float(absolute_loss.sum()) or 1.0)
+    powers = _influence_powers(table, derivative.constant - mean_constant, slope - mean_slope)
+    squared_loss = totals.squared_loss
+    loss_sums = RankedLossSums(totals.loss, totals.loss, squared_loss, squared_loss, squared_loss)
     if area.weighs_by_rank:
-        _, squared_loss_times_slope, squared_loss_times_slope_squared = _weighted_powers(
+        _, squared_loss_slope, squared_loss_squared_slope = _weighted_powers(
             table.squared_weight_moments[2], slope, 2
         )
-        loss_slope_sums = [
-            loss,
-            loss_times_slope,
-            squared_loss,
-            squared_loss_times_slope,
-            squared_loss_times_slope_squared,
-        ]
-    else:
-        loss_slope_sums = [loss, loss, squared_loss, squared_loss, squared_loss]
+        loss_sums = loss_sums._replace(
+            loss_slope=loss_slope,
+            squared_loss_slope=squared_loss_slope,
+            squared_loss_squared_slope=squared_loss_squared_slope,
+        )
     return AreaSums(
         mass_times_area=derivative.mass_times_area,
         mass_times_leave_one_out_area=area.leave_one_out(rows),
-        mass=mass,
-        loss=loss,
+        mass=totals.mass,
+        loss=totals.loss,
         for_rows_above=derivative.for_rows_above,
         for_rows_below=derivative.for_rows_below,
-        influence_sum=mean_constant * mass + loss_times_slope,
-        reference_line=(mean_constant, mean_slope),
-        second_power_sums=second_powers,
-        fourth_power_sums=fourth_powers,
-        loss_slope_sums=np.asarray(loss_slope_sums),
-        error_influence_sums=error_powers,
+        influence_sum=mean_constant * totals.mass + loss_slope,
+        reference_line=LossLine(mean_constant, mean_slope),
+        second_power_sums=powers.second,
+        fourth_power_sums=powers.fourth,
+        ranked_loss_sums=loss_sums,
+        error_influence_sums=powers.second_of_errors,
     )
 
 
 def sum_areas(
     table: MomentTable, areas: Sequence[Area], error_mass: float, loss_unit: float = 1.0
 ) -> dict[Area, AreaSums]:
-    """Sums over a table for each of several areas, by area.
+    """Sums over one part of a ranking for each of several areas, by area.
 
-    `table` holds rows, most confident first, with their sums of w^2 l^j and w^4 l^j over samples of weight w and loss
-    l. `error_mass` is the mass of all errors of the data set, and `loss_unit` one unit of the losses in the user's
-    units. Without ties the area behind AUROC needs no sums of its own: its influences are those of AUGRC less l / W.
+    `table` holds rows, one per distinct confidence, most confident first, with their sums of w^2 l^j and w^4 l^j over
+    samples of weight w and loss l. `error_mass` is the mass of all errors of the data set, and `loss_unit` one unit of
+    the losses in the user's units. Without ties the area behind AUROC needs no sums of its own: its influences are
+    those of AUGRC less l / W, with W the total mass.
     """
     generalised_area = AreaUnderCurve("sele", "threshold")
-    has_no_ties = table.has_unit_weights and len(table.rows.mass) == table.column_totals[0]
+    has_no_ties = table.has_unit_weights and len(table.rows.mass) == table.column_totals.mass
     sums_by_area: dict[Area, AreaSums] = {}
     for area in areas:
         if area == AcceptedLossArea() and generalised_area in sums_by_area and has_no_ties:
             total_mass = float(table.rows.total_mass[0])
-            sums_by_area[area] = _without_half_loss(sums_by_area[generalised_area], total_mass)
+            sums_by_area[area] = _accepted_loss_from_augrc(sums_by_area[generalised_area], total_mass)
         else:
             sums_by_area[area] = sum_area(table, area.with_loss_unit(loss_unit), error_mass)
     return sums_by_area
 
 
-def _without_half_loss(augrc: AreaSums, total_mass: float) -> AreaSums:
-    """The sums of `AcceptedLossArea` from those of AUGRC, where no confidences are equal and all weights are 1.
+def _accepted_loss_from_augrc(augrc: AreaSums, total_mass: float) -> AreaSums:
+    """The sums of the area behind AUROC, `AcceptedLossArea`, from those of AUGRC.
 
-    There the slope of each row is smaller by 1 / `total_mass`, and nothing else differs.
+    Only where no confidences are equal and all weights are 1: there the slope of each row is smaller by 1 / (total
+    mass), and nothing else differs.
     """
-    mean_constant, mean_slope = augrc.reference_line
-    loss_times_slope = augrc.loss_slope_sums[1]
+    line = augrc.reference_line
     return augrc._replace(
-        mass_times_area=loss_times_slope - augrc.loss / (2 * total_mass),
+        mass_times_area=augrc.ranked_loss_sums.loss_slope - augrc.loss / (2 * total_mass),
         influence_sum=augrc.influence_sum - augrc.loss / total_mass,
-        reference_line=(mean_constant, mean_slope - 1 / total_mass),
+        reference_line=LossLine(line.constant, line.slope - 1 / total_mass),
     )
 
 
-def _powers(
-    table: MomentTable, const: np.ndarray, slope: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums of w^p u^i l^j, in the order of _PAIRS, p = 2 and 4; and those of w^2 u^i over errors alone.
+class _InfluencePowers(NamedTuple):
+    """Sums over samples of weight w, loss l and influence u.
 
-    `table` holds rows, most confident first, with their sums of w^2 l^j and w^4 l^j over samples of weight w and loss
-    l.
+    Attributes
+    ----------
+    second, fourth : ndarray, shapes (6,) and (15,)
+        Sums of w^p u^i l^j for p = 2 and p = 4, over the exponents (i, j) in _PAIRS[p].
+    second_of_errors : ndarray, shape (3,)
+        Sums of w^2 u^i, i = 0, 1, 2, over the errors of a 0/1 loss; NaN for other losses.
     """
-    if table.zero_one and table.single_samples is None:
-        fourth, wrong = _powers_of_errors(4, table.fourth_power_moments, const, slope)
-        if table.has_unit_weights:
-            return fourth[_SECOND_AMONG_FOURTH], fourth, wrong[:3]
-        second, wrong = _powers_of_errors(2, table.squared_weight_moments, const, slope)
-        return second, fourth, wrong
-    unknown = np.full(3, np.nan)
+
+    second: np.ndarray
+    fourth: np.ndarray
+    second_of_errors: np.ndarray
+
+
+def _influence_powers(table: MomentTable, const: np.ndarray, slope: np.ndarray) -> _InfluencePowers:
+    """Sums of w^p u^i l^j over the samples of a table, with the influence u = const + slope * l.
+
+    `const` and `slope` have one entry per row. `table` holds rows, one per distinct confidence, with their sums of
+    w^2 l^j and w^4 l^j over samples of weight w and loss l; or the single samples, where rows are nearly as many. With
+    weights of 1 the sums with w^2 are among those with w^4.
+    """
     if table.single_samples is not None:
-        return *_powers_of_members(*table.single_samples, const, slope), unknown
+        return _powers_of_members(table.single_samples, const, slope)
+    if table.zero_one:
+        fourth, fourth_of_errors = _powers_of_zero_one(4, table.fourth_power_moments, const, slope)
+        if table.has_unit_weights:
+            return _InfluencePowers(fourth[_SECOND_AMONG_FOURTH], fourth, fourth_of_errors[:3])
+        second, second_of_errors = _powers_of_zero_one(2, table.squared_weight_moments, const, slope)
+        return _InfluencePowers(second, fourth, second_of_errors)
     fourth = _powers_of_rows(4, table.fourth_power_moments, const, slope)
-    second = (
-        fourth[_SECOND_AMONG_FOURTH]
-        if table.has_unit_weights
-        else _powers_of_rows(2, table.squared_weight_moments, const, slope)
-    )
-    return second, fourth, unknown
+    if table.has_unit_weights:
+        second = fourth[_SECOND_AMONG_FOURTH]
+    else:
+        second = _powers_of_rows(2, table.squared_weight_moments, const, slope)
+    return _InfluencePowers(second, fourth, second_of_errors=np.full(3, np.nan))
 
 
-def _powers_of_errors(
+def _powers_of_zero_one(
     p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of w^p u^i l^j for 0/1 losses, in the order of _PAIRS[p], over all samples and over errors alone.
+    """Sums for 0/1 losses of w^p u^i l^j over all samples, and of w^p u^i (i = 0 ... p) over the errors alone.
 
-    u is `const` for right samples and `const + slope` for errors; `sums` are the rows' sums of w^p and of w^p l.
+    The first are over the exponents (i, j) in _PAIRS[p]. The influence u is `const` for right samples and
+    `const + slope` for errors, by row; `sums` begins with the rows' sums of w^p and of w^p l.
     """
-    right = _weighted_powers(sums[0] - sums[1], const, p)
-    wrong = _weighted_powers(sums[1], const + slope, p)
-    i, j = _EXPONENTS[p][:2]
-    of_right = np.where(j == 0, right[i], 0.0)  # l^j is 0 for right samples unless j is 0
-    return np.asarray(wrong[i] + of_right), wrong
+    all_weights = sums[0]
+    error_weights = sums[1]
+    of_right = _weighted_powers(all_weights - error_weights, const, p)
+    of_errors = _weighted_powers(error_weights, const + slope, p)
+    i, j, _ = _EXPONENTS[p]
+    right_terms = np.where(j == 0, of_right[i], 0.0)  # l^j is 0 for right samples unless j is 0
+    return np.asarray(of_errors[i] + right_terms), of_errors
 
 
 def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -508,13 +573,13 @@ def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope
     return np.asarray([totals[pair] for pair in _PAIRS[p]])
 
 
-def _powers_of_members(
-    l: np.ndarray, w: np.ndarray | None, row_stops: np.ndarray, const: np.ndarray, slope: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of w^p u^i l^j over single samples, for p = 2 and for p = 4, in the order of _PAIRS.
+def _powers_of_members(samples: SingleSamples, const: np.ndarray, slope: np.ndarray) -> _InfluencePowers:
+    """Sums of w^p u^i l^j over single samples, for p = 2 and p = 4, over the exponents (i, j) in _PAIRS[p].
 
-    u = const + slope l, with `const` and `slope` by row; fourth powers are dot products of second powers.
+    w is the weight of a sample, l its loss, and u = const + slope l its influence, with `const` and `slope` by row.
+    Fourth powers are dot products of second powers. Losses are not treated as 0/1, so that sums over errors are NaN.
     """
+    l, w, row_stops = samples
     if len(row_stops) < len(l):
         row_of_sample = np.repeat(np.arange(len(row_stops)), diff_from(row_stops, 0))
         const = const[row_of_sample]
@@ -528,13 +593,16 @@ def _powers_of_members(
         w2 = w * w
         w2u = w2 * u
         w2l = w2 * l
+    # w^2 u^i l^j by (i, j)
     second_powers = {(0, 0): w2, (1, 0): w2u, (0, 1): w2l, (2, 0): w2u * u, (1, 1): w2u * l, (0, 2): w2l * l}
     fourth = np.asarray(
         [dot(second_powers[pair_a], second_powers[pair_b]) for pair_a, pair_b in _FOURTH_AS_PRODUCTS]
     )
     if w is None:
-        return fourth[_SECOND_AMONG_FOURTH], fourth
-    return np.asarray([second_powers[pair].sum() for pair in _PAIRS[2]]), fourth
+        second = fourth[_SECOND_AMONG_FOURTH]
+    else:
+        second = np.asarray([second_powers[pair].sum() for pair in _PAIRS[2]])
+    return _InfluencePowers(second, fourth, second_of_errors=np.full(3, np.nan))
 
 
 def _weighted_powers(mass: np.ndarray, x: np.ndarray, p: int) -> np.ndarray:
@@ -591,12 +659,12 @@ class Totals(NamedTuple):
     error_size: float = 1.0
 
     def in_error_units(self) -> Totals:
-        """The totals of 0/1 losses where every loss is 0 or one number c, and both occur; others unchanged.
+        """The same sums for 0/1 losses, where every loss is 0 or one number c and both occur; otherwise unchanged.
 
-        Losses of at least 0 take one value besides 0 exactly where their sums of powers are proportional:
-        sum w^4 l times sum w^4 l^3 is the square of sum w^4 l^2, and larger otherwise (Cauchy and Schwarz).
-
-        `squared_weight_moments` and `fourth_power_moments` are sums of w^2 l^j and of w^4 l^j, by rising j.
+        `error_size` of the result is c. Losses of at least 0 take one value besides 0 exactly where their sums of
+        powers are proportional: (sum w^4 l) (sum w^4 l^3) is the square of sum w^4 l^2, and larger otherwise (Cauchy
+        and Schwarz). `self.squared_weight_moments` and `self.fourth_power_moments` are the sums of w^2 l^j and of w^4
+        l^j, by rising j; where they are empty, nothing is known, and the sums are returned unchanged.
         """
         if self.zero_one or self.has_negative_loss or not self.fourth_power_moments:
             return self
@@ -605,13 +673,15 @@ class Totals(NamedTuple):
             return self  # no losses above 0, or sums of huge losses that overflow
         size = w4l2 / w4l
         all_are_equal = size * self.total_mass * (1 - SUM_ROUNDING) <= self.loss_sum
-        if all_are_equal or w4l * w4l3 - w4l2**2 > SHARE_ROUNDING * w4l2**2:
+        is_proportional = w4l * w4l3 - w4l2**2 <= SHARE_ROUNDING * w4l2**2
+        if all_are_equal or not is_proportional:
             return self
-        squared_error_weights = self.squared_weight_moments[1] / size
+        squared_error_weights = self.squared_error_weight_sum / size  # sum of w^2 over the errors
+        fourth_error_weights = w4l / size
         return self._replace(
             loss_sum=self.loss_sum / size,
             squared_weight_moments=(self.squared_weight_sum, squared_error_weights, squared_error_weights),
-            fourth_power_moments=(w4, *4 * [w4l / size]),
+            fourth_power_moments=(w4, *4 * [fourth_error_weights]),
             zero_one=True,
             error_size=size,
         )
@@ -673,25 +743,33 @@ class InfluenceSums(NamedTuple):
 
 
 def stack_parts(sums_of_parts: Sequence[AreaSums]) -> AreaSums:
-    """The sums of one area over all parts of a ranking, most confident first: each field becomes one array.
+    """The sums of one area over all parts of a ranking, most confident first: each number becomes one array.
 
     The first axis of every array is that of the parts.
     """
-    return AreaSums(*(np.asarray(field) for field in zip(*sums_of_parts)))
+
+    def stack(values: tuple[Any, ...]) -> Any:
+        """One array of the values of all parts, or for a record one array for each of its fields."""
+        if isinstance(values[0], tuple):
+            return type(values[0])(*np.asarray(values).T)
+        return np.asarray(values)
+
+    return AreaSums(*(stack(values) for values in zip(*sums_of_parts)))
 
 
 def combine_parts(parts: AreaSums, area: Area, metric: MetricDerivative) -> InfluenceSums:
-    """The sums over all samples of a metric made of `area`, from the stacked sums of that area over all parts.
+    """The sums over all samples that the variance of a metric made of `area` needs.
 
-    A sample has the influence k u + a + b l, with u its influence as far as its own part decides it, l its loss,
-    k = `metric.per_area`, and a and b (one entry per part) what the other parts, the reference line and the metric add.
-    A sum of powers that is smaller than the rounding error of its terms counts as 0.
+    `parts` are the stacked sums of that area over all parts of the ranking, most confident first: every field has one
+    entry per part. A sample has the influence k u + a + b l, with u its influence as far as its own part decides it, l
+    its loss, k = `metric.per_area`, and a and b (one entry per part) what the other parts, the reference line and the
+    metric add. A sum of powers that is smaller than the rounding error of its terms counts as 0.
     """
     k = metric.per_area
     total_mass = float(parts.mass.sum())
-    constant_from_outside, slope_from_outside = effects_from_outside(parts)
-    a = k * (constant_from_outside + parts.reference_line[:, 0]) + metric.constant
-    b = k * (slope_from_outside + parts.reference_line[:, 1]) + metric.slope
+    from_others = effects_of_other_parts(parts)
+    a = k * (from_others.constant + parts.reference_line.constant) + metric.constant
+    b = k * (from_others.slope + parts.reference_line.slope) + metric.slope
 
     def sum_powers(p: int, sums: np.ndarray) -> float:
         """Sum over all samples of (w (k u + a + b l) / total mass)^p, from sums of w^p u^i l^j by part."""
@@ -701,24 +779,22 @@ def combine_parts(parts: AreaSums, area: Area, metric: MetricDerivative) -> Infl
         is_rounding = total <= SUM_ROUNDING * float(np.sum(np.abs(terms)))
         return 0.0 if is_rounding else total / total_mass**p
 
-    # by part: sums of w l s^k (k = 0, 1) and of (w l)^2 s^k (k = 0, 1, 2), s the slope within the part
-    loss, loss_slope, squared_loss, squared_loss_slope, squared_loss_slope2 = parts.loss_slope_sums.T
+    # the rank weight of a loss is its slope within the part plus what other parts add to it
+    sums = parts.ranked_loss_sums
     if area.weighs_by_rank and k != 0:
-        ranked_loss = loss_slope + slope_from_outside * loss
+        added_slope = from_others.slope
+        ranked_loss = sums.loss_slope + added_slope * sums.loss
         squared_ranked_loss = (
-            squared_loss_slope2
-            + 2 * slope_from_outside * squared_loss_slope
-            + slope_from_outside**2 * squared_loss
+            sums.squared_loss_squared_slope
+            + 2 * added_slope * sums.squared_loss_slope
+            + added_slope**2 * sums.squared_loss
         )
     else:  # all errors count the same
-        ranked_loss = loss
-        squared_ranked_loss = squared_loss
-    added_to_errors = a + b  # an error has loss 1
-    squared_error_influence = (
-        k**2 * parts.error_influence_sums[:, 2]
-        + 2 * k * added_to_errors * parts.error_influence_sums[:, 1]
-        + added_to_errors**2 * parts.error_influence_sums[:, 0]
-    )
+        ranked_loss = sums.loss
+        squared_ranked_loss = sums.squared_loss
+    # sums over errors of w^2, w^2 u and w^2 u^2, by part; an error has loss 1
+    w2, w2u, w2u2 = parts.error_influence_sums.T
+    squared_error_influence = k**2 * w2u2 + 2 * k * (a + b) * w2u + (a + b) ** 2 * w2
     return InfluenceSums(
         square_sum=sum_powers(2, parts.second_power_sums),
         fourth_power_sum=sum_powers(4, parts.fourth_power_sums),
@@ -728,18 +804,18 @@ def combine_parts(parts: AreaSums, area: Area, metric: MetricDerivative) -> Infl
     )
 
 
-def effects_from_outside(parts: AreaSums) -> tuple[np.ndarray, np.ndarray]:
-    """Constants and slopes that the samples of each part get from the other parts, one entry per part.
+def effects_of_other_parts(parts: AreaSums) -> LossLine:
+    """What the other parts of a ranking add to the influence, constant + slope * loss, of the samples of each part.
 
-    A sample's influence is constant + slope * loss. `parts` holds the stacked sums of all parts, most confident first;
-    each adds its `for_rows_above` to all parts above it and its `for_rows_below` to all below. The mean influence over
-    all samples is subtracted from the constants.
+    `parts` holds the stacked sums of all parts, most confident first; each adds its `for_rows_above` to all parts above
+    it and its `for_rows_below` to all below. The mean influence over all samples is subtracted from the constants.
+    Returns arrays with one entry per part.
     """
-    above = parts.for_rows_above  # (constant, slope) by part
-    below = parts.for_rows_below
+    above = np.stack(parts.for_rows_above, axis=-1)  # constant and slope of each part
+    below = np.stack(parts.for_rows_below, axis=-1)
     from_parts_below = np.cumsum(above[::-1], axis=0)[::-1] - above
     from_parts_above = np.cumsum(below, axis=0) - below
     constant, slope = (from_parts_below + from_parts_above).T
     added_influence = np.sum(constant * parts.mass + slope * parts.loss)
     mean_influence = (parts.influence_sum.sum() + added_influence) / parts.mass.sum()
-    return constant - mean_influence, slope
+    return LossLine(constant - mean_influence, slope)

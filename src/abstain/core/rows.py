@@ -242,27 +242,26 @@ class Blocks:
     def from_samples(
         cls, loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
     ) -> Blocks:
-        """Sort samples, in any order, once, and add up those of equal confidence; no weight means 1 for all.
+        """Sort samples, given in any order, and add up those of equal confidence: a block for each distinct confidence.
 
-        `weight` None means 1 for all.
+        Blocks are sorted least confident first. `weight` None means 1 for all.
         """
-        order, row_stops = rank_confidences(confidence)
+        order, row_stops = rank_confidences(confidence)  # most confident first
         ranked_loss = loss[order].astype(np.float64)
         ranked_weight = None if weight is None else weight[order].astype(np.float64)
         sums = sum_powers_by_row(ranked_loss, ranked_weight, row_stops)
         count = diff_from(row_stops, 0)
-        is_graded = (ranked_loss != 0) & (ranked_loss != 1)
+        is_graded = (ranked_loss != 0) & (ranked_loss != 1)  # neither right nor wrong
         graded = np.add.reduceat(is_graded, row_stops - count, dtype=np.int64)
-        # ranked samples are most confident first, blocks least confident first
-        mass, loss_sum, w2, w2l, w2ll, *fourths = (column[::-1] for column in sums)
+        w2, w2l, w2ll = sums.squared_weight_moments  # sums of w^2, w^2 l and w^2 l^2
         return cls(
             confidence=confidence[order[row_stops - 1]][::-1],
-            mass=mass,
-            loss_sum=loss_sum,
-            w2=w2,
-            w2l=w2l,
-            w2ll=w2ll,
-            fourths=np.stack(fourths),
+            mass=sums.mass[::-1],
+            loss_sum=sums.loss[::-1],
+            w2=w2[::-1],
+            w2l=w2l[::-1],
+            w2ll=w2ll[::-1],
+            fourths=np.stack([column[::-1] for column in sums.fourth_power_moments]),
             count=count[::-1],
             graded=graded[::-1],
         )
@@ -402,19 +401,21 @@ def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndar
 def _read_by_index(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> SampleReader:
     """Sort the indices of samples, and return a reader that reads them most confident first.
 
-    Without weights, float32 losses of equal confidence are read by ascending bits, so that their sum does not depend on
-    the order of the input. `weight` None means 1 for all.
+    Without weights, float32 losses of equal confidence are read in the order of their bits, so that their sum does not
+    depend on the order of the input. (Sums of float64 losses and of weights may round differently in another order.)
+    `weight` None means 1 for all.
     """
     ranking = rank_confidences(confidence)
     reader = read_along_ranking(ranking, loss, weight)
     has_ties = len(ranking.row_stops) < len(loss)
     if weight is not None or loss.dtype != np.float32 or not has_ties:
         return reader
-    # keys of row number and loss: sorting them orders the losses within each row
-    rows = np.arange(len(ranking.row_stops), dtype=np.uint64)
-    row_of_sample = np.repeat(rows, diff_from(ranking.row_stops, 0))
+    # a row is a run of equal confidences; keys of row number and loss, sorted, order the losses within each row
+    row_numbers = np.arange(len(ranking.row_stops), dtype=np.uint64)
+    row_of_sample = np.repeat(row_numbers, diff_from(ranking.row_stops, 0))
     loss_bits = loss[ranking.order].view(np.uint32)
     keys = sorting.sort_in_place((row_of_sample << np.uint64(32)) | loss_bits)
+    # the low 32 bits of the keys are the losses; without weights nothing else is read by place within a row
     return reader._replace(read_loss=lambda start, stop: sorting.unpack_float32(keys[start:stop]))
 
 
@@ -447,11 +448,26 @@ def read_along_ranking(
     )
 
 
-def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Divide the samples into pieces of whole rows, each of at most `size` samples unless one row has more.
+class Piece(NamedTuple):
+    """A piece of ranked samples that holds whole rows (runs of equal confidence).
 
-    Yields (start, stop, row_ends): the piece holds the samples start, ..., stop - 1, and its rows end at the places
-    `row_ends`, counted from `start`.
+    Attributes
+    ----------
+    start, stop : int
+        The piece holds the samples start, ..., stop - 1, counted from the most confident one.
+    row_ends : ndarray of int
+        Places of the last sample of each row, counted from `start`; the last one is stop - start - 1.
+    """
+
+    start: int
+    stop: int
+    row_ends: np.ndarray
+
+
+def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[Piece]:
+    """Divide ranked samples into pieces of whole rows, each of at most `size` samples unless one row has more.
+
+    A row is a run of equal confidences. Pieces follow each other from the most confident sample down.
     """
     start = 0
     while start < samples.sample_count:
@@ -465,9 +481,9 @@ def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[tuple[int, i
             row_ends = samples.read_row_ends(searched, stop)
         if searched > start:
             row_ends += searched - start  # counted from `start`
-        piece_stop = start + int(row_ends[-1]) + 1
-        yield start, piece_stop, row_ends
-        start = piece_stop
+        piece = Piece(start, start + int(row_ends[-1]) + 1, row_ends)
+        yield piece
+        start = piece.stop
 
 
 # Of a piece whose rows are one sample of weight 1 each: their masses, and the accepted ones counted from its start.
@@ -567,16 +583,45 @@ def make_row_sum(row_stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return row_sum
 
 
-def sum_powers_by_row(
-    l: np.ndarray, w: np.ndarray | None, row_stops: np.ndarray, zero_one: bool = False, fourths: bool = True
-) -> list[np.ndarray]:
-    """Sums over the samples of each row: w, w l, w^2 l^j (j = 0, 1, 2), w^4 l^j (j = 0 ... 4), in this order.
-
-    `l` and `w` are losses and weights, most confident first; `w` None means weights of 1. Row k ends before the sample
-    row_stops[k]. `zero_one` says that all losses are 0 or 1. `fourths=False` leaves out the sums with w^4.
+class PowersByRow(NamedTuple):
+    """Sums over the samples of each row, of weight w and loss l: arrays with one entry per row.
 
     Sums that are equal for every sample (powers of a 0/1 loss, or of weights of 1) are the same array object, which
     callers use to add each of them up only once.
+
+    Attributes
+    ----------
+    mass, loss : ndarray
+        Sums of w and of w l.
+    squared_weight_moments : list of 3 ndarrays
+        Sums of w^2 l^j for j = 0, 1, 2.
+    fourth_power_moments : list of 5 ndarrays
+        Sums of w^4 l^j for j = 0 ... 4; empty where they were not asked for.
+    """
+
+    mass: np.ndarray
+    loss: np.ndarray
+    squared_weight_moments: list[np.ndarray]
+    fourth_power_moments: list[np.ndarray]
+
+    @property
+    def columns(self) -> list[np.ndarray]:
+        """All sums in one list: mass, loss, the three with w^2, the five with w^4."""
+        return [self.mass, self.loss, *self.squared_weight_moments, *self.fourth_power_moments]
+
+
+def sum_powers_by_row(
+    l: np.ndarray,
+    w: np.ndarray | None,
+    row_stops: np.ndarray,
+    zero_one: bool = False,
+    with_fourth_powers: bool = True,
+) -> PowersByRow:
+    """Sums over the samples of each row of w, w l, w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4).
+
+    `l` and `w` are losses and weights, most confident first; `w` None means weights of 1. Row k ends before the sample
+    row_stops[k]. `zero_one` says that all losses are 0 or 1. Without `with_fourth_powers` the sums with w^4 are left
+    out.
     """
     row_sum = make_row_sum(row_stops)
 
@@ -591,12 +636,26 @@ def sum_powers_by_row(
 
     if w is None:
         # without weights all powers of w are 1: the same sums of l^0, l^1, ... serve all three groups
-        loss_powers = sum_loss_powers(l, 3 if fourths else 1)  # of l, l^2, ...
-        sums = [diff_from(row_stops, 0).astype(np.float64), *loss_powers]
-        return [*sums[:2], *sums[:3], *(sums if fourths else ())]
+        samples_per_row = diff_from(row_stops, 0).astype(np.float64)
+        highest = 4 if with_fourth_powers else 2
+        powers_of_loss = [
+            samples_per_row,
+            *sum_loss_powers(l, highest - 1),
+        ]  # of l * l^j, that is l, l^2, ...
+        return PowersByRow(
+            mass=powers_of_loss[0],
+            loss=powers_of_loss[1],
+            squared_weight_moments=powers_of_loss[:3],
+            fourth_power_moments=powers_of_loss if with_fourth_powers else [],
+        )
     w2 = w * w
-    fourth_sums = sum_loss_powers(w2 * w2, 4) if fourths else []
-    return [*sum_loss_powers(w, 1), *sum_loss_powers(w2, 2), *fourth_sums]
+    mass, loss = sum_loss_powers(w, 1)
+    return PowersByRow(
+        mass=mass,
+        loss=loss,
+        squared_weight_moments=sum_loss_powers(w2, 2),
+        fourth_power_moments=sum_loss_powers(w2 * w2, 4) if with_fourth_powers else [],
+    )
 
 
 def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:

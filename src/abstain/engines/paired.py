@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core.part_sums import effects_from_outside, stack_parts
+from abstain.core.part_sums import effects_of_other_parts, stack_parts
 from abstain.core.rows import rows_from_blocks
 from abstain.engines.finish import Answer, EngineRequest, RangePosition, RangeResult, curve_area_of
 from abstain.engines.ranges import Columns
@@ -65,7 +65,7 @@ def range_influences(
     """
     area = curve_area_of(request.evidence_requests[0])
     sums_of_ranges = [part.area_sums[area] for result in results for part in result.parts[0]]
-    constants, slopes = effects_from_outside(stack_parts(sums_of_ranges))
+    constants, slopes = effects_of_other_parts(stack_parts(sums_of_ranges))
     # A range may have several parts. The offset of the last one is what lies below the whole range; what its own parts
     # add to each other is computed from the samples, in `influence_on_area`.
     last_parts = np.cumsum([len(result.parts[0]) for result in results]) - 1

@@ -253,7 +253,9 @@ def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> Rang
     result.sums[COUNT + 1 :, has_samples] = [
         np.add.reduceat(flags, first, dtype=np.float64) for flags in (is_graded, loss < 0, is_fractional)
     ]
-    result.sums[:COUNT, has_samples] = sum_powers_by_row(loss, weight, first + sizes[has_samples], zero_one)
+    result.sums[:COUNT, has_samples] = sum_powers_by_row(
+        loss, weight, first + sizes[has_samples], zero_one
+    ).columns
     return result
 
 
