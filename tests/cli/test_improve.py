@@ -54,6 +54,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("improve")
     write_table(folder / "fit.csv", make_rows(1500, seed=1))
     write_table(folder / "fresh.csv", make_rows(1500, seed=2))
+    write_table(folder / "few.csv", {"correct": np.array([1, 0]), "confidence": np.array([0.9, 0.2])})
     result = CliRunner().invoke(
         cli, ["improve", str(folder / "fit.csv"), *COLUMNS, "--save", str(folder / "confidence.json")]
     )
@@ -208,6 +209,14 @@ def test_cascade_compare_and_report_rank_by_it(run):
             "one file for all models or 2, one each, got 3",
         ),
         (("evaluate", "fresh.csv", *COLUMNS, "--confidence", "nowhere.json"), "nowhere.json"),
+        (
+            ("evaluate", "few.csv", "--confidence", "confidence.json", "--engine", "files"),
+            "there is no column 'token'",
+        ),
+        (
+            ("compare", "fit.csv", "fresh.csv", "--confidence", "confidence.json", "--engine", "files"),
+            "--engine files compares columns",
+        ),
     ],
 )
 def test_what_is_refused(run, arguments, message):

@@ -481,6 +481,10 @@ def compare_files(
     chosen_metric = metrics.by_name(metric)
     if len(files) != 2 or chosen_metric.name != AURC.name or unpaired:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
+    if read_options.confidence:
+        raise click.UsageError(
+            "--engine files compares columns: leave --confidence out, or compare in memory."
+        )
     first_columns, second_columns = (read_options.engine_columns(file) for file in files.values())
     if any("logits" in columns or "correct" in columns for columns in (first_columns, second_columns)):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
