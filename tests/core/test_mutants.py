@@ -122,7 +122,7 @@ THRESHOLDS = {
     ),
     "a failed walk keeps its level": (
         "thresholds/testing.py",
-        "keeps_level = passes | (least > level)",
+        "keeps_level = passes | (smallest_possible_p > level)",
         "keeps_level = passes | True",
         "tests/thresholds/test_testing.py::test_walk_is_the_story",
     ),

@@ -806,10 +806,10 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         inputs: dict[str, Any] = {kind: columns[kind][learn]}
         self.confidence_ = learn_confidence(loss=loss[learn], clusters=learn_clusters, **inputs)
         class_scores: dict[str, Any] = {kind: columns[kind][certify]}
-        left = CalibrationSamples(
+        threshold_samples = CalibrationSamples(
             loss[certify], _apply_learned(self.confidence_, class_scores), samples.predictions[certify]
         )
-        return left, arguments.select(certify, n)
+        return threshold_samples, arguments.select(certify, n)
 
     def _promise_options(self, samples: CalibrationSamples) -> dict[str, Any]:
         """Return the options of `select_threshold` for a dict of risks: which samples are predicted as each class.
@@ -1071,6 +1071,15 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         return unbounded
 
 
+class StageAnswers(NamedTuple):
+    """What the classifiers of a cascade answer, one entry per sample."""
+
+    prediction: np.ndarray  # of the last classifier that was asked, whether it answers or the person does
+    answering_stage: (
+        np.ndarray
+    )  # position of the classifier that answers; the number of classifiers: the person
+
+
 class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Asks classifiers in order; each answers when it is confident enough, with a guarantee on the risk.
 
@@ -1246,8 +1255,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def decide(self, X: ArrayLike) -> np.ndarray:
         """Return who answers each sample: the name of a classifier, or "person"."""
-        _, answering_stage = self._run_stages(X)
-        return np.asarray([*self.cascade_.names, PERSON])[answering_stage]
+        return np.asarray([*self.cascade_.names, PERSON])[self._run_stages(X).answering_stage]
 
     def predict_selective(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return the prediction for every sample, and a boolean array: True where a classifier answers.
@@ -1255,8 +1263,8 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A classifier is called only with the samples that no earlier one answered. For samples that are left to the
         person, the prediction is that of the last classifier asked.
         """
-        prediction, answering_stage = self._run_stages(X)
-        return prediction, answering_stage < len(self.estimators_)
+        answers = self._run_stages(X)
+        return answers.prediction, answers.answering_stage < len(self.estimators_)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class; samples that are left to the person get `abstain_label_`."""
@@ -1282,12 +1290,11 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_label = False
         return tags
 
-    def _run_stages(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+    def _run_stages(self, X: Array) -> StageAnswers:
         """Call the classifiers in order, each with the samples that no earlier one answered.
 
-        Returns, for each sample, the prediction of the last classifier asked, and the position of the classifier that
-        answers (the number of classifiers: the person answers). If no stage is in use, the predictions are those of the
-        last classifier. `X` holds the inputs, one row per sample.
+        If no stage is in use, the predictions are those of the last classifier. `X` holds the inputs, one row per
+        sample.
 
         `estimators_` are the fitted classifiers by stage, `cascade_` the calibrated rule, `scores` the confidence score
         of each stage.
@@ -1309,7 +1316,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             open_rows = open_rows[~answered]
         if not self.cascade_.stages_in_use:
             prediction = np.asarray(self.estimators_[-1].predict(X))
-        return prediction, answering_stage
+        return StageAnswers(prediction, answering_stage)
 
     def _stages(self) -> list[tuple[str, Any]]:
         """Return names and classifiers, the cheapest first."""

@@ -125,9 +125,9 @@ def list_void_conditions(clusters: int | None, scores: str, models: str = "model
     `clusters` is the number of calibration clusters, None without clusters. `scores` names the confidence scores of the
     rule, `models` what was calibrated: "model" or "models".
     """
-    other = "Another model" if models == "model" else f"Other {models}"
+    other_models = "Another model" if models == "model" else f"Other {models}"
     lines = [
-        f"- {other}, another version, or another score than {scores}.",
+        f"- {other_models}, another version, or another score than {scores}.",
         "- Another population: another scanner, hospital, language or season than in the calibration data.",
         "- Choosing among several such rules by what they did on these data, or looking again until one passes.",
         "- An alarm of the check below.",

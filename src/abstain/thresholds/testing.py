@@ -286,10 +286,10 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> Pla
     >>> ranks[:3].tolist(), ranks[-1].item(), round(weights.sum().item(), 12)
     ([141, 143, 145], 1000, 0.05)
     """
-    least = least_samples(risk, delta)
-    if least > n:
+    fewest_samples = least_samples(risk, delta)  # that can prove anything
+    if fewest_samples > n:
         return PlannedTests(ranks=np.zeros(0, dtype=np.int64), weights=np.zeros(0))
-    starts = _choose_starts(n, risk, delta, least, max_starts)
+    starts = _choose_starts(n, risk, delta, fewest_samples, max_starts)
     ranks = [starts[0]]
     while ranks[-1] < n:
         rank = ranks[-1]
@@ -300,17 +300,17 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> Pla
     return PlannedTests(np.asarray(ranks), weights=starts_at_rank * (delta / len(starts)))
 
 
-def _choose_starts(n: int, risk: float, delta: float, least: float, max_starts: int) -> list[int]:
+def _choose_starts(n: int, risk: float, delta: float, fewest_samples: float, max_starts: int) -> list[int]:
     """Choose the ranks at which sequences of tests start: rising, evenly spaced on the logarithmic scale, at most n.
 
-    There are at most `max_starts`, and fewer if n is not much larger than `least`, the smallest number of samples that
+    There are at most `max_starts`, and fewer if n is not much larger than `fewest_samples`, the smallest number that
     can prove anything at level delta. The first start is a little above that number, the last at half of the samples.
     Neighbouring starts may be equal. `risk` is the target, scaled to [0, 1].
     """
-    most_starts = int(math.log(n / least) / math.log(SMALLEST_START_RATIO))
+    most_starts = int(math.log(n / fewest_samples) / math.log(SMALLEST_START_RATIO))
     start_count = max(1, min(max_starts, most_starts))
     if start_count == 1:
-        return [min(n, math.ceil(ONLY_START_FACTOR * least))]
+        return [min(n, math.ceil(ONLY_START_FACTOR * fewest_samples))]
     first = min(n, FIRST_START_FACTOR * least_samples(risk, delta / start_count))
     last = max(first, LAST_START_SHARE * n)
     return [min(n, math.ceil(start)) for start in np.geomspace(first, last, start_count)]
@@ -359,12 +359,12 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
     level: Any = 0.0
     levels = []
     passed = []
-    for weight, p, least in zip(weights.tolist(), p_by_rank, least_by_rank):
+    for weight, p, smallest_possible_p in zip(weights.tolist(), p_by_rank, least_by_rank):
         level = level + weight
         passes = (p <= level) & (level > 0)
         levels.append(level)
         passed.append(passes)
-        keeps_level = passes | (least > level)
+        keeps_level = passes | (smallest_possible_p > level)
         level = level * keeps_level
     if is_single:
         return Walk(np.asarray(levels, dtype=np.float64), np.asarray(passed, dtype=bool))
