@@ -79,7 +79,7 @@ def compare(
     planned: int | None,
     state: str | None,
 ) -> None:
-    """Rank models by AURC (or another metric) on the same samples; models share a rank if the data cannot tell.
+    """Rank models by AURC (or another metric) on the same samples; is one better than the others?
 
     P-values are two-sided. They and the intervals of differences are corrected for the number of pairs (Holm).
     The difference between models that share a letter is not significant.
@@ -513,7 +513,7 @@ def _caption(result: Comparison) -> str:
     correction = f" (with p, corrected for {pair_count} pairs)" if pair_count > 1 else ""
     looks = "" if result.planned is None else f", at any time, planned for {result.planned:,}"
     columns = f"{result.level:.0%} intervals below{looks}, differences from the best{correction};"
-    return f"{columns}\nmodels that share a letter cannot be told apart"
+    return f"{columns}\nmodels that share a letter do not differ significantly"
 
 
 def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] = ()) -> None:

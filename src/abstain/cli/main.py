@@ -45,7 +45,7 @@ _COMMANDS = {
     "evaluate": "All metrics for one file of predictions, with intervals.",
     "describe": "What a file or log holds, and the commands that evaluate it.",
     "compare": "Rank several models on the same samples, with tests of their differences.",
-    "improve": "Learn a better confidence from what a file holds, with a proof.",
+    "improve": "Learn a better confidence from what a file holds, and test whether it is.",
     "gate": "May a new model replace the old one? The exit code says so.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
     "cascade": "Route between a cheap model, an expensive model and a person, with a guarantee.",

@@ -194,6 +194,18 @@ def threshold(
     deliver(output, result, quiet=quiet, draw=draw, columns=columns, latex=threshold_latex(columns))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
+    if save and output.is_screen:
+        opt.suggest_commands(
+            {
+                ("decide", save, "NEW_FILE", "-o", "decided.csv"): "which answers to new data may be used?",
+                (
+                    "threshold",
+                    "LATER_FILE",
+                    "--check",
+                    save,
+                ): "does the guarantee hold on later data with labels?",
+            }
+        )
 
 
 def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> list[str]:
@@ -258,9 +270,12 @@ def describe_plain_threshold(result: Any, score: str) -> str:
     plain_values = []
     for rule in rules:
         value = f"{float(scores.display(score, rule.value)):.4g}"
-        plain_values.append(f"above {value}" if rule.lies_above else value)
+        plain_values.append(f"above {value}" if rule.lies_above else f"from {value} on")
     listed = ", ".join(plain_values)
-    return f"The rule is in the rank key of {score}, which does not saturate; as a plain {score}: {listed}."
+    return (
+        f"In values of {score}: accept {listed}. The rule stores its rank key, which orders samples alike and does not "
+        f"round to the largest value."
+    )
 
 
 def threshold_latex(columns: dict[str, list[Any]]) -> str:
@@ -445,9 +460,10 @@ def decide(
 ) -> None:
     """Apply a saved rule to new data without labels: adds a column `accepted`, 1 or 0.
 
-    RULE is what `abstain threshold --save` wrote. It knows its score: class scores are reduced by it, anything
-    else is refused. The table holds the columns of FILE, except class scores: as CSV on the screen, in a file as its
-    name says (.csv, .tsv, .json, .jsonl, .parquet, .arrow, .feather). No column of FILE is replaced.
+    RULE is what `abstain threshold --save` wrote. It stores which confidence it is about, and computes
+    it from the class scores of FILE; another confidence is refused. The output has the columns of FILE, except class
+    scores, and `accepted`. It is CSV on the screen, and in a file what its name says (.csv, .tsv, .json, .jsonl,
+    .parquet, .arrow, .feather). No column of FILE is replaced.
 
     Examples:
       abstain decide rule.json new.csv -o decided.csv

@@ -374,7 +374,7 @@ def _auroc_from_area(area: float, risk: float, best: BestArea | None, options: O
 AUROC = AreaMetric(
     name="auroc",
     label="AUROC of failures",
-    summary="the chance that a right answer is surer than a wrong one",
+    summary="the chance that a right answer is more confident than a wrong one",
     lower_is_better=False,
     needs=_RIGHT_AND_WRONG,
     value_of_table=_auroc,
@@ -550,7 +550,7 @@ def _risk_at_coverage(table: CurveTable, options: Options) -> Any:
 RISK_AT_COVERAGE = PointMetric(
     name="risk_at_coverage",
     label="risk at coverage",
-    summary="the risk of the surest answers, at that share answered",
+    summary="the risk if only that share is answered, the most confident",
     lower_is_better=True,
     options=(COVERAGE,),
     value_of_table=_risk_at_coverage,
