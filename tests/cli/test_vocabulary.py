@@ -79,6 +79,7 @@ def test_flags_for_reading_are_arguments_too():
 
 def test_roles_are_arguments_of_evaluate_or_what_these_are_made_from():
     made_from = {"prediction", "correct", "error", "classes", "ids", "answered", "question", "task", "epoch"}
+    made_from |= {"answerable"}  # `unanswerable=` of evaluate_answers
     of_a_cascade = {"cost"}
     learned_from = {"features", "categories"}
     assert learned_from <= set(inspect.signature(abstain.learn_confidence).parameters)
