@@ -1,4 +1,4 @@
-"""What 68 language models on 12,032 questions show: the tables of docs/language-models.md.
+"""What 68 language models on 12,032 questions show: the tables of docs/language-results.md.
 
     python benchmarks/language_models.py            prints them
     python benchmarks/language_models.py --write    puts them on the page, between its marks
@@ -19,7 +19,7 @@ import numpy as np
 import abstain
 from abstain.formats import Rules, read_predictions
 
-PAGE = Path(__file__).parents[1] / "docs" / "language-models.md"
+PAGE = Path(__file__).parents[1] / "docs" / "language-results.md"
 START, END = "<!-- benchmarks/language_models.py -->\n", "<!-- end -->\n"
 SIGNALS = {
     "logit_perplexity_confidence": "token probability",

@@ -33,6 +33,6 @@ def test_cifar10_comparison_is_up_to_date(data_dir):
 @pytest.mark.data
 def test_what_68_language_models_showed_is_up_to_date(data_dir):
     made = script("language_models")
-    page = (ROOT / "docs" / "language-models.md").read_text()
+    page = (ROOT / "docs" / "language-results.md").read_text()
     shown = page.partition(made.START)[2].partition(made.END)[0]
     assert shown.strip() == made.page(data_dir / "llm" / "mmlu_pro").strip()
