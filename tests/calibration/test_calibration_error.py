@@ -136,10 +136,15 @@ def test_intervals_hold_the_truth_with_clusters():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "runs"), [(200, 40000), (500, 40000), (2000, 20000), (20000, 4000)])
+@pytest.mark.parametrize(("n", "runs"), [(200, 100000), (500, 100000), (2000, 20000), (20000, 4000)])
 @pytest.mark.parametrize("draw_confidence", [uniform, stated])
 def test_calibrated_confidences_get_zero_from_200_to_20000_answers(n, runs, draw_confidence):
-    """With the estimator alone, without intervals, so that many runs are cheap; the seed is n."""
+    """With the estimator alone, without intervals, so that many runs are cheap; the seed is n.
+
+    Of eight means that are zero in truth, one is beyond two standard errors in three of ten seeds. At this seed and with
+    40,000 runs that was the case for 500 stated confidences (2.15); a bias would grow with the number of runs, and with
+    100,000 it is 1.03. `test_the_expectation_for_calibrated_confidences_is_zero` has no such chance.
+    """
     rng = np.random.default_rng(n)
     squares = np.empty((runs, 2))  # plain and debiased
     for run in range(runs):
