@@ -167,11 +167,18 @@ def _sums_by_cluster(
     return sums.reshape(cluster_count, bin_count)
 
 
-def squared_error_parts(bins: ProbabilityBins) -> tuple[float, float]:
-    """The mean squared gap over bins, weighted by their size, and what sampling error alone adds to it on average.
+class SquaredErrorParts(NamedTuple):
+    """The mean squared gap between confidence and accuracy over bins, weighted by their size.
 
-    Their difference is an unbiased estimate of the squared calibration error of the bins.
+    `plain - sampling_error` is an unbiased estimate of the squared calibration error of the bins.
     """
+
+    plain: float  # as it is seen
+    sampling_error: float  # what sampling error alone adds to `plain` on average
+
+
+def squared_error_parts(bins: ProbabilityBins) -> SquaredErrorParts:
+    """The mean squared gap over bins as it is seen, and what sampling error adds to it on average."""
     plain = math.fsum(bins.share * bins.gap**2)
     sampling_error = math.fsum(bins.share * np.diag(bins.gap_covariance))
-    return plain, sampling_error
+    return SquaredErrorParts(plain=plain, sampling_error=sampling_error)

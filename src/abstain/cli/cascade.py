@@ -195,7 +195,7 @@ def cascade(
         return
     losses: dict[str, Any] = {}
     for name, model in models.items():
-        losses[name], _ = model.samples(score_by_model[name] or "", loss)
+        losses[name] = model.samples(score_by_model[name] or "", loss).loss
     among = None
     if about is not None:
         losses = about.losses or losses
@@ -255,7 +255,7 @@ def _read_models(
             if has_labels:
                 predictions.append(options.read(file, name, purpose="cascade"))
             else:
-                predictions.append(replace(options.read_unlabelled(file)[0], name=name))
+                predictions.append(replace(options.read_unlabelled(file).predictions, name=name))
         models = {model.name: model for model in align_models(predictions)}
     if show_notes:
         for model in models.values():

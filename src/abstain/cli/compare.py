@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -141,7 +141,7 @@ def compare(
         if by_answers and anytime:
             raise click.UsageError(f"--anytime compares by metrics of the ranking, not by {metric}.")
         compare_models = compare_graded if by_answers else compare_in_memory
-        result, contestants, notes = compare_models(
+        compared = compare_models(
             file_by_name,
             read_options,
             metric=metric,
@@ -154,9 +154,11 @@ def compare(
             anytime=anytime,
             planned=planned,
         )
+        result = compared.comparison
+        notes = compared.notes
         if board:
-            content = abstain.report.board_content(result, contestants, loss)
-            about = describe_contest(result, contestants, file_by_name)
+            content = abstain.report.board_content(result, compared.contestants, loss)
+            about = describe_contest(result, compared.contestants, file_by_name)
             abstain.report.save_board(
                 result, board, title=title, notes=[*about, *notes], command=opt.typed_command(), **content
             )
@@ -223,6 +225,14 @@ def _distinct_names(files: tuple[str, ...]) -> list[str]:
 Contestants = dict[str, tuple[Predictions, str]]
 
 
+class ComparedFiles(NamedTuple):
+    """Files that were read and compared."""
+
+    comparison: Comparison  # the ranking
+    contestants: Contestants
+    notes: list[str]  # how the files were read
+
+
 def compare_in_memory(
     files: dict[str, str],
     read_options: opt.ReadOptions,
@@ -236,7 +246,7 @@ def compare_in_memory(
     by: str | None = None,
     anytime: bool = False,
     planned: int | None = None,
-) -> tuple[Comparison, Contestants, list[str]]:
+) -> ComparedFiles:
     """Read all files and compare them.
 
     Parameters
@@ -250,12 +260,7 @@ def compare_in_memory(
 
     Returns
     -------
-    Comparison
-        The ranking.
-    dict
-        The contestants by the names of the ranking: a model, and the score it is ranked by.
-    list of str
-        Notes about how the files were read.
+    ComparedFiles
 
     Raises
     ------
@@ -315,7 +320,7 @@ def compare_in_memory(
         confirmed = check_shared_columns_equal(models)
         reason = f"their {confirmed} agree" if confirmed else "nothing in them confirms it"
         notes.append(f"No file has ids: rows are paired by position, and {reason}.")
-    return result, contestants, notes
+    return ComparedFiles(result, contestants, notes)
 
 
 def _drop_absent_confidences(model: Predictions, notes: list[str]) -> Predictions | None:
@@ -397,11 +402,11 @@ def compare_graded(
     unpaired: bool,
     by: str | None = None,
     **ignored: Any,
-) -> tuple[Comparison, Contestants, list[str]]:
+) -> ComparedFiles:
     """Read all files as graded answers and compare them by a metric that reads no confidence.
 
     `files` are paths by the names of their models; `metric`, `level`, `unpaired` and `by` are options of the command,
-    and `ignored` are those that change a ranking. Returns what `compare_in_memory` does, with "answers" as the score.
+    and `ignored` are those that change a ranking. The score of each contestant is called "answers".
     Raises a usage error for fewer than two files, weights, or a metric of calibration; DataError if a file has no right
     and wrong answers. `read_options` are the options that say how files are read.
     """
@@ -435,7 +440,8 @@ def compare_graded(
             paired=not unpaired,
         )
     contestants = {model.name: (model, "answers") for model in models}
-    return result, contestants, [f"By {result.label}: no confidence is read.", *attempt_notes(models)]
+    notes = [f"By {result.label}: no confidence is read.", *attempt_notes(models)]
+    return ComparedFiles(result, contestants, notes)
 
 
 def _split_by_score(

@@ -151,7 +151,7 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
             learnable = options.read(file, summarise=False, purpose="learning")
         if learnable.kind == "confidence" and len(learnable.learning_inputs().get("signals", {})) < 2:
             return None
-        losses, _ = learnable.samples("max_softmax", "zero_one")
+        losses = learnable.samples("max_softmax", "zero_one").loss
     except (AbstainError, click.UsageError):  # no labels, or no such columns
         return None
     wrong_count = int(np.sum(losses > 0))

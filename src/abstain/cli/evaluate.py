@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -34,6 +34,8 @@ from abstain.formats.table_files import find_files
 from abstain.metrics import by_name
 from abstain.metrics.answer_metrics import is_answer_metric
 
+_SHORTEST_CELL = 12  # columns of the screen for a number with its mark
+_LONGEST_TITLE = 14  # characters; a longer name of a score is broken at its first underscore
 _METRIC_WIDTH = 15  # columns of the screen for the names of the metrics
 _ENGINES = ["memory", "files", "dask", "spark", "sketch"]
 _SKETCH_METRICS = ("aurc", "augrc", "risk")  # that a sketch can bound
@@ -203,9 +205,16 @@ def _add_repeats(table: Evaluation, log: Log, level: float) -> Evaluation:
     return replace(table, entries=(*table.entries, *entries))
 
 
+class UnrankedEvaluation(NamedTuple):
+    """The table of a file without any confidence, and the answers that it was made from."""
+
+    table: Evaluation
+    predictions: Predictions
+
+
 def evaluate_unranked(
     file: str, read_options: opt.ReadOptions, price: float | None, options: Mapping[str, Any]
-) -> tuple[Evaluation, Predictions] | None:
+) -> UnrankedEvaluation | None:
     """Evaluate a file of right and wrong answers without any confidence; None if it is not such a file.
 
     `price` and `options` are options of the command. None also if the user named a confidence or asks for metrics that
@@ -240,7 +249,8 @@ def evaluate_unranked(
         "No confidence is read, so nothing is ranked: name a column with -c confidence=NAME for risk-coverage curves.",
         *log.summary_lines(),
     ]
-    return replace(table, entries=(*entries, *repeats), notes=tuple(notes)), predictions
+    table = replace(table, entries=(*entries, *repeats), notes=tuple(notes))
+    return UnrankedEvaluation(table, predictions)
 
 
 def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
@@ -276,10 +286,13 @@ def price_note(predictions: Predictions, price: float, level: float) -> str:
         raise click.UsageError(
             "--price takes every sample once, and this file has weights. Leave one of them out."
         )
-    losses, _ = predictions.samples("max_softmax", "zero_one")
-    answered = None if predictions.abstained is None else ~predictions.abstained
+    graded = predictions.graded_arguments()
     three_way = abstain.evaluation.three_way(
-        1 - losses, answered=answered, price=price, level=level, clusters=predictions.clusters
+        graded["correct"],
+        answered=graded["answered"],
+        price=price,
+        level=level,
+        clusters=predictions.clusters,
     )
     return f"{three_way}."
 
@@ -362,7 +375,8 @@ def _split_scores(console: Console, table: Evaluation, loss: str) -> list[tuple[
         for entry in table.entries
         if entry.loss == loss and entry.group is None
     ]
-    column_width = 2 + max([12, *map(len, limits)])
+    blanks_between_columns = 2
+    column_width = blanks_between_columns + max([_SHORTEST_CELL, *map(len, limits)])
     fitting_count = max(1, (console.width - _METRIC_WIDTH) // column_width)
     run_count = -(-len(table.scores) // fitting_count)  # rounded up
     run_length = -(-len(table.scores) // run_count)
@@ -377,7 +391,7 @@ def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[
     """
     columns: dict[str, list[Any]] = {loss if loss == "loss" else f"{loss} loss": []}
     for score in scores:
-        title = score if len(score) <= 14 else score.replace("_", "_\n", 1)  # on two lines
+        title = score if len(score) <= _LONGEST_TITLE else score.replace("_", "_\n", 1)
         columns[title] = []
     for entries in table.rows(loss):
         best = best_scores(

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -57,7 +57,9 @@ def compare_folders(
             f"by --engine files."
         )
     with screen.show_working("comparing"):
-        rows, notes = make_rows(folder, metric=metric, level=level)
+        folder_table = make_rows(folder, metric=metric, level=level)
+    rows = folder_table.rows
+    notes = folder_table.notes
     label = by_name(metric).label
     if page:
         date = datetime.now(UTC).strftime("%d %B %Y")
@@ -105,10 +107,17 @@ def _without_folders(note: str, places: tuple[str, ...]) -> str:
     return note
 
 
-def make_rows(folder: LogFolder, *, metric: str, level: float) -> tuple[list[FolderRow], list[str]]:
+class FolderTable(NamedTuple):
+    """What is shown of a folder of logs."""
+
+    rows: list[FolderRow]  # in the order of the folder's runs
+    notes: list[str]  # sentences on what was not read and what could not be paired
+
+
+def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
     """Measure each model on each task, and rank the models of a task by accuracy.
 
-    Returns the rows in the order of `folder.runs`, and sentences on what was not read and what could not be paired.
+    `metric` is the metric of the ranking that is shown besides, and `level` the confidence level of all intervals.
     """
     notes = []
     tasks: dict[str, list[RunLog]] = {}
@@ -116,10 +125,10 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> tuple[list[Fol
         tasks.setdefault(run.task, []).append(run)
     rows = []
     for task, runs in tasks.items():
-        ranks, sentences = _rank_models(task, runs, level)
-        notes += sentences
+        ranks = _rank_models(task, runs, level)
+        notes += ranks.notes
         for run in runs:
-            signal, area = _measure_area(run.log, metric, level)
+            ranked = _measure_area(run.log, metric, level)
             rows.append(
                 FolderRow(
                     task=task,
@@ -128,9 +137,9 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> tuple[list[Fol
                     questions=run.log.questions,
                     answers=run.log.n,
                     accuracy=_measure_accuracy(run.log, level),
-                    rank=ranks.get(run.model, ""),
-                    signal=signal,
-                    area=area,
+                    rank=ranks.rank_of_model.get(run.model, ""),
+                    signal=ranked.confidence_name,
+                    area=ranked.area,
                 )
             )
     if any(run.log.unanswered for run in folder.runs):
@@ -145,22 +154,29 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> tuple[list[Fol
         hidden_count = len(folder.unread) - _MAX_UNREAD
         if hidden_count > 0:
             notes.append(f"  ... and {_tables.count_noun(hidden_count, 'other file')}.")
-    return rows, notes
+    return FolderTable(rows, notes)
 
 
-def _rank_models(task: str, runs: list[RunLog], level: float) -> tuple[dict[str, str], list[str]]:
-    """Rank the models of a task by the mean correctness of each question: model -> rank, and notes.
+class _ModelRanks(NamedTuple):
+    """Ranks of the models of one task."""
+
+    rank_of_model: dict[str, str]  # such as "1" or "2-3"; empty where the models are not ranked
+    notes: list[str]
+
+
+def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
+    """Rank the models of a task by the mean correctness of each question.
 
     Models are paired by question where all have the same questions; otherwise a note says that they are not. Without
     the name of a task, only models that have the same questions are ranked, since others were asked something else.
     """
     if len(runs) < 2:
-        return {}, []
+        return _ModelRanks({}, notes=[])
     correctness_by_model = {run.model: mean_correctness(run.log) for run in runs}
     questions = list(next(iter(correctness_by_model.values())))
     is_paired = all(correctness.keys() == set(questions) for correctness in correctness_by_model.values())
     if not is_paired and not task:
-        return {}, []
+        return _ModelRanks({}, notes=[])
     entries: dict[str, Any] = {}
     for model, correctness in correctness_by_model.items():
         order = questions if is_paired else list(correctness)
@@ -168,13 +184,14 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> tuple[dict[str,
     try:
         comparison = compare_answers(entries, level=level, paired=is_paired)
     except AbstainError as error:
-        return {}, [f"{display_name(task)}: models are not ranked: {one_line(error)}"]
+        return _ModelRanks({}, notes=[f"{display_name(task)}: models are not ranked: {one_line(error)}"])
     notes = []
     if not is_paired:
         notes.append(
             f"{display_name(task)}: the models have different questions, so they are compared unpaired."
         )
-    return {contestant.name: str(contestant.ranks) for contestant in comparison.contestants}, notes
+    ranks = {contestant.name: str(contestant.ranks) for contestant in comparison.contestants}
+    return _ModelRanks(ranks, notes)
 
 
 def _measure_accuracy(log: Log, level: float) -> Estimate:
@@ -189,22 +206,31 @@ def _measure_accuracy(log: Log, level: float) -> Estimate:
         clusters=None if repeats is None else repeats[rows],
     )
     entry = table.entries[0]
-    if entry.estimate is None:  # one question has no interval
-        return Estimate(estimate=log.accuracy, low=None, high=None)
     return Estimate(entry.estimate, entry.low, entry.high)
 
 
-def _measure_area(log: Log, metric: str, level: float) -> tuple[str, Estimate]:
-    """Return the first confidence of a log, and the metric of its ranking; "" and no estimate where there is none."""
+class _RankedBy(NamedTuple):
+    """A metric of a ranking, and the confidence that ranks."""
+
+    confidence_name: str  # "" where no confidence could be used
+    area: Estimate
+
+
+def _measure_area(log: Log, metric: str, level: float) -> _RankedBy:
+    """Measure the ranking of a log by its first confidence; without an estimate where it has none or it is undefined.
+
+    `metric` is a metric of the ranking ("aurc"), `level` the confidence level of the interval.
+    """
+    not_measured = _RankedBy(confidence_name="", area=Estimate(None, None, None))
     if not log.signals:
-        return "", Estimate(None, None, None)
+        return not_measured
     try:
         predictions = Predictions(name="", path=log.path, format="", **log.fields())
         table = abstain.evaluate(**predictions.arguments(), metrics=[metric], level=level, progress=False)
     except AbstainError:
-        return "", Estimate(None, None, None)
+        return not_measured
     entry = next(entry for entry in table.entries if entry.group is None)
-    return entry.score, Estimate(entry.estimate, entry.low, entry.high)
+    return _RankedBy(entry.score, Estimate(entry.estimate, entry.low, entry.high))
 
 
 def draw_folder(console: Console, columns: dict[str, list[Any]], notes: list[str], level: float) -> None:

@@ -77,7 +77,7 @@ def gate(
     if planned and not anytime:
         raise click.UsageError("--planned goes with --anytime.")
     files = name_files((old, new), names)
-    comparison, _, notes = compare_in_memory(
+    compared = compare_in_memory(
         files,
         read_options,
         metric=metric,
@@ -89,6 +89,7 @@ def gate(
         anytime=anytime,
         planned=planned,
     )
+    comparison = compared.comparison
     if len(comparison.names) != 2:
         raise InputError(
             f"gate: takes one confidence per file, got {len(comparison.names)} rankings. Name one."
@@ -98,7 +99,7 @@ def gate(
 
     def draw(console: Console) -> None:
         console.print(Text(repr(verdict)))
-        show_notes(console, [*comparison.notes, *notes])
+        show_notes(console, [*comparison.notes, *compared.notes])
 
     if markdown:
         write_text(output.path, verdict.to_markdown())

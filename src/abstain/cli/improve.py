@@ -78,7 +78,7 @@ def improve(
         raise click.UsageError("--save-rule goes with --risk.")
     with show_working(f"reading {display_name(file)}"):
         predictions = answered_rows(read_options.read_to_learn(file))
-    losses, _ = predictions.samples("max_softmax", "zero_one")
+    losses = predictions.samples("max_softmax", "zero_one").loss
     settings: dict[str, Any] = {"keep": keep, "folds": folds, "level": level, "rng": rng}
     settings |= {"clusters": predictions.clusters, **predictions.learning_inputs()}
     rule = None

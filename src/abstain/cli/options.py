@@ -512,6 +512,20 @@ def _choice(*values: str) -> dict[str, Any]:
     return _option(type=click.Choice(values))
 
 
+class ReadModels(NamedTuple):
+    """Models that were read from files."""
+
+    models: list[abstain.formats.Predictions]  # those with a confidence, in the order of the files
+    notes: list[str]  # a sentence for each of the others
+
+
+class UnlabelledFile(NamedTuple):
+    """New data whose labels are not known yet."""
+
+    predictions: abstain.formats.Predictions
+    other_columns: dict[str, Any]  # all other columns of the file: arrays by name
+
+
 class ReadOptions(NamedTuple):
     """How files are read. Each field is an option; `_READ_HELP` describes it."""
 
@@ -663,10 +677,8 @@ class ReadOptions(NamedTuple):
             )
         return self._replace(confidence=(self.confidence[number],))
 
-    def read_several(
-        self, files: dict[str, str], purpose: str, *, summarise: bool = True
-    ) -> tuple[list[abstain.formats.Predictions], list[str]]:
-        """Read files by the names of their models; return those with a confidence, and a note for each of the others.
+    def read_several(self, files: dict[str, str], purpose: str, *, summarise: bool = True) -> ReadModels:
+        """Read files by the names of their models; those without a confidence get a note instead.
 
         `purpose` is "one file" or "compared" and decides how unanswered questions count by default. `summarise` prints
         on stderr how logs of answers were read. Raises DataError if a file cannot be read.
@@ -683,14 +695,14 @@ class ReadOptions(NamedTuple):
             except abstain.formats.read_files.NoConfidenceError as error:
                 reason = str(error).rpartition(": ")[2]
                 notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
-        return models, notes
+        return ReadModels(models, notes)
 
-    def read_by(self, path: str, column: str) -> tuple[list[abstain.formats.Predictions], list[str]]:
+    def read_by(self, path: str, column: str) -> ReadModels:
         """Read one long table of several models, which the values of a column name.
 
-        Returns the models with a confidence in the order of the table, and a note for each of the others. They are read
-        to be compared, which decides how unanswered questions count. Raises DataError if the file cannot be read or has
-        no such column.
+        The models come in the order of the table; those without a confidence get a note instead. They are read to be
+        compared, which decides how unanswered questions count. Raises DataError if the file cannot be read or has no
+        such column.
         """
         source = abstain.formats.open_source(path, format=self.format, limits=self.limits)
         settings = self._select("columns", "kind", "labels", "classes", "limits", "tolerance", "rules")
@@ -705,7 +717,7 @@ class ReadOptions(NamedTuple):
             except abstain.formats.read_files.NoConfidenceError as error:
                 reason = str(error).rpartition(": ")[2]
                 notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
-        return models, notes
+        return ReadModels(models, notes)
 
     def make_log(self, source: abstain.formats.OpenedTable, purpose: str) -> abstain.formats.Log:
         """Make the log of an opened file of answers, with a confidence or without.
@@ -792,8 +804,11 @@ class ReadOptions(NamedTuple):
             for name, part in abstain.formats.log_folders.split_by_column(source, column).items()
         ]
 
-    def read_unlabelled(self, path: str) -> tuple[abstain.formats.Predictions, dict[str, Any]]:
-        """Read class scores or confidences of new data, whose labels are not known yet; and all other columns."""
+    def read_unlabelled(self, path: str) -> UnlabelledFile:
+        """Read class scores or confidences of new data, whose labels are not known yet, and all other columns.
+
+        Raises a usage error if the user named a file of labels, and DataError if the file cannot be read.
+        """
         if self.labels is not None:
             raise click.UsageError(
                 "--labels is for data with known labels; new data need none. Leave it out."
@@ -803,7 +818,7 @@ class ReadOptions(NamedTuple):
         predictions, other_columns = abstain.formats.read_files.read_unlabelled(
             path, to_learn=to_learn, **settings
         )
-        return self.rank_by_learned(predictions), other_columns
+        return UnlabelledFile(self.rank_by_learned(predictions), other_columns)
 
 
 class Output(NamedTuple):

@@ -58,7 +58,7 @@ def predicted_names(predictions: Predictions) -> np.ndarray | None:
         return predictions.likeliest().astype(str)
     if predictions.prediction is None:
         return None
-    return np.asarray(predictions.answers()[1]).astype(str)
+    return np.asarray(predictions.answers().answer).astype(str)
 
 
 def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) -> PromiseColumns:

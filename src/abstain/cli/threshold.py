@@ -423,7 +423,7 @@ def check_rule(
         columns["groups"] = predictions.group_labels()
     opt.note_unread_columns(predictions, "sample_weight")
     with naming_file(predictions.path):
-        losses, _ = predictions.samples(score or "max_softmax", loss)  # they do not depend on the score
+        losses = predictions.samples(score or "max_softmax", loss).loss  # they do not depend on the score
         columns |= rule_columns(predictions, score)
 
     check_losses: Any = losses
@@ -568,7 +568,7 @@ def clinical(
     """
     predictions = read_options.read(file)
     opt.note_chosen_confidence(predictions)
-    labels, _ = predictions.answered().answers()
+    labels = predictions.answered().answers().true_class
     positive_label: Any = positive
     if labels.dtype.kind in "biuf" and _tables.is_number(positive):
         positive_label = float(positive)

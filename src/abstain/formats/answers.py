@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain._tables import is_number
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, as_texts, has_value
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
-from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedColumns
+from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedColumns, NamedLosses
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
 from abstain.formats.roles import RoleColumns
@@ -114,7 +114,9 @@ def make_log(
         roles["correct"] = RoleColumns((f"{scorer}{LETTERS_SUFFIX}",))
     if scorer in source.facts.answered_columns:
         roles.setdefault("answered", RoleColumns((source.facts.answered_columns[scorer],)))
-    selected_rows, columns_used = select_rows(source, rules)
+    selection = select_rows(source, rules)
+    selected_rows = selection.mask
+    columns_used = dict(selection.value_of_column)
     # Ids are loaded later, and only where files are put in one order.
     ids = source.columns[roles["ids"].names[0]] if "ids" in roles else None
     # Class scores say nothing of answers, and may be large.
@@ -230,14 +232,20 @@ def load_unjudged(
     }
 
 
-def select_rows(source: OpenedTable, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
+class SelectedRows(NamedTuple):
+    """Which rows of a file are read, and why."""
+
+    mask: np.ndarray | None  # one truth value per row; None for all rows
+    value_of_column: dict[str, str]  # by column that selects rows: its value in words, with the other filters
+
+
+def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
     """Find the rows to read: those that hold the values of `rules.only` (column name -> value as text).
 
     A harness may read each answer with several filters, which are rows of their own with the filter's name in a column;
     the first filter is read unless `rules.only` states one.
 
-    Returns a boolean mask of the rows (None for all), and for each column that selected rows its value in words, with
-    the names of the other filters. UncertainError where a stated column does not exist, DataError where no row has the
+    UncertainError where a stated column does not exist, DataError where no row has the
     stated value. `source` is the opened file: its columns by name, with their types.
     """
     value_of_column = dict(rules.only)
@@ -266,7 +274,8 @@ def select_rows(source: OpenedTable, rules: Rules) -> tuple[np.ndarray | None, d
                 f"no row has {display_name(value)!r} in column `{display_name(name)}`, which holds {listed}.",
             )
         selected = matches if selected is None else selected & matches
-    return selected, {name: display_name(value) for name, value in value_of_column.items()} | descriptions
+    in_words = {name: display_name(value) for name, value in value_of_column.items()} | descriptions
+    return SelectedRows(mask=selected, value_of_column=in_words)
 
 
 def take_rows(source: OpenedTable, columns: Mapping[str, Values], selected: np.ndarray) -> dict[str, Values]:
@@ -363,7 +372,8 @@ class LoadedAnswers(LoadedColumns):
         """
         is_stated = "confidence" in self.roles  # the user named the confidences
         self.check_scales(signals)
-        loss, loss_name = self.grade_answers()
+        losses = self.grade_answers()
+        loss = losses.loss
         confidences = {name: self.convert_signal(name, column) for name, column in signals.items()}
         self.check_lengths(len(loss), {**self.values_by_role, **confidences})
         absent = [name for name, confidence in confidences.items() if not np.isfinite(confidence).any()]
@@ -393,8 +403,8 @@ class LoadedAnswers(LoadedColumns):
                 for name, confidence in confidences.items()
                 if name not in dropped and name not in constant
             },
-            loss_name=loss_name,
-            rules=self.rules.settled(self.purpose, loss_name),
+            loss_name=losses.name,
+            rules=self.rules.settled(self.purpose, losses.name),
             absent=tuple(absent) if is_stated else (),
             **self.optional_log_columns(),
         )
@@ -433,7 +443,7 @@ class LoadedAnswers(LoadedColumns):
         if self.rules.outside is not None and not self.rules.scale:
             raise self.error("--outside needs --scale, which says the range of the stated numbers.")
 
-    def grade_answers(self) -> tuple[np.ndarray, str]:
+    def grade_answers(self) -> NamedLosses:
         """Return one loss per row, and what the losses are: "zero_one", "partial_credit" or "loss".
 
         They come from the first that applies: the words of `rules.grades`, a numeric column of correctness between 0
@@ -444,7 +454,7 @@ class LoadedAnswers(LoadedColumns):
         """
         correct = self.values_by_role.get("correct")
         if self.rules.grades:
-            return self.grade_by_words(), "zero_one"
+            return NamedLosses(self.grade_by_words(), "zero_one")
         if correct is None and self.source.log is not None and "labels" not in self.values_by_role:
             raise UncertainError(_explain_missing_score(self.source), self.source)
         if correct is None or isinstance(correct, TextValues):

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from abstain.errors import DataError
 from abstain.formats.columns import LogFacts, text_or_none
@@ -217,8 +217,8 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         rows = [{"answered": True, **row} for row in rows]  # a multiple-choice task always has an answer
         roles["answered"] = "answered"
     document_count = len({row["question"] for row in rows})
-    results_name, results = _load_results(path, load_json)
-    notes = _note_missing_documents(path, document_count, results_name, results)
+    results_file = _load_results(path, load_json)
+    notes = _note_missing_documents(path, document_count, results_file.name, results_file.content)
     if answer_only_count:
         notes.append(
             f"{count_noun(answer_only_count, 'row')} {has_or_have(answer_only_count)} one log-likelihood, that of the "
@@ -234,7 +234,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         variant_column="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
         descriptions={"answered": "the filtered reply is neither empty nor [invalid]"},
         task=_find_task(path),
-        model=_find_model(path, results),
+        model=_find_model(path, results_file.content),
         notes=tuple(notes),
     )
     return LogContent(rows, facts)
@@ -317,22 +317,29 @@ def _find_task(path: Path) -> str:
     return match[1] if match else ""
 
 
-def _load_results(path: Path, load_json: LoadJson) -> tuple[str, Any]:
-    """Return name and parsed content of the results file of the run that a samples file is of; ("", None) without one.
+class _ResultsFile(NamedTuple):
+    """The file with the results of a run, next to the files with its samples."""
+
+    name: str  # "" where there is none
+    content: Any  # parsed JSON; None where there is none
+
+
+def _load_results(path: Path, load_json: LoadJson) -> _ResultsFile:
+    """Load the results file of the run that a samples file is of.
 
     `path` is the samples file; results files of the same run carry the same timestamp in their names.
     """
     timestamp = re.search(r"\d{4}-\d\d-\d\dT[\d.-]*\d", path.name)
     if timestamp is None:
-        return "", None
+        return _ResultsFile(name="", content=None)
     for results_path in sorted(path.parent.glob(f"*{timestamp[0]}.json")):
         if not results_path.is_file() or results_path.name.startswith("samples_"):
             continue
         try:
-            return results_path.name, load_json(results_path)
+            return _ResultsFile(name=results_path.name, content=load_json(results_path))
         except (DataError, ValueError, RecursionError):  # not a results file
             continue
-    return "", None
+    return _ResultsFile(name="", content=None)
 
 
 def _find_model(path: Path, results: Any) -> str:

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,13 @@ _LOSS_WORDS = {
 _ROWS_TO_JUDGE_PROBABILITY = 8
 _MAX_ROUNDING = 0.1  # sums of probabilities that are further from one are not explained by rounding
 _ROUNDING_SAMPLE = 10_000  # rows that are looked at to see to how many decimals probabilities are rounded
+
+
+class NamedLosses(NamedTuple):
+    """One loss per row, and what the losses are."""
+
+    loss: np.ndarray  # NaN where an answer was not scored
+    name: str  # "zero_one" (0 right, 1 wrong), "partial_credit" (1 less a score from 0 to 1) or "loss" (any numbers)
 
 
 @dataclass(frozen=True)
@@ -244,7 +251,8 @@ class LoadedColumns:
         """
         if "confidence" not in self.values_by_role:
             raise UncertainError(self.explain_missing(), self.source)
-        loss, loss_name = self.find_losses()
+        losses = self.find_losses()
+        loss = losses.loss
         confidence = self.require_numbers("confidence")
         if confidence.ndim != 1 or loss.ndim != 1:
             raise self.error(f"needs one confidence per row, got shape {confidence.shape}.")
@@ -262,7 +270,7 @@ class LoadedColumns:
             fields["label_words"] = labels
         elif labels is not None and labels.ndim == 1:
             fields["labels"] = labels
-        return {"n": len(confidence), "loss_name": loss_name, "classes": self.classes, **fields}
+        return {"n": len(confidence), "loss_name": losses.name, "classes": self.classes, **fields}
 
     def check_answers_have_confidence(self, confidence: np.ndarray, abstained: np.ndarray | None) -> None:
         """Raise DataError where a row that the model answered has no confidence.
@@ -280,7 +288,7 @@ class LoadedColumns:
                 f"Leave such rows out with --missing left_out, or rank them last with --missing last."
             )
 
-    def find_losses(self) -> tuple[np.ndarray, str]:
+    def find_losses(self) -> NamedLosses:
         """Return one loss per row, and their name: "zero_one" (0 right, 1 wrong), "partial_credit" or "loss".
 
         Partial credit is 1 less a correctness between 0 and 1; "loss" are any numbers, larger where an answer is worse.
@@ -297,16 +305,16 @@ class LoadedColumns:
         if "correct" in self.values_by_role:
             return self.read_correctness()
         if "error" in self.values_by_role:
-            return self.require_truth_values("error"), "zero_one"
+            return NamedLosses(self.require_truth_values("error"), "zero_one")
         if "loss" in self.values_by_role:
             self.check_not_a_score()
             loss = self.require_numbers("loss")
-            return loss.astype(np.float64) if loss.dtype.kind == "b" else loss, "loss"
+            return NamedLosses(loss.astype(np.float64) if loss.dtype.kind == "b" else loss, "loss")
         if labels is not None and prediction is not None:
-            return self.zero_one_loss(labels, prediction), "zero_one"
+            return NamedLosses(self.zero_one_loss(labels, prediction), "zero_one")
         raise UncertainError(self.explain_missing(), self.source)
 
-    def read_correctness(self) -> tuple[np.ndarray, str]:
+    def read_correctness(self) -> NamedLosses:
         """Return the losses 1 - correctness of a column from 0 (wrong) to 1 (right), NaN where empty, and their name.
 
         The name is "zero_one", or "partial_credit" where some answer is neither right nor wrong. DataError where
@@ -314,7 +322,7 @@ class LoadedColumns:
         """
         values = self.values_by_role["correct"]
         if isinstance(values, TextValues):
-            return 1 - self.require_truth_values("correct"), "zero_one"
+            return NamedLosses(1 - self.require_truth_values("correct"), "zero_one")
         loss = 1 - np.asarray(values, np.float64).reshape(-1)
         scored_loss = loss[~np.isnan(loss)]
         if scored_loss.size and not (scored_loss.min() >= 0 and scored_loss.max() <= 1):
@@ -323,7 +331,7 @@ class LoadedColumns:
                 f"correctness must lie between 0 (wrong) and 1 (right), got {1 - loss[farthest_row]:g} in row "
                 f"{farthest_row + 1:,}. Divide a score by its maximum (-c correct=NAME/10), or name another column."
             )
-        return loss, "partial_credit" if self.holds_partial_credit() else "zero_one"
+        return NamedLosses(loss, "partial_credit" if self.holds_partial_credit() else "zero_one")
 
     def holds_partial_credit(self) -> bool:
         """Return whether the column of correctness holds numbers other than 0 and 1."""

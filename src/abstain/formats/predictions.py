@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,20 @@ _UNANSWERED_RULES = {
 LEARNED = "learned"
 """Name of a learned confidence among the confidences of a file."""
 _MISSING_RULES = {"last": "ranked last", "left_out": "left out"}
+
+
+class RankedSamples(NamedTuple):
+    """The loss and the confidence of every sample, in the order of the rows."""
+
+    loss: np.ndarray
+    confidence: np.ndarray
+
+
+class TrueAndGiven(NamedTuple):
+    """The true class and the model's answer of every sample, by name where classes have names."""
+
+    true_class: np.ndarray
+    answer: np.ndarray
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,9 +164,8 @@ class Predictions(Printable):
         "answered" is None where every question is answered, "unanswerable" where the file does not say it or where
         refusals count as wrong. For right and wrong answers only; those of class scores are computed.
         """
-        sample_loss, _ = self.samples("max_softmax", "zero_one")
         return {
-            "correct": 1 - sample_loss,
+            "correct": 1 - self.samples("max_softmax", "zero_one").loss,
             "answered": None if self.abstained is None else ~self.abstained,
             "unanswerable": self._unanswerable_if_refusals_abstain(),
         }
@@ -176,8 +189,8 @@ class Predictions(Printable):
             return np.asarray(self.signals.get(score or "", self.confidence))
         return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
 
-    def samples(self, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return two arrays, the loss and the confidence of every sample.
+    def samples(self, score: str, loss: str) -> RankedSamples:
+        """Return the loss and the confidence of every sample.
 
         Where the file has class scores, they are computed by the names of a score ("max_softmax", ...) and a loss
         ("zero_one", ...). Otherwise they are columns of the file: `loss` is ignored, and `score` may name one of
@@ -188,10 +201,10 @@ class Predictions(Printable):
                 sample_loss = self.loss
             else:
                 sample_loss = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
-            return np.asarray(sample_loss), self.ranked_by(score)
+            return RankedSamples(loss=np.asarray(sample_loss), confidence=self.ranked_by(score))
 
-    def answers(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return two arrays, the true class and the model's answer of every sample, by name where classes have names.
+    def answers(self) -> TrueAndGiven:
+        """Return the true class and the model's answer of every sample, by name where classes have names.
 
         The answer is the column of predictions, or else the class of the largest score. DataError where the file has
         neither class scores with labels nor columns of labels and predictions, or where labels are no classes.
@@ -202,14 +215,14 @@ class Predictions(Printable):
                 self.path, "needs labels with class scores, or columns of labels and predictions."
             )
         if self.prediction is not None:
-            return as_array(labels), as_array(self.prediction)
+            return TrueAndGiven(true_class=as_array(labels), answer=as_array(self.prediction))
         self.samples("max_softmax", "zero_one")  # raises DataError for labels that are no classes
         true_classes = np.asarray(labels)
         if true_classes.ndim == 1:
             true_classes = true_classes.astype(int)
         else:  # one-hot rows
             true_classes = true_classes.argmax(axis=1)
-        return self._class_names()[true_classes], self.likeliest()
+        return TrueAndGiven(true_class=self._class_names()[true_classes], answer=self.likeliest())
 
     def likeliest(self) -> np.ndarray:
         """Return the class of the largest score of every sample, by name where the classes have names."""
@@ -262,12 +275,12 @@ class Predictions(Printable):
             signals |= others
         changes: dict[str, Any] = {"confidence": confidence, "signals": signals, "learned": learned}
         if self.kind != "confidence" and self.labels is not None:
-            changes["loss"], _ = self.samples("max_softmax", "zero_one")
+            changes["loss"] = self.samples("max_softmax", "zero_one").loss
             changes["loss_name"] = "zero_one"
         if self.kind != "confidence":
             changes["prediction"] = self.likeliest() if self.prediction is None else self.prediction
             if self.labels is not None and self.classes:
-                changes["labels"], _ = self.answers()
+                changes["labels"] = self.answers().true_class
         return replace(self, logits=None, probs=None, **changes)
 
     def answered(self) -> Predictions:

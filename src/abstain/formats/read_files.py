@@ -271,7 +271,8 @@ def _load_fields(
     scores_role = options.scores_role
     if scores_role:
         roles = {**roles, scores_role: order_by_stated_classes(roles[scores_role], options.classes)}
-    selected_rows, columns_used = select_rows(source, options.rules)
+    selection = select_rows(source, options.rules)
+    selected_rows = selection.mask
     ids = source.columns[roles["ids"].names[0]] if "ids" in roles else None
     loaded_roles = {
         role: role_columns for role, role_columns in roles.items() if role not in ("ids", *LEARNING_ROLES)
@@ -313,7 +314,8 @@ def _load_fields(
         loaded_columns.check_lengths(fields["n"], columns)
     fields |= learning_columns
     fields["ids"] = None if ids is None else _distinct_ids(ids, values)
-    fields["used"] = {role: str(loaded_roles[role]) for role in values if role in loaded_roles} | columns_used
+    fields["used"] = {role: str(loaded_roles[role]) for role in values if role in loaded_roles}
+    fields["used"] |= selection.value_of_column
     return fields
 
 
