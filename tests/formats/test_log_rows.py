@@ -1,4 +1,4 @@
-"""What the readers of all harnesses share: nested values, token confidences, agreement, scorers, columns."""
+"""What the readers of all harnesses share: nested values, token confidences, agreement, correctness_columns, columns."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from abstain.formats.columns import LogFacts
 from abstain.formats.log_rows import (
     LogContent,
     agreement,
-    choose_correct_column,
-    find_scorers,
+    assign_correct_role,
+    find_correctness_columns,
     get_nested,
     make_log_source,
     number_or_none,
@@ -72,25 +72,27 @@ def test_scorers_lie_between_0_and_1():
         {"acc": 1.0, "bleu": 30.0, "loss": -0.5, "empty": None},
         {"acc": math.nan, "bleu": 0.5, "loss": 0.5, "empty": None},
     ]
-    assert find_scorers(rows, ["acc", "bleu", "loss", "empty", "absent"]) == ("acc",)
+    assert find_correctness_columns(rows, ["acc", "bleu", "loss", "empty", "absent"]) == ("acc",)
 
 
 def test_a_scorer_is_chosen_only_where_that_is_clear():
-    assert choose_correct_column(["f1", "acc"], "acc", "exact_match") == {"correct": "acc"}
-    assert choose_correct_column(["f1"], "acc") == {"correct": "f1"}
-    assert choose_correct_column(["f1", "rouge"], "acc") == {}
-    assert choose_correct_column([]) == {}
+    assert assign_correct_role(["f1", "acc"], "acc", "exact_match") == {"correct": "acc"}
+    assert assign_correct_role(["f1"], "acc") == {"correct": "f1"}
+    assert assign_correct_role(["f1", "rouge"], "acc") == {}
+    assert assign_correct_role([]) == {}
 
 
 def test_columns_hold_numbers_or_text():
     rows = [{"question": "a", "acc": True}, {"question": None, "acc": None, "extra": 2}]
-    facts = LogFacts(tool="mine", roles={}, scorers=("acc", "absent"), signals=("extra", "absent"))
+    facts = LogFacts(
+        tool="mine", roles={}, correctness_columns=("acc", "absent"), confidence_columns=("extra", "absent")
+    )
     source = make_log_source(Path("t.json"), Limits(), LogContent(rows, facts))
     assert source.columns["question"].load().texts().tolist() == ["a", ""]
     np.testing.assert_array_equal(source.columns["acc"].load(), [1.0, np.nan])
     np.testing.assert_array_equal(source.columns["extra"].load(), [np.nan, 2.0])
-    assert source.facts.scorers == ("acc",)
-    assert source.facts.signals == ("extra",)
+    assert source.facts.correctness_columns == ("acc",)
+    assert source.facts.confidence_columns == ("extra",)
 
 
 def test_a_log_without_answers_or_beyond_the_limits_is_refused():

@@ -149,3 +149,9 @@ def test_logs_of_harnesses_say_it_in_what_they_keep_of_the_question(tmp_path):
     lm_eval_path.write_bytes(lines(records))
     assert read_log(lm_eval_path).unanswerable.tolist() == expected
     assert read_log(lm_eval_path).used["unanswerable"] == "unanswerable"
+
+
+def test_the_column_is_kept_when_a_file_is_converted(tmp_path):
+    path = write_table(tmp_path / "a.csv", unanswerable=UNANSWERABLE, declined=DECLINED)
+    CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "b.parquet")])
+    assert read_predictions(tmp_path / "b.parquet").unanswerable.tolist() == UNANSWERABLE

@@ -175,9 +175,9 @@ def _describe_columns(source: OpenedTable) -> dict[str, list[str]]:
     rows = []
     for name, column in list(source.columns.items())[:_MAX_COLUMNS]:
         kind = ""
-        if name in source.facts.scorers:
+        if name in source.facts.correctness_columns:
             kind = "score"
-        elif name in source.facts.signals:
+        elif name in source.facts.confidence_columns:
             kind = "signal"
         try:
             rows.append((display_name(name), kind, *_describe_values(column.load())))
@@ -272,9 +272,9 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
     Other columns that say whether an answer is right if the file has a confidence or could not be read, otherwise
     columns of numbers that could be the confidence. `source` is the log of a known tool.
     """
-    scorers = source.facts.scorers
+    correctness_columns = source.facts.correctness_columns
     if log is None:
-        return [{"correct": name} for name in scorers[:_MAX_COMMANDS]]
+        return [{"correct": name} for name in correctness_columns[:_MAX_COMMANDS]]
     if not has_confidence:
         candidates = [
             name
@@ -284,7 +284,7 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
         return [{"confidence": name} for name in candidates[:_MAX_COMMANDS]]
     # `used` may add an explanation in brackets to the name of the column
     used_scorer = log.used["correct"].split(" (")[0] if "correct" in log.used else ""
-    return [{"correct": name} for name in scorers if name != used_scorer][: _MAX_COMMANDS - 1]
+    return [{"correct": name} for name in correctness_columns if name != used_scorer][: _MAX_COMMANDS - 1]
 
 
 def _guess_columns(source: OpenedTable) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedCol
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
 from abstain.formats.roles import RoleColumns
-from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, is_or_are
+from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have, is_or_are
 
 ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Roles that make a table one of answers, where it has no class scores."""
@@ -108,12 +108,13 @@ def make_log(
             )
         if source.log is not None:
             roles.pop("correct", None)
-    # The scorer is the column that says how right an answer is; signals are columns of confidences.
-    scorer = roles["correct"].names[0] if "correct" in roles else ""
-    if rules.grades and f"{scorer}{LETTERS_SUFFIX}" in source.columns:  # the user says what its letters mean
-        roles["correct"] = RoleColumns((f"{scorer}{LETTERS_SUFFIX}",))
-    if scorer in source.facts.answered_columns:
-        roles.setdefault("answered", RoleColumns((source.facts.answered_columns[scorer],)))
+    grade_column = roles["correct"].names[0] if "correct" in roles else ""
+    if (
+        rules.grades and f"{grade_column}{LETTERS_SUFFIX}" in source.columns
+    ):  # the user says what its letters mean
+        roles["correct"] = RoleColumns((f"{grade_column}{LETTERS_SUFFIX}",))
+    if grade_column in source.facts.answered_columns:
+        roles.setdefault("answered", RoleColumns((source.facts.answered_columns[grade_column],)))
     selection = select_rows(source, rules)
     selected_rows = selection.mask
     columns_used = dict(selection.value_of_column)
@@ -126,7 +127,7 @@ def make_log(
     values = {
         role: source.load(role, columns) for role, columns in loaded_roles.items() if role != "confidence"
     }
-    signal_names = _find_signal_names(source, loaded_roles, scorer)
+    signal_names = _find_signal_names(source, loaded_roles, grade_column)
     signals = {name: source.columns[name].load() for name in signal_names if name in source.columns}
     replies = _load_replies(source, roles, rules)
     if right_answers is not None:
@@ -168,12 +169,17 @@ def _load_replies(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: 
     return None if column is None else column.load()
 
 
-def _find_signal_names(source: OpenedTable, roles: Mapping[str, RoleColumns], scorer: str) -> tuple[str, ...]:
-    """Return the confidences to read: those that the user named, or those of the log that belong to its scorer."""
+def _find_signal_names(
+    source: OpenedTable, roles: Mapping[str, RoleColumns], grade_column: str
+) -> tuple[str, ...]:
+    """Return the confidences to read: those that the user named, or those of the log.
+
+    `grade_column` is the column that says how right an answer is; confidences of another answer are left out.
+    """
     if "confidence" in roles:
         return roles["confidence"].names
-    excluded = source.facts.excluded_signals.get(scorer, ())
-    return tuple(name for name in source.facts.signals if name not in excluded)
+    excluded = source.facts.excluded_confidences.get(grade_column, ())
+    return tuple(name for name in source.facts.confidence_columns if name not in excluded)
 
 
 def load_unjudged(
@@ -268,7 +274,7 @@ def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
         texts = as_texts(source.columns[name].load())
         matches = texts == value
         if not matches.any():
-            listed = ", ".join(display_name(text) for text in np.unique(texts)[:6])
+            listed = ", ".join(display_name(text) for text in np.unique(texts)[:LISTED_NAMES])
             raise file_error(
                 source.path,
                 f"no row has {display_name(value)!r} in column `{display_name(name)}`, which holds {listed}.",
@@ -581,10 +587,12 @@ class LoadedAnswers(LoadedColumns):
             name = str(columns)
             used[role] = f"{name} ({facts.descriptions[name]})" if name in facts.descriptions else name
         used["confidence"] = ", ".join(map(display_name, signals)) or "none"
-        scorer = str(self.roles["correct"]) if "correct" in self.roles else ""
-        other_scorers = [name for name in facts.scorers if name != scorer]
-        if other_scorers and "correct" in used:
-            used["correct"] += f" (others: {', '.join(map(display_name, other_scorers[:6]))})"
+        grade_column = str(self.roles["correct"]) if "correct" in self.roles else ""
+        other_correctness_columns = [name for name in facts.correctness_columns if name != grade_column]
+        if other_correctness_columns and "correct" in used:
+            used["correct"] += (
+                f" (others: {', '.join(map(display_name, other_correctness_columns[:LISTED_NAMES]))})"
+            )
         if self.rules.grades:
             answered = "by the grade"
         elif self.rules.refusals:
@@ -638,20 +646,21 @@ def _explain_missing_score(source: OpenedTable) -> str:
     `source` is the opened file: its columns by name, with their types.
     """
     facts = source.facts
-    if facts.scorers:
-        listed = ", ".join(map(display_name, facts.scorers[:8]))
+    if facts.correctness_columns:
+        listed = ", ".join(map(display_name, facts.correctness_columns[:LISTED_NAMES]))
         return (
             f"several scores could say right or wrong: {listed}. State one: "
-            f"-c correct={display_name(facts.scorers[0])}"
+            f"-c correct={display_name(facts.correctness_columns[0])}"
         )
-    if facts.word_scorers:
-        scorer = facts.word_scorers[0]
-        words = sorted(set(as_texts(source.columns[scorer].load()).tolist()) - {""})[:6]
+    if facts.word_grade_columns:
+        grade_column = facts.word_grade_columns[0]
+        words = sorted(set(as_texts(source.columns[grade_column].load()).tolist()) - {""})[:LISTED_NAMES]
         listed = ", ".join(map(display_name, words))
         grades = ",".join(f"{display_name(word)}=MEANING" for word in words)
         return (
-            f"`{display_name(scorer)}` grades by words ({listed}). Say what each means, right, wrong or unanswered: "
-            f"-c correct={display_name(scorer)} --grades {grades}"
+            f"`{display_name(grade_column)}` grades by words ({listed}). Say what each means, right, wrong or "
+            f"unanswered: "
+            f"-c correct={display_name(grade_column)} --grades {grades}"
         )
     return (
         "holds nothing from 0 to 1 that says right or wrong. State right answers with --labels FILE, or a column with "

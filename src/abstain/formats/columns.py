@@ -89,6 +89,7 @@ class TextValues:
 
 
 Values = np.ndarray | TextValues
+"""The values of a column: an array of numbers (or of rows of numbers), or texts."""
 
 
 @dataclass(frozen=True)
@@ -193,14 +194,14 @@ class LogFacts:
         Name of the harness that wrote it.
     roles : dict
         Role -> column; no "correct" where several columns could say it.
-    scorers, signals : tuple of str
-        Columns that say how right an answer is, and columns that are confidences.
-    word_scorers : tuple of str
+    correctness_columns, confidence_columns : tuple of str
+        Columns that may say how right an answer is, and columns that may be confidences.
+    word_grade_columns : tuple of str
         Columns that grade answers by words whose meaning the user has to state.
     answered_columns : dict
-        Scorer -> column that says whether there was an answer, where scorers differ in that.
-    excluded_signals : dict
-        Scorer -> confidences that belong to another scorer's answer, and are not offered with it.
+        Column of correctness -> column that says whether there was an answer, where the former differ in that.
+    excluded_confidences : dict
+        Column of correctness -> confidences of another answer than the one it judges; they are not offered with it.
     variant_column : str
         A column that names filters: the same answers, read in several ways. Empty where there is none.
     task, model : str
@@ -220,11 +221,11 @@ class LogFacts:
 
     tool: str
     roles: dict[str, str]
-    scorers: tuple[str, ...] = ()
-    signals: tuple[str, ...] = ()
-    word_scorers: tuple[str, ...] = ()
+    correctness_columns: tuple[str, ...] = ()
+    confidence_columns: tuple[str, ...] = ()
+    word_grade_columns: tuple[str, ...] = ()
     answered_columns: dict[str, str] = field(default_factory=dict)
-    excluded_signals: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    excluded_confidences: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variant_column: str = ""
     task: str = ""
     model: str = ""
@@ -482,12 +483,12 @@ def _match_several(source: OpenedTable, role: str, patterns: str) -> RoleColumns
     for pattern in patterns.split(","):
         matching_names = [pattern]
         if pattern.strip() == "*":
-            if role != "confidence" or not source.facts.signals:
+            if role != "confidence" or not source.facts.confidence_columns:
                 raise UncertainError(
                     f"* stands for all confidences of a log. Name the columns of the {role}: {source.list_columns()}.",
                     source,
                 )
-            matching_names = list(source.facts.signals)
+            matching_names = list(source.facts.confidence_columns)
         elif "*" in pattern:
             matching_names = fnmatch.filter(source.columns, pattern)
         names += [_match_columns(source, role, name.strip()).names[0] for name in matching_names]

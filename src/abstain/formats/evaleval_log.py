@@ -12,8 +12,8 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    choose_correct_column,
-    find_scorers,
+    assign_correct_role,
+    find_correctness_columns,
     get_nested,
     number_or_none,
 )
@@ -74,10 +74,10 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
                 SECONDS: None if latency is None else latency / _MILLISECONDS,
             }
         )
-    scorers = find_scorers(rows, ["is_correct", "score"])
+    correctness_columns = find_correctness_columns(rows, ["is_correct", "score"])
     tasks = {row["task"] for row in rows}
     models = {row["model"] for row in rows}
-    roles = {**choose_correct_column(scorers, "is_correct", "score"), "question": "question"}
+    roles = {**assign_correct_role(correctness_columns, "is_correct", "score"), "question": "question"}
     if len(tasks) > 1:
         roles["task"] = "task"
     notes = []
@@ -91,7 +91,7 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
     facts = LogFacts(
         tool="EvalEval",
         roles=roles,
-        scorers=scorers,
+        correctness_columns=correctness_columns,
         task=next(iter(tasks)) or "" if len(tasks) == 1 else "",
         model=next(iter(models)) or "" if len(models) == 1 else "",
         model_column="model" if len(models) > 1 else "",

@@ -15,8 +15,8 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    choose_correct_column,
-    find_scorers,
+    assign_correct_role,
+    find_correctness_columns,
     get_nested,
     number_or_none,
 )
@@ -73,15 +73,19 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
         rows.append(row)
     column_names = dict.fromkeys(name for row in rows for name in row)
     score_names = [name for name in column_names if re.search("match|correct|accuracy|f1", name)]
-    scorers = find_scorers(rows, score_names)
-    roles = {**choose_correct_column(scorers, "exact_match"), "question": "question", "epoch": "epoch"}
+    correctness_columns = find_correctness_columns(rows, score_names)
+    roles = {
+        **assign_correct_role(correctness_columns, "exact_match"),
+        "question": "question",
+        "epoch": "epoch",
+    }
     if chose_option:
         roles["answered"] = "answered"
     facts = LogFacts(
         tool="HELM",
         roles=roles,
-        scorers=scorers,
-        signals=("max_prob", "logprob") if _model_generates(path, load_json) else ("max_prob",),
+        correctness_columns=correctness_columns,
+        confidence_columns=("max_prob", "logprob") if _model_generates(path, load_json) else ("max_prob",),
         task=_MODEL_IN_NAME.sub(
             "", path.absolute().parent.name
         ),  # the folder names the scenario and the model

@@ -23,8 +23,8 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     agreement,
-    choose_correct_column,
-    find_scorers,
+    assign_correct_role,
+    find_correctness_columns,
     get_nested,
     make_log_source,
     number_or_none,
@@ -158,14 +158,16 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     notes = _make_notes(header, len(rows), failed_count, unscored_count)
     if not rows:
         raise file_error(path, f"is a log of Inspect without scored samples; {' '.join(notes)}")
-    word_scorers = _grade_letters_in_place(rows)  # columns that grade by words of unknown meaning
+    word_grade_columns = _grade_letters_in_place(rows)  # columns that grade by words of unknown meaning
     names = list(dict.fromkeys(name for row in rows for name in row))
     stated_confidences = [
         name
         for name in names
-        if name.endswith(".confidence") and not name.startswith("metadata.") and name not in word_scorers
+        if name.endswith(".confidence")
+        and not name.startswith("metadata.")
+        and name not in word_grade_columns
     ]
-    not_scorers = {
+    other_columns = {
         "question",
         "epoch",
         "answer",
@@ -175,12 +177,16 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
         SECONDS,
         UNANSWERABLE,
     }
-    not_scorers |= {*stated_confidences, *word_scorers}
+    other_columns |= {*stated_confidences, *word_grade_columns}
     candidates = [
         name for name in names if not name.endswith((".answered", LETTERS_SUFFIX)) and "metadata." not in name
     ]
-    scorers = find_scorers(rows, [name for name in candidates if name not in not_scorers])
-    answered_columns = {name: f"{name}.answered" for name in scorers if f"{name}.answered" in names}
+    correctness_columns = find_correctness_columns(
+        rows, [name for name in candidates if name not in other_columns]
+    )
+    answered_columns = {
+        name: f"{name}.answered" for name in correctness_columns if f"{name}.answered" in names
+    }
     for row in rows:
         for column in answered_columns.values():
             row.setdefault(column, True)
@@ -189,13 +195,13 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     facts = LogFacts(
         tool="Inspect",
         roles={
-            **choose_correct_column(scorers, headline_scorer, *scorers),
+            **assign_correct_role(correctness_columns, headline_scorer, *correctness_columns),
             "question": "question",
             "epoch": "epoch",
         },
-        scorers=scorers,
-        signals=(SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, AGREEMENT, *stated_confidences),
-        word_scorers=word_scorers,
+        correctness_columns=correctness_columns,
+        confidence_columns=(SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, AGREEMENT, *stated_confidences),
+        word_grade_columns=word_grade_columns,
         answered_columns=answered_columns,
         task=text_or_none(get_nested(header, "eval", "task")) or "",
         model=text_or_none(get_nested(header, "eval", "model")) or "",
@@ -256,14 +262,14 @@ def _grade_letters_in_place(rows: list[Row]) -> tuple[str, ...]:
     than the letters become None. For the letter N the row's column `NAME.answered` is set to False. The letters
     themselves stay in the column `NAME.letters`.
     """
-    word_scorers = []
+    word_grade_columns = []
     names = dict.fromkeys(name for row in rows for name in row if name not in ("question", "answer"))
     for name in names:
         values = [row.get(name) for row in rows]
         words = {value for value in values if isinstance(value, str)}
         has_numbers = any(isinstance(value, float) for value in values)
         if words - GRADES.keys() and not has_numbers:
-            word_scorers.append(name)
+            word_grade_columns.append(name)
             continue
         for row in rows:
             word = row.get(name)
@@ -272,7 +278,7 @@ def _grade_letters_in_place(rows: list[Row]) -> tuple[str, ...]:
                 row[name] = GRADES.get(word)
                 if word == _NO_ANSWER:
                     row[f"{name}.answered"] = False
-    return tuple(word_scorers)
+    return tuple(word_grade_columns)
 
 
 def _add_agreement(rows: list[Row]) -> None:

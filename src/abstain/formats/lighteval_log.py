@@ -14,8 +14,8 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     ScoredOption,
-    choose_correct_column,
-    find_scorers,
+    assign_correct_role,
+    find_correctness_columns,
     number_or_none,
     option_signals,
 )
@@ -60,20 +60,20 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
             options = [ScoredOption(loglikelihood=number, length=0) for number in row_loglikelihoods]
             row |= option_signals(options, is_normalised=False)
         rows.append(row)
-    scorers = find_scorers(rows, list(metrics))
+    correctness_columns = find_correctness_columns(rows, list(metrics))
     match = _TASK_IN_NAME.match(source.path.name)
     facts = LogFacts(
         tool="lighteval",
         roles={
-            **choose_correct_column(
-                scorers, "acc", "loglikelihood_acc", "exact_match", "em", "extractive_match"
+            **assign_correct_role(
+                correctness_columns, "acc", "loglikelihood_acc", "exact_match", "em", "extractive_match"
             ),
             "question": "question",
         },
-        scorers=scorers,
-        signals=OPTION_SIGNALS,
+        correctness_columns=correctness_columns,
+        confidence_columns=OPTION_SIGNALS,
         # Accuracy by normalised log-likelihoods judges another answer than these confidences are of.
-        excluded_signals={name: OPTION_SIGNALS for name in metrics if "norm" in name},
+        excluded_confidences={name: OPTION_SIGNALS for name in metrics if "norm" in name},
         task=match[1] if match else "",
         model=source.path.absolute().parent.parent.name if match else "",
     )

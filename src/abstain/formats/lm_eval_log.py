@@ -21,8 +21,8 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     ScoredOption,
-    choose_correct_column,
-    find_scorers,
+    assign_correct_role,
+    find_correctness_columns,
     get_nested,
     number_or_none,
     option_signals,
@@ -121,17 +121,17 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
             }
             metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
             rows.append({"question": question, "task": task, **scores, **_read_write_out_reply(record)})
-    scorers = find_scorers(rows, list(metric_names))
-    roles = {**choose_correct_column(scorers, "acc", "exact_match", "em"), "question": "question"}
+    correctness_columns = find_correctness_columns(rows, list(metric_names))
+    roles = {**assign_correct_role(correctness_columns, "acc", "exact_match", "em"), "question": "question"}
     if len(parts) > 1:
         roles["task"] = "task"
     match = re.fullmatch(r"(.+)_write_out_info", path.name.partition(".")[0])
     facts = LogFacts(
         tool="lm-evaluation-harness",
         roles=roles,
-        scorers=scorers,
-        signals=OPTION_SIGNALS,
-        excluded_signals={"acc_norm": OPTION_SIGNALS},
+        correctness_columns=correctness_columns,
+        confidence_columns=OPTION_SIGNALS,
+        excluded_confidences={"acc_norm": OPTION_SIGNALS},
         task="" if len(parts) > 1 else next(iter(parts)) or (match[1] if match else ""),
     )
     return LogContent(rows, facts)
@@ -211,8 +211,11 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         else:
             row |= option_signals(options, is_normalised="acc_norm" in record)
         rows.append(row)
-    scorers = find_scorers(rows, list(metric_names))
-    roles = {**choose_correct_column(scorers, "acc", "exact_match", "pass@1"), "question": "question"}
+    correctness_columns = find_correctness_columns(rows, list(metric_names))
+    roles = {
+        **assign_correct_role(correctness_columns, "acc", "exact_match", "pass@1"),
+        "question": "question",
+    }
     if any("answered" in row for row in rows):
         rows = [{"answered": True, **row} for row in rows]  # a multiple-choice task always has an answer
         roles["answered"] = "answered"
@@ -227,10 +230,10 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
     facts = LogFacts(
         tool="lm-evaluation-harness",
         roles=roles,
-        scorers=scorers,
-        signals=(*OPTION_SIGNALS, "softmax_norm", AGREEMENT),
+        correctness_columns=correctness_columns,
+        confidence_columns=(*OPTION_SIGNALS, "softmax_norm", AGREEMENT),
         # Accuracy by normalised log-likelihoods judges another answer than accuracy, so each has its own confidences.
-        excluded_signals={"acc_norm": OPTION_SIGNALS, "acc": ("softmax_norm",)},
+        excluded_confidences={"acc_norm": OPTION_SIGNALS, "acc": ("softmax_norm",)},
         variant_column="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
         descriptions={"answered": "the filtered reply is neither empty nor [invalid]"},
         task=_find_task(path),

@@ -164,8 +164,8 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTa
     present_facts = replace(
         facts,
         roles=roles,
-        scorers=tuple(name for name in facts.scorers if name in columns),
-        signals=tuple(name for name in facts.signals if name in columns),
+        correctness_columns=tuple(name for name in facts.correctness_columns if name in columns),
+        confidence_columns=tuple(name for name in facts.confidence_columns if name in columns),
     )
     return OpenedTable(path=path, format="log", columns=columns, log=present_facts)
 
@@ -177,27 +177,27 @@ def _make_column(values: list[Any]) -> Column:
     return Column.of(TextValues.of("" if value is None else str(value) for value in values))
 
 
-def find_scorers(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
+def find_correctness_columns(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
     """Return those of the named columns that may say how right an answer is: all their numbers lie between 0 and 1.
 
     The columns hold numbers, None or NaN; a column without any number is left out.
     """
-    scorers = []
+    correctness_columns = []
     for name in names:
         values = [row[name] for row in rows if row.get(name) is not None and not math.isnan(row[name])]
         if values and min(values) >= 0 and max(values) <= 1:
-            scorers.append(name)
-    return tuple(scorers)
+            correctness_columns.append(name)
+    return tuple(correctness_columns)
 
 
-def choose_correct_column(scorers: Sequence[str], *preferred: str) -> dict[str, str]:
-    """Return {"correct": column}: the first preferred scorer that exists, or the only scorer.
+def assign_correct_role(correctness_columns: Sequence[str], *preferred: str) -> dict[str, str]:
+    """Return {"correct": column}: the first preferred one of these columns, or the only one there is.
 
-    The result is empty where several scorers remain: the user has to name one.
+    The result is empty where several remain, since the user has to name one, and where there is none.
     """
     for name in preferred:
-        if name in scorers:
+        if name in correctness_columns:
             return {"correct": name}
-    if len(scorers) == 1:
-        return {"correct": scorers[0]}
+    if len(correctness_columns) == 1:
+        return {"correct": correctness_columns[0]}
     return {}

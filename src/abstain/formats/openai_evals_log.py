@@ -12,8 +12,8 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    choose_correct_column,
-    find_scorers,
+    assign_correct_role,
+    find_correctness_columns,
     get_nested,
     number_or_none,
 )
@@ -80,16 +80,16 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
             rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     not_scores = ("question", "epoch", "answer", TOKENS)
-    scorers = find_scorers(rows, [name for name in names if name not in not_scores])
+    correctness_columns = find_correctness_columns(rows, [name for name in names if name not in not_scores])
     completion_functions = get_nested(specification, "completion_fns")
     facts = LogFacts(
         tool="OpenAI evals",
         roles={
-            **choose_correct_column(scorers, "correct", "accuracy", "score"),
+            **assign_correct_role(correctness_columns, "correct", "accuracy", "score"),
             "question": "question",
             "epoch": "epoch",
         },
-        scorers=scorers,
+        correctness_columns=correctness_columns,
         task=text_or_none(get_nested(specification, "eval_name")) or "",
         model=_first_text(completion_functions) or "",
     )
@@ -144,10 +144,12 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
         )
         rows[-1][TOKENS] = number_or_none(get_nested(example, "usage", "total_tokens"))
     names = list(dict.fromkeys(name for row in rows for name in row))
-    scorers = find_scorers(rows, [name for name in names if name not in ("question", TOKENS)])
+    correctness_columns = find_correctness_columns(
+        rows, [name for name in names if name not in ("question", TOKENS)]
+    )
     facts = LogFacts(
         tool="simple-evals",
-        roles={**choose_correct_column(scorers, "score"), "question": "question"},
-        scorers=scorers,
+        roles={**assign_correct_role(correctness_columns, "score"), "question": "question"},
+        correctness_columns=correctness_columns,
     )
     return LogContent(rows, facts)

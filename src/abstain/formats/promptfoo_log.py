@@ -17,7 +17,7 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    find_scorers,
+    find_correctness_columns,
     get_nested,
     number_or_none,
     summarise_token_logprobs,
@@ -96,8 +96,8 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="promptfoo",
         roles=roles,
-        scorers=find_scorers(rows, ["correct", "score"]),
-        signals=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
+        correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
+        confidence_columns=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
         model=next(iter(providers)) or "" if len(providers) == 1 else "",
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "success", "question": "the values of vars"},
@@ -201,7 +201,7 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
     facts = LogFacts(
         tool="promptfoo",
         roles=roles,
-        scorers=find_scorers(rows, ["correct", "score"]),
+        correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
         model=next(iter(providers)) if len(providers) == 1 else "",
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "PASS or FAIL", "question": "the values of the variables"},

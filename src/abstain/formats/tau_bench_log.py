@@ -12,7 +12,7 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    find_scorers,
+    find_correctness_columns,
     get_nested,
     number_or_none,
 )
@@ -76,7 +76,7 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="tau-bench",
         roles={"correct": "reward", "question": "question", "epoch": "epoch"},
-        scorers=find_scorers(rows, ["reward"]),
+        correctness_columns=find_correctness_columns(rows, ["reward"]),
         task=text_or_none(get_nested(content, "info", "environment_info", "domain_name")) or "",
         model=text_or_none(get_nested(content, "info", "agent_info", "llm")) or "",
         notes=tuple(notes),

@@ -11,8 +11,8 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    choose_correct_column,
-    find_scorers,
+    assign_correct_role,
+    find_correctness_columns,
     get_nested,
     number_or_none,
     summarise_token_logprobs,
@@ -22,6 +22,7 @@ from abstain.formats.safety import file_error
 
 _NOT_NUMBERS = ("part", "question", "answer")  # columns of a row that are neither confidences nor verdicts
 _VERDICT_NAMES = ("correct_indicators", "response_correct")  # UQLM's names for right (1) and wrong (0)
+_MAX_DEPTH = 4  # objects inside each other in which lists of numbers are looked for
 _ANSWER_LISTS = ("responses", "prompts", "sampled_responses")
 
 
@@ -63,13 +64,13 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     correct_names = [
         name for name in truth_names if truth_role_of(name) == "correct" or name in _VERDICT_NAMES
     ]
-    scorers = find_scorers(rows, correct_names)
+    correctness_columns = find_correctness_columns(rows, correct_names)
     signals = [name for name in number_names if name not in truth_names and not _is_entropy(name)]
     facts = LogFacts(
         tool="UQLM",
-        roles={**choose_correct_column(scorers), "question": "question", "prediction": "answer"},
-        scorers=scorers,
-        signals=tuple(signals),
+        roles={**assign_correct_role(correctness_columns), "question": "question", "prediction": "answer"},
+        correctness_columns=correctness_columns,
+        confidence_columns=tuple(signals),
         variant_column="part" if any("part" in row for row in rows) else "",
     )
     return LogContent(rows, facts)
@@ -105,13 +106,13 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
 
 
 def _find_number_lists(content: Any, prefix: str, length: int, depth: int = 0) -> dict[str, list[Any]]:
-    """Return the lists of `length` numbers inside an object, at most four objects deep, by dotted name.
+    """Return the lists of `length` numbers inside an object, at most `_MAX_DEPTH` objects deep, by dotted name.
 
-    `prefix` is put before each name. `content` is a parsed JSON value.
+    `prefix` is put before each name, and `depth` counts the objects around this one. `content` is a parsed JSON object.
     """
     lists: dict[str, list[Any]] = {}
     for name, value in content.items():
-        if isinstance(value, dict) and depth < 4:
+        if isinstance(value, dict) and depth < _MAX_DEPTH:
             lists |= _find_number_lists(value, f"{prefix}{name}.", length, depth + 1)
         elif (
             isinstance(value, list)

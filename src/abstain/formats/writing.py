@@ -137,6 +137,7 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
     else:
         arrays["loss"] = predictions.loss
     arrays["abstained"] = predictions.abstained
+    arrays["unanswerable"] = predictions.unanswerable
     arrays["group"] = predictions.group_labels()
     arrays["weight"] = predictions.sample_weight
     clusters = predictions.clusters
