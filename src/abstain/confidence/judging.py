@@ -70,7 +70,7 @@ class CandidateResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """What one input adds to a learned confidence.
+    """What one input adds to a learned confidence, measured on its logistic model; boosted trees are left out.
 
     Attributes
     ----------

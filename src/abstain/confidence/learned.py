@@ -39,7 +39,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
     candidates : tuple of CandidateResult
         Simplest first, the baseline at its head; each judged on rows that it was not fitted on. Empty without labels.
     contributions : tuple of Contribution
-        What each input adds, if a model of several inputs was kept.
+        What each input adds to the logistic model, if a model of several inputs was kept.
     level : float
         Of intervals and of the verdict.
     n : int
