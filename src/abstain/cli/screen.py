@@ -50,12 +50,14 @@ def decimals(standard_error: float | None) -> int:
 def format_estimate(value: float | None, standard_error: float | None) -> str:
     """Format a number with as many digits as its error leaves meaningful; None becomes a dash.
 
-    >>> format_estimate(0.0092134, 0.00061), format_estimate(None, None)
-    ('0.00921', '-')
+    A number that rounds to zero has no minus sign.
+
+    >>> format_estimate(0.0092134, 0.00061), format_estimate(None, None), format_estimate(-1e-17, 0.01)
+    ('0.00921', '-', '0.000')
     """
     if value is None:
         return "-"
-    return f"{value:.{decimals(standard_error)}f}" if standard_error else f"{value:.4g}"
+    return f"{value:z.{decimals(standard_error)}f}" if standard_error else f"{value:z.4g}"
 
 
 def format_limits(console: Console, interval: Any) -> str:
