@@ -29,7 +29,8 @@ except ImportError:
 def write_keys(bits, is_error, keys, error_keys, error_count, n, TILE: tl.constexpr):
     """Store an integer key for each of n confidences, and the keys of the errors once more, in no fixed order.
 
-    Keys ascend as confidences descend; `core.device` says how. `bits` are the bits of the confidences as signed
+    Keys ascend as confidences descend: the complement of the bits of a positive float, the bits without the sign of a
+    negative one, and -1 for 0 and -0. `bits` are the bits of the confidences as signed
     integers; `keys` and `error_keys` have their type, and room for n. `is_error` holds 0 or 1 (uint8). A program
     handles TILE samples. It reserves places for the keys of its errors by adding their number to `error_count` (int64),
     which is 0 at the start.
@@ -98,8 +99,8 @@ def add_to_bins(
 
     Samples have a `confidence`, a `binned_value` and a `loss`, of any number type. `binned_value` decides the bin, by
     the tables `first_bin` and `bin_count` of a `BinMap`. Each bin has a `count` (int64) and a `loss_sum` (float64) of
-    its samples, and their smallest and largest confidence, `low_bits` and `high_bits`, as `ordered_bits` (int64), which
-    are only written where they change.
+    its samples, and their smallest and largest confidence, `low_bits` and `high_bits`, as integers (int64) that have
+    the order of the floats, which are only written where they change.
     """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n
@@ -276,8 +277,8 @@ def read_rows(logits, target, work, n, classes, stride, ignore_index,
     A program handles ROWS of the n rows of `logits`, which are `stride` elements apart and have `classes` columns;
     COLUMNS is a power of two that is not smaller. `target` holds class numbers, and `ignore_index` marks samples to
     leave out. SMOOTHING is the label smoothing. The confidence is minus the odds against the winner, as in
-    `torch.loss`. A target out of range has loss NaN: asking the host to raise an error would make it wait. Also sets
-    the counter of `compute_weights` to 0.
+    `torch.loss`. A target out of range has loss NaN: asking the host to raise an error would make it wait. `work` holds
+    five columns of n float64, then 128 partial sums and a counter, both of `compute_weights`; sets the counter to 0.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)

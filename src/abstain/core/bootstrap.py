@@ -65,16 +65,18 @@ class Resampler:
         clusters: np.ndarray | None = None,
         strata: np.ndarray | None = None,
     ) -> None:
-        """Sort the answered samples, most confident first; see the class for the arguments.
+        """Sort the answered samples, most confident first, and the clusters and strata with them.
 
-        Draws pairs of confidence and loss instead of samples where few distinct pairs occur. `weight` None means 1 for
-        all.
+        `loss`, `confidence` and `weight` (None: 1 for all) are those of the answered samples, in any order;
+        `abstained_weight` holds the weights of the abstained ones (None: no sample abstained). `clusters` and `strata`
+        (None: there are none) number those of all samples from 0, the abstained ones last. Where few distinct pairs of
+        confidence and loss occur, pairs are drawn instead of samples.
         """
         order = sorting.argsort_descending(confidence)
         self.loss = loss[order].astype(np.float64)
         self.confidence = confidence[order]
         self.weight = None if weight is None else weight[order].astype(np.float64)
-        # without weights, a count is enough
+        # without weights, the number of abstained samples is enough
         self.abstained_weight = abstained_weight if weight is not None else None
         abstained_count = 0 if abstained_weight is None else len(abstained_weight)
         # sorted answered samples first, then the abstained ones in their order
@@ -89,23 +91,23 @@ class Resampler:
         self._loss_order: np.ndarray | None = None  # computed when first needed
 
     def _draw_pairs_if_few(self, abstained_count: int) -> None:
-        """Replace the samples by their distinct pairs of confidence and loss, if these are few.
+        """Replace the samples by their distinct pairs of confidence and loss, if a pair occurs often on average.
 
-        Sets `confidence` and `loss` to those of the pairs, most confident first, and `repeats` to how often each pair
-        occurs, with the number `abstained_count` of abstained samples at the end if there are any. Otherwise changes
+        Sets `self.confidence` and `self.loss` to those of the pairs, most confident first, and `self.pair_counts` to
+        how often each pair occurs, with the number of abstained samples at the end if there are any. Otherwise changes
         nothing. Only for samples without weights, clusters and strata.
         """
         order = np.lexsort((self.loss, -self.confidence))
         confidence = self.confidence[order]
         loss = self.loss[order]
-        is_first = sorting.mark_run_starts(confidence) | sorting.mark_run_starts(loss)
-        if np.count_nonzero(is_first) * _MIN_SAMPLES_PER_PAIR > len(loss):
+        is_first_of_pair = sorting.mark_run_starts(confidence) | sorting.mark_run_starts(loss)
+        if np.count_nonzero(is_first_of_pair) * _MIN_SAMPLES_PER_PAIR > len(loss):
             return
-        first = np.flatnonzero(is_first)
-        self.confidence = confidence[first]
-        self.loss = loss[first]
-        repeats = np.diff(np.append(first, len(loss)))
-        self.pair_counts = np.append(repeats, abstained_count) if abstained_count else repeats
+        first_of_pair = np.flatnonzero(is_first_of_pair)
+        self.confidence = confidence[first_of_pair]
+        self.loss = loss[first_of_pair]
+        pair_counts = np.diff(np.append(first_of_pair, len(loss)))
+        self.pair_counts = np.append(pair_counts, abstained_count) if abstained_count else pair_counts
 
     @property
     def counts_per_replicate(self) -> int:
@@ -122,13 +124,11 @@ class Resampler:
         return self.tabulate(self.counts(rng, size))
 
     def tabulate(self, counts: np.ndarray) -> Replicates:
-        """Make replicates in which sample (or pair) k occurs `counts[:, k]` times.
+        """Make replicates in which sample (or pair of confidence and loss) k occurs `counts[:, k]` times.
 
-        `counts` has shape (replicates, `width`): first the answered samples, most confident first, then the abstained
-        ones (or, where pairs are drawn, their number).
-
-        `loss` and `weight` are those of the answered samples (or pairs), and `row_starts` the index of the first of
-        each row.
+        `counts` has one line per replicate, and one column for each answered sample, most confident first, then one for
+        each abstained sample. Where pairs are drawn instead (`self.pair_counts` is not None), it has one column per
+        pair and, if samples abstained, a last one for their number.
         """
         answered_counts = counts[:, : len(self.loss)]
         abstained_counts = counts[:, len(self.loss) :]
@@ -136,14 +136,14 @@ class Resampler:
             mass = answered_counts.astype(np.float64)
         else:
             mass = answered_counts * self.weight
-        total = mass.sum(axis=1)
+        total_mass = mass.sum(axis=1)
         if abstained_counts.shape[1]:
             if self.abstained_weight is None:
-                total = total + abstained_counts.sum(axis=1)
+                total_mass = total_mass + abstained_counts.sum(axis=1)
             else:
-                total = total + abstained_counts @ self.abstained_weight
+                total_mass = total_mass + abstained_counts @ self.abstained_weight
         rows = _rows_of_replicates(mass, self.loss, self.row_starts)
-        return Replicates(rows=rows, total_mass=total, rows_by_loss=lambda: self._rows_by_loss(mass))
+        return Replicates(rows=rows, total_mass=total_mass, rows_by_loss=lambda: self._rows_by_loss(mass))
 
     def counts(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draw how often each sample (or pair) occurs in each of `size` replicates, shape (size, width).
@@ -168,18 +168,20 @@ class Resampler:
     def _rows_by_loss(self, mass: np.ndarray) -> Rows:
         """Make the rows of replicates ordered by loss, smallest first, as the best possible confidence orders them.
 
-        `mass` is the mass of each answered sample in each replicate, shape (replicates, samples). Samples of equal loss
-        share a row if their weights are whole numbers.
+        `mass` is the mass of each answered sample (or pair) in each replicate, shape (replicates, samples). Samples of
+        equal loss are added up in one row if their weights are whole numbers, which are repetitions. With other weights
+        each sample is a row, and equal losses are ordered by weight.
         """
         if self._loss_order is None:
-            # among equal losses by weight, as `oracle_rows` orders them
-            keys = (self.loss,) if self.weight is None else (self.weight, self.loss)
-            self._loss_order = np.lexsort(keys)
+            sort_columns = (
+                (self.loss,) if self.weight is None else (self.weight, self.loss)
+            )  # the last one leads
+            self._loss_order = np.lexsort(sort_columns)
         loss = self.loss[self._loss_order]
         has_whole_weights = self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
         if has_whole_weights:
             row_starts = np.flatnonzero(sorting.mark_run_starts(loss))
-        else:  # as in `oracle_rows`, samples of equal loss are not grouped
+        else:
             row_starts = np.arange(len(loss))
         return _rows_of_replicates(mass[:, self._loss_order], loss, row_starts)
 
@@ -253,8 +255,11 @@ def leave_one_out_areas(
     are accepted together, or one by one in random order.
     """
     ranked = RankedLoss(rank_confidences(confidence), loss)
-    m, L, N, S = ranked.rows[:4]
-    l = ranked.loss  # most confident first
+    m = ranked.rows.mass
+    L = ranked.rows.loss
+    N = ranked.rows.accepted_mass
+    S = ranked.rows.accepted_loss
+    l = ranked.loss  # of each sample, most confident first
     row = np.arange(len(l)) if ranked.row_of_sample is None else ranked.row_of_sample  # of each sample
     total_mass = np.asarray([len(loss) - 1.0])
 
@@ -267,8 +272,8 @@ def leave_one_out_areas(
     one_less = np.maximum(N - 1, m)  # differs from N - 1 only in the top row, which lies below no sample
     sum_below = _sum_below(terms(m, L, one_less, S))
     sum_below_per_loss = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))
-    row_term = terms(m[row] - 1, L[row] - l, N[row] - 1, S[row] - l)
-    areas = (sum_above[row] + row_term + sum_below[row] - l * sum_below_per_loss[row]) / total_mass
+    own_term = terms(m[row] - 1, L[row] - l, N[row] - 1, S[row] - l)
+    areas = (sum_above[row] + own_term + sum_below[row] - l * sum_below_per_loss[row]) / total_mass
     return ranked.in_input_order(areas)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -73,25 +73,28 @@ class BinMap:
 
         A number x lies in one of four regions: negative or 0, (0, 1/2], (1/2, 1], or above 1. Within a region, the
         octave is the power of two of its distance from 1 (third region) or from 0, and equal steps of that distance
-        within the octave are the bins.
+        within the octave are the bins. `self.first_bin` and `self.bin_count` hold the first bin of each octave and how
+        many it has.
         """
         x = xp.astype(confidence, xp.float64) + 0.0  # -0 and +0 are one number
         is_low = (x > 0) & (x <= 0.5)
         is_top = (x > 0.5) & (x <= 1)
-        region = xp.where(x > 1, 3, xp.where(is_top, 2, xp.where(is_low, 1, 0)))  # index into _REGIONS
+        region = xp.where(
+            x > 1, 3, xp.where(is_top, 2, xp.where(is_low, 1, 0))
+        )  # numbered by ascending confidence
         distance = xp.where(is_top, 1 - x, xp.abs(x))  # exact: x is within a factor of two of 1
         bits = float64_bits(distance)
-        octave = bits >> _MANTISSA_BITS  # the exponent bits
+        octave = bits >> _MANTISSA_BITS  # the exponent bits, 0 to 2047
         mantissa = bits & ((1 << _MANTISSA_BITS) - 1)
         first_bin, bin_count = self._tables_on_device(xp, x)
-        code = region * _OCTAVES + octave
-        count = bin_count[code]  # bins in this octave, a float
+        octave_of_all = region * _OCTAVES + octave  # among the octaves of all regions
+        count = bin_count[octave_of_all]  # bins in this octave, a float
         # astype, not `* 1.0`: torch would make it float32 and put borderline numbers elsewhere than numpy
-        place = (xp.astype(mantissa, xp.float64) / (1 << _MANTISSA_BITS)) * count
-        place = xp.minimum(xp.floor(place), count - 1)  # the product may round up to the next octave
+        share_of_octave = xp.astype(mantissa, xp.float64) / (1 << _MANTISSA_BITS)
+        bin_in_octave = xp.minimum(xp.floor(share_of_octave * count), count - 1)  # the product may round up
         is_reversed = (region == 0) | (region == 2)  # confidence increases as the distance decreases
-        place = xp.astype(xp.where(is_reversed, count - 1 - place, place), xp.int64)
-        return first_bin[code] + place
+        bin_in_octave = xp.where(is_reversed, count - 1 - bin_in_octave, bin_in_octave)
+        return first_bin[octave_of_all] + xp.astype(bin_in_octave, xp.int64)
 
     def _tables_on_device(self, xp: Namespace, x: Array) -> tuple[Array, Array]:
         """`first_bin` and `bin_count` as arrays on the device of `x`, copied there once."""
@@ -105,16 +108,31 @@ class BinMap:
         return self._device_tables[device]
 
 
+class _OctaveTables(NamedTuple):
+    """How bins are distributed over octaves: the octave of a region has the index `2048 * region + exponent bits`.
+
+    Attributes
+    ----------
+    first_bin : ndarray of int
+        Number of the first bin of each octave.
+    bin_count : ndarray of float
+        Number of bins that divide each octave, at least 1.
+    size : int
+        Number of all bins.
+    """
+
+    first_bin: np.ndarray
+    bin_count: np.ndarray
+    size: int
+
+
 @lru_cache(maxsize=16)
-def _octave_tables(bins: int, domain: str) -> tuple[np.ndarray, np.ndarray, int]:
+def _octave_tables(bins: int, domain: str) -> _OctaveTables:
     """Distribute about `bins` bins over the octaves of the regions that `domain` ("unit" or "real") uses.
 
     Bins are numbered by ascending confidence: regions in the order of `_REGIONS`, and within the regions "negative"
     and "top", where the confidence increases as the distance decreases, from the largest octave to the smallest. Every
-    octave with a share gets at least one bin.
-
-    Returns the first bin (int) and the number of bins (a float, at least 1) of each octave, flattened to the codes
-    `2048 * region + octave`, and the number of all bins.
+    octave with a share gets at least one bin; the others share the bin that follows.
     """
     shares = np.zeros((len(_REGIONS), _OCTAVES))
     for region, first, last, share in _UNIT_SHARES if domain == "unit" else _REAL_SHARES:
@@ -123,19 +141,23 @@ def _octave_tables(bins: int, domain: str) -> tuple[np.ndarray, np.ndarray, int]
     bin_count = np.where((shares > 0) & (bin_count < 1), 1, bin_count)
     first_bin = np.zeros_like(bin_count, dtype=np.int64)
     next_bin = 0
-    for r, region in enumerate(_REGIONS):
+    for region_number, region in enumerate(_REGIONS):
         is_reversed = region in ("top", "negative")  # confidence increases as the distance decreases
         for octave in range(_OCTAVES - 1, -1, -1) if is_reversed else range(_OCTAVES):
-            first_bin[r, octave] = next_bin
-            next_bin += int(bin_count[r, octave])
+            first_bin[region_number, octave] = next_bin
+            next_bin += int(bin_count[region_number, octave])
         if is_reversed:  # the point 1 (or 0) itself, at distance 0
-            first_bin[r, 0] = next_bin
-            bin_count[r, 0] = 1
+            first_bin[region_number, 0] = next_bin
+            bin_count[region_number, 0] = 1
             next_bin += 1
     # octaves without bins share the first bin that follows (the last one at the very end)
     is_empty = bin_count == 0
     first_bin = np.where(is_empty, np.minimum(first_bin, next_bin - 1), first_bin)
-    return first_bin.reshape(-1), np.where(is_empty, 1.0, bin_count).reshape(-1), next_bin
+    return _OctaveTables(
+        first_bin=first_bin.reshape(-1),
+        bin_count=np.where(is_empty, 1.0, bin_count).reshape(-1),
+        size=next_bin,
+    )
 
 
 # What binned counts prove: certified bounds and a point estimate for areas and selective risks
@@ -198,7 +220,8 @@ def disjoint_bins(
     """Make `Bins` from bins that do not overlap, least confident first, such as those of a `BinMap`.
 
     `count` and `loss_sum` are the mass and loss of each bin; `low` and `high` the smallest and the largest confidence
-    in it (any numbers where it is empty). `whole` says that all masses are whole numbers.
+    in it (any numbers where it is empty). `whole` says that all masses are whole numbers. Since bins do not overlap,
+    what lies above a bin is certain, and the same in the best and in the worst case.
     """
     mass_above = _sum_above(xp, count)
     loss_above = _sum_above(xp, loss_sum)
@@ -220,54 +243,68 @@ def _sum_above(xp: Namespace, values: Array) -> Array:
     return xp.flip(xp.cumulative_sum(xp.flip(values, axis=-1), axis=-1), axis=-1) - values
 
 
-def total(bins: Bins) -> tuple[Array, Array]:
+class BinTotals(NamedTuple):
+    """Mass and loss of all bins, each with a last axis of length 1."""
+
+    mass: Array
+    loss: Array
+
+
+def total(bins: Bins) -> BinTotals:
     """Mass and loss of all bins, each with a last axis of length 1."""
     xp = bins.xp
-    return xp.sum(bins.mass, axis=-1, keepdims=True), xp.sum(bins.loss, axis=-1, keepdims=True)
+    return BinTotals(
+        mass=xp.sum(bins.mass, axis=-1, keepdims=True), loss=xp.sum(bins.loss, axis=-1, keepdims=True)
+    )
 
 
 def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     """AURC (harmonic, threshold ties) of binned samples with losses in [0, largest_loss]: estimate and sharp bounds.
 
-    The estimate spreads the loss of a bin evenly over its samples. Without a largest loss (None) nothing can be proven,
-    and the bounds are None. At least one bin has mass. `bins` holds the mass and loss of bins of the confidence axis,
-    least confident first.
+    The estimate spreads the loss of a bin evenly over its samples; where bins overlap it is moved inside the bounds.
+    Without a largest loss (None) nothing can be proven, and the bounds are None. `bins` holds the mass and loss of bins
+    of the confidence axis, least confident first; at least one has mass. Results have the shape of the leading axes.
     """
     xp = bins.xp
     total_mass = xp.sum(bins.mass, axis=-1)
     estimate = xp.sum(_estimate_terms(bins, "harmonic"), axis=-1) / total_mass
     if largest_loss is None:
         return Bracket(estimate, None, None)
-    low, high = _risk_sum_bounds(bins, largest_loss)
-    return _clip_estimate(
-        bins, estimate, xp.sum(low, axis=-1) / total_mass, xp.sum(high, axis=-1) / total_mass
-    )
+    least_sum, greatest_sum = _risk_sum_bounds(bins, largest_loss)
+    low = xp.sum(least_sum, axis=-1) / total_mass
+    high = xp.sum(greatest_sum, axis=-1) / total_mass
+    return _clip_estimate(bins, estimate, low, high)
 
 
 def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     """AUGRC (mean rule, threshold ties) of binned samples with losses in [0, largest_loss]: estimate and bounds.
 
-    The estimate spreads the loss of a bin evenly over its samples. Without a largest loss (None) nothing can be proven,
-    and the bounds are None. At least one bin has mass. Each sample adds the loss accepted at its threshold. `bins`
-    holds the mass and loss of bins of the confidence axis, least confident first.
+    Each sample adds the loss accepted at its threshold, over the squared total mass. The estimate spreads the loss of a
+    bin evenly over its samples; where bins overlap it is moved inside the bounds. Without a largest loss (None) nothing
+    can be proven, and the bounds are None. `bins` holds the mass and loss of bins of the confidence axis, least
+    confident first; at least one has mass. Results have the shape of the leading axes.
     """
     xp = bins.xp
-    total_mass, _ = total(bins)
-    estimate = xp.sum(_estimate_terms(bins, "sele"), axis=-1) / total_mass[..., 0]
+    total_mass = xp.sum(bins.mass, axis=-1)
+    estimate = xp.sum(_estimate_terms(bins, "sele"), axis=-1) / total_mass
     if largest_loss is None:
         return Bracket(estimate, None, None)
     # At best the loss of a bin lies at its bottom, in as few samples as possible: each of these adds the loss of the
     # bin down to itself, largest_loss more than the one above it.
     full_losses = bins.loss / largest_loss  # the bin's loss as a number of samples with the largest loss
     if bins.has_whole_mass:
-        affected = xp.ceil(full_losses)
-        added_up = bins.loss * affected - largest_loss * affected * (affected - 1) / 2
+        samples_with_loss = xp.ceil(full_losses)
+        loss_within_bin = (
+            bins.loss * samples_with_loss - largest_loss * samples_with_loss * (samples_with_loss - 1) / 2
+        )
     else:
-        added_up = bins.loss * full_losses / 2
-    low = bins.mass * bins.loss_above_best + xp.where(bins.is_tie, bins.mass * bins.loss, added_up)
-    high = bins.mass * (bins.loss_above_worst + bins.loss)
-    square = (total_mass * total_mass)[..., 0]
-    return _clip_estimate(bins, estimate, xp.sum(low, axis=-1) / square, xp.sum(high, axis=-1) / square)
+        loss_within_bin = bins.loss * full_losses / 2
+    loss_within_bin = xp.where(bins.is_tie, bins.mass * bins.loss, loss_within_bin)
+    least_sum = bins.mass * bins.loss_above_best + loss_within_bin
+    greatest_sum = bins.mass * (bins.loss_above_worst + bins.loss)
+    low = xp.sum(least_sum, axis=-1) / (total_mass * total_mass)
+    high = xp.sum(greatest_sum, axis=-1) / (total_mass * total_mass)
+    return _clip_estimate(bins, estimate, low, high)
 
 
 def _clip_estimate(bins: Bins, estimate: Array, low: Array, high: Array) -> Bracket:
@@ -278,21 +315,21 @@ def _clip_estimate(bins: Bins, estimate: Array, low: Array, high: Array) -> Brac
 def _estimate_terms(bins: Bins, estimator: str) -> Array:
     """Area terms of each bin, most confident first, with its loss spread evenly over its samples.
 
-    `estimator` is "harmonic" or "sele". A bin that holds a single confidence is treated as a tie. Bins without mass
+    `estimator` is "harmonic" or "sele". A bin that holds a single confidence is accepted as a whole. Bins without mass
     have the term 0. The sum of the terms is the total mass times the area. `bins` holds the mass and loss of bins of
     the confidence axis, least confident first.
     """
-    rows = rows_of_bins(bins)
     xp = bins.xp
-    tied = area_terms(rows, estimator, "threshold")
+    rows = rows_of_bins(bins)  # the same bins, most confident first
+    terms_if_tied = area_terms(rows, estimator, "threshold")
     if bins.has_whole_mass:
-        spread = area_terms(rows, estimator, "expected")
+        terms_if_spread = area_terms(rows, estimator, "expected")
     elif estimator == "sele":
-        spread = rows.mass * (rows.accepted_loss - rows.loss / 2) / rows.total_mass
+        terms_if_spread = rows.mass * (rows.accepted_loss - rows.loss / 2) / rows.total_mass
     else:
-        spread = harmonic_spread(rows)
+        terms_if_spread = harmonic_spread(rows)
     is_tie = xp.flip(bins.is_tie, axis=-1)
-    return xp.where(rows.mass > 0, xp.where(is_tie, tied, spread), 0.0)
+    return xp.where(rows.mass > 0, xp.where(is_tie, terms_if_tied, terms_if_spread), 0.0)
 
 
 def harmonic_spread(rows: Rows) -> Array:
@@ -366,18 +403,20 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
 def risk_between(
     xp: Namespace, position: Array, N: Array, S: Array, c: Array, L: Array, largest_loss: float
 ) -> tuple[Array, Array]:
-    """Bounds of the selective risk when a threshold inside a bin accepts a mass of at least `position`.
+    """Least and greatest selective risk when a threshold inside a bin accepts a mass of at least `position`.
 
     N and S are mass and loss above the bin, c and L its own mass and loss, and M the largest loss. `position` lies in
     (N, N + c]. The bounds are the least of (S + max(0, L - M (N + c - k))) / k and the greatest of
-    (S + min(L, M (k - N))) / k over k >= `position`.
+    (S + min(L, M (k - N))) / k over k >= `position`: the one falls until the loss-free part of the bin is accepted, the
+    other rises until all its loss is.
     """
+    M = largest_loss
     end = N + c
-    full_losses = L / largest_loss
+    full_losses = L / M  # the bin's loss as a number of samples with the largest loss
     best_position = xp.maximum(position, end - full_losses)
     worst_position = xp.maximum(position, N + full_losses)
-    least_loss = S + xp.maximum(0 * L, L - largest_loss * (end - best_position))
-    greatest_loss = S + xp.minimum(L, largest_loss * (worst_position - N))
+    least_loss = S + xp.maximum(0 * L, L - M * (end - best_position))
+    greatest_loss = S + xp.minimum(L, M * (worst_position - N))
     return safe_divide(xp, least_loss, best_position), safe_divide(xp, greatest_loss, worst_position)
 
 
@@ -392,16 +431,17 @@ def rows_of_bins(bins: Bins) -> Rows:
 def auroc(bins: Bins) -> Bracket:
     """Estimate and bounds of the AUROC of a 0/1 loss: the share of (right, wrong) pairs with the right one surer.
 
-    A pair within a bin counts half; it may count 0 or 1 unless the bin is one tie. Both kinds of samples must occur.
-    The bounds assume that bins do not overlap. `bins` holds the mass and loss of bins of the confidence axis, least
-    confident first.
+    A pair within a bin counts half; it may count 0 or 1 unless the bin is one tie. Both right and wrong samples must
+    occur. The bounds assume that bins do not overlap. `bins` holds the mass and loss of bins of the confidence axis,
+    least confident first. Results have the shape of the leading axes.
     """
     xp = bins.xp
-    total_mass, errors = total(bins)
+    error_mass = xp.sum(bins.loss, axis=-1)
+    right_mass = xp.sum(bins.mass, axis=-1) - error_mass
     estimate = curve_points.auroc(rows_of_bins(bins))
     pairs_in_bin = (bins.mass - bins.loss) * bins.loss
     uncertain_pairs = xp.sum(xp.where(bins.is_tie, 0.0, pairs_in_bin), axis=-1) / 2
-    margin = uncertain_pairs / (errors * (total_mass - errors))[..., 0]
+    margin = uncertain_pairs / (error_mass * right_mass)
     return Bracket(estimate, estimate - margin, estimate + margin)
 
 
@@ -413,25 +453,31 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     loss (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact. `bins` holds the mass
     and loss of bins of the confidence axis, least confident first.
     """
-    rows = rows_of_bins(bins)
+    rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp
     is_reached = curve_points.reaches(rows.accepted_mass / rows.total_mass, coverage) & (rows.mass > 0)
-    # reads an array at the bin of the threshold
-    at_threshold = partial(curve_points.at_row, rows, index=curve_points.first_row(rows, is_reached))
+    threshold_bin = curve_points.first_row(rows, is_reached)
+
+    def at_threshold(values: Array) -> Array:
+        """The values, one per bin, at the bin that holds the threshold."""
+        return curve_points.at_row(rows, values, index=threshold_bin)
+
     mass = at_threshold(rows.mass)
     loss = at_threshold(rows.loss)
     mass_above = at_threshold(rows.accepted_mass - rows.mass)
     loss_above = at_threshold(rows.accepted_loss - rows.loss)
     is_tie = at_threshold(xp.flip(bins.is_tie, axis=-1))
-    position = curve_points.mass_for_share(xp, rows.total_mass[..., 0], coverage, bins.has_whole_mass)
-    first_position = mass_above + (1.0 if bins.has_whole_mass else 0.0)
-    position = xp.where(is_tie, mass_above + mass, xp.maximum(position, first_position))
+    needed_mass = curve_points.mass_for_share(xp, rows.total_mass[..., 0], coverage, bins.has_whole_mass)
+    smallest_position = mass_above + (1.0 if bins.has_whole_mass else 0.0)
+    position = xp.where(is_tie, mass_above + mass, xp.maximum(needed_mass, smallest_position))
     estimate = (loss_above + loss * (position - mass_above) / mass) / position
     if largest_loss is None:
         return Bracket(estimate, None, None)
     low, high = risk_between(xp, position, mass_above, loss_above, mass, loss, largest_loss)
-    exact = (loss_above + loss) / (mass_above + mass)
-    return Bracket(estimate, xp.where(is_tie, exact, low), xp.where(is_tie, exact, high))
+    risk_of_whole_bin = (loss_above + loss) / (mass_above + mass)
+    return Bracket(
+        estimate, xp.where(is_tie, risk_of_whole_bin, low), xp.where(is_tie, risk_of_whole_bin, high)
+    )
 
 
 def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) -> Bracket:

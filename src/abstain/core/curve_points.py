@@ -151,7 +151,7 @@ def fpr_at_tpr(rows: Rows, tpr: float) -> Array:
 
 
 def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
-    """Integral, over coverages from `from_coverage` to 1, of the loss accepted per sample.
+    """Integral, over coverages from `from_coverage` to 1, of the loss accepted per sample of the whole set.
 
     Samples of a row are accepted evenly, one after the other. `rows` has one row per distinct confidence, most
     confident first: its mass and loss, and the mass and loss accepted with the threshold there.
@@ -159,28 +159,32 @@ def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
     xp = rows.xp
     squared_total = (rows.total_mass * rows.total_mass)[..., 0]
     if from_coverage == 0:
-        weight = rows.total_mass - rows.accepted_mass + rows.mass / 2
-        return xp.sum(rows.loss * weight, axis=-1) / squared_total
-    row_start = rows.accepted_mass - rows.mass
-    gap = from_coverage * rows.total_mass - row_start
-    mass_before = xp.minimum(xp.where(gap > 0, gap, xp.zeros_like(gap)), rows.mass)
+        mass_after = rows.total_mass - rows.accepted_mass + rows.mass / 2  # half of the row itself
+        return xp.sum(rows.loss * mass_after, axis=-1) / squared_total
+    # of each row, the part before the first coverage does not count
+    mass_above = rows.accepted_mass - rows.mass
+    distance_to_start = from_coverage * rows.total_mass - mass_above
+    mass_before = xp.where(distance_to_start > 0, distance_to_start, xp.zeros_like(distance_to_start))
+    mass_before = xp.minimum(mass_before, rows.mass)
     share_before = safe_divide(xp, mass_before, rows.mass)
     mean_accepted_loss = rows.accepted_loss - rows.loss + rows.loss * (1 + share_before) / 2
     return xp.sum((rows.mass - mass_before) * mean_accepted_loss, axis=-1) / squared_total
 
 
 def rejection_ratio(rows: Rows, rows_by_loss: Rows, max_rejection: float = 1.0) -> Array:
-    """(random - actual) / (random - best) of `accepted_loss_area`, for shares rejected up to `max_rejection`.
+    """(random - actual) / (random - best) of the area under the accepted loss, for shares rejected up to a largest one.
 
-    `rows_by_loss` are the rows of the best order. In random order the area is R (1 - a^2) / 2, with a = 1 -
-    `max_rejection` the first coverage. Where no order is better than another the ratio is 0. `rows` has one row per
-    distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold
-    there.
+    `rows` has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
+    with the threshold there. `rows_by_loss` are the rows of the best order, smallest loss first. Areas are over
+    coverages from a = 1 - `max_rejection` to 1; in random order the area is R (1 - a^2) / 2, with R the risk. Where no
+    order is better than another the ratio is 0.
     """
     xp = rows.xp
-    first = 1 - max_rejection
-    random = (rows.accepted_loss[..., -1:] / rows.total_mass)[..., 0] / 2
-    if first > 0:
-        random = random * (1 - first**2)
-    gain = random - accepted_loss_area(rows, first)
-    return normalised_gain(xp, gain, random, accepted_loss_area(rows_by_loss, first))
+    first_coverage = 1 - max_rejection
+    risk = (rows.accepted_loss[..., -1:] / rows.total_mass)[..., 0]
+    random_area = risk / 2
+    if first_coverage > 0:
+        random_area = random_area * (1 - first_coverage**2)
+    gain = random_area - accepted_loss_area(rows, first_coverage)
+    best_area = accepted_loss_area(rows_by_loss, first_coverage)
+    return normalised_gain(xp, gain, random_area, best_area)

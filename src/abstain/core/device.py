@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,31 +74,48 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
     return xp.where(is_finite, sum_of_terms / n, xp.nan)
 
 
-def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> tuple[Array, Array, Array]:
+class ConfidenceCounts(NamedTuple):
+    """Samples and errors at each distinct confidence, most confident first, on the device.
+
+    Attributes
+    ----------
+    mass, loss_sum : array of float64
+        Number of samples, and number of errors.
+    is_finite : array of bool, shape ()
+        Are all confidences finite?
+    """
+
+    mass: Array
+    loss_sum: Array
+    is_finite: Array
+
+
+def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> ConfidenceCounts:
     """Count the samples and the errors of each distinct confidence; -0 and 0 are the same confidence.
 
     `is_error` is a boolean vector, `confidence` a vector of floats of the same length, at least 1; both are torch
-    tensors or cupy arrays. Returns arrays on their device: two float64 vectors with one entry per distinct confidence,
-    most confident first, and one truth value, whether all confidences are finite.
+    tensors or cupy arrays. The counts are on their device.
     """
     keys, error_keys = _descending_keys(xp, is_error, confidence)
     has_errors = error_keys.shape[0] > 0
     if has_errors:  # counted first, so that their keys need no memory while the others are sorted
         distinct_error_keys, error_counts = _count_distinct(xp, error_keys)
     del error_keys
-    distinct_keys, sample_counts = _count_distinct(xp, keys)
+    distinct_keys, sample_counts = _count_distinct(xp, keys)  # ascending keys: descending confidences
     del keys
     mass = xp.astype(sample_counts, xp.float64)
     loss_sum = xp.zeros_like(mass)
     if has_errors:
         places = xp.searchsorted(distinct_keys, distinct_error_keys)
         loss_sum = _put(loss_sum, places, xp.astype(error_counts, xp.float64))
+    # the largest float has the complement of its bits as key, its negative the bits themselves; keys of NaN and of
+    # the infinities lie outside
     largest_float = xp.asarray(
         [xp.finfo(confidence.dtype).max], dtype=confidence.dtype, device=confidence.device
     )
     largest_key = _integer_view(xp, largest_float)[0]
     is_finite = (distinct_keys[0] >= ~largest_key) & (distinct_keys[-1] <= largest_key)
-    return mass, loss_sum, is_finite
+    return ConfidenceCounts(mass, loss_sum, is_finite)
 
 
 def _put(array: Array, places: Array, values: Array) -> Array:
@@ -117,11 +134,19 @@ def _put(array: Array, places: Array, values: Array) -> Array:
 # NaN and of the infinities come before or after those of all finite floats.
 
 
-def _descending_keys(xp: Namespace, is_error: Array, confidence: Array) -> tuple[Array, Array]:
-    """Integers that ascend as the confidences descend: one for each sample, and those of the errors in any order.
+class _DescendingKeys(NamedTuple):
+    """Integer keys that ascend as confidences descend: of samples in input order, and of the errors in any order."""
+
+    of_samples: Array
+    of_errors: Array
+
+
+def _descending_keys(xp: Namespace, is_error: Array, confidence: Array) -> _DescendingKeys:
+    """Integers that ascend as the confidences descend: one for each sample, and those of the errors once more.
 
     `is_error` is a boolean vector and `confidence` a vector of floats of the same length, of torch or cupy. The
-    integers are as wide as the floats; -0 and 0 have the same one, -1.
+    integers are as wide as the floats: the complement of the bits of a positive float (a negative integer), the bits
+    without the sign of a negative one. -0 and 0 have the same key, -1.
     """
     if is_torch(confidence) and confidence.is_cuda and _triton_kernels().AVAILABLE:
         return _write_keys(xp, is_error, confidence, _launch_triton)
@@ -129,17 +154,17 @@ def _descending_keys(xp: Namespace, is_error: Array, confidence: Array) -> tuple
         return _write_keys(xp, is_error, confidence, _launch_cuda)
     bits = _integer_view(xp, confidence + 0.0)  # turns -0 into 0
     keys = xp.where(bits < 0, bits & xp.iinfo(bits.dtype).max, ~bits)
-    return keys, keys[is_error]
+    return _DescendingKeys(keys, keys[is_error])
 
 
 def _write_keys(
     xp: Namespace, is_error: Array, confidence: Array, launch: Callable[..., None]
-) -> tuple[Array, Array]:
-    """Keys of all samples and of the errors, written by one kernel in one pass over the samples.
+) -> _DescendingKeys:
+    """Keys of all samples and of the errors, written by one GPU kernel in one pass over the samples.
 
     `launch("write_keys", program_count, bits, error_bytes, keys, error_keys, error_count, n)` starts one program per
     tile of `_TILE` samples; `error_bytes` holds 0 or 1, and `error_count` is an int64 vector of length 1 that counts
-    the keys written to `error_keys`.
+    the keys written to `error_keys`. Reading it makes the host wait for the device.
     """
     bits = _integer_view(xp, confidence)
     error_bytes = _contiguous(xp, is_error).view(xp.uint8)
@@ -147,8 +172,9 @@ def _write_keys(
     keys = xp.empty_like(bits)
     error_keys = xp.empty_like(bits)
     error_count = xp.zeros((1,), dtype=xp.int64, device=bits.device)
-    launch("write_keys", -(-n // _TILE), bits, error_bytes, keys, error_keys, error_count, n)
-    return keys, error_keys[: int(error_count[0])]
+    tile_count = -(-n // _TILE)
+    launch("write_keys", tile_count, bits, error_bytes, keys, error_keys, error_count, n)
+    return _DescendingKeys(keys, error_keys[: int(error_count[0])])
 
 
 def _integer_view(xp: Namespace, confidence: Array) -> Array:

@@ -40,26 +40,32 @@ def sum_in_any_order(
 ) -> Array:
     """Sum of terms in [0, 1] along an axis; on numpy independent of their order, to the last bit.
 
-    A float in [1, 2] is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its
-    nearest multiple of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo
-    2^64, where the bits of the 1 cancel). Each term is off by half a unit at most. More than 2^10 terms take
-    larger units, and what their rounding left over is added up the same way. `base=1.5` takes terms in
-    [-1/2, 1/2]. `out`: where to work, an array of the shape of `terms`, which is overwritten; with up to 2^10 terms it
-    may be `terms` itself.
+    A float in [1, 2] is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its nearest multiple
+    of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo 2^64, where the bits of the 1
+    cancel). Each term is off by half a unit at most. More than 2^10 terms take larger units, and what their rounding
+    left over is added up the same way. Terms are float64 on numpy. `base=1.5` instead of 1 takes terms in [-1/2, 1/2].
+    `out` is an array of the shape of `terms` to work in, which is overwritten; with up to 2^10 terms it may be `terms`
+    itself. None: a new array.
     """
     if xp is not np:
         return xp.sum(terms, axis=axis)
     count = terms.shape[axis]
-    scale = 1.0 if count <= _TERMS_IN_ONE_SUM else 2.0 ** (count // _TERMS_IN_ONE_SUM).bit_length()
+    scale = 1.0  # by how much the unit is larger than 2^-52
+    if count > _TERMS_IN_ONE_SUM:
+        scale = 2.0 ** (count // _TERMS_IN_ONE_SUM).bit_length()
     unit = scale * 2.0**-52
     shifted = np.add(terms, base * scale, out=out)
-    whole = _sum_of_bits(shifted, base * scale, axis)
+    sum_in_units = _sum_of_bits(shifted, base * scale, axis)  # a whole number
     if scale == 1:
-        return whole * unit
-    shifted -= base * scale
-    np.subtract(terms, shifted, out=shifted)  # exact, at most half a unit
-    shifted += 1.5 * scale * unit
-    return (whole + _sum_of_bits(shifted, 1.5 * scale * unit, axis) * unit) * unit
+        return sum_in_units * unit
+    shifted -= base * scale  # the terms rounded to the unit
+    remainder = np.subtract(terms, shifted, out=shifted)  # exact, from -1/2 to 1/2 of a unit
+    remainder_base = (
+        1.5 * scale * unit
+    )  # again a float in whose bits the remainders are whole numbers, of unit^2
+    remainder += remainder_base
+    remainder_in_units = _sum_of_bits(remainder, remainder_base, axis) * unit
+    return (sum_in_units + remainder_in_units) * unit
 
 
 def _sum_of_bits(shifted: np.ndarray, base: float, axis: int) -> np.ndarray:
@@ -467,13 +473,14 @@ def cross_entropy(odds: Odds) -> Array:
 def brier(odds: Odds) -> Array:
     r"""Sum over classes of (p_k - 1[k = label])^2, computed from the odds e_j so that nothing cancels.
 
-    With s the sum of the odds of all classes but the winner: (s^2 + sum e_j^2) / (1 + s)^2 if the label is the winner,
-    otherwise ((1 + s - e_label)^2 + 1 + sum e_j^2 - e_label^2) / (1 + s)^2. Needs `odds.labels`.
+    e_j are the odds of the other classes against the winner (the class with the largest entry), and s their sum,
+    `odds.odds_against_winner`. The result is (s^2 + sum e_j^2) / (1 + s)^2 if the label is the winner, otherwise
+    ((1 + s - e_label)^2 + 1 + sum e_j^2 - e_label^2) / (1 + s)^2. `odds` must have labels. One value per row.
     """
     xp = odds.xp
     s = odds.odds_against_winner
     label_odds = xp.exp(-odds.label_distance)
-    squares = odds.ratio_square_sum * odds.runner_up_odds**2  # sum of e_j^2
+    squares = odds.ratio_square_sum * odds.runner_up_odds**2  # sum of e_j^2, from that of (e_j / e_2)^2
     if_correct = s**2 + squares
     # in this order a label that ties with the winner gives exactly s^2 + squares
     if_wrong = (1 + (s - label_odds)) ** 2 + (1 + (squares - label_odds**2))
@@ -537,10 +544,13 @@ def log_margin_complement(odds: Odds) -> Array:
 
 
 def log_entropy(odds: Odds) -> Array:
-    r"""Logarithm of the entropy log(1 + s) + sum d_j e_j / (1 + s), both terms divided by e_2 first.
+    r"""Logarithm of the entropy of each row, log(1 + s) + sum d_j e_j / (1 + s).
 
-    d_j >= 0 are the distances of the other classes from the winner, e_j = exp(-d_j) their odds, s the sum of these, and
-    d2 and e_2 belong to the runner-up. -inf for a row with a single possible class.
+    d_j >= 0 are the distances of the other classes from the winner, e_j = exp(-d_j) their odds, s the sum of these
+    (`odds.odds_against_winner`), and d_2 and e_2 belong to the runner-up. Both terms are divided by e_2 first, whose
+    logarithm -d_2 is added at the end, so that nothing underflows. With `odds.ratio_sum` = sum e_j / e_2 and
+    `odds.weighted_gap_sum` = sum (d_j - d_2) e_j / e_2, the second one is (d_2 ratio_sum + weighted_gap_sum) / (1 + s).
+    -inf for a row with a single possible class.
     """
     xp = odds.xp
     s = odds.odds_against_winner
@@ -549,7 +559,7 @@ def log_entropy(odds: Odds) -> Array:
         odds.runner_up_distance,
         xp.zeros_like(odds.runner_up_distance),
     )
-    winner_term = odds.ratio_sum * log1p_ratio(xp, s, odds.minus_log_max)
+    winner_term = odds.ratio_sum * log1p_ratio(xp, s, odds.minus_log_max)  # log(1 + s) / e_2
     other_terms = (d2 * odds.ratio_sum + odds.weighted_gap_sum) / (1 + s)
     return xp.log(winner_term + other_terms) - odds.runner_up_distance
 
@@ -561,23 +571,26 @@ def log_gini(odds: Odds) -> Array:
 
 
 def log_norm_complement(odds: Odds) -> Array:
-    r"""Logarithm of 1 - ||softmax||_p, where p > 1 is `odds.order`.
+    r"""Logarithm of 1 - ||softmax||_p of each row, where p > 1 is `odds.order`; p may be infinite.
 
-    e_j are the odds of the other classes against the winner, s their sum, and e_2 = exp(-d2) the largest of them. With
+    e_j are the odds of the other classes against the winner, s their sum (`odds.odds_against_winner`), and
+    e_2 = exp(-d_2) the largest of them, that of the runner-up. With
     -log ||softmax||_p = log(1 + s) - log(1 + sum e_j^p) / p = m, this is log(1 - exp(-m)). Sums are divided by e_2, so
-    that nothing underflows. p may be infinite.
+    that nothing underflows: `odds.ratio_sum` and `odds.ratio_power_sum` are those of e_j / e_2 and of (e_j / e_2)^p.
     """
     xp = odds.xp
     p = odds.order
-    minus_log_norm = odds.ratio_sum * log1p_ratio(xp, odds.odds_against_winner, odds.minus_log_max)  # m / e_2
+    m_over_e2 = odds.ratio_sum * log1p_ratio(
+        xp, odds.odds_against_winner, odds.minus_log_max
+    )  # log(1 + s) / e_2
     if p < float("inf"):
-        powers = odds.ratio_power_sum * odds.runner_up_odds ** (p - 1)  # sum e_j^p, divided by e_2
-        minus_log_norm = minus_log_norm - powers * log1p_ratio(xp, powers * odds.runner_up_odds) / p
-    m = minus_log_norm * odds.runner_up_odds
+        powers_over_e2 = odds.ratio_power_sum * odds.runner_up_odds ** (p - 1)  # sum e_j^p, divided by e_2
+        m_over_e2 = m_over_e2 - powers_over_e2 * log1p_ratio(xp, powers_over_e2 * odds.runner_up_odds) / p
+    m = m_over_e2 * odds.runner_up_odds
     is_positive = m > 0
     safe_m = xp.where(is_positive, m, xp.ones_like(m))
     complement_per_m = xp.where(is_positive, -xp.expm1(-m) / safe_m, xp.ones_like(m))
-    return xp.log(minus_log_norm * complement_per_m) - odds.runner_up_distance
+    return xp.log(m_over_e2 * complement_per_m) - odds.runner_up_distance
 
 
 def finite(xp: Namespace, key: Array) -> Array:

@@ -121,11 +121,25 @@ def sort_by_digits(keys: np.ndarray) -> np.ndarray:
     return result
 
 
-def _plan_groups(keys: np.ndarray) -> tuple[np.unsignedinteger, np.ndarray]:
-    """Divide the range of the keys into groups of about equal size.
+class _GroupPlan(NamedTuple):
+    """How keys are divided into groups of about equal size, by their leading bits.
 
-    Returns the right shift that leaves the 16 leading bits of a key (leading in the largest key), and the group number
-    (uint8, non-decreasing) of each value of those bits, from the distribution of every k-th key.
+    Attributes
+    ----------
+    shift : unsigned integer
+        The right shift that leaves the 16 leading bits of a key (leading in the largest key).
+    group_of_prefix : ndarray of uint8
+        The group number of each value of those bits, non-decreasing.
+    """
+
+    shift: np.unsignedinteger
+    group_of_prefix: np.ndarray
+
+
+def _plan_groups(keys: np.ndarray) -> _GroupPlan:
+    """Divide the range of unsigned keys, not empty, into _GROUPS groups of about equal size.
+
+    Sizes are estimated from the distribution of every k-th key, about 2^18 of them.
     """
     bits = max(1, int(keys.max()).bit_length())
     shift = keys.dtype.type(max(0, bits - _DIGIT_BITS))
@@ -133,7 +147,7 @@ def _plan_groups(keys: np.ndarray) -> tuple[np.unsignedinteger, np.ndarray]:
     count = np.bincount((thinned_keys >> shift).astype(np.intp), minlength=1 << min(bits, _DIGIT_BITS))
     count_below = np.cumsum(count) - count
     group = np.minimum(count_below * _GROUPS // len(thinned_keys), _GROUPS - 1)
-    return shift, group.astype(np.uint8)
+    return _GroupPlan(shift, group.astype(np.uint8))
 
 
 def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
@@ -357,27 +371,32 @@ class Packing:
     def pack(
         self, payload_bits: int, payload: Callable[[int, int], np.ndarray], dropped_bits: int = 0
     ) -> np.ndarray:
-        """Return keys, of the shape of the confidences, whose lowest `payload_bits` bits hold a payload.
+        """Return keys, of the shape of the confidences, that sort most confident first and hold a payload.
 
+        The leading bits of a key ascend as the confidence descends; its lowest `payload_bits` bits hold the payload.
         `payload(start, stop)` returns the payloads of these places of the flattened confidences, as unsigned integers
         below 2**payload_bits; it is called in threads. The `dropped_bits` lowest bits of the confidences are left out
-        to make room; `span_bits - dropped_bits + payload_bits` must be at most 64. Keys are uint32 where 32 bits do.
+        to make room; `self.span_bits - dropped_bits + payload_bits` must be at most 64. Keys are uint32 where 32 bits
+        do.
         """
         dtype = np.uint32 if self.span_bits + payload_bits <= 32 else np.uint64
-        flat = self.confidence.reshape(-1)
-        keys = np.empty(flat.shape, dtype=dtype)
+        flat_confidence = self.confidence.reshape(-1)
+        keys = np.empty(flat_confidence.shape, dtype=dtype)
 
         def pack_piece(first: int, end: int) -> None:
+            """Write the keys of the places first, ..., end - 1, in chunks that stay in cache."""
             for start in range(first, end, CHUNK):
                 stop = min(start + CHUNK, end)
-                piece = keys[start:stop]
-                descending = descending_bits(flat[start:stop], self.largest_bits, self.has_negative)
+                chunk = keys[start:stop]
+                confidence_bits = descending_bits(
+                    flat_confidence[start:stop], self.largest_bits, self.has_negative
+                )
                 if dropped_bits:
-                    descending >>= dropped_bits
-                np.left_shift(descending, dtype(payload_bits), out=piece)
-                piece |= payload(start, stop)
+                    confidence_bits >>= dropped_bits
+                np.left_shift(confidence_bits, dtype(payload_bits), out=chunk)
+                chunk |= payload(start, stop)
 
-        map_in_threads(pack_piece, len(flat), 16 * CHUNK)
+        map_in_threads(pack_piece, len(flat_confidence), 16 * CHUNK)
         return keys.reshape(self.confidence.shape)
 
     def unpack(self, descending: np.ndarray) -> np.ndarray:
@@ -397,11 +416,21 @@ def argsort_descending(confidence: np.ndarray) -> np.ndarray:
     return order
 
 
-def argsort_descending_with_keys(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+class OrderAndKeys(NamedTuple):
+    """Indices of samples, most confident first, and one number per sample in that order.
+
+    The numbers are equal exactly for equal confidences: packed keys, ascending, or the confidences, descending.
+    """
+
+    order: np.ndarray
+    keys: np.ndarray
+
+
+def argsort_descending_with_keys(confidence: np.ndarray) -> OrderAndKeys:
     """Sort a vector of confidences, most confident first, equal ones in order of appearance.
 
-    Returns the indices in that order, and one number per sample in that order, equal exactly for equal confidences:
-    packed keys, ascending, or the confidences themselves, descending. Confidences must not be NaN or -infinity.
+    The confidence and the index of a sample are packed into one integer, which is faster to sort than indices.
+    Confidences must not be NaN or -infinity.
     """
     packing = Packing(confidence)
     n = len(confidence)
@@ -409,13 +438,14 @@ def argsort_descending_with_keys(confidence: np.ndarray) -> tuple[np.ndarray, np
     dropped_bits = max(0, packing.span_bits + index_bits - 64)  # low bits of the confidences that do not fit
 
     def index(start: int, stop: int) -> np.ndarray:
+        """Indices of these samples, which go into the low bits of the keys."""
         return np.arange(start, stop, dtype=np.uint32)
 
     sorted_keys = sort_in_place(packing.pack(index_bits, index, dropped_bits))
     order = np.bitwise_and(sorted_keys, sorted_keys.dtype.type((1 << index_bits) - 1))
     order = order.view(np.int64) if order.dtype == np.uint64 else order.astype(np.int64)
     if not dropped_bits:
-        return order, sorted_keys >> sorted_keys.dtype.type(index_bits)
+        return OrderAndKeys(order, sorted_keys >> sorted_keys.dtype.type(index_bits))
     # Not all bits of 64-bit confidences fit: sort the few that agree in the leading bits again, by all their bits.
     sorted_confidence = confidence[order]
     if np.any(sorted_confidence[1:] > sorted_confidence[:-1]):
@@ -423,7 +453,7 @@ def argsort_descending_with_keys(confidence: np.ndarray) -> tuple[np.ndarray, np
         places = find_tied_places(bits >> np.uint64(dropped_bits))
         order[places] = order[places][np.lexsort((order[places], bits[places]))]
         sorted_confidence[places] = confidence[order[places]]
-    return order, sorted_confidence
+    return OrderAndKeys(order, sorted_confidence)
 
 
 # Losses packed below a confidence's key: the error bit of a 0/1 loss, or the 32 bits of a float32 loss
@@ -515,6 +545,13 @@ def unpack_float32(keys: np.ndarray) -> np.ndarray:
 # every guarantee of `abstain.thresholds` depends on this.
 
 
+class Cuts(NamedTuple):
+    """For each cut of a ranking: how many samples it accepts, and the smallest threshold that accepts exactly these."""
+
+    accepted_count: np.ndarray
+    threshold: np.ndarray
+
+
 class RankedSamples(NamedTuple):
     """Samples in order, most confident first.
 
@@ -547,12 +584,12 @@ class RankedSamples(NamedTuple):
         """Number of samples."""
         return len(self.sorted_keys)
 
-    def cut(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each rank k: how many samples a cut there accepts, and the smallest threshold that accepts exactly these.
+    def cut(self, ranks: np.ndarray) -> Cuts:
+        """Cut the ranking at each rank k: accept the samples strictly above `tau`, the (k+1)-th largest confidence.
 
-        Accepted are the samples strictly above `tau`, the (k+1)-th largest confidence: at most k. The threshold is the
-        float after `tau`; a sample is accepted if its confidence is at least that. At rank n (or above) every sample is
-        accepted, whatever its confidence: the threshold is -infinity.
+        These are at most k samples: whole runs of equal confidences. The threshold is the float after `tau`, the
+        smallest one that accepts exactly these; a sample is accepted if its confidence is at least that. At rank n (or
+        above) every sample is accepted, whatever its confidence: the threshold is -infinity.
         """
         first_rejected = np.minimum(ranks, self.n - 1)
         tau_keys = self.sorted_keys[first_rejected]
@@ -561,7 +598,7 @@ class RankedSamples(NamedTuple):
         tau = self.decode_keys(tau_keys)
         with np.errstate(over="ignore"):  # above the largest float comes infinity, which accepts nothing
             just_above_tau = np.nextafter(tau, tau.dtype.type(np.inf)).astype(np.float64)
-        return count, np.where(accepts_all, -np.inf, just_above_tau)
+        return Cuts(accepted_count=count, threshold=np.where(accepts_all, -np.inf, just_above_tau))
 
     def smallest_confidence(self, count: np.ndarray) -> np.ndarray:
         """The smallest confidence among the first `count` samples, for each of several counts."""
@@ -575,25 +612,26 @@ class RankedSamples(NamedTuple):
 def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> RankedSamples:
     """Sort samples, given in any order, most confident first, and add up their losses and weights from the top.
 
-    Unweighted 0/1 or float32 losses are packed with the confidence and sorted with it, which is faster than sorting
-    indices. Sums of 0/1 losses are then exact integers. No weight means 1 for all. `weight` None means 1 for all.
+    Unweighted 0/1 or float32 losses are packed with the confidence into one integer key and sorted with it, which is
+    faster than sorting indices. Sums of 0/1 losses are then exact integers. `weight` None means 1 for all.
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     decode_keys: Callable[[np.ndarray], np.ndarray]
+    sorted_weight = None
     if packed is not None:
-        sorted_packed = sort_in_place(packed.keys)
-        sorted_keys = sorted_packed >> sorted_packed.dtype.type(packed.payload_bits)
-        sorted_loss = packed.unpack_loss(sorted_packed)
-        zero_one = packed.payload_bits == 1
+        keys_with_loss = sort_in_place(packed.keys)
+        sorted_keys = keys_with_loss >> keys_with_loss.dtype.type(packed.payload_bits)
+        sorted_loss = packed.unpack_loss(keys_with_loss)
+        zero_one = packed.payload_bits == 1  # one bit is enough for a 0/1 loss
         decode_keys = Packing(confidence).unpack
-        sorted_weight = None
     else:
         order = argsort_descending(confidence)
         sorted_keys = -confidence[order]  # ascending, as packed keys are
         sorted_loss = loss[order].astype(np.float64)
         zero_one = is_zero_one(loss)
         decode_keys = np.negative
-        sorted_weight = None if weight is None else weight[order].astype(np.float64)
+        if weight is not None:
+            sorted_weight = weight[order].astype(np.float64)
     n = len(sorted_keys)
     sum_dtype = np.int64 if sorted_loss.dtype == np.uint8 else np.float64
     accepted_loss = np.zeros(n + 1, dtype=sum_dtype)

@@ -60,30 +60,29 @@ class Tally:
     def add(self, loss: np.ndarray, confidence: np.ndarray) -> np.ndarray:
         """Count samples (boolean losses, float32 confidences); return the indices of those out of the range.
 
-        A counter is a 64-bit word: its low half counts samples, its high half errors. All calls together may add at
-        most 2**32 - 1 samples. Samples out of the range, which are not counted, are for the caller to keep.
-
-        `_words` holds the `_size` counters, that of the largest float32 (`_largest_bits`) first, and one more for
-        samples out of the range.
+        `self._words` holds `self._size` counters, one for each float32 of the range, that of the largest one first, and
+        one more for samples out of the range. A counter is a 64-bit word: its low half counts samples, its high half
+        errors. All calls together may add at most 2**32 - 1 samples. Samples out of the range are for the caller to
+        count.
         """
         outside_indices = []
-        place_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.intp)
+        counter_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.intp)
         increment_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.uint64)
         for start in range(0, len(loss), CHUNK):
             stop = start + CHUNK
-            # adding 0 turns -0 into +0
+            # how many float32 values lie above each confidence; adding 0 turns -0 into +0
             bits = descending_bits(confidence[start:stop] + 0.0, self._largest_bits, self._has_negative)
-            place = place_buffer[: len(bits)]
+            counter = counter_buffer[: len(bits)]
             increment = increment_buffer[: len(bits)]
-            place[...] = bits  # confidences above the range have wrapped around to large numbers
+            counter[...] = bits  # confidences above the range have wrapped around to large numbers
             increment[...] = loss[start:stop]
             increment <<= _HALF_WORD
             increment += np.uint64(1)
-            is_outside = place >= self._size
+            is_outside = counter >= self._size
             if is_outside.any():
                 outside_indices.append(np.flatnonzero(is_outside) + start)
-                np.minimum(place, self._size, out=place)
-            np.add.at(self._words, place, increment)
+                np.minimum(counter, self._size, out=counter)
+            np.add.at(self._words, counter, increment)
         return np.concatenate(outside_indices) if outside_indices else np.empty(0, dtype=np.intp)
 
     def totals(self) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 
 from abstain._check import check_repetitions, repetitions_error
 from abstain.core import area_estimators, curve_points, sorting
-from abstain.core.area_estimators import area_terms
+from abstain.core.area_estimators import area_terms, base_estimator
 from abstain.core.influence import AcceptedLossArea, AreaUnderCurve, BestArea
 from abstain.core.part_sums import (
     MomentTable,
@@ -411,8 +411,7 @@ def _area_one_by_one(row: Rows, w: float, estimator: str) -> float:
     N = float(row.accepted_mass[0]) - m
     S = float(row.accepted_loss[0]) - L
     if estimator != "harmonic":
-        mean_rule = (m * S + L * (m + w) / 2) / float(row.total_mass[0])
-        return 2 * mean_rule if estimator == "2sele" else mean_rule
+        return base_estimator(estimator).factor * (m * S + L * (m + w) / 2) / float(row.total_mass[0])
     count = m / w
     if count <= _MAX_EXACT_TERMS and math.isclose(count, round(count), rel_tol=WHOLE_NUMBER_ROUNDING):
         j = np.arange(1, round(count) + 1)

@@ -10,7 +10,13 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import Array, to_python
 from abstain._check import check_choice, check_count
-from abstain.core.area_estimators import ESTIMATORS, Estimator, harmonic_difference, weight_of_rank
+from abstain.core.area_estimators import (
+    ESTIMATORS,
+    Estimator,
+    base_estimator,
+    harmonic_difference,
+    weight_of_rank,
+)
 from abstain.errors import InputError
 
 # The paper states its biases as binomial sums of n terms. Each equals one of the three functions below (`power_tail`,
@@ -225,11 +231,9 @@ def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimato
     `q` is 1 - beta > 0, passed separately because it may be too small to compute from beta. `n` holds sample sizes.
     Arguments broadcast and are not checked. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
-    if estimator in ("sele", "2sele"):
-        mean_weight = beta + q / n
-        if estimator == "2sele":
-            mean_weight = mean_weight * 2
-        return np.asarray(mean_weight + np.log(q))
+    base, factor = base_estimator(estimator)
+    if base == "sele":
+        return np.asarray(factor * (beta + q / n) + np.log(q))
     bias = -power_tail(beta, q, n)
     if estimator == "loo":
         return bias
