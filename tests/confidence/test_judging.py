@@ -6,7 +6,13 @@ import pytest
 from abstain import paired_difference
 from abstain.confidence.candidates import LearningData
 from abstain.confidence.input_table import read_inputs
-from abstain.confidence.judging import CandidateResult, choose_candidate, judge, results_of
+from abstain.confidence.judging import (
+    CandidateResult,
+    choose_candidate,
+    is_clearly_lower,
+    judge,
+    results_of,
+)
 from abstain.inference import interval
 
 
@@ -66,3 +72,20 @@ def test_a_gain_of_less_than_a_quarter_of_its_standard_error_is_not_kept_unless_
     assert choose_candidate(results, "lowest", 0.95, is_few=True) == 1
     clearer = [result("baseline", 0.2), result("a", 0.189, standard_error=0.04)]
     assert choose_candidate(clearer, "lowest", 0.95) == 1
+
+
+def test_clearly_lower_is_lower_by_half_a_standard_error():
+    rng = np.random.default_rng(4)
+    loss = (rng.random(200) < 0.3).astype(float)
+    data = LearningData(
+        read_inputs("test", signals={"a": rng.random(200)}), loss, 1 - loss, np.ones(200), None
+    )
+    reference = rng.random(200) - 0.5 * loss
+    answers = set()
+    for strength in np.linspace(0, 0.4, 9):
+        confidence = reference + 0.3 * rng.normal(size=200) - strength * loss
+        expected = paired_difference(loss, confidence, loss, reference)
+        is_lower = expected.difference <= -0.5 * expected.standard_error
+        assert is_clearly_lower("test", data, confidence, reference) == is_lower
+        answers.add(bool(is_lower))
+    assert answers == {True, False}

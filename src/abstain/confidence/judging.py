@@ -20,6 +20,9 @@ from abstain.metrics.definitions import AURC
 _MIN_GAIN = (
     0.25  # standard errors by which a candidate must be below the baseline: less is as likely to be a loss
 )
+_CLEAR_GAIN = (
+    0.5  # standard errors by which, with few rows, a model must be below the combination without labels
+)
 _ROUNDING = 1e-9  # relative difference of AURC within which the simpler candidate is preferred
 
 
@@ -220,3 +223,15 @@ def choose_candidate(
     if is_within_noise and not is_few and 0 in eligible:
         return 0
     return best
+
+
+def is_clearly_lower(
+    function: str, data: LearningData, confidence: np.ndarray, reference: np.ndarray
+) -> bool:
+    """Is the AURC of `confidence` below that of `reference` by at least half of the standard error of the difference?
+
+    Both hold one confidence per row of `data`, the labelled rows. `function` is named in messages.
+    """
+    any_level = 0.95  # standard errors do not depend on it
+    tests = judge(function, data, [reference, confidence], any_level).tests
+    return float(tests.difference[0]) <= -_CLEAR_GAIN * float(np.nan_to_num(tests.standard_error[0]))

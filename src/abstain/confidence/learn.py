@@ -25,7 +25,14 @@ from abstain.confidence.crossfit import assign_folds, find_repeated_rows, score_
 from abstain.confidence.fitted_rows import FittedRows
 from abstain.confidence.input_profile import InputProfile
 from abstain.confidence.input_table import Columns, InputTable, read_inputs, read_losses, read_row_weights
-from abstain.confidence.judging import Contribution, choose_candidate, judge, results_of
+from abstain.confidence.judging import (
+    CandidateResult,
+    Contribution,
+    choose_candidate,
+    is_clearly_lower,
+    judge,
+    results_of,
+)
 from abstain.confidence.learned import Keep, LearnedConfidence
 from abstain.confidence.models import score_without_inputs
 from abstain.errors import InputError
@@ -105,7 +112,8 @@ def learn_confidence(
     keep : {"lowest", "proven"}
         "lowest": the candidate with the lowest out-of-fold AURC, whether proven or not; but the baseline if it is lower
         by less than a quarter of the standard error of the difference. With fewer than 300 rows no such margin is
-        asked for, and where shipped weights apply the baseline is kept only if these rows prove them worse.
+        asked for, but "signals" must be lower than "combined" by half a standard error, and where shipped weights apply
+        the baseline is kept only if these rows prove them worse.
         "proven": only one that the test proves better than the baseline.
     folds : int
         Number of folds, at least 2.
@@ -172,13 +180,10 @@ def learn_confidence(
     scores += [score_out_of_fold(candidate, data, fold, profiles) for candidate in tried[1:]]
     results = results_of([candidate.name for candidate in tried], judge(_NAME, data, scores, level))
     uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
-    place = choose_candidate(
-        results,
-        keep,
-        level,
-        is_few=data.table.row_count < FEW_ROWS,
-        trusted=COMBINED if uses_shipped else None,
-    )
+    is_few = data.table.row_count < FEW_ROWS
+    place = choose_candidate(results, keep, level, is_few=is_few, trusted=COMBINED if uses_shipped else None)
+    if is_few and keep == "lowest":
+        place = _prefer_combination(data, results, scores, place, is_trusted=uses_shipped)
     model = tried[place].fit(data, profile)
     parts: tuple[Contribution, ...] = ()
     if contributions and model.linear is not None:
@@ -200,6 +205,32 @@ def learn_confidence(
         fitted=FittedRows.of(model.apply(data.table)),
         notes=tuple(notes),
     )
+
+
+def _prefer_combination(
+    data: LearningData,
+    results: Sequence[CandidateResult],
+    scores: Sequence[np.ndarray],
+    place: int,
+    *,
+    is_trusted: bool,
+) -> int:
+    """Return the place of the combination without labels if the chosen candidate is not clearly better than it.
+
+    With few rows a model of all signals is often lower by chance. `results` and `scores` are the judgements and the
+    out-of-fold confidences of all candidates, `place` is that of the chosen one, which is returned otherwise.
+    `is_trusted` says that the combination is known to be good from other data; if it is not, it must be at least as
+    good as the baseline here. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst),
+    weights and clusters.
+    """
+    names = [result.name for result in results]
+    if names[place] != SIGNALS or COMBINED not in names:
+        return place
+    combined = names.index(COMBINED)
+    is_acceptable = is_trusted or results[combined].aurc <= results[0].aurc
+    if is_acceptable and not is_clearly_lower(_NAME, data, scores[place], scores[combined]):
+        return combined
+    return place
 
 
 def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
