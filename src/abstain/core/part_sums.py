@@ -445,7 +445,13 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
         mean_slope = dot(absolute_loss, slope) / (float(absolute_loss.sum()) or 1.0)
     powers = _influence_powers(table, derivative.constant - mean_constant, slope - mean_slope)
     squared_loss = totals.squared_loss
-    loss_sums = RankedLossSums(totals.loss, totals.loss, squared_loss, squared_loss, squared_loss)
+    loss_sums = RankedLossSums(
+        loss=totals.loss,
+        loss_slope=totals.loss,
+        squared_loss=squared_loss,
+        squared_loss_slope=squared_loss,
+        squared_loss_squared_slope=squared_loss,
+    )
     if area.weighs_by_rank:
         _, squared_loss_slope, squared_loss_squared_slope = _weighted_powers(
             table.squared_weight_moments[2], slope, 2

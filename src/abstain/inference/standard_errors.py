@@ -233,10 +233,14 @@ def gather(
     )
 
 
-def error_size_of(loss: np.ndarray, known: float | None = None) -> float | None:
-    """The size of an error where losses are 0 or one number; `known`: that of the data set they are a part of."""
-    if known is not None and bool(np.all(loss == known) or not loss.any()):
-        return known
+def error_size_of(loss: np.ndarray, known_size: float | None = None) -> float | None:
+    """The size of an error where losses are 0 or one number; None for other losses.
+
+    `known_size` is that of the data set these losses are a part of (None: not known): it counts where all of them are
+    0, or all are of this size.
+    """
+    if known_size is not None and bool(np.all(loss == known_size) or not loss.any()):
+        return known_size
     return error_size(loss)
 
 

@@ -179,7 +179,8 @@ def prepare(
     elif backend.is_host and weight is not None and loss.ndim == 1 and not weight.all():
         answered = weight > 0  # samples of weight 0 are dropped
     if answered is not None and loss.ndim == 1:
-        loss, confidence = loss[answered], confidence[answered]
+        loss = loss[answered]
+        confidence = confidence[answered]
         weight = None if weight is None else weight[answered]
     elif answered is not None:
         ones = xp.astype(answered, float_dtype(xp))

@@ -67,7 +67,8 @@ def _check_coverage_range(function: str, option: str, value: Any) -> tuple[float
     try:
         low, high = (float(end) for end in value)
     except (TypeError, ValueError):
-        low, high = np.nan, np.nan
+        low = np.nan  # fails the comparison below
+        high = np.nan
     if not 0 <= low < high <= 1:
         raise InputError(
             f"{function}: `{option}` must be two coverages (low, high) with 0 <= low < high <= 1, got {value!r}."

@@ -68,8 +68,8 @@ def gamma_limits(mean: float, draws: float, level: float, added: float = 0.0) ->
     """
     from scipy.special import gammaincinv
 
-    least = float(gammaincinv(draws, (1 - level) / 2)) / draws
-    return mean * least, (mean + added) / max(least, 1e-300)
+    low_quantile = float(gammaincinv(draws, (1 - level) / 2)) / draws  # of a mean of 1
+    return mean * low_quantile, (mean + added) / max(low_quantile, 1e-300)
 
 
 def mix_limit(few_limit: float, usual_limit: float, share: float) -> float:
