@@ -367,7 +367,7 @@ def coverage_limits(
     # equal, independent draws with this variance
     draws = weights.total_mass**2 / weights.squared_weight_sum / design_effect
     is_tied = limits.is_tied
-    last = _last_within(limits.high, risk)
+    last = _last_within(limits.high, risk)  # index of a cut, ascending in coverage
     if last is None:
         lower = 0.0
     elif is_tied[last] and coverage[last] < 1:

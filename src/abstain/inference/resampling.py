@@ -544,9 +544,8 @@ def _read_at_coverages(draw: Replicates, grid: np.ndarray) -> tuple[np.ndarray, 
     Both results have shape (replicates, coverages). A coverage is attained between samples: the smallest one that is
     not below the grid point is read. A replicate that answers less than a grid point is read at its largest coverage.
     """
-    rows = (
-        draw.rows
-    )  # mass and loss at each distinct confidence, shape (replicates, confidences), most confident first
+    # mass and loss at each distinct confidence, most confident first: shape (replicates, confidences)
+    rows = draw.rows
     coverage = np.cumsum(rows.mass, axis=1) / draw.total_mass[:, None]
     requested = np.minimum(grid, coverage[:, -1:])
     row = np.stack(
