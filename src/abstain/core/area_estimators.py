@@ -490,9 +490,8 @@ def _tie_correction(
     line_count, n = sorted_loss.shape
     is_tied = equals_next.copy()
     is_tied[:, 1:] |= equals_next[:, :-1]
-    tied_samples = np.flatnonzero(
-        is_tied
-    )  # indices into the flattened lines, as all arrays of tied samples below
+    # indices into the flattened lines, as all arrays of tied samples below
+    tied_samples = np.flatnonzero(is_tied)
     last_of_run = np.flatnonzero(~equals_next.reshape(-1)[tied_samples])  # indices into `tied_samples`
     run_length = np.diff(last_of_run, prepend=-1)
     first_of_run = last_of_run - run_length + 1

@@ -173,9 +173,8 @@ class Resampler:
         each sample is a row, and equal losses are ordered by weight.
         """
         if self._loss_order is None:
-            sort_columns = (
-                (self.loss,) if self.weight is None else (self.weight, self.loss)
-            )  # the last one leads
+            # the last one leads
+            sort_columns = (self.loss,) if self.weight is None else (self.weight, self.loss)
             self._loss_order = np.lexsort(sort_columns)
         loss = self.loss[self._loss_order]
         has_whole_weights = self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))

@@ -79,9 +79,8 @@ class BinMap:
         x = xp.astype(confidence, xp.float64) + 0.0  # -0 and +0 are one number
         is_low = (x > 0) & (x <= 0.5)
         is_top = (x > 0.5) & (x <= 1)
-        region = xp.where(
-            x > 1, 3, xp.where(is_top, 2, xp.where(is_low, 1, 0))
-        )  # numbered by ascending confidence
+        # numbered by ascending confidence
+        region = xp.where(x > 1, 3, xp.where(is_top, 2, xp.where(is_low, 1, 0)))
         distance = xp.where(is_top, 1 - x, xp.abs(x))  # exact: x is within a factor of two of 1
         bits = float64_bits(distance)
         octave = bits >> _MANTISSA_BITS  # the exponent bits, 0 to 2047

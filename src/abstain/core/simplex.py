@@ -60,9 +60,8 @@ def sum_in_any_order(
         return sum_in_units * unit
     shifted -= base * scale  # the terms rounded to the unit
     remainder = np.subtract(terms, shifted, out=shifted)  # exact, from -1/2 to 1/2 of a unit
-    remainder_base = (
-        1.5 * scale * unit
-    )  # again a float in whose bits the remainders are whole numbers, of unit^2
+    # again a float in whose bits the remainders are whole numbers, of unit^2
+    remainder_base = 1.5 * scale * unit
     remainder += remainder_base
     remainder_in_units = _sum_of_bits(remainder, remainder_base, axis) * unit
     return (sum_in_units + remainder_in_units) * unit
@@ -580,9 +579,8 @@ def log_norm_complement(odds: Odds) -> Array:
     """
     xp = odds.xp
     p = odds.order
-    m_over_e2 = odds.ratio_sum * log1p_ratio(
-        xp, odds.odds_against_winner, odds.minus_log_max
-    )  # log(1 + s) / e_2
+    # log(1 + s) / e_2
+    m_over_e2 = odds.ratio_sum * log1p_ratio(xp, odds.odds_against_winner, odds.minus_log_max)
     if p < float("inf"):
         powers_over_e2 = odds.ratio_power_sum * odds.runner_up_odds ** (p - 1)  # sum e_j^p, divided by e_2
         m_over_e2 = m_over_e2 - powers_over_e2 * log1p_ratio(xp, powers_over_e2 * odds.runner_up_odds) / p

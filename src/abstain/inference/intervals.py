@@ -434,9 +434,8 @@ def _influence_on_fpr(samples: CheckedSamples, tpr: float) -> np.ndarray:
     error_mass = float(weight @ is_error)
     accepted_share_of_right = float(weight @ (is_accepted * is_right)) / right_mass
     fpr = float(weight @ (is_accepted * is_error)) / error_mass
-    right_in_window = max(
-        float(weight[in_window] @ is_right[in_window]), 1e-300
-    )  # no right sample: a huge rate
+    # no right sample: a huge rate
+    right_in_window = max(float(weight[in_window] @ is_right[in_window]), 1e-300)
     errors_per_right = weight[in_window] @ is_error[in_window] / right_in_window
     from_errors = is_error * (is_accepted - fpr)
     from_right = errors_per_right * is_right * (is_accepted - accepted_share_of_right)

@@ -518,9 +518,8 @@ def _errors_per_right(
     """
     right_up_to_cut = cut.accepted_mass - cut.accepted_loss
     right_up_to_end = window_end.accepted_mass - window_end.accepted_loss
-    right_between = (
-        right_up_to_cut - right_up_to_end
-    )  # negative for a window below the cut, as are the errors
+    # negative for a window below the cut, as are the errors
+    right_between = right_up_to_cut - right_up_to_end
     is_empty = np.abs(right_between) <= SUM_ROUNDING * right.mass
     error_share = (cut.accepted_loss - window_end.accepted_loss) / errors.mass
     return np.where(is_empty, 0.0, error_share * right.mass / np.where(is_empty, 1.0, right_between))

@@ -261,9 +261,8 @@ def _normalised(
     if not exceeds(random, best.area):
         return MetricDerivative(0.0, per_area=0.0)
     x = (area - best.area) / best_gain
-    per_risk = (
-        -factor * x * random_per_risk / best_gain
-    )  # derivative in the risk, whose influence is l - risk
+    # derivative in the risk, whose influence is l - risk
+    per_risk = -factor * x * random_per_risk / best_gain
     return MetricDerivative(
         estimate=at_best + factor * x,
         per_area=factor / best_gain,

@@ -344,9 +344,8 @@ class PrecisionRule(LimitRule):
             hit_variance = spread.error_variance
         else:
             hit_variance = spread.variance - spread.error_variance
-        largest_variance = spread.estimate * (
-            1 - spread.estimate
-        )  # of one placement in [0, 1] with this mean
+        # of one placement in [0, 1] with this mean
+        largest_variance = spread.estimate * (1 - spread.estimate)
         total_variance = spread.variance + few.hidden_variance(largest_variance, hit_variance, hit_draws)
         beta_low, _ = few.beta_limits(spread.estimate, largest_variance / total_variance, level)
         low, high = limits

@@ -448,9 +448,8 @@ class OwnArea(Area):
                 loss=rows.loss * self.loss_unit, accepted_loss=rows.accepted_loss * self.loss_unit
             )
         value = float(metric.value(rows, metric.option_values))
-        row_influence = metric.influence(
-            rows, metric.option_values
-        )  # constant and slope by row, or one for all rows
+        # constant and slope by row, or one for all rows
+        row_influence = metric.influence(rows, metric.option_values)
         constant = np.broadcast_to(np.asarray(row_influence.constant, dtype=np.float64), rows.mass.shape)
         slope = np.broadcast_to(np.asarray(row_influence.slope, dtype=np.float64), rows.mass.shape)
         return AreaDerivative(

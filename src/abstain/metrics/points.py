@@ -184,9 +184,8 @@ def _curve_on_device(sample: Sample) -> _CurvePoints:
     xp = sample.backend.xp
     loss, confidence, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
     is_last_of_ties = mark_run_ends(confidence, xp)
-    rows = rows_from_sorted(
-        xp, loss, is_last_of_ties, weight
-    )  # one per sample; only the last of a tie has mass
+    # one per sample; only the last of a tie has mass
+    rows = rows_from_sorted(xp, loss, is_last_of_ties, weight)
     last_of_ties = xp.nonzero(rows.mass > 0)[0]
     return _CurvePoints(
         accepted_mass=xp.take(rows.accepted_mass, last_of_ties),
