@@ -53,15 +53,15 @@ def test_sweep_rows_and_samples_agree(n, levels, dtype):
     found = estimate_of("aurc", tables_from_samples(l, g), n, dtype is bool)
     assert found.estimate == pytest.approx(estimate, rel=1e-12)
     assert found.variance == pytest.approx(values @ values / n**2, rel=1e-9)
-    assert found.variance_excess == pytest.approx(
+    assert found.variance_of_variance == pytest.approx(
         np.sum((values / n) ** 4) - found.variance**2 / n, rel=1e-7, abs=1e-12
     )
-    assert found.centre == pytest.approx(abstain.aurc(l, g, estimator="loo"), rel=1e-12)
+    assert found.less_biased_estimate == pytest.approx(abstain.aurc(l, g, estimator="loo"), rel=1e-12)
     up = np.sort(g)
     per = np.cumsum(1 / (n - np.searchsorted(up, up)))  # each sample at or below counts 1 / (accepted there)
     alpha = per[np.searchsorted(up, g, "right") - 1]
-    assert found.ranked_loss_sum == pytest.approx(np.sum(alpha * l) / n, rel=1e-10)
-    assert found.ranked_loss_square_sum == pytest.approx(np.sum((alpha * l) ** 2) / n**2, rel=1e-10)
+    assert found.contribution_sum == pytest.approx(np.sum(alpha * l) / n, rel=1e-10)
+    assert found.squared_contribution_sum == pytest.approx(np.sum((alpha * l) ** 2) / n**2, rel=1e-10)
 
 
 def test_weighted_rows_agree_with_samples_and_merge():
@@ -76,7 +76,7 @@ def test_weighted_rows_agree_with_samples_and_merge():
         found = estimate_of(metric, [table_from_blocks(whole)], n, False, False)
         v = w * values / w.sum()
         assert found.variance == pytest.approx(np.sum(v**2), rel=1e-10)
-        assert found.variance_excess == pytest.approx(np.sum(v**4) - found.variance**2 / n, rel=1e-8)
+        assert found.variance_of_variance == pytest.approx(np.sum(v**4) - found.variance**2 / n, rel=1e-8)
 
 
 def test_batched_rows_count_beyond_a_byte():

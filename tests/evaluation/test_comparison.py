@@ -134,7 +134,7 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
     sides = [
         differences.Side(
             estimate=1.0,
-            centre=1.0,
+            less_biased_estimate=1.0,
             standard_error=float(np.linalg.norm(row)),
             effective_draws=99.0,
             few_draws_note="",

@@ -106,9 +106,9 @@ def test_the_variance_is_at_least_the_larger_one():
 
 def test_the_kind_with_fewer_degrees_of_freedom_decides():
     # an excess is 2 variance^2 / freedom: 10 and 25 degrees of freedom
-    first = UnitVariance(variance=2.0, excess=0.8, unit_count=30)
-    second = UnitVariance(variance=3.0, excess=0.72, unit_count=40)
-    intersections = UnitVariance(variance=1.0, excess=0.1, unit_count=300)
+    first = UnitVariance(variance=2.0, variance_of_variance=0.8, unit_count=30)
+    second = UnitVariance(variance=3.0, variance_of_variance=0.72, unit_count=40)
+    intersections = UnitVariance(variance=1.0, variance_of_variance=0.1, unit_count=300)
     variance, excess, unit_count = two_way_unit_variance(first, second, intersections)
     assert (variance, unit_count) == (4.0, 30)
     assert 2 * variance**2 / excess == pytest.approx(10)

@@ -735,7 +735,7 @@ class InfluenceSums(NamedTuple):
     ----------
     square_sum, fourth_power_sum : float
         Sums of v^2 and v^4.
-    ranked_loss_sum, ranked_loss_square_sum : float
+    contribution_sum, squared_contribution_sum : float
         Sums of z and z^2; alpha is 1 where no rank weighs the loss.
     error_square_sum : float
         The sum of v^2 over the errors of a 0/1 loss; nan for other losses.
@@ -743,8 +743,8 @@ class InfluenceSums(NamedTuple):
 
     square_sum: float
     fourth_power_sum: float
-    ranked_loss_sum: float
-    ranked_loss_square_sum: float
+    contribution_sum: float
+    squared_contribution_sum: float
     error_square_sum: float = math.nan
 
 
@@ -804,8 +804,8 @@ def combine_parts(parts: AreaSums, area: Area, metric: MetricDerivative) -> Infl
     return InfluenceSums(
         square_sum=sum_powers(2, parts.second_power_sums),
         fourth_power_sum=sum_powers(4, parts.fourth_power_sums),
-        ranked_loss_sum=float(np.sum(ranked_loss)) / total_mass,
-        ranked_loss_square_sum=float(np.sum(squared_ranked_loss)) / total_mass**2,
+        contribution_sum=float(np.sum(ranked_loss)) / total_mass,
+        squared_contribution_sum=float(np.sum(squared_ranked_loss)) / total_mass**2,
         error_square_sum=max(float(np.sum(squared_error_influence)), 0.0) / total_mass**2,
     )
 

@@ -20,7 +20,7 @@ from abstain.engines.read import Fields
 from abstain.evaluation.comparison import Competitor, assemble_comparison
 from abstain.evaluation.results import Comparison
 from abstain.inference import evidence
-from abstain.inference.differences import Side, centres_without_rounding, side_from_spread
+from abstain.inference.differences import Side, less_biased_estimates, side_from_spread
 from abstain.inference.limits import DifferenceSums
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
@@ -143,10 +143,10 @@ class PairComparison:
         zero_one = first.totals.zero_one and second.totals.zero_one
         has_negative_loss = first.totals.has_negative_loss or second.totals.has_negative_loss
         self.scale = pair.metric.scale_for(zero_one, has_negative_loss)
-        centres = centres_without_rounding(self.sides)
+        estimates = less_biased_estimates(self.sides)
         # a scale such as the logarithm may be undefined at an area of 0; then differences are tested unscaled
-        used_scale = self.scale if bool(np.all(self.scale.contains(centres))) else Scale("normal")
-        first_rate, second_rate = used_scale.derivative(centres)
+        used_scale = self.scale if bool(np.all(self.scale.contains(estimates))) else Scale("normal")
+        first_rate, second_rate = used_scale.derivative(estimates)
         self.rates = (float(first_rate), float(second_rate))
 
     def compare(self, sums: np.ndarray) -> Comparison:
@@ -164,7 +164,7 @@ class PairComparison:
         squared_difference, second, fourth = sums
         joint = DifferenceSums(
             variance_on_scale=np.asarray([second]),
-            variance_excess_on_scale=np.asarray([fourth - second**2 / n]),
+            variance_of_variance_on_scale=np.asarray([fourth - second**2 / n]),
             standard_error=np.sqrt(np.asarray([squared_difference])),
             unit_count=n,
         )

@@ -180,13 +180,14 @@ def _measure_ensemble(
     spread_over_data = spread._replace(
         estimate=float(estimates.mean()) / unit,
         variance=error_data**2 / unit**2,
-        variance_excess=2 * error_data**4 / data_freedom / unit**4,
+        variance_of_variance=2 * error_data**4 / data_freedom / unit**4,
     )
     members_freedom = max(len(estimates) - 1, 1)
-    variance_of_variance = error_members**4 / members_freedom + error_data**4 / data_freedom  # by Welch
+    # by Welch: an estimated variance V with f degrees of freedom has the variance 2 V^2 / f
+    variance_of_variance = 2 * (error_members**4 / members_freedom + error_data**4 / data_freedom)
     spread_over_both = spread_over_data._replace(
         variance=(error_members**2 + error_data**2) / unit**2,
-        variance_excess=2 * variance_of_variance / unit**4,
+        variance_of_variance=variance_of_variance / unit**4,
     )
     mean = make_interval(metric, spread_over_both, sample, level)
     averaged = None
@@ -244,9 +245,9 @@ def _mean_of_members(
 ) -> tuple[EstimateSpread, SampleSummary]:
     """Spread and sample summary of the members' mean, from those of each member (on the same samples).
 
-    Estimate, variance and its excess are left as nan: the caller fills them in from the mean influence. Other sums and
-    counts are means over members: the members err on the same samples, so together they rest on as many errors as one
-    of them on average.
+    Estimate, variance and the variance of that are left as nan: the caller fills them in from the mean influence. Other
+    sums and counts are means over members: the members err on the same samples, so together they rest on as many errors
+    as one of them on average.
 
     `has_one_size` says that the errors of all members have one size, the common unit of their losses. Otherwise
     everything is turned into the user's units.
@@ -264,16 +265,16 @@ def _mean_of_members(
             )
             for sample in samples
         ]
-    centre = None
-    if spreads[0].centre is not None:
-        centre = float(np.mean([spread.centre for spread in spreads]))
+    less_biased_estimate = None
+    if spreads[0].less_biased_estimate is not None:
+        less_biased_estimate = float(np.mean([spread.less_biased_estimate for spread in spreads]))
     mean_spread = EstimateSpread(
         estimate=np.nan,
         variance=np.nan,
-        variance_excess=np.nan,
-        ranked_loss_sum=float(np.mean([spread.ranked_loss_sum for spread in spreads])),
-        ranked_loss_square_sum=float(np.mean([spread.ranked_loss_square_sum for spread in spreads])),
-        centre=centre,
+        variance_of_variance=np.nan,
+        contribution_sum=float(np.mean([spread.contribution_sum for spread in spreads])),
+        squared_contribution_sum=float(np.mean([spread.squared_contribution_sum for spread in spreads])),
+        less_biased_estimate=less_biased_estimate,
     )
     mean_sample = samples[0]._replace(
         is_zero_one=all(sample.is_zero_one for sample in samples),

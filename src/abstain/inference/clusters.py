@@ -136,7 +136,7 @@ def two_way_unit_variance(
     second_freedom = second.degrees_of_freedom()
     return UnitVariance(
         variance=variance,
-        # Satterthwaite's formula, solved for the excess
-        excess=2 * np.square(variance) / np.minimum(first_freedom, second_freedom),
+        # from degrees of freedom = 2 variance^2 / variance_of_variance (Satterthwaite)
+        variance_of_variance=2 * np.square(variance) / np.minimum(first_freedom, second_freedom),
         unit_count=np.minimum(first.unit_count, second.unit_count),
     )

@@ -256,8 +256,10 @@ class Side(NamedTuple):
 
     Attributes
     ----------
-    estimate, centre, standard_error : float
-        Estimate of the metric, the less biased estimate that tests use, and the standard error.
+    estimate, standard_error : float
+        Estimate of the metric and its standard error.
+    less_biased_estimate : float
+        The estimate that tests use: by leave-one-out where the metric has that, otherwise `estimate`.
     effective_draws : float
         Number of errors of equal weight (or of right samples, if those are fewer) with as much information.
     few_draws_note : str
@@ -276,7 +278,7 @@ class Side(NamedTuple):
     """
 
     estimate: float
-    centre: float
+    less_biased_estimate: float
     standard_error: float
     effective_draws: float
     few_draws_note: str
@@ -313,12 +315,12 @@ def side_from_samples(samples: CheckedSamples) -> Side:
     draws = draws_behind(metric.rule, effective_errors, sample)
     squared_errors = [float(unit_effects @ unit_effects) for unit_effects in effects]
     squared_error = two_way_variance(*squared_errors) if len(effects) > 1 else squared_errors[0]
-    centre = leave_one_out(samples)
-    if centre is None:  # the metric has no leave-one-out estimate, or there are weights
-        centre = influences.estimate
+    less_biased_estimate = leave_one_out(samples)
+    if less_biased_estimate is None:  # the metric has no leave-one-out estimate, or there are weights
+        less_biased_estimate = influences.estimate
     return Side(
         estimate=loss_unit * influences.estimate,
-        centre=loss_unit * centre,
+        less_biased_estimate=loss_unit * less_biased_estimate,
         standard_error=math.sqrt(squared_error),
         effective_draws=draws.effective,
         few_draws_note=draws.note,
@@ -334,7 +336,7 @@ def side_from_spread(
 ) -> Side:
     """Make the side of a comparison from an estimate and a sample summary that are known already.
 
-    `spread` (the estimate, its variance and a less biased estimate `centre`, or None) and `sample` (counts of samples,
+    `spread` (the estimate, its variance and a less biased estimate, or None) and `sample` (counts of samples,
     errors and independent draws) are in units of an error, `sample.error_size`; numbers of the side are in the user's
     units. `effects` holds what each independent unit does to the estimate, in the user's units: one array, or three
     with two kinds of clusters (by either kind and by their intersections). It may be empty if `compare_sides` is called
@@ -342,7 +344,9 @@ def side_from_spread(
     """
     draws = draws_behind(metric.rule, spread.effective_errors, sample)
     loss_unit = sample.error_size if metric.scales_with_loss else 1.0
-    centre = spread.estimate if spread.centre is None else spread.centre
+    less_biased_estimate = spread.less_biased_estimate
+    if less_biased_estimate is None:
+        less_biased_estimate = spread.estimate
 
     def limits(level: float) -> tuple[float, float]:
         """Limits of this model alone, in the user's units."""
@@ -351,7 +355,7 @@ def side_from_spread(
 
     return Side(
         estimate=loss_unit * spread.estimate,
-        centre=loss_unit * centre,
+        less_biased_estimate=loss_unit * less_biased_estimate,
         standard_error=loss_unit * spread.standard_error,
         effective_draws=draws.effective,
         few_draws_note=draws.note,
@@ -449,11 +453,11 @@ def compare_sides(
     """
     estimate = np.asarray([side.estimate for side in sides])
     magnitude = _magnitudes(sides)
-    centre = centres_without_rounding(sides)
+    less_biased = less_biased_estimates(sides)
     difference = estimate[a] - estimate[b]
     pair_magnitude = magnitude[a] + magnitude[b]
 
-    groups = _group_pairs_by_scale(sides, a, b, scale, centre, paired, known_sums)
+    groups = _group_pairs_by_scale(sides, a, b, scale, less_biased, paired, known_sums)
     standard_error, low, high, p_value = np.empty((4, len(a)))
     for group in groups:  # every pair is in exactly one group
         standard_error[group.pairs] = group.standard_error
@@ -520,7 +524,7 @@ class _PairsOnScale(NamedTuple):
         Of the difference, not on the scale.
     scale : Scale
         On which the test is made.
-    centres, standard_errors : tuple of two ndarrays
+    less_biased, standard_errors : tuple of two ndarrays
         Less biased estimate and standard error of A and of B.
     variance_on_scale, degrees_of_freedom : ndarray
         Variance of the difference on the scale, and how well it is known.
@@ -529,7 +533,7 @@ class _PairsOnScale(NamedTuple):
     pairs: np.ndarray
     standard_error: np.ndarray
     scale: Scale
-    centres: tuple[np.ndarray, np.ndarray]
+    less_biased: tuple[np.ndarray, np.ndarray]
     standard_errors: tuple[np.ndarray, np.ndarray]
     variance_on_scale: np.ndarray
     degrees_of_freedom: Any
@@ -538,7 +542,7 @@ class _PairsOnScale(NamedTuple):
         """Lower limit, upper limit and p-value of each difference, at one level or at one per pair."""
         return contrast(
             self.scale,
-            self.centres,
+            self.less_biased,
             self.standard_errors,
             self.variance_on_scale,
             self.degrees_of_freedom,
@@ -551,7 +555,7 @@ def _group_pairs_by_scale(
     a: np.ndarray,
     b: np.ndarray,
     scale: Scale,
-    centre: np.ndarray,
+    less_biased: np.ndarray,
     paired: bool,
     known_sums: DifferenceSums | None,
 ) -> list[_PairsOnScale]:
@@ -568,7 +572,7 @@ def _group_pairs_by_scale(
         Indices into `sides` of the first and second model of each pair.
     scale : Scale
         That of the metric: "normal" (plain), "log" or "logit".
-    centre : ndarray, shape (sides,)
+    less_biased : ndarray, shape (sides,)
         The less biased estimate of each side.
     paired : bool
         Are all sides on the same units (samples or clusters)?
@@ -576,7 +580,7 @@ def _group_pairs_by_scale(
         Sums over the units of the only pair, if they were computed elsewhere; None: they are computed here.
     """
     standard_error = np.asarray([side.standard_error for side in sides])
-    both_inside = scale.contains(centre[a]) & scale.contains(centre[b])
+    both_inside = scale.contains(less_biased[a]) & scale.contains(less_biased[b])
     uses_scale = np.asarray(both_inside & (scale.name != "normal"))
     groups = []
     for scale_of_group, in_group in ((scale, uses_scale), (Scale("normal"), ~uses_scale)):
@@ -586,12 +590,12 @@ def _group_pairs_by_scale(
         second = b[in_group]
         sums = known_sums
         if sums is None:
-            sums = _sum_differences(sides, first, second, scale_of_group, centre, paired)
+            sums = _sum_differences(sides, first, second, scale_of_group, less_biased, paired)
         group = _PairsOnScale(
             pairs=in_group,
             standard_error=sums.standard_error,
             scale=scale_of_group,
-            centres=(centre[first], centre[second]),
+            less_biased=(less_biased[first], less_biased[second]),
             standard_errors=(standard_error[first], standard_error[second]),
             variance_on_scale=sums.variance_on_scale,
             degrees_of_freedom=sums.scaled_variance.degrees_of_freedom(smallest=2.0),
@@ -616,14 +620,15 @@ def _notes_on_few_draws(
     return np.asarray(notes, dtype=object)
 
 
-def centres_without_rounding(sides: Sequence[Side]) -> np.ndarray:
+def less_biased_estimates(sides: Sequence[Side]) -> np.ndarray:
     """The less biased estimate of each side; exactly 0 where it is a rounding error alone.
 
     An excess over the oracle is a small difference of large numbers, so rounding is relative to the larger of the
     estimate and the risk.
     """
-    centres = np.asarray([side.centre for side in sides])
-    return np.where(np.abs(centres) <= DIFFERENCE_ROUNDING * _magnitudes(sides), 0.0, centres)
+    estimates = np.asarray([side.less_biased_estimate for side in sides])
+    is_rounding = np.abs(estimates) <= DIFFERENCE_ROUNDING * _magnitudes(sides)
+    return np.where(is_rounding, 0.0, estimates)
 
 
 def _magnitudes(sides: Sequence[Side]) -> np.ndarray:
@@ -689,17 +694,17 @@ _FEW_DIGITS = 1e-6  # a difference of sums below this share of its terms is reco
 
 
 def _sum_differences(
-    sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, centre: np.ndarray, paired: bool
+    sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, less_biased: np.ndarray, paired: bool
 ) -> DifferenceSums:
     """Add up powers of what each unit (sample or cluster) does to the difference of each pair of models.
 
-    `a` and `b` are indices into `sides`, one entry per pair, as have the sums that are returned. `centre` holds the
-    less biased estimate of each side, at which the derivative of `scale` is taken. `paired` says that all sides are on
-    the same units; otherwise they are independent, and the sums of both sides of a pair add up.
+    `a` and `b` are indices into `sides`, one entry per pair, as have the sums that are returned. `less_biased` holds
+    the less biased estimate of each side, at which the derivative of `scale` is taken. `paired` says that all sides are
+    on the same units; otherwise they are independent, and the sums of both sides of a pair add up.
     """
     derivative = np.ones(len(sides))
     used_sides = np.union1d(a, b)  # other sides may lie outside the scale, where it has no derivative
-    derivative[used_sides] = scale.derivative(centre[used_sides])
+    derivative[used_sides] = scale.derivative(less_biased[used_sides])
     if not paired:
         sums_of_sides = [_sums_of_one_side(side, rate) for side, rate in zip(sides, derivative)]
         return _add_independent_sides(sums_of_sides, a, b)
@@ -721,7 +726,7 @@ def _sums_of_one_side(side: Side, scale_derivative: float) -> DifferenceSums:
         sums_by_clustering.append(
             DifferenceSums(
                 variance_on_scale=variance.variance,
-                variance_excess_on_scale=variance.excess,
+                variance_of_variance_on_scale=variance.variance_of_variance,
                 standard_error=math.sqrt(effects @ effects),
                 unit_count=variance.unit_count,
             )
@@ -734,12 +739,12 @@ def _add_independent_sides(
 ) -> DifferenceSums:
     """Sums of the differences of independent models, one entry per pair (a, b) of indices into `sums_of_sides`."""
     variance = np.asarray([sums.variance_on_scale for sums in sums_of_sides])
-    excess = np.asarray([sums.variance_excess_on_scale for sums in sums_of_sides])
+    variance_of_variance = np.asarray([sums.variance_of_variance_on_scale for sums in sums_of_sides])
     squared_error = np.asarray([sums.standard_error**2 for sums in sums_of_sides])
     unit_count = np.asarray([float(sums.unit_count) for sums in sums_of_sides])
     return DifferenceSums(
         variance_on_scale=variance[a] + variance[b],
-        variance_excess_on_scale=excess[a] + excess[b],
+        variance_of_variance_on_scale=variance_of_variance[a] + variance_of_variance[b],
         standard_error=np.sqrt(squared_error[a] + squared_error[b]),
         unit_count=unit_count[a] + unit_count[b],
     )
@@ -764,7 +769,7 @@ def _combine_clusterings(sums_by_clustering: Sequence[DifferenceSums]) -> Differ
     squared_error = two_way_variance(*(sums.standard_error**2 for sums in sums_by_clustering))
     return DifferenceSums(
         variance_on_scale=variance.variance,
-        variance_excess_on_scale=variance.excess,
+        variance_of_variance_on_scale=variance.variance_of_variance,
         standard_error=np.sqrt(squared_error),
         unit_count=variance.unit_count,
     )
@@ -803,7 +808,7 @@ def _sum_paired_differences(
     unit_count = np.maximum(unit_counts[i], unit_counts[j])
     return DifferenceSums(
         variance_on_scale=second,
-        variance_excess_on_scale=fourth - second**2 / unit_count,
+        variance_of_variance_on_scale=fourth - second**2 / unit_count,
         standard_error=np.sqrt(squared_error),
         unit_count=unit_count,
     )

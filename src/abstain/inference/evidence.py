@@ -482,7 +482,7 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
     area = metric.area
     if area not in evidence.area_sums:
         if not metric.needs.both_kinds:  # with one kind only, no order is better than another
-            return EstimateSpread(estimate=0.0, variance=0.0, variance_excess=0.0)
+            return EstimateSpread(estimate=0.0, variance=0.0, variance_of_variance=0.0)
         raise InfeasibleError(f"{metric.name}: needs both right and wrong samples, got only one kind.")
     reads_oracle = metric.reads_best_curve_area and metric.option_values.get("oracle") == "empirical"
     if reads_oracle and not totals.has_whole_weights and evidence.best_area is None:

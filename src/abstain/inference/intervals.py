@@ -480,7 +480,7 @@ def _macro_interval(
     if reads_influences and len(bounds) < len(parts):
         mean = _mean_over_groups(parts, sample_count, clusters)
         spread = mean.spread
-        if np.isfinite([spread.estimate, spread.variance, spread.variance_excess]).all():
+        if np.isfinite([spread.estimate, spread.variance, spread.variance_of_variance]).all():
             macro = make_interval(metric, spread, mean.sample, level, method)
             return _widen_by_groups(macro, bounds, len(parts), "independent")
     estimate = float(np.mean([interval.estimate for interval in intervals]))
@@ -558,9 +558,9 @@ def _mean_over_groups(parts: list[GroupPart], sample_count: int, clusters: np.nd
     variance = variances[0] if len(variances) == 1 else two_way_unit_variance(*variances)
     mean = mean._replace(
         variance=float(variance.variance),
-        variance_excess=float(variance.excess),
-        ranked_loss_sum=float(ranked_losses.sum()) / group_count,
-        ranked_loss_square_sum=max(loss_square_sums[:2]),  # of either kind, without the intersections
+        variance_of_variance=float(variance.variance_of_variance),
+        contribution_sum=float(ranked_losses.sum()) / group_count,
+        squared_contribution_sum=max(loss_square_sums[:2]),  # of either kind, without the intersections
     )
     cluster_count = int(variance.unit_count)
     return Measured(mean, summary._replace(unit_count=cluster_count, effective_draws=cluster_count))

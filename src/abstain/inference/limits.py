@@ -31,22 +31,21 @@ _METHODS_ON_OWN_SCALE = (None, "logit", "jackknife")  # the others name the scal
 
 
 def make_spread(
-    estimate: float, sums: InfluenceSums, unit_count: int, centre: float | None = None
+    estimate: float, sums: InfluenceSums, unit_count: int, less_biased_estimate: float | None = None
 ) -> EstimateSpread:
     """An estimate with its variance, from sums over `unit_count` independent units (samples or clusters).
 
     `sums` holds, over the units, the sums of v^2 and v^4 of what each does to the estimate, and the sums of z and z^2
-    of what the loss of each adds to it. `centre` is a less biased estimate that an interval is built around; None:
-    there is none.
+    of what the loss of each adds to it. An interval is built around `less_biased_estimate`; None: around `estimate`.
     """
     return EstimateSpread(
         estimate=estimate,
         variance=sums.square_sum,
-        variance_excess=sums.fourth_power_sum - sums.square_sum**2 / unit_count,
-        ranked_loss_sum=sums.ranked_loss_sum,
-        ranked_loss_square_sum=sums.ranked_loss_square_sum,
-        centre=centre,
-        error_variance=sums.error_square_sum,
+        variance_of_variance=sums.fourth_power_sum - sums.square_sum**2 / unit_count,
+        contribution_sum=sums.contribution_sum,
+        squared_contribution_sum=sums.squared_contribution_sum,
+        less_biased_estimate=less_biased_estimate,
+        variance_from_errors=sums.error_square_sum,
     )
 
 
@@ -57,19 +56,19 @@ class UnitVariance(NamedTuple):
     ----------
     variance : float or array
         The sum of v^2, with v what one unit does to the estimate.
-    excess : float or array
-        The sum of v^4 less (sum of v^2)^2 / n. Half the variance of `variance`.
+    variance_of_variance : float or array
+        The sum of v^4 less (sum of v^2)^2 / n: how uncertain `variance` itself is.
     unit_count : int or array
         n, the number of units.
     """
 
     variance: Any
-    excess: Any
+    variance_of_variance: Any
     unit_count: Any
 
     def degrees_of_freedom(self, smallest: float = 1.0) -> Any:
         """Degrees of freedom of the variance (Satterthwaite), between `smallest` and n - 1."""
-        return degrees_of_freedom(self.variance, self.excess, self.unit_count, smallest)
+        return degrees_of_freedom(self.variance, self.variance_of_variance, self.unit_count, smallest)
 
 
 def variance_of_effects(effects: np.ndarray, unit_count: int | None = None) -> UnitVariance:
@@ -81,35 +80,46 @@ def variance_of_effects(effects: np.ndarray, unit_count: int | None = None) -> U
     squares = np.square(effects)
     variance = float(np.sum(squares))
     n = unit_count or len(effects)
-    return UnitVariance(variance=variance, excess=float(squares @ squares) - variance**2 / n, unit_count=n)
+    variance_of_variance = float(squares @ squares) - variance**2 / n
+    return UnitVariance(variance=variance, variance_of_variance=variance_of_variance, unit_count=n)
 
 
 def mean_spread(spreads: Sequence[EstimateSpread], hidden_variances: Sequence[float]) -> EstimateSpread:
     """The spread of the plain mean of independent estimates, such as those of groups.
 
     `hidden_variances` holds, for each estimate, the variance that its few errors or few right samples do not show. The
-    mean of k estimates has 1/k^2 of the sum of their variances. It has a `centre` only if all estimates have one.
+    mean of k estimates has 1/k^2 of the sum of their variances, and 1/k^4 of the sum of the variances of those. It has
+    a less biased estimate only if all of them have one.
     """
     k = len(spreads)
-    centres = [spread.centre for spread in spreads if spread.centre is not None]
+    variance_of_variance = math.fsum(spread.variance_of_variance for spread in spreads) / k**4
+    less_biased = [
+        spread.less_biased_estimate for spread in spreads if spread.less_biased_estimate is not None
+    ]
     return EstimateSpread(
         estimate=math.fsum(spread.estimate for spread in spreads) / k,
         variance=math.fsum(spread.variance for spread in spreads) / k**2,
-        variance_excess=math.fsum(spread.variance_excess for spread in spreads) / k**4,  # fourth powers
-        ranked_loss_sum=math.fsum(spread.ranked_loss_sum for spread in spreads) / k,
-        ranked_loss_square_sum=math.fsum(spread.ranked_loss_square_sum for spread in spreads) / k**2,
-        centre=math.fsum(centres) / k if len(centres) == k else None,
-        error_variance=math.fsum(spread.error_variance for spread in spreads) / k**2,
+        variance_of_variance=variance_of_variance,
+        contribution_sum=math.fsum(spread.contribution_sum for spread in spreads) / k,
+        squared_contribution_sum=math.fsum(spread.squared_contribution_sum for spread in spreads) / k**2,
+        less_biased_estimate=math.fsum(less_biased) / k if len(less_biased) == k else None,
+        variance_from_errors=math.fsum(spread.variance_from_errors for spread in spreads) / k**2,
         hidden_variance=math.fsum(hidden_variances) / k**2,
     )
 
 
-def degrees_of_freedom(variance: Any, variance_excess: Any, unit_count: Any, smallest: float = 1.0) -> Any:
-    """Degrees of freedom of a variance estimate (Satterthwaite), between `smallest` and n - 1."""
+def degrees_of_freedom(
+    variance: Any, variance_of_variance: Any, unit_count: Any, smallest: float = 1.0
+) -> Any:
+    """Degrees of freedom of a variance estimate, 2 V^2 / variance of V (Satterthwaite).
+
+    They lie between `smallest` and n - 1, where n is `unit_count`. Numbers or arrays, entry by entry.
+    """
     largest = np.maximum(1.0, np.asarray(unit_count) - 1.0)
     twice_square = 2 * np.square(variance)
-    # an excess of none, or of rounding, means the largest number
-    freedom = twice_square / np.maximum(np.maximum(variance_excess, twice_square / largest), 1e-300)
+    # at most `largest`, also where `variance_of_variance` is 0 or a rounding error; 1e-300 keeps 0 / 0 from being NaN
+    least_divisor = np.maximum(twice_square / largest, 1e-300)
+    freedom = twice_square / np.maximum(variance_of_variance, least_divisor)
     return np.maximum(freedom, np.minimum(smallest, largest))
 
 
@@ -148,7 +158,7 @@ def make_interval(
     loss_bound : float, optional
         Losses lie in [0, loss_bound], in the user's units; None: no bound is known.
     centre_name : str
-        What `spread.centre` is: "loo" (the leave-one-out estimate) or "jackknife" (the bias-corrected one).
+        What `spread.less_biased_estimate` is: "loo" (leave-one-out) or "jackknife" (bias-corrected).
 
     Returns
     -------
@@ -215,9 +225,9 @@ def _interval_in_error_units(
             return replace(interval, low=low, high=high, centre="bound")
     centre = estimate
     used_centre = "estimate"
-    reads_centre = spread.standard_error > 0 and (scale.name == "log" or centre_name != "loo")
-    if spread.centre is not None and reads_centre:
-        centre = spread.centre
+    reads_less_biased = spread.standard_error > 0 and (scale.name == "log" or centre_name != "loo")
+    if spread.less_biased_estimate is not None and reads_less_biased:
+        centre = spread.less_biased_estimate
         used_centre = centre_name
     if not scale.contains(centre):
         centre = 0.0 if is_ideal_order else estimate
@@ -229,7 +239,7 @@ def _interval_in_error_units(
     if hidden_variance is None:
         hidden_variance = rule.hidden_variance(spread, sample)
     variance = spread.variance + hidden_variance
-    freedom = degrees_of_freedom(variance, spread.variance_excess, sample.unit_count)
+    freedom = degrees_of_freedom(variance, spread.variance_of_variance, sample.unit_count)
     half_width = student_quantile(freedom, level) * math.sqrt(variance) * scale.derivative(centre)
     low = float(scale.shift(centre, -half_width))
     high = float(scale.shift(centre, half_width))
@@ -248,7 +258,7 @@ def _interval_in_error_units(
 
 def _note(metric: Metric, spread: EstimateSpread, sample: SampleSummary) -> str:
     """A note on how few errors or right samples a number rests on; empty where they are enough."""
-    if sample.has_negative_loss or spread.ranked_loss_sum <= 0 or not metric.rule.notes_few_draws:
+    if sample.has_negative_loss or spread.contribution_sum <= 0 or not metric.rule.notes_few_draws:
         return ""
     return draws_behind(metric.rule, spread.effective_errors, sample).note
 
@@ -303,7 +313,7 @@ class DifferenceSums(NamedTuple):
 
     Attributes
     ----------
-    variance_on_scale, variance_excess_on_scale : array
+    variance_on_scale, variance_of_variance_on_scale : array
         The sum of e^2, and the sum of e^4 less (sum of e^2)^2 / n.
     standard_error : array
         Standard error of the difference: the root of the sum of (v_A - v_B)^2.
@@ -312,7 +322,7 @@ class DifferenceSums(NamedTuple):
     """
 
     variance_on_scale: Any
-    variance_excess_on_scale: Any
+    variance_of_variance_on_scale: Any
     standard_error: Any
     unit_count: Any
 
@@ -320,7 +330,9 @@ class DifferenceSums(NamedTuple):
     def scaled_variance(self) -> UnitVariance:
         """The variance of the difference on the metric's scale, with what says how well it is known."""
         return UnitVariance(
-            variance=self.variance_on_scale, excess=self.variance_excess_on_scale, unit_count=self.unit_count
+            variance=self.variance_on_scale,
+            variance_of_variance=self.variance_of_variance_on_scale,
+            unit_count=self.unit_count,
         )
 
 

@@ -574,5 +574,7 @@ def _variance_from_powers(
 ) -> UnitVariance:
     """The variance of an estimate from sums over units of the squares and fourth powers of what each does to it."""
     return UnitVariance(
-        variance=square_sum, excess=fourth_power_sum - square_sum**2 / unit_count, unit_count=unit_count
+        variance=square_sum,
+        variance_of_variance=fourth_power_sum - square_sum**2 / unit_count,
+        unit_count=unit_count,
     )

@@ -181,7 +181,9 @@ def _variance_of(effects: Effects) -> UnitVariance:
     if len(variances) == 1:
         return variances[0]
     combined = two_way_unit_variance(*variances)
-    return UnitVariance(float(combined.variance), float(combined.excess), int(combined.unit_count))
+    return UnitVariance(
+        float(combined.variance), float(combined.variance_of_variance), int(combined.unit_count)
+    )
 
 
 def _covariance(first: Effects, second: Effects) -> float:
@@ -284,7 +286,7 @@ class AnswerSpread(NamedTuple):
         kinds = self.effects[:2]  # without the intersections
         return Side(
             estimate=self.estimate,
-            centre=self.estimate,
+            less_biased_estimate=self.estimate,
             standard_error=self.standard_error,
             effective_draws=draws.effective,
             few_draws_note=draws.note,

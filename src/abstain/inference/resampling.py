@@ -144,18 +144,19 @@ def _value_of_rows(samples: CheckedSamples, mass: np.ndarray, loss: np.ndarray, 
 
 
 def jackknife(samples: CheckedSamples) -> EstimateSpread:
-    """Estimate the metric and its variance by the jackknife; `centre` is the bias-corrected estimate.
+    """Estimate the metric, its variance and a bias-corrected `less_biased_estimate` by the jackknife.
 
     Exact deletion for AURC, AUGRC and risk of unweighted independent samples, and for metrics without an influence
-    function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias: `centre` is then
-    the estimate. The result is in units of `samples.error_size`. Raises InputError where deletion would take very long.
+    function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias:
+    `less_biased_estimate` is then the estimate. The result is in units of `samples.error_size`. Raises InputError where
+    deletion would take very long.
     """
     deletions = delete_each_sample(samples) if samples.has_independent_samples else None
     if deletions is None and not samples.metric.is_smooth:
         deletions = delete_each_unit(samples)
     if deletions is None:
         spread = measure("interval", samples).spread
-        return spread._replace(centre=spread.estimate)
+        return spread._replace(less_biased_estimate=spread.estimate)
     estimate = deletions.estimate
     n = len(deletions.without_each)
     mean = float(np.mean(deletions.without_each))
@@ -163,8 +164,8 @@ def jackknife(samples: CheckedSamples) -> EstimateSpread:
     return EstimateSpread(
         estimate=estimate,
         variance=variance.variance,
-        variance_excess=variance.excess,
-        centre=estimate - (n - 1) * (mean - estimate),
+        variance_of_variance=variance.variance_of_variance,
+        less_biased_estimate=estimate - (n - 1) * (mean - estimate),
     )
 
 

@@ -435,19 +435,19 @@ def _combine_clusterings(spreads: Sequence[EstimateSpread], cluster_counts: Sequ
     """
     variance = two_way_unit_variance(
         *(
-            UnitVariance(spread.variance, spread.variance_excess, cluster_count)
+            UnitVariance(spread.variance, spread.variance_of_variance, cluster_count)
             for spread, cluster_count in zip(spreads, cluster_counts)
         )
     )
     first, second, intersections = spreads
-    error_variance = two_way_variance(
-        first.error_variance, second.error_variance, intersections.error_variance
+    variance_from_errors = two_way_variance(
+        first.variance_from_errors, second.variance_from_errors, intersections.variance_from_errors
     )
     return first._replace(
         variance=float(variance.variance),
-        variance_excess=float(variance.excess),
-        ranked_loss_square_sum=max(first.ranked_loss_square_sum, second.ranked_loss_square_sum),
-        error_variance=float(error_variance),
+        variance_of_variance=float(variance.variance_of_variance),
+        squared_contribution_sum=max(first.squared_contribution_sum, second.squared_contribution_sum),
+        variance_from_errors=float(variance_from_errors),
     )
 
 
@@ -467,16 +467,16 @@ def _spread_of_influences(
         )
         # sums over samples of (weight * rank weight * loss), and of its square
         loss_sum, loss_square_sum = influences.weighted_loss_sums
-        ranked_loss_sum = loss_sum / samples.total_mass
-        ranked_loss_square_sum = loss_square_sum / samples.total_mass**2
+        contribution_sum = loss_sum / samples.total_mass
+        squared_contribution_sum = loss_square_sum / samples.total_mass**2
     else:
         effects = effects_of_units(influences.influence, samples)
         unit_count = len(effects)
         influence_sums = power_sums(effects.__getitem__, unit_count)
         ranked_loss = influences.rank_weights * samples.extend_to_all(samples.answered_loss)
         ranked_loss_of_units = effects_of_units(ranked_loss, samples, centred=False)
-        ranked_loss_sum = float(np.sum(ranked_loss_of_units))
-        ranked_loss_square_sum = float(ranked_loss_of_units @ ranked_loss_of_units)
+        contribution_sum = float(np.sum(ranked_loss_of_units))
+        squared_contribution_sum = float(ranked_loss_of_units @ ranked_loss_of_units)
     error_square_sum = math.nan  # only 0/1 losses have errors
     if samples.zero_one:
         error_influence = influences.influence * samples.extend_to_all(samples.answered_loss)
@@ -487,8 +487,8 @@ def _spread_of_influences(
     sums = InfluenceSums(
         square_sum=inflation * influence_sums.second,
         fourth_power_sum=inflation**2 * influence_sums.fourth,
-        ranked_loss_sum=ranked_loss_sum,
-        ranked_loss_square_sum=ranked_loss_square_sum,
+        contribution_sum=contribution_sum,
+        squared_contribution_sum=squared_contribution_sum,
         error_square_sum=inflation * error_square_sum,
     )
     return make_spread(influences.estimate, sums, unit_count, centre)

@@ -242,12 +242,14 @@ class PlacementRule(LimitRule):
         of one placement is largest when all lie at the two ends of the range, `self.smallest(risk)` and `self.high`. 0
         for losses other than 0/1, and where the part of the variance that errors make up is not known (NaN).
         """
-        if not sample.is_zero_one or math.isnan(spread.error_variance):
+        if not sample.is_zero_one or math.isnan(spread.variance_from_errors):
             return 0.0
         above_smallest = max(spread.estimate - self.smallest(sample.risk), 0.0)
         largest_variance = above_smallest * (self.high - spread.estimate)
-        right_variance = max(spread.variance - spread.error_variance, 0.0)
-        hidden_by_errors = few.hidden_variance(largest_variance, spread.error_variance, sample.error_draws)
+        right_variance = max(spread.variance - spread.variance_from_errors, 0.0)
+        hidden_by_errors = few.hidden_variance(
+            largest_variance, spread.variance_from_errors, sample.error_draws
+        )
         hidden_by_right = few.hidden_variance(largest_variance, right_variance, sample.right_draws)
         return hidden_by_errors + hidden_by_right
 
@@ -341,9 +343,9 @@ class PrecisionRule(LimitRule):
         if few_share == 0:
             return limits
         if self.hits_are_errors:
-            hit_variance = spread.error_variance
+            hit_variance = spread.variance_from_errors
         else:
-            hit_variance = spread.variance - spread.error_variance
+            hit_variance = spread.variance - spread.variance_from_errors
         # of one placement in [0, 1] with this mean
         largest_variance = spread.estimate * (1 - spread.estimate)
         total_variance = spread.variance + few.hidden_variance(largest_variance, hit_variance, hit_draws)
@@ -385,13 +387,13 @@ class NormalisedAreaRule(LimitRule):
         order is better than a random one.
         """
         best_gain = _gain_of_best_order(sample.risk)
-        if not sample.is_zero_one or math.isnan(spread.error_variance) or best_gain <= 0:
+        if not sample.is_zero_one or math.isnan(spread.variance_from_errors) or best_gain <= 0:
             return 0.0
         naurc = spread.estimate
         naurc_per_right_weight = (1 - sample.risk) / best_gain
         largest_by_right = (_mean_weight_of_right(naurc, sample.risk) * naurc_per_right_weight) ** 2
-        right_variance = max(spread.variance - spread.error_variance, 0.0)
-        hidden_by_errors = few.hidden_variance(naurc**2, spread.error_variance, sample.error_draws)
+        right_variance = max(spread.variance - spread.variance_from_errors, 0.0)
+        hidden_by_errors = few.hidden_variance(naurc**2, spread.variance_from_errors, sample.error_draws)
         hidden_by_right = few.hidden_variance(largest_by_right, right_variance, sample.right_draws)
         return hidden_by_errors + hidden_by_right
 

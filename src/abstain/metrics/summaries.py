@@ -105,7 +105,8 @@ class SampleSummary(NamedTuple):
 class EstimateSpread(NamedTuple):
     """An estimate and how much it varies, from sums over independent units (samples or clusters).
 
-    v = w IF / W is what a unit does to the estimate, z = w alpha l / W what its loss adds, with alpha its rank weight.
+    v = w IF / W is what a unit does to the estimate, and its contribution z = w alpha l / W is what its losses add,
+    with alpha the rank weight of a sample.
 
     Attributes
     ----------
@@ -113,13 +114,13 @@ class EstimateSpread(NamedTuple):
         The metric.
     variance : float
         Sum of v^2, the squared standard error.
-    variance_excess : float
-        Sum of v^4 less (sum of v^2)^2 / n, half the variance of `variance`; adds up over strata.
-    ranked_loss_sum, ranked_loss_square_sum : float
-        Sums of z and of z^2.
-    centre : float or None
-        A less biased estimate that the interval is built around.
-    error_variance : float
+    variance_of_variance : float
+        How uncertain `variance` itself is: the sum of v^4 less (sum of v^2)^2 / n.
+    contribution_sum, squared_contribution_sum : float
+        Sums of z and of z^2 over units; they say how many errors the estimate rests on (`effective_errors`).
+    less_biased_estimate : float or None
+        What the interval is built around; None: `estimate`.
+    variance_from_errors : float
         The part of `variance` that errors of a 0/1 loss make up; nan for other losses.
     hidden_variance : float or None
         Variance that few draws do not show, where it is known already (a mean over groups).
@@ -127,25 +128,28 @@ class EstimateSpread(NamedTuple):
 
     estimate: float
     variance: float
-    variance_excess: float
-    ranked_loss_sum: float = 0.0
-    ranked_loss_square_sum: float = 0.0
-    centre: float | None = None
-    error_variance: float = math.nan
+    variance_of_variance: float
+    contribution_sum: float = 0.0
+    squared_contribution_sum: float = 0.0
+    less_biased_estimate: float | None = None
+    variance_from_errors: float = math.nan
     hidden_variance: float | None = None
 
     def scaled(self, factor: float) -> EstimateSpread:
-        """The same for losses multiplied by `factor`; fields scale with its first, second or fourth power."""
+        """The same for losses multiplied by `factor`: estimates times it, variances times its square."""
         if factor == 1:
             return self
+        less_biased = self.less_biased_estimate
+        hidden = self.hidden_variance
         return self._replace(
             estimate=factor * self.estimate,
             variance=factor**2 * self.variance,
-            variance_excess=factor**4 * self.variance_excess,
-            ranked_loss_sum=factor * self.ranked_loss_sum,
-            ranked_loss_square_sum=factor**2 * self.ranked_loss_square_sum,
-            centre=None if self.centre is None else factor * self.centre,
-            error_variance=factor**2 * self.error_variance,
+            variance_of_variance=factor**4 * self.variance_of_variance,
+            contribution_sum=factor * self.contribution_sum,
+            squared_contribution_sum=factor**2 * self.squared_contribution_sum,
+            less_biased_estimate=None if less_biased is None else factor * less_biased,
+            variance_from_errors=factor**2 * self.variance_from_errors,
+            hidden_variance=None if hidden is None else factor**2 * hidden,
         )
 
     @property
@@ -155,10 +159,10 @@ class EstimateSpread(NamedTuple):
 
     @property
     def effective_errors(self) -> float:
-        """As many errors of equal rank weight would say as much: (sum z)^2 / sum z^2."""
-        if self.ranked_loss_square_sum <= 0:
+        """As many errors of equal rank weight would say as much: (sum z)^2 / sum z^2; 0 without errors."""
+        if self.squared_contribution_sum <= 0:
             return 0.0
-        return (self.ranked_loss_sum / math.sqrt(self.ranked_loss_square_sum)) ** 2
+        return (self.contribution_sum / math.sqrt(self.squared_contribution_sum)) ** 2
 
 
 def largest_unseen_share(draws: Any, level: float) -> Any:
