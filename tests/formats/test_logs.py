@@ -66,8 +66,19 @@ def test_missing_confidences_are_left_out_or_last(table):
 def test_signals_are_compared_on_common_rows(table):
     read = read_predictions(table, columns=COLUMNS | {"confidence": "stated,tokens"})
     assert list(read.signals) == ["stated", "tokens"]
-    assert read.n == 5  # four answers with both, and the refusal
+    assert read.n == 7  # an answer without one of them is ranked last by it
     found = abstain.evaluate(**read.arguments(), metrics="aurc")
+    wrong = [0, 1, 0, 0, 0, 1]  # without the refusal
+    assert found["tokens", "zero_one", "aurc"].estimate == pytest.approx(
+        mean_of_means(wrong, [0.8, 0.4, 0.7, 0.9, 0.6, -1])
+    )
+    assert found["stated", "zero_one", "aurc"].estimate == pytest.approx(
+        mean_of_means(wrong, [90, 60, 90, 0.95, -1, 75])
+    )
+    columns = COLUMNS | {"confidence": "stated,tokens"}
+    complete = read_predictions(table, columns=columns, rules=Rules(missing="left_out"))
+    assert complete.n == 5  # four answers with both, and the refusal
+    found = abstain.evaluate(**complete.arguments(), metrics="aurc")
     assert found["tokens", "zero_one", "aurc"].estimate == pytest.approx(
         mean_of_means([0, 1, 0, 0], [0.8, 0.4, 0.7, 0.9])
     )

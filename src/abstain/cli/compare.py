@@ -20,6 +20,7 @@ from abstain._outputs import locked
 from abstain._tables import count_noun
 from abstain.cli import options as opt
 from abstain.cli.folder_table import compare_folders, holds_folder
+from abstain.cli.missing_confidences import missing_confidence_notes
 from abstain.cli.screen import deliver, plain_table, show_notes, show_working, stacked_cell, write_file
 from abstain.errors import AbstainError
 from abstain.evaluation import Comparison, ComparisonSeries
@@ -316,6 +317,8 @@ def compare_in_memory(
             **columns,
         )
     notes += reading_notes(models)
+    if has_several:
+        notes += missing_confidence_notes(models, metric, level)
     if not unpaired and len(models) > 1 and all(model.ids is None for model in models):
         confirmed = check_shared_columns_equal(models)
         reason = f"their {confirmed} agree" if confirmed else "nothing in them confirms it"

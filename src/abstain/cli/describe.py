@@ -17,7 +17,9 @@ from rich.text import Text
 
 import abstain
 from abstain import _tables
+from abstain._tables import count_noun
 from abstain.cli import screen
+from abstain.cli.missing_confidences import measure_other_rule
 from abstain.cli.options import (
     DocumentedCommand,
     InputFile,
@@ -104,7 +106,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     try:
         try:
             predictions = read_options.read(file, summarise=False)
-            samples = _tables.count_noun(predictions.n, "sample")
+            samples = count_noun(predictions.n, "sample")
             column_by_role = {"read as": f"{predictions.kind}, {samples}", **predictions.used}
             log = predictions.log
             improving_command = _suggest_improve(file, read_options, predictions)
@@ -339,11 +341,11 @@ def draw_description(console: Console, description: dict[str, Any]) -> None:
     `console` is where the text goes.
     """
     title = f"{display_name(description['file'])}: {description['written by']}, "
-    title += _tables.count_noun(description["rows"], "row")
+    title += count_noun(description["rows"], "row")
     if description["read"] not in (None, description["rows"]):
         title += f", {description['read']:,} read"
     if description["questions"] is not None:
-        title += f", {_tables.count_noun(description['questions'], 'question')}"
+        title += f", {count_noun(description['questions'], 'question')}"
     console.print(Text(title, style="bold"))
     console.print()
     console.print(screen.plain_table(description["columns"], right=("present", "distinct")))
@@ -405,5 +407,10 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
             for entry in evaluation.entries
             if entry.group is None
         )
-        notes.append(f"AURC with unanswered questions as {treatment}: {areas}.")
+        row_count = int(rows.sum())
+        measured_rows = "" if predictions.n == row_count else f", on {predictions.n:,} of {row_count:,} rows"
+        notes.append(f"AURC with unanswered questions as {treatment}{measured_rows}: {areas}.")
+    if learned is None:  # every answer has a learned confidence
+        other_rule = measure_other_rule(log, "aurc", level)
+        notes += [*other_rule.areas, *other_rule.changed_verdicts]
     return notes

@@ -65,7 +65,8 @@ _READ_HELP: dict[str, Help] = {
     "unanswered": "How to count a question without an answer: as abstained, or as wrong and ranked last. By default "
     "abstained for one file and in a cascade, wrong if several files are compared.",
     "missing": "What to do with an answer without a confidence: leave it out, or rank it last. By default left_out "
-    "for one file, last for several; a plain table must have all its confidences.",
+    "for one confidence of one file, last for several confidences or files; a plain table must have all its "
+    "confidences.",
     "scale": "The confidence is a number that the model stated: percent, fraction, or mixed.",
     "outside": "What to do with stated numbers outside their scale. Refused by default.",
     "grades": "What words or numbers in the column of correctness mean: right, wrong or unanswered.",

@@ -398,19 +398,23 @@ class LoadedAnswers(LoadedColumns):
                 for name in constant
             ),
         ]
+        ranking = {
+            name: confidence
+            for name, confidence in confidences.items()
+            if name not in dropped and name not in constant
+        }
+        purpose = self.purpose
+        if purpose == "one file" and len(ranking) > 1:
+            purpose = "several confidences"
         is_graded = ~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)
         log = Log(
             path=str(self.source.path),
             tool=self.source.facts.tool,
             loss=loss,
             answered=self.find_answered(is_graded),
-            signals={
-                name: confidence
-                for name, confidence in confidences.items()
-                if name not in dropped and name not in constant
-            },
+            signals=ranking,
             loss_name=losses.name,
-            rules=self.rules.settled(self.purpose, losses.name),
+            rules=self.rules.settled(purpose, losses.name),
             absent=tuple(absent) if is_stated else (),
             **self.optional_log_columns(),
         )
@@ -694,14 +698,25 @@ def _describe_counts(log: Log) -> list[str]:
             f"{has_or_have(unanswered_count)} no answer and {is_or_are(unanswered_count)} taken as {meaning} "
             f"(--unanswered {other_rule} for the other way)."
         )
+    scored_answers = log.answered & log.scored
     for name, signal in log.signals.items():
-        count = int((~np.isfinite(signal) & log.answered & log.scored).sum())
+        is_missing = ~np.isfinite(signal) & scored_answers
+        count = int(is_missing.sum())
         if count:
-            is_ranked = log.rules.missing == "last"
-            treatment = "ranked last by it" if is_ranked else "left out (--missing last ranks them last)"
+            treatment = "left out (--missing last ranks them last)"
+            if log.rules.missing == "last":
+                treatment = "ranked last by it (--missing left_out leaves them out)"
             notes.append(
-                f"{count_noun(count, 'answer')} {has_or_have(count)} no `{display_name(name)}` and "
-                f"{is_or_are(count)} {treatment}."
+                f"{count_noun(count, 'answer')} {has_or_have(count)} no `{display_name(name)}` and {is_or_are(count)} "
+                f"{treatment}{_describe_difference(log, is_missing, scored_answers & ~is_missing)}."
+            )
+    if log.rules.missing == "left_out" and log.rules.unanswered == "abstained" and unanswered_count:
+        read_count = int(log.scored.sum()) - round(log.without_confidence * scored_answers.sum())
+        if read_count < log.scored.sum():
+            notes.append(
+                f"Coverages are shares of the {read_count:,} rows that are left, of which "
+                f"{unanswered_count / read_count:.1%} are abstentions: left-out answers are in no coverage, and "
+                f"unanswered questions are in all (--missing last keeps every question)."
             )
     if log.repeats() is not None and log.question is not None:
         notes.append(
@@ -709,3 +724,15 @@ def _describe_counts(log: Log) -> list[str]:
             f"cluster."
         )
     return notes
+
+
+def _describe_difference(log: Log, without: np.ndarray, others: np.ndarray) -> str:
+    """How right the answers without a confidence are and how right the others are, after a colon.
+
+    `without` and `others` are masks of scored answers. Empty for losses other than right and wrong, and where all
+    answers are without a confidence.
+    """
+    if log.loss_name == "loss" or not others.any():
+        return ""
+    shares = [1 - float(log.losses(rows).mean()) for rows in (without, others)]
+    return f": {shares[0]:.1%} of them are right, of the others {shares[1]:.1%}"

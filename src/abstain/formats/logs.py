@@ -42,15 +42,18 @@ _CHOICES: dict[str, Sequence[str]] = {
 }
 DEFAULTS = {
     "one file": {"unanswered": "abstained", "missing": "left_out"},
+    "several confidences": {"unanswered": "abstained", "missing": "last"},
     "compared": {"unanswered": "wrong", "missing": "last"},
     "cascade": {"unanswered": "abstained", "missing": "last"},
     "learning": {"unanswered": "abstained", "missing": "last"},
 }
 """How unanswered questions and missing confidences are counted by default, by the purpose of reading.
 
-One file alone is measured on what it answered. Models that are compared must see the same questions, and refusing the
-hard ones must be no gain. A cascade passes a refused question on, and every model sees the same questions. A confidence
-is learned from several signals, and an answer that lacks one of them is still ranked by the others.
+One file alone is measured on what it answered. Where it has several confidences, all of them rank the same answers, and
+one that is missing on hard answers must not decide which answers the others are judged on. Models that are compared
+must see the same questions, and refusing the hard ones must be no gain. A cascade passes a refused question on, and
+every model sees the same questions. A confidence is learned from several signals, and an answer that lacks one of them
+is still ranked by the others.
 """
 
 
@@ -66,8 +69,9 @@ class Rules:
         A question without an answer is never accepted and stays in the coverage, or is wrong and ranked last. By
         default the first for one file, the second where several are compared (`DEFAULTS`).
     missing : {"left_out", "last"}, optional
-        An answer without a confidence is left out, or ranked last. By default the first for one file, the second where
-        several are compared; a plain table of losses and confidences must have them all unless this is stated.
+        An answer without a confidence is left out, or ranked last. By default the first for one confidence of one file,
+        the second where several confidences or files are compared; a plain table of losses and confidences must have
+        them all unless this is stated.
     scale : dict
         Signal (or "" for each) -> "percent", "fraction" or "mixed": it is a number that the model stated. Mixed: up
         to 1 it is a fraction, above a percentage. A signal without a scale is only ranked.
@@ -110,7 +114,8 @@ class Rules:
     def settled(self, purpose: str = "one file", loss_name: str = "zero_one") -> Rules:
         """Return these rules with `unanswered` and `missing` set by the purpose where the user left them open (None).
 
-        `purpose` is a key of `DEFAULTS`: "one file", "compared", "cascade" or "learning". With losses other than right
+        `purpose` is a key of `DEFAULTS`: "one file", "several confidences" (of one file), "compared", "cascade" or
+        "learning". With losses other than right
         and wrong (`loss_name` "loss"), an unanswered question is an abstention by default, whatever the purpose.
         """
         defaults = dict(DEFAULTS[purpose])

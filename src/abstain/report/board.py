@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from abstain.display import CurveLine, thinned
 from abstain.errors import AbstainError, InputError
 from abstain.evaluation import Comparison
 from abstain.evaluation.comparison import TIES_PHRASE
-from abstain.formats import Log, Predictions, Rules, replacing
+from abstain.formats import Log, Predictions, replacing
 from abstain.inference import interval
 from abstain.inference.ratios import spread_of_answers
 from abstain.inference.records import Interval
@@ -220,8 +220,9 @@ def board_content(
         numbers["risk of the most confident 80%"] = risk_where(curve, 0.8)
         if predictions.log is not None:  # the file is a log of answers, some of which may be missing
             numbers["unanswered %"] = predictions.log.unanswered
-            numbers[f"{comparison.label}, answered only"] = _answered_only(predictions, metric)
-            numbers |= _numbers_of_log(predictions.log, next(iter(predictions.signals), ""))
+            ranked_answers = _ranked_answers(predictions, predictions.log)
+            numbers[f"{comparison.label}, answered only"] = _answered_only(ranked_answers, metric)
+            numbers |= _numbers_of_log(predictions.log, ranked_answers)
         for column, number in numbers.items():
             columns.setdefault(column, {})[name] = number
         labels = predictions.group_labels()
@@ -244,12 +245,12 @@ def board_content(
     return {"curves": curves, "columns": shown_columns, "groups": groups}
 
 
-def _numbers_of_log(log: Log, signal: str) -> dict[str, float | None]:
+def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str, float | None]:
     """Calibration error, scores at confidence targets and of abstention of a log of answers, by title of their columns.
 
-    `signal` is the confidence that the log is ranked by. A question without an answer is not attempted. The calibration
-    error is None unless every confidence of an answer lies between 0 and 1. Scores of abstention only where the log
-    says which questions are unanswerable. Empty for losses other than right and wrong.
+    `ranked_answers` are those that have the confidence that ranks the log. A question without an answer is not
+    attempted. The calibration error is None unless every confidence of an answer lies between 0 and 1. Scores of
+    abstention only where the log says which questions are unanswerable. Empty for losses other than right and wrong.
     """
     if log.loss_name == "loss":
         return {}
@@ -259,13 +260,10 @@ def _numbers_of_log(log: Log, signal: str) -> dict[str, float | None]:
     }
     for metric in abstention_metrics() if answers.unanswerable is not None else ():
         numbers[f"{metric.label} %"] = _value_if_defined(metric, answers)
-    stated = log.signals.get(signal, next(iter(log.signals.values()), None))
     error = None
-    if stated is not None:
-        measured = log.scored & log.answered & np.isfinite(stated)
-        probabilities = stated[measured]
+    if ranked_answers is not None:
         with suppress(AbstainError):  # too few answers, or confidences that are no probabilities
-            error = calibration_error(1 - log.loss[measured], probabilities).root.estimate
+            error = calibration_error(1 - ranked_answers.losses, ranked_answers.confidence).root.estimate
     return {_CALIBRATION_COLUMN: error, **numbers}
 
 
@@ -317,27 +315,52 @@ def _value_if_defined(metric: AnswerMetric, answers: GradedAnswers) -> float | N
         return None
 
 
-def _answered_only(predictions: Predictions, metric: Metric) -> float | None:
-    """Return the metric of a log of answers over these answers only.
+class _RankedAnswers(NamedTuple):
+    """The answers of a log that have the confidence that ranks them; unanswered questions are not among them."""
 
-    Unanswered questions are abstentions, and answers without a confidence are left out. None if the file is not a log,
-    if it has no confidence, if nothing was answered, or if the metric is undefined. `predictions` holds what a file
-    says of one model: class scores or confidences, labels or losses, weights and groups.
+    losses: np.ndarray
+    confidence: np.ndarray
+    sample_weight: np.ndarray | None
+
+
+def _ranked_answers(predictions: Predictions, log: Log) -> _RankedAnswers | None:
+    """Return the answers that have the confidence that ranks them, whichever other confidences they have.
+
+    `predictions` are ranked by one confidence, the first of `signals`, and were made from `log`. None where they have
+    no confidence, or no answer has it.
     """
-    if predictions.log is None or not predictions.log.signals:
+    if not predictions.signals:
         return None
-    try:
-        fields = predictions.log.fields(Rules())  # by default unanswered questions are abstentions
-    except AbstainError:  # nothing was answered
+    name, confidence = next(iter(predictions.signals.items()))
+    losses = np.asarray(predictions.loss)
+    weight = predictions.sample_weight
+    if (
+        name in log.signals
+    ):  # the log has all rows, the predictions perhaps only those with other confidences too
+        confidence = log.signals[name]
+        losses = log.loss
+        weight = log.sample_weight
+        rows = log.scored & log.answered & np.isfinite(confidence)
+    else:  # a learned confidence, which every answer has
+        rows = np.ones(predictions.n, dtype=bool)
+        for is_unanswered in (predictions.abstained, predictions.refused):
+            if is_unanswered is not None:
+                rows &= ~is_unanswered
+    if not rows.any():
         return None
-    signal = next(iter(predictions.signals), "")  # the name of the first confidence of the file
-    confidence = fields["signals"].get(signal, fields["confidence"])
+    return _RankedAnswers(losses[rows], confidence[rows], None if weight is None else weight[rows])
+
+
+def _answered_only(answers: _RankedAnswers | None, metric: Metric) -> float | None:
+    """Return the metric over these answers; None if there are none, or if it is undefined."""
+    if answers is None:
+        return None
     return _metric_value(
         metric,
-        fields["loss"],
-        confidence,
-        sample_weight=fields.get("sample_weight"),
-        abstained=fields.get("abstained"),
+        answers.losses,
+        answers.confidence,
+        sample_weight=answers.sample_weight,
+        abstained=None,
     )
 
 
