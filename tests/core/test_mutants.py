@@ -97,8 +97,8 @@ CORE = {
     "2sele area": ("core/area_estimators.py", 'BaseEstimator("sele", 2.0)', 'BaseEstimator("sele", 1.0)'),
     "expected harmonic area": (
         "core/area_estimators.py",
-        "rows.mass - mass_above * gain, gain)",
-        "rows.mass - rows.accepted_mass * gain, gain)",
+        "rows.mass - mass_above * g, g)",
+        "rows.mass - rows.accepted_mass * g, g)",
     ),
     "expected sele area": (
         "core/area_estimators.py",

@@ -133,25 +133,24 @@ def has_only_single_samples(rows: Rows) -> bool:
     return rows.xp is np and not rows.has_empty_rows and bool(rows.mass.max() <= 1)
 
 
-def harmonic_gain(rows: Rows) -> Array:
-    """`H_N - H_(N - m)` of each row: the sum of 1/k over the positions k of its samples, 1/N for a single sample.
+def sum_inverse_positions(rows: Rows) -> Array:
+    """The sum of 1/k over the positions k of each row's samples, counted from the most confident sample (k = 1).
 
-    A row of mass m ends at position N (its accepted mass), counted from the most confident sample. Masses are whole
-    numbers. On numpy a row of mass at most 1 gets m / N, which is exact and fast; rows without mass get 0. `rows` has
-    one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with the
-    threshold there.
+    A row of mass m, a whole number, has the positions N - m + 1 ... N, where N is its accepted mass: the sum is
+    H_N - H_(N - m), a difference of harmonic numbers. Rows without mass get 0.
     """
     if rows.xp is not np:
         return harmonic_difference(rows.xp, rows.accepted_mass - rows.mass, rows.accepted_mass)
+    # a single sample has 1 / N, which needs no harmonic numbers
     if rows.has_empty_rows:
-        gain = safe_divide(np, rows.mass, rows.accepted_mass)
+        sums = safe_divide(np, rows.mass, rows.accepted_mass)
     else:
-        gain = rows.mass / rows.accepted_mass
+        sums = rows.mass / rows.accepted_mass
     is_tied = rows.mass > 1
     if is_tied.any():
         N = rows.accepted_mass[is_tied]
-        gain[is_tied] = harmonic_difference(np, N - rows.mass[is_tied], N)
-    return gain
+        sums[is_tied] = harmonic_difference(np, N - rows.mass[is_tied], N)
+    return sums
 
 
 # The plug-in estimators of AURC: each is a mean, over thresholds, of what is accepted there ---------
@@ -176,7 +175,7 @@ _MULTIPLES = {
 
 
 def base_estimator(estimator: str) -> BaseEstimator:
-    """The estimator that this one is a multiple of, and the factor; itself and 1 for most."""
+    """The estimator that this one is a multiple of, and the factor: "sele" and 2 for "2sele", else itself and 1."""
     return _MULTIPLES.get(estimator) or BaseEstimator(estimator, 1.0)
 
 
@@ -193,24 +192,23 @@ def _sele(rows: Rows) -> Array:
 def _loo(rows: Rows) -> Array:
     """Terms (m S - L) / (N - 1): a threshold at each sample, with the selective risk of the *other* samples.
 
-    A row has mass m and loss L, and accepts mass N and loss S. The term is 0 where no other sample is accepted. Weights
-    are whole numbers of repetitions. `rows` has one row per distinct confidence, most confident first: its mass and
-    loss, and the mass and loss accepted with the threshold there.
+    A row (the samples of one confidence) has mass m and loss L, and a threshold there accepts mass N and loss S. The
+    term is 0 where no other sample is accepted. Weights are whole numbers of repetitions.
     """
+    # added up over the m samples of the row: each leaves out its own loss
     loss_of_others = rows.mass * rows.accepted_loss - rows.loss
     mass_of_others = rows.accepted_mass - 1
-    if rows.xp is np and (mass_of_others > 0).all():
+    if rows.xp is np and (mass_of_others > 0).all():  # the usual case, faster without a guard
         return loss_of_others / mass_of_others
     return safe_divide(rows.xp, loss_of_others, mass_of_others)
 
 
 def _log(rows: Rows) -> Array:
-    """Loss of each row times the mean of -ln(1 - rank / (W + 1)) over the ranks of its samples.
+    """Loss of each row times the mean of -ln(1 - rank / (W + 1)) over the ranks of its samples, W the total mass.
 
     The rank counts from the least confident sample, so 1 - rank / (W + 1) is position / (W + 1) from the top. A row of
-    mass m has the positions N - m + 1 ... N, whose logarithms add up to ln(N!) - ln((N - m)!). `rows` has one row per
-    distinct confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold
-    there.
+    mass m that ends at the accepted mass N has the positions N - m + 1 ... N, whose logarithms add up to
+    ln(N!) - ln((N - m)!).
     """
     xp = rows.xp
     N = rows.accepted_mass
@@ -221,19 +219,19 @@ def _log(rows: Rows) -> Array:
 def _harmonic_expected(rows: Rows) -> Array:
     """Expected `_harmonic` terms when the samples of a row are accepted one by one in random order.
 
-    A row has mass m and loss L, and accepts mass N and loss S. Its loss is accepted evenly while the accepted mass
-    grows from N - m to N. With g = H_N - H_(N - m) the term is (S - L) g + L (m - (N - m) g) / m; for a single sample
-    (m = 1) it is (S - L) g + L g, which avoids cancellation. Masses are whole numbers. `rows` has one row per distinct
-    confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold there.
+    A row (the samples of one confidence) has mass m, a whole number, and loss L; a threshold there accepts mass N and
+    loss S. The loss L is accepted evenly while the accepted mass k grows from N - m to N. With g the sum of 1/k over
+    these positions, the term is (S - L) g + L (m - (N - m) g) / m.
     """
-    if has_only_single_samples(rows):
+    if has_only_single_samples(rows):  # no ties, so there is only one order
         return _harmonic(rows)
     xp = rows.xp
     mass_above = rows.accepted_mass - rows.mass
-    gain = harmonic_gain(rows)
-    row_share = xp.where(rows.mass > 1, rows.mass - mass_above * gain, gain)  # of L / m
-    row_loss_term = rows.loss * row_share / xp.where(rows.mass > 0, rows.mass, 1.0)
-    return (rows.accepted_loss - rows.loss) * gain + row_loss_term
+    g = sum_inverse_positions(rows)
+    # m - (N - m) g, which equals g for a single sample but would cancel
+    factor_of_mean_loss = xp.where(rows.mass > 1, rows.mass - mass_above * g, g)
+    row_loss_term = rows.loss * factor_of_mean_loss / xp.where(rows.mass > 0, rows.mass, 1.0)
+    return (rows.accepted_loss - rows.loss) * g + row_loss_term
 
 
 def _loo_expected(rows: Rows) -> Array:
@@ -258,7 +256,7 @@ def area_terms(rows: Rows, estimator: str = "harmonic", ties: str = "threshold")
 
     `estimator` and `ties` are names in `ESTIMATORS` and `TIES`, not checked here.
     """
-    base, factor = base_estimator(estimator)
+    base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     terms = _TERMS[ties][base](rows)
     return terms if factor == 1 else factor * terms
 
@@ -308,13 +306,13 @@ def _rank_weights(n: int, estimator: str) -> np.ndarray:
 def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
     """Weight of the sample of each rank (1 for the least confident of n) without ties.
 
-    harmonic H_n - H_(n-r), loo H_(n-1) - H_(n-r), log -ln(1 - r/(n+1)), sele r/n, 2sele 2r/n. `rank` and `n` are whole
-    numbers held as floats, and broadcast. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
+    By `estimator`: "harmonic" H_n - H_(n-r), "loo" H_(n-1) - H_(n-r), "log" -ln(1 - r/(n+1)), "sele" r/n, "2sele"
+    2r/n. `rank` and `n` are whole numbers held as floats, and broadcast.
     """
-    base, factor = base_estimator(estimator)
-    above = n - rank  # samples strictly more confident
+    base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
+    above = n - rank  # how many samples are more confident
     if base == "harmonic":
-        weight = harmonic_difference(np, above, n + 0 * above)  # n in the shape of the ranks
+        weight = harmonic_difference(np, above, n + 0 * above)  # `0 * above` gives n the shape of the ranks
     elif base == "loo":
         weight = harmonic_difference(np, above, n - 1 + 0 * above)
     elif base == "log":
@@ -332,53 +330,55 @@ def _sum_at_and_below(values: Array, xp: Namespace) -> Array:
 def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
     """The estimator's weight of a sample in each row, such that AURC is the mean of the losses with these weights.
 
-    A row of mass m ends at the accepted mass N; W is the total mass. The weight of a sample is a sum over the
-    thresholds that accept it, which are those at its row and at all rows below: of m / N (harmonic), of m / (N - 1)
-    without the sample itself (loo), of m / W (sele); for log it is -ln of its position over W + 1. With
-    ties="expected" (equal confidences are accepted one by one in random order), and for log always, it is the mean over
-    the positions in the row. With ties="expected" the rows may be a part of a longer table: thresholds below them are
-    added by means of `total_mass`. `rows` has one row per distinct confidence, most confident first; the result has one
-    entry per row.
+    `rows` has one row per distinct confidence, most confident first; the result has one entry per row. A row of mass m
+    ends at the accepted mass N; W is the total mass. The weight of a sample is a sum over the thresholds that accept
+    it, which are those at its row and at all rows below: of m / N (harmonic), of m / (N - 1) without the sample itself
+    (loo), of m / W (sele); for log it is -ln of its position over W + 1. With ties="expected" (equal confidences are
+    accepted one by one in random order), and for log always, it is the mean over the positions in the row. With
+    ties="expected" the rows may be the top or a middle part of a longer table.
     """
     xp = rows.xp
-    base, factor = base_estimator(estimator)
+    base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     if factor != 1:
         return factor * row_weights(rows, base, ties)
     if estimator == "sele":
-        mass_in_row = rows.mass if ties == "threshold" else (rows.mass + 1) / 2
-        return (rows.total_mass - rows.accepted_mass + mass_in_row) / rows.total_mass
+        # of m samples in random order, a sample is accepted at its own threshold and on average at half the others
+        thresholds_in_row = rows.mass if ties == "threshold" else (rows.mass + 1) / 2
+        return (rows.total_mass - rows.accepted_mass + thresholds_in_row) / rows.total_mass
     if ties == "threshold" and estimator != "log":
         return _threshold_weights(rows, estimator)
     mass_above = rows.accepted_mass - rows.mass
     if estimator == "log":
+        # sum of ln k over the positions k = N - m + 1 ... N of the row
         log_positions = log_factorial_difference(xp, mass_above, rows.accepted_mass)
         return xp.log(rows.total_mass + 1) - safe_divide(xp, log_positions, rows.mass)
-    # thresholds below these rows, when they are only a part of the table: H_W - H_N of the last row
+    # From here on the samples are accepted one by one: the weight of the sample at position p is 1/p + ... + 1/W.
+    # First the positions below the last of these rows, if there are any: H_W - H_N.
     last_accepted = rows.accepted_mass[..., -1:]
-    from_rows_below = harmonic_difference(xp, last_accepted, rows.total_mass + 0 * last_accepted)
-    if estimator == "loo":
-        from_rows_below = from_rows_below - 1 / rows.total_mass
+    from_below_part = harmonic_difference(xp, last_accepted, rows.total_mass + 0 * last_accepted)
+    if estimator == "loo":  # with one sample less the sum ends at 1 / (W - 1)
+        from_below_part = from_below_part - 1 / rows.total_mass
     if has_only_single_samples(rows):
-        return _threshold_weights(rows, "harmonic") + from_rows_below
-    gain = harmonic_gain(rows)
-    from_row = xp.where(rows.mass > 1, 1 - safe_divide(xp, mass_above * gain, rows.mass), gain)
-    return _sum_at_and_below(gain, xp) - gain + from_row + from_rows_below
+        return _threshold_weights(rows, "harmonic") + from_below_part
+    g = sum_inverse_positions(rows)
+    # mean of 1/p + ... + 1/N over the positions p of the row: 1 - (N - m) g / m, and 1/N = g for a single sample
+    from_own_row = xp.where(rows.mass > 1, 1 - safe_divide(xp, mass_above * g, rows.mass), g)
+    return _sum_at_and_below(g, xp) - g + from_own_row + from_below_part
 
 
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
-    """For a sample in each row: the sum of m / N over its row and all rows below it, to the end of the table.
+    """For a sample in each row: the sum of m / N over its row and all rows below it, down to the last one.
 
-    m is the mass of a row and N the mass accepted there. For "loo" the sample itself is left out: the sum of m / (N -
-    1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0 count as 0. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic". `rows` has one row per distinct confidence, most confident first:
-    its mass and loss, and the mass and loss accepted with the threshold there.
+    m is the mass of a row and N the mass accepted there. `estimator` is "harmonic" or "loo". For "loo" the sample
+    itself is left out: the sum of m / (N - 1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0
+    count as 0.
     """
     xp = rows.xp
     if estimator == "loo":
         mass_of_others = rows.accepted_mass - 1.0
         share = safe_divide(xp, rows.mass, mass_of_others)
-        share_of_one = safe_divide(xp, xp.ones_like(mass_of_others), mass_of_others)
-        return _sum_at_and_below(share, xp) - share_of_one
+        share_of_sample = safe_divide(xp, xp.ones_like(mass_of_others), mass_of_others)
+        return _sum_at_and_below(share, xp) - share_of_sample
     if rows.has_empty_rows:
         share = safe_divide(xp, rows.mass, rows.accepted_mass)
     else:
@@ -392,9 +392,8 @@ def sample_weights(
     """Compute the estimator's weight of each sample along the last axis, in the order of `confidence`.
 
     AURC is the mean of the losses with these weights, times the samples' own `weight` (None: all 1). Samples of equal
-    confidence get the same weight. Works with every array library, on the device of the arrays. `ties` is "threshold"
-    or "expected": equal confidences are accepted together, or one by one in random order. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic".
+    confidence get the same weight. Works with every array library, on the device of the arrays. `estimator` and `ties`
+    are names in `ESTIMATORS` and `TIES`.
     """
     wide = float_dtype(xp)
     n = confidence.shape[-1]
@@ -403,7 +402,7 @@ def sample_weights(
     is_row_end = mark_run_ends(sorted_confidence, xp)
     if weight is not None:
         weight = xp.astype(xp.take_along_axis(weight, order, axis=-1), wide)
-    no_loss = xp.zeros_like(sorted_confidence, dtype=wide)
+    no_loss = xp.zeros_like(sorted_confidence, dtype=wide)  # weights do not depend on the losses
     rows = rows_from_sorted(xp, no_loss, is_row_end, weight)
     weight_of_row = row_weights(rows, estimator, ties)
     # A row is stored where its run of equal confidences ends: find the next end at or after each place. Places are
@@ -414,7 +413,8 @@ def sample_weights(
     end_from_last = xp.where(is_row_end, place_from_last, xp.zeros_like(place_from_last))
     next_end_from_last = xp.flip(running_max(xp, xp.flip(end_from_last, axis=-1)), axis=-1)
     sorted_weights = xp.take_along_axis(weight_of_row, n - 1 - next_end_from_last, axis=-1)
-    return xp.take_along_axis(sorted_weights, xp.argsort(order, axis=-1), axis=-1)
+    place_in_order = xp.argsort(order, axis=-1)  # of each sample of the input
+    return xp.take_along_axis(sorted_weights, place_in_order, axis=-1)
 
 
 # Areas of numpy samples in the fastest way that is exact --------------------------------------------
@@ -442,9 +442,8 @@ def _batch_area(
     """AURC of every data set of a batch, whose samples lie along the last axis: an array of the leading axes' shape.
 
     Losses that fit into one integer key with their confidence are sorted with it and multiplied by the weights of
-    their ranks; ties are corrected afterwards. Other losses, and all with weights, are summed by distinct confidence.
-    `weight` None means 1 for all. `estimator` is a name in `ESTIMATORS`, such as "harmonic". `ties` is "threshold" or
-    "expected": equal confidences are accepted together, or one by one in random order.
+    their ranks, as if there were no ties; ties are corrected afterwards. Other losses, and all with weights, are summed
+    by distinct confidence. `weight` None means 1 for all. `estimator` and `ties` are names in `ESTIMATORS` and `TIES`.
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
@@ -455,37 +454,39 @@ def _batch_area(
     lines = packed.keys.reshape(-1, n)  # one line per data set
     weights_most_confident_first = np.ascontiguousarray(rank_weights(n, estimator)[::-1])
 
-    def compute_lines(start: int, stop: int) -> np.ndarray:
+    def areas_of_lines(start: int, stop: int) -> np.ndarray:
         """AURC of the lines start, ..., stop - 1, whose keys are sorted in place and then overwritten."""
         sort_lines(lines[start:stop])
         sorted_loss = unpack_loss(lines[start:stop])
         keys = lines[start:stop].reshape(-1)
-        keys >>= keys.dtype.type(loss_bits)  # in place: the keys are not read again
+        keys >>= keys.dtype.type(loss_bits)  # what remains of a key is the confidence
         sum_of_terms = sorted_loss @ weights_most_confident_first
         equals_next = np.empty(sorted_loss.shape, dtype=bool)
-        # over all lines at once: line by line would take much longer
+        # over all lines at once, which is much faster; the last sample of a line was compared with the next line
         np.equal(keys[1:], keys[:-1], out=equals_next.reshape(-1)[:-1])
         equals_next[:, -1] = False
         if equals_next.any():
             sum_of_terms += _tie_correction(sorted_loss, equals_next, estimator, ties)
         return sum_of_terms / n
 
-    lines_at_once = max(1, _SAMPLES_AT_ONCE // n)
-    return np.concatenate(map_in_threads(compute_lines, len(lines), lines_at_once, n)).reshape(
-        loss.shape[:-1]
+    areas = map_in_threads(
+        areas_of_lines,
+        item_count=len(lines),
+        items_at_once=max(1, _SAMPLES_AT_ONCE // n),
+        elements_per_item=n,
     )
+    return np.concatenate(areas).reshape(loss.shape[:-1])
 
 
 def _tie_correction(
     sorted_loss: np.ndarray, equals_next: np.ndarray, estimator: str, ties: str
 ) -> np.ndarray:
-    """What ties add to each data set's sum of area terms: those of runs of equal confidence, less those of samples.
+    """What ties add to each data set's sum of area terms, one number per line.
 
-    `sorted_loss` has one line of n losses per data set, most confident first: bytes for a 0/1 loss, or floats.
-    `equals_next` marks the samples that have the same confidence as the next sample of their line; at least one does,
-    and never the last of a line. Returns one number per line. `estimator` is a name in `ESTIMATORS`, such as
-    "harmonic". `ties` is "threshold" or "expected": equal confidences are accepted together, or one by one in random
-    order.
+    This is the sum of the terms of all runs of equal confidence, less the terms that their samples would have if each
+    had a confidence of its own. `sorted_loss` has one line of n losses per data set, most confident first: bytes for a
+    0/1 loss, or floats. `equals_next` marks the samples that have the same confidence as the next sample of their line;
+    at least one does, and never the last of a line. `estimator` and `ties` are names in `ESTIMATORS` and `TIES`.
     """
     line_count, n = sorted_loss.shape
     is_tied = equals_next.copy()
@@ -496,8 +497,9 @@ def _tie_correction(
     run_length = np.diff(last_of_run, prepend=-1)
     first_of_run = last_of_run - run_length + 1
     line = tied_samples // n
-    accepted_mass = tied_samples % n + 1.0
+    accepted_mass = tied_samples % n + 1.0  # a sample's position in its line, from 1
     tied_loss = sorted_loss.reshape(-1).take(tied_samples).astype(np.float64)
+    # bytes add up to exact counts of errors
     sum_dtype = np.uint32 if sorted_loss.dtype == np.uint8 else np.float64
     cumulative_loss = np.cumsum(sorted_loss, axis=-1, dtype=sum_dtype)
     accepted_loss = cumulative_loss.reshape(-1).take(tied_samples).astype(np.float64)
@@ -583,7 +585,7 @@ def zero_one_oracle_rows(errors: float, n: float) -> Rows:
         mass=mass,
         loss=loss,
         accepted_mass=np.cumsum(mass),
-        accepted_loss=loss,
+        accepted_loss=loss,  # nothing is added from above: the row on top has no loss
         total_mass=np.asarray([n]),
     )
 
@@ -629,9 +631,8 @@ def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, esti
 
     With N_j = sum_i w_i A_ij: harmonic sum_j w_j A_ij / N_j; sele sum_j w_j A_ij / W; loo the sum of A_ij / (N_j - 1)
     over j other than i; log -ln(1 - r / (W + 1)) for rank r. A quotient counts as 0 where its denominator is 0.
-    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
     """
-    base, factor = base_estimator(estimator)
+    base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     if factor != 1:
         return factor * pair_weights(xp, A, mass, total, base)
     if estimator == "sele":
@@ -645,26 +646,30 @@ def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, esti
     is_positive = accepted_mass > 0
     share = xp.where(is_positive, sample_mass / xp.where(is_positive, accepted_mass, 1.0), 0.0)
     weights = _sum_pairs(xp, A, share, axis=-1)
+    # the sum had the term j = i too, which is the share itself, since a sample accepts itself
     return weights - share if estimator == "loo" else weights
 
 
 def _log_weights(xp: Namespace, A: Array, mass: Array | None, total: Array) -> Array:
-    """-ln(1 - r / (W + 1)) for rank r, averaged over the ranks that samples of equal confidence share.
+    """The weights -ln(1 - r / (W + 1)), r the rank from the least confident sample; equal confidences share a mean.
 
     `A[..., i, j]` says whether sample i is accepted at the threshold of sample j. `mass` is 0 or 1 for each sample
-    (None: all 1), `total` is W, their sum, shape (..., 1). If A holds numbers instead of booleans, the rank r_i is the
-    sum of mass_j A_ij, and nothing is shared. A sample that no threshold accepts has weight 0.
+    (None: all 1), `total` is W, their sum, shape (..., 1). If A holds numbers between 0 and 1 instead of booleans,
+    there are no ties, and the rank of sample i is the sum of mass_j A_ij. A sample that no threshold accepts (its
+    confidence is NaN) has weight 0.
     """
     if A.dtype != xp.bool:
-        return -xp.log1p(-_sum_pairs(xp, A, mass, axis=-1) / (total + 1))
-    accepted_mass = _sum_pairs(xp, A, mass, axis=-2)[..., None]
-    tied_mass = _sum_pairs(xp, A & xp.matrix_transpose(A), mass, axis=-1)
-    # positions from the top: position p has rank W + 1 - p
-    position = xp.astype(xp.arange(1, A.shape[-1] + 1, **device_keyword(A)), accepted_mass.dtype)
-    is_shared = (position <= accepted_mass) & (position > accepted_mass - tied_mass[..., None])
-    log_positions = xp.sum(xp.where(is_shared, xp.log(position), 0.0), axis=-1)
+        rank = _sum_pairs(xp, A, mass, axis=-1)
+        return -xp.log1p(-rank / (total + 1))
+    # Rank r is position W + 1 - r from the top, and its weight is ln(W + 1) - ln(position). A sample and its ties share
+    # the last positions of those that are accepted at its confidence.
+    last_position = _sum_pairs(xp, A, mass, axis=-2)[..., None]
+    tied_mass = _sum_pairs(xp, A & xp.matrix_transpose(A), mass, axis=-1)  # the sample itself included
+    position = xp.astype(xp.arange(1, A.shape[-1] + 1, **device_keyword(A)), last_position.dtype)
+    is_shared = (position <= last_position) & (position > last_position - tied_mass[..., None])
+    sum_of_logs = xp.sum(xp.where(is_shared, xp.log(position), 0.0), axis=-1)
     has_mass = tied_mass > 0
-    mean_log_position = log_positions / xp.where(has_mass, tied_mass, 1.0)
+    mean_log_position = sum_of_logs / xp.where(has_mass, tied_mass, 1.0)
     return xp.where(has_mass, xp.log(total + 1) - mean_log_position, 0.0)
 
 

@@ -8,6 +8,8 @@ share is compared with a requested one by `reaches`: ten weights of 0.1 are half
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from abstain._arrays import Array, Namespace
@@ -122,22 +124,46 @@ def average_precision(rows: Rows, of_errors: bool) -> Array:
 
     Errors are searched from the least confident up, successes from the most confident down.
     """
-    hits, found_hits, searched_mass = count_found(rows, _error_mass(rows), of_errors)
+    found = count_found(rows, _error_mass(rows), of_errors)
     xp = rows.xp
-    return xp.sum(hits * safe_divide(xp, found_hits, searched_mass), axis=-1) / xp.sum(hits, axis=-1)
+    precision = safe_divide(xp, found.hits_so_far, found.mass_so_far)
+    return xp.sum(found.hits * precision, axis=-1) / xp.sum(found.hits, axis=-1)
 
 
-def count_found(rows: Rows, error_mass: Array | float, of_errors: bool) -> tuple[Array, Array, Array]:
-    """For a search of errors (from the bottom up) or of right samples (from the top down), by row.
+class FoundSamples(NamedTuple):
+    """What a search through the rows of a 0/1 loss has found at each row; arrays with one entry per row.
 
-    Returns the mass of the hits in each row, of all hits found up to it, and of all samples searched up to it.
-    `error_mass` is the mass of all errors of the data set. `rows` has one row per distinct confidence, most confident
-    first: its mass and loss, and the mass and loss accepted with the threshold there.
+    Attributes
+    ----------
+    hits : array
+        Mass of the samples in the row that are searched for.
+    hits_so_far : array
+        The same, of this row and all that were searched before it.
+    mass_so_far : array
+        Mass of all samples in these rows.
+    """
+
+    hits: Array
+    hits_so_far: Array
+    mass_so_far: Array
+
+
+def count_found(rows: Rows, error_mass: Array | float, of_errors: bool) -> FoundSamples:
+    """Count what is found, row by row, in a search of errors from the bottom up, or of right samples from the top down.
+
+    `rows` are those of a 0/1 loss, most confident first; `error_mass` is the mass of all errors of the data set.
     """
     if of_errors:
-        found_errors = error_mass - rows.accepted_loss + rows.loss
-        return rows.loss, found_errors, rows.total_mass - rows.accepted_mass + rows.mass
-    return rows.mass - rows.loss, rows.accepted_mass - rows.accepted_loss, rows.accepted_mass
+        return FoundSamples(
+            hits=rows.loss,
+            hits_so_far=error_mass - rows.accepted_loss + rows.loss,
+            mass_so_far=rows.total_mass - rows.accepted_mass + rows.mass,
+        )
+    return FoundSamples(
+        hits=rows.mass - rows.loss,
+        hits_so_far=rows.accepted_mass - rows.accepted_loss,
+        mass_so_far=rows.accepted_mass,
+    )
 
 
 def fpr_at_tpr(rows: Rows, tpr: float) -> Array:
@@ -153,13 +179,14 @@ def fpr_at_tpr(rows: Rows, tpr: float) -> Array:
 def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
     """Integral, over coverages from `from_coverage` to 1, of the loss accepted per sample of the whole set.
 
-    Samples of a row are accepted evenly, one after the other. `rows` has one row per distinct confidence, most
-    confident first: its mass and loss, and the mass and loss accepted with the threshold there.
+    `rows` are most confident first. The samples of a row are accepted evenly, one after the other, so the accepted loss
+    rises along a straight line within a row.
     """
     xp = rows.xp
     squared_total = (rows.total_mass * rows.total_mass)[..., 0]
     if from_coverage == 0:
-        mass_after = rows.total_mass - rows.accepted_mass + rows.mass / 2  # half of the row itself
+        # the loss of a row counts from its middle to full coverage
+        mass_after = rows.total_mass - rows.accepted_mass + rows.mass / 2
         return xp.sum(rows.loss * mass_after, axis=-1) / squared_total
     # of each row, the part before the first coverage does not count
     mass_above = rows.accepted_mass - rows.mass
@@ -167,17 +194,17 @@ def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
     mass_before = xp.where(distance_to_start > 0, distance_to_start, xp.zeros_like(distance_to_start))
     mass_before = xp.minimum(mass_before, rows.mass)
     share_before = safe_divide(xp, mass_before, rows.mass)
+    # halfway between the accepted loss where the part that counts starts, and that at the end of the row
     mean_accepted_loss = rows.accepted_loss - rows.loss + rows.loss * (1 + share_before) / 2
     return xp.sum((rows.mass - mass_before) * mean_accepted_loss, axis=-1) / squared_total
 
 
 def rejection_ratio(rows: Rows, rows_by_loss: Rows, max_rejection: float = 1.0) -> Array:
-    """(random - actual) / (random - best) of the area under the accepted loss, for shares rejected up to a largest one.
+    """(random - actual) / (random - best), of the area under the accepted loss for three orders of the samples.
 
-    `rows` has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
-    with the threshold there. `rows_by_loss` are the rows of the best order, smallest loss first. Areas are over
-    coverages from a = 1 - `max_rejection` to 1; in random order the area is R (1 - a^2) / 2, with R the risk. Where no
-    order is better than another the ratio is 0.
+    The actual order is that of `rows`, most confident first; the best one that of `rows_by_loss`, smallest loss first.
+    Areas are over coverages from a = 1 - `max_rejection` to 1; in random order the area is R (1 - a^2) / 2, with R the
+    risk. Where no order is better than another the ratio is 0.
     """
     xp = rows.xp
     first_coverage = 1 - max_rejection

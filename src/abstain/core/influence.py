@@ -29,10 +29,10 @@ from abstain.core.area_estimators import (
     asymptotic_oracle,
     base_estimator,
     harmonic_difference,
-    harmonic_gain,
     has_only_single_samples,
     log_factorial_difference,
     row_weights,
+    sum_inverse_positions,
     zero_one_oracle_rows,
 )
 from abstain.core.curve_points import count_found
@@ -180,10 +180,12 @@ class AreaUnderCurve(Area):
         # what these rows add to the derivative of a sample in any row above them
         constant_above = 0.0
         slope_above = 0.0
-        if effects.on_each_row_below is not None:
-            on_rows_at_or_below = np.cumsum(effects.on_each_row_below[::-1])[::-1]
-            constant = constant + on_rows_at_or_below
-            constant_above = float(on_rows_at_or_below[0])
+        if effects.on_rows_below is not None:
+            sum_at_and_below = np.cumsum(effects.on_rows_below[::-1])[::-1]
+            constant = constant + sum_at_and_below
+            constant_above = float(sum_at_and_below[0])
+        # These rank weights are sums over the rows at and below a sample, so a sample further up has those of the top
+        # row too. All other rank weights follow from the total mass alone and need nothing from the rows below.
         if ties == "threshold" and estimator in ("harmonic", "loo"):
             slope_above = float(slope[0])
             mass_of_others = float(rows.accepted_mass[0]) - 1
@@ -225,9 +227,10 @@ def _plain_area_derivative(rows: Rows) -> AreaDerivative:
 
     `rows` has one row per distinct confidence, most confident first, and none is empty. With m, N and R the mass,
     accepted mass and selective risk of a row: the slope is the sum of m / N over a row and all rows below it, the
-    constant R less the sum of R m / N over the same rows.
+    constant R less the sum of R m / N over the same rows. (The mass of one more sample adds R to the sum in its own
+    row, and takes R / N from the risk of its row and of all rows below, since it is one more to divide by.)
     """
-    share = rows.mass / rows.accepted_mass
+    share = rows.mass / rows.accepted_mass  # m / N
     risk = rows.risk
     slope, risk_at_and_below = running_sums(share, share * risk, from_below=True)
     return AreaDerivative(
@@ -239,7 +242,7 @@ def _plain_area_derivative(rows: Rows) -> AreaDerivative:
 
 
 class _RowsAtEnds(NamedTuple):
-    """Indices of the rows that hold the lower and the upper coverage; None where that is no row of this part."""
+    """Indices of the rows that hold the lower and the upper coverage; None where no row of this part holds it."""
 
     low_row: int | None
     high_row: int | None
@@ -267,21 +270,22 @@ class PartialArea(Area):
 
         With m the mass of a row that lies between the two coverages, `self.low` and `self.high`, N and R its accepted
         mass and selective risk: the slope is the sum of m / N over the row and all rows below it, and the constant is R
-        (where m > 0) less the sum of R m / N over the same rows. A sample above an end also moves mass across that end,
-        which changes the constant by the risk of the row there. All is divided by the width of the interval.
+        (where m > 0) less the sum of R m / N over the same rows. A sample above one of the two coverages also pushes
+        mass of the row there across it, which changes the constant by the risk of that row. All is divided by the
+        width of the interval.
         """
         width = self.high - self.low
-        mass_inside = self._mass_inside(rows)
+        mass_inside = self._mass_inside(rows)  # of each row, what lies between the two coverages: m above
         risk = rows.risk
         share = mass_inside / rows.accepted_mass
         slope, risk_at_and_below = running_sums(share, share * risk, from_below=True)
         constant = np.where(mass_inside > 0, risk, 0.0) - risk_at_and_below
         constant_above = -float(risk_at_and_below[0])  # for samples above all of these rows
         ends = self._rows_at_ends(rows)
-        if ends.low_row is not None:
+        if ends.low_row is not None:  # more of this row comes to lie after the lower coverage
             constant[: ends.low_row] += risk[ends.low_row]
             constant_above += float(risk[ends.low_row])
-        if ends.high_row is not None:
+        if ends.high_row is not None:  # less of this row comes to lie before the upper coverage
             constant[: ends.high_row + 1] -= risk[ends.high_row]
             constant_above -= float(risk[ends.high_row])
         return AreaDerivative(
@@ -306,12 +310,14 @@ class PartialArea(Area):
     def _rows_at_ends(self, rows: Rows) -> _RowsAtEnds:
         """Find the rows in which the lower and the upper coverage, `self.low` and `self.high`, fall.
 
-        A row that ends at the lower coverage lies above it, and one that ends at the upper coverage holds it. `rows`
-        has one row per distinct confidence, most confident first, and may be a part of the ranking.
+        A row that ends at the lower coverage lies above it (the next row holds it), and one that ends at the upper
+        coverage holds it. `rows` are most confident first, and may be a part of the ranking.
         """
         total_mass = float(rows.total_mass[0])
+        # an accepted mass that is an end but for rounding counts as that end
         low_mass = self.low * total_mass * (1 + SHARE_ROUNDING)
         high_mass = self.high * total_mass * (1 - SHARE_ROUNDING)
+        # this part of the ranking holds the masses from `mass_above` to `mass_through`
         mass_above = float(rows.accepted_mass[0] - rows.mass[0])
         mass_through = float(rows.accepted_mass[-1])
         low_row = None
@@ -357,20 +363,25 @@ class AcceptedLossArea(Area):
 
         Of a row, only the part beyond the first coverage counts; rows wholly before it add their loss to every later
         coverage. The row that holds the first coverage adds the loss accepted there to the constant of all rows above
-        it. `rows` has one row per distinct confidence, most confident first, and may be a part of the ranking.
+        it. `rows` are most confident first, and may be a part of the ranking. Their samples are accepted evenly: the
+        loss accepted within a row rises along a straight line.
         """
         total_mass = float(rows.total_mass[0])
         first_mass = self.from_coverage * total_mass
         mass_above = rows.accepted_mass - rows.mass
         loss_above = rows.accepted_loss - rows.loss
-        share_before = np.clip((first_mass - mass_above) / rows.mass, 0.0, 1.0)  # of the row's mass
+        # s: the share of a row's mass that lies before the first coverage
+        share_before = np.clip((first_mass - mass_above) / rows.mass, 0.0, 1.0)
         mass_after = np.minimum(total_mass - rows.accepted_mass, total_mass - first_mass)
         mass_inside = rows.mass * (1 - share_before)
+        # from s to 1, a row has accepted (1 + s) / 2 of its loss on average
         slope = (mass_inside * (1 + share_before) / 2 + mass_after) / total_mass
-        constant = (loss_above + rows.loss * (1 + share_before**2) / 2) / total_mass
         terms = mass_inside * (loss_above + rows.loss * (1 + share_before) / 2)
+        # the derivative of a row's term in its mass, where s falls as the mass rises
+        constant = (loss_above + rows.loss * (1 + share_before**2) / 2) / total_mass
         loss_at_start = 0.0
-        if mass_above[0] <= first_mass < rows.accepted_mass[-1]:
+        has_start = mass_above[0] <= first_mass < rows.accepted_mass[-1]  # one of these rows holds it
+        if has_start:
             first_row = int(np.searchsorted(rows.accepted_mass, first_mass, side="right"))
             loss_at_start = float(loss_above[first_row] + rows.loss[first_row] * share_before[first_row])
         is_wholly_before = rows.accepted_mass <= first_mass
@@ -419,19 +430,20 @@ class PrecisionArea(Area):
         any sample there costs the sum of p P / N^2. Losses are 0/1: hits are losses of 1 for errors, of 0 for right
         samples.
         """
-        hits, found_hits, searched_mass = count_found(rows, error_mass, self.of_errors)
-        precision = found_hits / _positive(searched_mass)
-        gain = hits / _positive(searched_mass)
-        # sums over rows at or after each row in the search
+        found = count_found(rows, error_mass, self.of_errors)
+        precision = found.hits_so_far / _positive(found.mass_so_far)
+        gain = found.hits / _positive(found.mass_so_far)
+        # sums over the rows at or after each row in the search, which goes up for errors and down for right samples
         later_gain, later_cost = running_sums(gain, gain * precision, from_below=not self.of_errors)
-        mass_times_area = dot(hits, precision)
-        if self.of_errors:
+        mass_times_area = dot(found.hits, precision)
+        if self.of_errors:  # a hit has the loss 1
             return AreaDerivative(
                 mass_times_area=mass_times_area,
                 constant=-later_cost,
                 slope=precision + later_gain,
                 for_rows_below=LossLine(-float(later_cost[-1]), float(later_gain[-1])),
             )
+        # a hit has the loss 0: what it gains is in the constant, and the slope takes it from errors, of loss 1
         return AreaDerivative(
             mass_times_area=mass_times_area,
             constant=precision + later_gain - later_cost,
@@ -443,7 +455,8 @@ class PrecisionArea(Area):
 def running_sums(first: np.ndarray, second: np.ndarray, from_below: bool) -> tuple[np.ndarray, np.ndarray]:
     """Cumulative sums of two columns, from the first entry on or (`from_below`) from the last entry back.
 
-    Each addition of a cumulative sum waits for the last one, so both are made at once, as complex numbers.
+    Each addition of a cumulative sum waits for the one before, so both sums are made at once, as complex numbers,
+    which takes hardly longer than one.
     """
     pair = np.empty(first.shape, dtype=np.complex128)
     pair.real = first
@@ -457,30 +470,32 @@ class _MassEffects(NamedTuple):
 
     Attributes
     ----------
-    on_each_row_below : array or None
-        What a sample changes in this row, whether it is in the row or above it; None: nothing.
+    on_rows_below : array or None
+        Of each row, how its term changes when a sample is added to it or to any row above it; None: not at all.
     on_own_row : array
-        What it changes besides in its own row.
+        Of each row, how its term changes in addition when the sample is added to this row.
     """
 
-    on_each_row_below: Array | None
+    on_rows_below: Array | None
     on_own_row: Array
 
 
 def _mass_effects(rows: Rows, estimator: str, ties: str) -> _MassEffects:
     """Derivative of (total mass) * (area) in the weight of a sample of each row, apart from its own loss.
 
-    `rows` has one row per distinct confidence, most confident first: its mass and loss, and the mass and loss accepted
-    with the threshold there. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is
-    "threshold" or "expected": equal confidences are accepted together, or one by one in random order.
+    `rows` are most confident first. `estimator` and `ties` are names in `area_estimators.ESTIMATORS` and `TIES`.
     """
-    base, factor = base_estimator(estimator)
+    base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     if base == "sele":
+        # accepted one by one in random order, a sample sees half of its row's loss on average
         accepted_loss = rows.accepted_loss if ties == "threshold" else rows.accepted_loss - rows.loss / 2
-        return _MassEffects(on_each_row_below=None, on_own_row=factor * accepted_loss / rows.total_mass)
+        return _MassEffects(on_rows_below=None, on_own_row=factor * accepted_loss / rows.total_mass)
     if estimator == "log":
         return _log_effects(rows)
-    return _threshold_effects(rows, estimator) if ties == "threshold" else _expected_effects(rows)
+    if ties == "threshold":
+        return _threshold_effects(rows, estimator)
+    # "loo" has terms that are less by L / W, which the mass of a sample changes by the same number in every row
+    return _expected_effects(rows)
 
 
 def _threshold_effects(rows: Rows, estimator: str) -> _MassEffects:
@@ -489,61 +504,70 @@ def _threshold_effects(rows: Rows, estimator: str) -> _MassEffects:
     A row has mass m and loss L, and accepts mass N and loss S.
     """
     if estimator == "loo":
-        per_accepted = safe_divide(np, 1.0, rows.accepted_mass - 1.0)
-        loss_terms = rows.mass * rows.accepted_loss - rows.loss
+        numerator = rows.mass * rows.accepted_loss - rows.loss
+        inverse_denominator = safe_divide(np, 1.0, rows.accepted_mass - 1.0)
     else:
-        per_accepted = safe_divide(np, 1.0, rows.accepted_mass)
-        loss_terms = rows.mass * rows.accepted_loss
+        numerator = rows.mass * rows.accepted_loss
+        inverse_denominator = safe_divide(np, 1.0, rows.accepted_mass)
     return _MassEffects(
-        on_each_row_below=-loss_terms * per_accepted * per_accepted,
-        on_own_row=rows.accepted_loss * per_accepted,
+        on_rows_below=-numerator * inverse_denominator * inverse_denominator,  # derivative in N
+        on_own_row=rows.accepted_loss * inverse_denominator,  # derivative in m
     )
 
 
 def _log_effects(rows: Rows) -> _MassEffects:
-    """What the mass of a sample does to L (ln(W + 1) - D/m), D = ln N! - ln(N-m)!.
+    """What the mass of a sample does to the terms L (ln(W + 1) - D/m), with D = ln N! - ln(N-m)!.
 
-    A row has mass m and loss L, and accepts mass N; W is the total mass. Factorials are extended by the Gamma function.
+    A row has mass m and loss L, and accepts mass N; W is the total mass, whose change is left out because it does not
+    depend on the row of the sample. Factorials are extended by the Gamma function, whose logarithm has the derivative
+    digamma, a harmonic number less Euler's constant.
     """
     mass_above = rows.accepted_mass - rows.mass
     mass = _positive(rows.mass)
-    gain = harmonic_difference(np, mass_above, rows.accepted_mass)
-    digamma = harmonic_difference(np, np.zeros_like(mass_above), mass_above) - np.euler_gamma
-    mean_log = log_factorial_difference(np, mass_above, rows.accepted_mass) / mass
+    # derivative of D in N at constant m
+    digamma_difference = harmonic_difference(np, mass_above, rows.accepted_mass)
+    # derivative of D in m at constant N
+    digamma_above = harmonic_difference(np, np.zeros_like(mass_above), mass_above) - np.euler_gamma
+    mean_log = log_factorial_difference(np, mass_above, rows.accepted_mass) / mass  # D / m
     return _MassEffects(
-        on_each_row_below=-rows.loss * gain / mass, on_own_row=rows.loss * (mean_log - digamma) / mass
+        on_rows_below=-rows.loss * digamma_difference / mass,
+        on_own_row=rows.loss * (mean_log - digamma_above) / mass,
     )
 
 
 def _expected_effects(rows: Rows) -> _MassEffects:
     """What the mass of a sample does to (S - L) g + L (1 - a g / m), with a = N - m and g = H_N - H_a.
 
-    A row has mass m and loss L, and accepts mass N and loss S. Harmonic numbers are extended by the digamma function,
-    so that g has the derivative trigamma(N + 1) - trigamma(a + 1) in N. `rows` has one row per distinct confidence,
-    most confident first.
+    A row has mass m and loss L, and accepts mass N and loss S. A sample in a row above raises N and a; one in the row
+    itself raises N and m. Harmonic numbers are extended by the digamma function, whose derivative is trigamma, with
+    trigamma(k) - trigamma(k + 1) = 1 / k^2. `rows` are most confident first.
     """
     from scipy.special import polygamma
 
+    # Trigamma(a + 1) of a row is trigamma(N + 1) of the last row, plus the steps of that row and of all below it: the
+    # mass above a row is the accepted mass of the row before it. Its own value would cost much more.
     trigamma_at_bottom = polygamma(1, rows.accepted_mass[..., -1:] + 1)
-    if has_only_single_samples(rows):
+    if has_only_single_samples(rows):  # m = 1 and g = 1 / N
         square = 1 / np.square(rows.accepted_mass)
-        trigamma = trigamma_at_bottom + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
-        on_own_row = trigamma * (rows.accepted_loss - rows.loss * rows.accepted_mass) + rows.loss
-        return _MassEffects(on_each_row_below=-rows.accepted_loss * square, on_own_row=on_own_row)
-    mass_above = rows.accepted_mass - rows.mass
+        trigamma_above = trigamma_at_bottom + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
+        on_own_row = trigamma_above * (rows.accepted_loss - rows.loss * rows.accepted_mass) + rows.loss
+        return _MassEffects(on_rows_below=-rows.accepted_loss * square, on_own_row=on_own_row)
+    a = rows.accepted_mass - rows.mass
     loss_above = rows.accepted_loss - rows.loss
     mass = _positive(rows.mass)
-    gain = harmonic_gain(rows)
-    # trigamma(N + 1) - trigamma(N - m + 1); exactly -1 / N^2 for a single sample
+    g = sum_inverse_positions(rows)
+    # derivative of g in N at constant m, trigamma(N + 1) - trigamma(a + 1); exactly -1 / N^2 for a single sample
     trigamma_step = -rows.mass / _positive(rows.accepted_mass) ** 2
     tied = rows.mass > 1
     if tied.any():
-        trigamma_step[tied] = polygamma(1, rows.accepted_mass[tied] + 1) - polygamma(1, mass_above[tied] + 1)
-    trigamma = trigamma_at_bottom - np.cumsum(trigamma_step[..., ::-1], axis=-1)[..., ::-1]
+        trigamma_step[tied] = polygamma(1, rows.accepted_mass[tied] + 1) - polygamma(1, a[tied] + 1)
+    # derivative of g in m at constant N
+    trigamma_above = trigamma_at_bottom - np.cumsum(trigamma_step[..., ::-1], axis=-1)[..., ::-1]
     mean_loss = rows.loss / mass
-    on_each_row_below = loss_above * trigamma_step - mean_loss * (gain + mass_above * trigamma_step)
-    on_own_row = loss_above * trigamma + mean_loss * (gain * (mass_above / mass + 1) - mass_above * trigamma)
-    return _MassEffects(on_each_row_below, on_own_row)
+    return _MassEffects(
+        on_rows_below=loss_above * trigamma_step - mean_loss * (g + a * trigamma_step),
+        on_own_row=loss_above * trigamma_above + mean_loss * (g * (a / mass + 1) - a * trigamma_above),
+    )
 
 
 def _positive(mass: Array) -> Array:
@@ -614,29 +638,31 @@ def zero_one_oracle(
     oracle: str = "empirical",
     known_area: float | None = None,
 ) -> BestArea:
-    """AURC of the best order of 0/1 losses, errors last, with its influence: a function of the risk R alone.
+    """AURC of the best order of 0/1 losses, errors last, with its influence.
 
-    Fractional weights are no counts. Their best area must be passed as `known_area` (None for whole weights); its
-    influence is that of the population value R + (1-R) ln(1-R), whose derivative -ln(1-R) does not depend on the scale
-    of the weights. `oracle="asymptotic"` takes the population value itself, "empirical" the area of these samples.
-    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
+    `oracle` is "asymptotic" for the population value R + (1-R) ln(1-R) at the risk R, or "empirical" for the area of
+    these samples by an `estimator` such as "harmonic". If weights are fractional, this area cannot be computed from the
+    two masses and must be passed as `known_area` (None for whole weights); its influence is then taken to be that of
+    the population value, with derivative -ln(1-R) in R.
     """
     risk = error_mass / total_mass
     if oracle == "asymptotic" or known_area is not None:
         per_risk = -math.log(1 - risk) if risk < 1 else 0.0
-        area = known_area
-        if oracle == "asymptotic" or area is None:
+        if oracle != "asymptotic" and known_area is not None:
+            area = known_area
+        else:
             area = float(asymptotic_oracle(np, np.asarray(risk)))
         return BestArea(area=area, constant=-per_risk * risk, slope=per_risk)  # the risk has influence l - R
-    # two rows: the right samples, then the errors
+    # two rows: the right samples (of loss 0), then the errors (of loss 1)
     rows = zero_one_oracle_rows(error_mass, total_mass)
     derivative = AreaUnderCurve(estimator, "expected").derivative(rows)
-    constant_of_right, constant_of_errors = derivative.constant.tolist()
-    _, slope_of_errors = derivative.slope.tolist()
     mean = float(rows.mass @ derivative.constant + rows.loss @ derivative.slope) / total_mass
+    # constant + slope * loss of each row, less the mean; 0 for a row without samples
+    constant_of_right, constant_of_errors = derivative.constant.tolist()
+    slope_of_errors = float(derivative.slope[1])
     influence_of_right = constant_of_right - mean if error_mass < total_mass else 0.0
-    influence_of_errors = constant_of_errors - mean + slope_of_errors if error_mass else 0.0
-    return BestArea(
+    influence_of_errors = constant_of_errors - mean + slope_of_errors if error_mass > 0 else 0.0
+    return BestArea(  # the line through both, at losses 0 and 1
         area=derivative.mass_times_area / total_mass,
         constant=influence_of_right,
         slope=influence_of_errors - influence_of_right,
@@ -755,16 +781,17 @@ class RankedLoss:
 
     def area(self, area: Area) -> SampleInfluences:
         """An area with the influence and the rank weight of each sample, in the order of the input."""
-        estimate, influence, weighted_loss_sums = self.computed(area)
+        computed = self.compute_once(area)
+        sums = computed.weighted_loss_sums if area.weighs_by_rank else self.weighted_loss_sums
         return SampleInfluences(
-            estimate=estimate,
-            read=influence.__getitem__,
-            sample_count=len(influence),
+            estimate=computed.estimate,
+            read=computed.influence.__getitem__,
+            sample_count=len(computed.influence),
             make_rank_weights=partial(self._rank_weights, area),
-            weighted_loss_sums=weighted_loss_sums if area.weighs_by_rank else self.weighted_loss_sums,
+            weighted_loss_sums=sums,
         )
 
-    def computed(self, area: Area) -> AreaOfSamples:
+    def compute_once(self, area: Area) -> AreaOfSamples:
         """An area of all samples, computed on the first call only.
 
         Rank weights are not kept: the function that makes them would keep this whole object alive.
@@ -776,17 +803,15 @@ class RankedLoss:
     def _compute(self, area: Area) -> AreaOfSamples:
         """An area of all samples, with the influence of each: constant + slope * loss, less the mean influence.
 
-        The rows are read from the least confident up, some thousand at a time; `constant_below` and `slope_below` add
-        up what the rows below a piece add to its constants and slopes. An area that cannot be handled in parts, or
-        whose derivative depends on rows above, is computed in one piece. The influences are in the order of the input.
-
-        `ranking.row_stops` says where rows stop among the ranked samples, and `row_of_sample` is the row of each (None
-        without ties).
+        The rows (runs of equal confidence, most confident first) are read from the bottom up, some thousand at a time;
+        `constant_below` and `slope_below` add up what the rows below a piece add to its constants and slopes. An area
+        that cannot be handled in parts, or whose derivative depends on rows above, is computed in one piece. The
+        influences are in the order of the input.
         """
         rows = self.rows
-        stops = self.ranking.row_stops
+        sample_stops = self.ranking.row_stops  # of each row: how many samples it and the rows above have
         influence = np.empty(len(self.loss))
-        error_mass = float(rows.accepted_loss[-1])
+        error_mass = float(rows.accepted_loss[-1])  # the total loss: for 0/1 losses, the mass of all errors
         rows_at_once = PIECE if area.is_additive and not area.reads_rows_above else len(rows.mass)
         areas = []
         influence_sums = []
@@ -801,8 +826,9 @@ class RankedLoss:
             constant = derivative.constant + constant_below
             slope = derivative.slope + slope_below
             influence_sums.append(float(piece.mass @ constant + piece.loss @ slope))
-            members = slice(int(stops[start_row - 1]) if start_row else 0, int(stops[stop_row - 1]))
-            if self.row_of_sample is not None:
+            start_sample = int(sample_stops[start_row - 1]) if start_row else 0
+            members = slice(start_sample, int(sample_stops[stop_row - 1]))
+            if self.row_of_sample is not None:  # with ties, each sample gets the numbers of its row
                 row_in_piece = self.row_of_sample[members] - start_row
                 constant = constant[row_in_piece]
                 slope = slope[row_in_piece]
@@ -813,9 +839,8 @@ class RankedLoss:
             areas.append(derivative.mass_times_area)
             weighted_losses.append(float(weighted_loss.sum()))
             weighted_squares.append(float(weighted_loss @ weighted_loss))
-            added_constant, added_slope = derivative.for_rows_above
-            constant_below += added_constant
-            slope_below += added_slope
+            constant_below += derivative.for_rows_above.constant
+            slope_below += derivative.for_rows_above.slope
         total_mass = float(rows.total_mass[0])
         influence -= math.fsum(influence_sums) / total_mass  # mass given to one sample is taken from all
         return AreaOfSamples(
@@ -840,7 +865,7 @@ class RankedLoss:
         return values
 
     def leave_one_out_area(self, area: Area) -> float:
-        """The leave-one-out version of an area, a cacheful of rows at a time."""
+        """The leave-one-out version of an area, computed a cacheful of rows at a time."""
         starts = range(0, len(self.rows.mass), CHUNK)
         sums = (area.leave_one_out(self.rows.slice(start, start + CHUNK)) for start in starts)
         return math.fsum(sums) / float(self.rows.total_mass[0])
@@ -863,7 +888,7 @@ class ReorderedLoss(RankedLoss):
         return self._ranked.weighted_loss_sums
 
     def _compute(self, area: Area) -> AreaOfSamples:
-        computed = self._ranked.computed(area)
+        computed = self._ranked.compute_once(area)
         return computed._replace(influence=computed.influence[self._order])
 
 

@@ -409,8 +409,10 @@ def numbers_of_rows(
             )
             return [number.value(odds) for number in numbers]
 
-    step = -(-_ROWS_AT_ONCE // rows_per_chunk) * rows_per_chunk
-    pieces = map_in_threads(compute_rows, len(flat), step, class_count)
+    rows_at_once = -(-_ROWS_AT_ONCE // rows_per_chunk) * rows_per_chunk  # whole chunks
+    pieces = map_in_threads(
+        compute_rows, item_count=len(flat), items_at_once=rows_at_once, elements_per_item=class_count
+    )
     return [np.concatenate(column).reshape(classes.values.shape[:-1]) for column in zip(*pieces)]
 
 

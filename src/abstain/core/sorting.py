@@ -210,16 +210,19 @@ def thread_count() -> int:
     return min(_MAX_THREADS, cores, requested or cores)
 
 
-def map_in_threads(work: Callable[[int, int], Result], n: int, step: int, width: int = 1) -> list[Result]:
-    """Call `work(start, stop)` for consecutive pieces of range(n), each of `step` items; return the results in order.
+def map_in_threads(
+    work: Callable[[int, int], Result], item_count: int, items_at_once: int, elements_per_item: int = 1
+) -> list[Result]:
+    """Call `work(start, stop)` for consecutive pieces of range(item_count); return the results in order.
 
-    `width` is the number of elements per item. Threads are used from about a million elements (n times `width`) on; if
-    a call raises, so does this function.
+    A piece has `items_at_once` items, the last one what is left. Threads are used from about a million elements in all
+    on; if a call raises, so does this function.
     """
-    if 0 < n <= step:
-        return [work(0, n)]
-    pieces = [(start, min(start + step, n)) for start in range(0, n, step)]
-    if n * width < PARALLEL_FROM or thread_count() == 1:
+    if 0 < item_count <= items_at_once:
+        return [work(0, item_count)]
+    starts = range(0, item_count, items_at_once)
+    pieces = [(start, min(start + items_at_once, item_count)) for start in starts]
+    if item_count * elements_per_item < PARALLEL_FROM or thread_count() == 1:
         return [work(start, stop) for start, stop in pieces]
     with ThreadPoolExecutor(thread_count()) as pool:
         return list(pool.map(lambda piece: work(*piece), pieces))
@@ -233,8 +236,8 @@ def _run_for_each(work: Callable[[int], None], count: int) -> None:
             work(number)
 
     numbers_at_a_time = -(-count // (4 * thread_count()))
-    # width=PARALLEL_FROM: use threads however few numbers there are
-    map_in_threads(run_range, count, numbers_at_a_time, width=PARALLEL_FROM)
+    # so many elements that threads are used however few numbers there are
+    map_in_threads(run_range, count, numbers_at_a_time, elements_per_item=PARALLEL_FROM)
 
 
 def sort_in_place(keys: np.ndarray) -> np.ndarray:
@@ -245,8 +248,12 @@ def sort_in_place(keys: np.ndarray) -> np.ndarray:
     """
     if keys.ndim > 1:
         lines = keys.reshape(-1, keys.shape[-1])  # a view, since keys are contiguous
-        step = max(1, -(-len(lines) // (4 * thread_count())))
-        map_in_threads(lambda start, stop: sort_lines(lines[start:stop]), len(lines), step, lines.shape[-1])
+        map_in_threads(
+            lambda start, stop: sort_lines(lines[start:stop]),
+            item_count=len(lines),
+            items_at_once=max(1, -(-len(lines) // (4 * thread_count()))),  # four pieces per thread
+            elements_per_item=lines.shape[-1],
+        )
         return keys
     if len(keys) >= _MIN_KEYS_FOR_DIGITS and numpy_sorts_slowly():
         return sort_by_digits(keys)
@@ -396,7 +403,7 @@ class Packing:
                 np.left_shift(confidence_bits, dtype(payload_bits), out=chunk)
                 chunk |= payload(start, stop)
 
-        map_in_threads(pack_piece, len(flat_confidence), 16 * CHUNK)
+        map_in_threads(pack_piece, item_count=len(flat_confidence), items_at_once=16 * CHUNK)
         return keys.reshape(self.confidence.shape)
 
     def unpack(self, descending: np.ndarray) -> np.ndarray:
