@@ -365,8 +365,8 @@ INTERVALS = {
     ),
     "a part adds to its own rows what it adds to rows above": (
         "core/part_sums.py",
-        "np.cumsum(above[::-1], axis=0)[::-1] - above",
-        "np.cumsum(above[::-1], axis=0)[::-1]",
+        "np.cumsum(for_parts_above[::-1], axis=0)[::-1] - for_parts_above",
+        "np.cumsum(for_parts_above[::-1], axis=0)[::-1]",
         "tests/inference/test_evidence.py",
     ),
     "influences that do not add up to zero": (

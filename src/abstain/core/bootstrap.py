@@ -146,21 +146,19 @@ class Resampler:
         return Replicates(rows=rows, total_mass=total_mass, rows_by_loss=lambda: self._rows_by_loss(mass))
 
     def counts(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draw how often each sample (or pair) occurs in each of `size` replicates, shape (size, width).
+        """Draw how often each sample (or pair) occurs in each of `size` replicates, shape (size, samples or pairs).
 
         Answered samples come first, most confident first, abstained ones last. All samples of a cluster get the count
-        of their cluster. `rng` is the source of all randomness.
-
-        `pair_counts` holds how often each distinct pair of confidence and loss occurs; it is None where samples, not
-        pairs, are drawn. `clusters` and `strata` hold numbers from 0.
+        of their cluster.
         """
-        if self.pair_counts is not None:
+        if self.pair_counts is not None:  # distinct pairs of confidence and loss are drawn, not samples
             return rng.multinomial(self.sample_count, self.pair_counts / self.sample_count, size=size)
         if self.clusters is None:
             return _draw_counts(rng, self.sample_count, size, self.strata)
         cluster_count = int(self.clusters.max()) + 1
         stratum_of_cluster = None
         if self.strata is not None:
+            # all samples of a cluster lie in one stratum
             stratum_of_cluster = np.zeros(cluster_count, dtype=np.int64)
             stratum_of_cluster[self.clusters] = self.strata
         return _draw_counts(rng, cluster_count, size, stratum_of_cluster)[:, self.clusters]
@@ -173,7 +171,7 @@ class Resampler:
         each sample is a row, and equal losses are ordered by weight.
         """
         if self._loss_order is None:
-            # the last one leads
+            # lexsort sorts by the last column first
             sort_columns = (self.loss,) if self.weight is None else (self.weight, self.loss)
             self._loss_order = np.lexsort(sort_columns)
         loss = self.loss[self._loss_order]
@@ -194,12 +192,12 @@ def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarr
     """
     row_mass = mass
     row_loss = mass * loss
-    if len(row_starts) < len(loss):
+    if len(row_starts) < len(loss):  # otherwise every sample is a row
         row_mass = np.add.reduceat(mass, row_starts, axis=1)
         row_loss = np.add.reduceat(row_loss, row_starts, axis=1)
     accepted_mass = np.cumsum(row_mass, axis=1)
     accepted_loss = np.cumsum(row_loss, axis=1)
-    total_mass = accepted_mass[:, -1:].copy()
+    total_mass = accepted_mass[:, -1:].copy()  # a copy, since the next line writes into the array
     if not accepted_mass[:, 0].all():
         accepted_mass[accepted_mass == 0] = 1.0
     return Rows(
@@ -215,8 +213,7 @@ def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarr
 def _draw_counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray | None = None) -> np.ndarray:
     """How often each of n units is drawn with replacement in n draws, for `size` replicates, shape (size, n).
 
-    With `strata`, the stratum number (from 0) of each unit, as many units are drawn from each stratum as it has. `rng`
-    is the source of all randomness.
+    `strata` holds the stratum number (from 0) of each unit, and as many units are drawn from each stratum as it has.
     """
     if strata is not None:
         counts = np.zeros((size, n), dtype=np.int64)
@@ -224,9 +221,9 @@ def _draw_counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray
             members = np.flatnonzero(strata == stratum)
             counts[:, members] = _draw_counts(rng, len(members), size)
         return counts
-    if n > _LONG_REPLICATE:
+    if n > _LONG_REPLICATE:  # counting one replicate after the other is then faster
         return np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(size)])
-    # unit u of line k has the number u + n k, so that one count serves all lines
+    # unit u of replicate k has the number u + n k, so that one count serves all replicates
     numbers = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
     return np.bincount(numbers.reshape(-1), minlength=size * n).reshape(size, n)
 
@@ -247,19 +244,19 @@ def leave_one_out_areas(
     """AURC without sample i, for each i in the order of the input; unit weights, at least two samples.
 
     Rows, one per distinct confidence and most confident first, have mass m, loss L, and accepted mass N and loss S when
-    the threshold is put at them. Without a sample of loss l, the rows above its row keep their terms, its own row has m
-    - 1, L - l, N - 1, S - l, and the rows below have N - 1 and S - l. A term is linear in (L, S), so the last ones need
-    two sums over the rows below: with (L, S) as they are, and with (0, 1), which is subtracted l times. `estimator` is
-    a name in `area_estimators.ESTIMATORS`, such as "harmonic". `ties` is "threshold" or "expected": equal confidences
-    are accepted together, or one by one in random order.
+    the threshold is put at them. Without a sample of loss l, the rows above its row keep their terms, its own row has
+    m - 1, L - l, N - 1 and S - l, and the rows below have N - 1 and S - l. A term is linear in (L, S), so the last ones
+    need two sums over the rows below: with (L, S) as they are, and with (0, 1), which is subtracted l times.
+    `estimator` and `ties` are names in `area_estimators.ESTIMATORS` and `TIES`.
     """
     ranked = RankedLoss(rank_confidences(confidence), loss)
     m = ranked.rows.mass
     L = ranked.rows.loss
     N = ranked.rows.accepted_mass
     S = ranked.rows.accepted_loss
-    l = ranked.loss  # of each sample, most confident first
-    row = np.arange(len(l)) if ranked.row_of_sample is None else ranked.row_of_sample  # of each sample
+    # of each sample, most confident first: its loss, and the index of its row
+    l = ranked.loss
+    row = np.arange(len(l)) if ranked.row_of_sample is None else ranked.row_of_sample
     total_mass = np.asarray([len(loss) - 1.0])
 
     def terms(m: np.ndarray, L: np.ndarray, N: np.ndarray, S: np.ndarray) -> np.ndarray:
@@ -267,7 +264,7 @@ def leave_one_out_areas(
         rows = Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=total_mass)
         return np.asarray(area_terms(rows, estimator, ties))
 
-    sum_above = np.cumsum(np.append(0.0, terms(m, L, N, S)))[:-1]
+    sum_above = np.cumsum(np.append(0.0, terms(m, L, N, S)))[:-1]  # over the rows strictly above each
     one_less = np.maximum(N - 1, m)  # differs from N - 1 only in the top row, which lies below no sample
     sum_below = _sum_below(terms(m, L, one_less, S))
     sum_below_per_loss = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))

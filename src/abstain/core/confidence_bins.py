@@ -134,8 +134,10 @@ def _octave_tables(bins: int, domain: str) -> _OctaveTables:
     octave with a share gets at least one bin; the others share the bin that follows.
     """
     shares = np.zeros((len(_REGIONS), _OCTAVES))
-    for region, first, last, share in _UNIT_SHARES if domain == "unit" else _REAL_SHARES:
-        shares[_REGIONS.index(region), first + _BIAS : last + _BIAS + 1] = share
+    shares_by_region = _UNIT_SHARES if domain == "unit" else _REAL_SHARES
+    for region, first_exponent, last_exponent, share in shares_by_region:
+        # the exponent bits of a float are its exponent plus the bias
+        shares[_REGIONS.index(region), first_exponent + _BIAS : last_exponent + _BIAS + 1] = share
     bin_count = np.floor(bins * shares / shares.sum())
     bin_count = np.where((shares > 0) & (bin_count < 1), 1, bin_count)
     first_bin = np.zeros_like(bin_count, dtype=np.int64)
@@ -219,9 +221,9 @@ def disjoint_bins(
     """Make `Bins` from bins that do not overlap, least confident first, such as those of a `BinMap`.
 
     `count` and `loss_sum` are the mass and loss of each bin; `low` and `high` the smallest and the largest confidence
-    in it (any numbers where it is empty). `whole` says that all masses are whole numbers. Since bins do not overlap,
-    what lies above a bin is certain, and the same in the best and in the worst case.
+    in it (any numbers where it is empty). `whole` says that all masses are whole numbers.
     """
+    # what lies above a bin is certain, since bins do not overlap: the best and the worst case are the same
     mass_above = _sum_above(xp, count)
     loss_above = _sum_above(xp, loss_sum)
     return Bins(
@@ -261,8 +263,8 @@ def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     """AURC (harmonic, threshold ties) of binned samples with losses in [0, largest_loss]: estimate and sharp bounds.
 
     The estimate spreads the loss of a bin evenly over its samples; where bins overlap it is moved inside the bounds.
-    Without a largest loss (None) nothing can be proven, and the bounds are None. `bins` holds the mass and loss of bins
-    of the confidence axis, least confident first; at least one has mass. Results have the shape of the leading axes.
+    Without a largest loss (None) nothing can be proven, and the bounds are None. At least one bin has mass. The bins
+    lie along the last axis; results have the shape of the leading axes.
     """
     xp = bins.xp
     total_mass = xp.sum(bins.mass, axis=-1)
@@ -280,23 +282,24 @@ def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
 
     Each sample adds the loss accepted at its threshold, over the squared total mass. The estimate spreads the loss of a
     bin evenly over its samples; where bins overlap it is moved inside the bounds. Without a largest loss (None) nothing
-    can be proven, and the bounds are None. `bins` holds the mass and loss of bins of the confidence axis, least
-    confident first; at least one has mass. Results have the shape of the leading axes.
+    can be proven, and the bounds are None. At least one bin has mass. The bins lie along the last axis; results have
+    the shape of the leading axes.
     """
     xp = bins.xp
     total_mass = xp.sum(bins.mass, axis=-1)
     estimate = xp.sum(_estimate_terms(bins, "sele"), axis=-1) / total_mass
     if largest_loss is None:
         return Bracket(estimate, None, None)
-    # At best the loss of a bin lies at its bottom, in as few samples as possible: each of these adds the loss of the
-    # bin down to itself, largest_loss more than the one above it.
+    # At best the loss L of a bin lies at its bottom, in as few samples as possible, k of them: from the lowest one up,
+    # they add what is accepted of it there, L + (L - M) + ... with M the largest loss. At worst it lies at the top, and
+    # all samples of the bin add L. A bin that is one tie is accepted as a whole: all its samples add L.
     full_losses = bins.loss / largest_loss  # the bin's loss as a number of samples with the largest loss
     if bins.has_whole_mass:
         samples_with_loss = xp.ceil(full_losses)
         loss_within_bin = (
             bins.loss * samples_with_loss - largest_loss * samples_with_loss * (samples_with_loss - 1) / 2
         )
-    else:
+    else:  # the sum becomes an integral
         loss_within_bin = bins.loss * full_losses / 2
     loss_within_bin = xp.where(bins.is_tie, bins.mass * bins.loss, loss_within_bin)
     least_sum = bins.mass * bins.loss_above_best + loss_within_bin
@@ -314,16 +317,15 @@ def _clip_estimate(bins: Bins, estimate: Array, low: Array, high: Array) -> Brac
 def _estimate_terms(bins: Bins, estimator: str) -> Array:
     """Area terms of each bin, most confident first, with its loss spread evenly over its samples.
 
-    `estimator` is "harmonic" or "sele". A bin that holds a single confidence is accepted as a whole. Bins without mass
-    have the term 0. The sum of the terms is the total mass times the area. `bins` holds the mass and loss of bins of
-    the confidence axis, least confident first.
+    `estimator` is "harmonic" (for AURC) or "sele" (for AUGRC). A bin that holds a single confidence is accepted as a
+    whole. Bins without mass have the term 0. The sum of the terms is the total mass times the area.
     """
     xp = bins.xp
     rows = rows_of_bins(bins)  # the same bins, most confident first
-    terms_if_tied = area_terms(rows, estimator, "threshold")
+    terms_if_tied = area_terms(rows, estimator, ties="threshold")
     if bins.has_whole_mass:
-        terms_if_spread = area_terms(rows, estimator, "expected")
-    elif estimator == "sele":
+        terms_if_spread = area_terms(rows, estimator, ties="expected")
+    elif estimator == "sele":  # with fractional masses, sums over samples become integrals
         terms_if_spread = rows.mass * (rows.accepted_loss - rows.loss / 2) / rows.total_mass
     else:
         terms_if_spread = harmonic_spread(rows)
@@ -334,16 +336,16 @@ def _estimate_terms(bins: Bins, estimator: str) -> Array:
 def harmonic_spread(rows: Rows) -> Array:
     """Harmonic area terms with the loss of each row spread evenly over its mass, for masses that need not be whole.
 
-    A row has mass m and loss L, and accepts mass N and loss S. Sums over positions become integrals: with g = ln(N / (N
-    - m)) the term is (S - L) g + L (m - (N - m) g) / m. In the top row, where N = m, g counts as 0, and the term is L.
-    Rows without mass have the term 0. `rows` has one row per distinct confidence, most confident first: its mass and
-    loss, and the mass and loss accepted with the threshold there.
+    A row (the samples of one confidence) has mass m and loss L, and a threshold there accepts mass N and loss S. The
+    sum of 1/k over the positions k of its samples becomes the integral g = ln(N / (N - m)), and the term is
+    (S - L) g + L (m - (N - m) g) / m. In the top row, where N = m and S = L, g counts as 0, and the term is L. Rows
+    without mass have the term 0.
     """
     xp = rows.xp
     mass_above = rows.accepted_mass - rows.mass
-    gain = xp.log1p(safe_divide(xp, rows.mass, mass_above))  # 0 in the top row, which has no mass above it
-    spread_loss = safe_divide(xp, rows.loss * (rows.mass - mass_above * gain), rows.mass)
-    return (rows.accepted_loss - rows.loss) * gain + spread_loss
+    g = xp.log1p(safe_divide(xp, rows.mass, mass_above))  # 0 in the top row, which has no mass above it
+    own_loss_term = safe_divide(xp, rows.loss * (rows.mass - mass_above * g), rows.mass)
+    return (rows.accepted_loss - rows.loss) * g + own_loss_term
 
 
 def _sum_of_inverses(bins: Bins, low: Array, high: Array) -> Array:
@@ -365,8 +367,7 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
 
     and a sample at position p has the least of low(k), or the greatest of high(k), over k >= p in the bin. These are
     summed in closed form. At best, N and S are those above with which the risk is smallest, at worst greatest. A bin
-    that is one tie has the risk (S + L) / (N + c) at all its samples; a bin without mass has the sums 0. `bins` holds
-    the mass and loss of bins of the confidence axis, least confident first.
+    that is one tie has the risk (S + L) / (N + c) at all its samples; a bin without mass has the sums 0.
     """
     xp = bins.xp
     M = largest_loss
@@ -379,6 +380,8 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
     end = N + c
     loss_free = end - full_losses  # up to this position no loss of the bin need be accepted
     loss_start = xp.floor(loss_free) if bins.has_whole_mass else loss_free
+    # S / k falls up to the loss-free position, so all samples before it have the risk there; after it low(k) is
+    # M + (S + L - M (N + c)) / k, which rises
     least_sum = (
         (loss_start - N) * safe_divide(xp, S, loss_free)
         + M * (end - loss_start)
@@ -391,7 +394,8 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
     end = N + c
     loss_end = N + full_losses  # from this position on all loss of the bin may be accepted
     rising_stop = xp.floor(loss_end) if bins.has_whole_mass else loss_end
-    # at the very top, with no mass above, the risk starts at its largest and falls
+    # high(k) rises up to that position (or is constant, with no mass above), so all samples before it have the risk
+    # there; after it high(k) is (S + L) / k, which falls
     peak = safe_divide(xp, S + L, loss_end)
     greatest_sum = (rising_stop - N) * peak + (S + L) * _sum_of_inverses(bins, rising_stop, end)
     high = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), greatest_sum)
@@ -431,8 +435,8 @@ def auroc(bins: Bins) -> Bracket:
     """Estimate and bounds of the AUROC of a 0/1 loss: the share of (right, wrong) pairs with the right one surer.
 
     A pair within a bin counts half; it may count 0 or 1 unless the bin is one tie. Both right and wrong samples must
-    occur. The bounds assume that bins do not overlap. `bins` holds the mass and loss of bins of the confidence axis,
-    least confident first. Results have the shape of the leading axes.
+    occur. The bounds assume that bins do not overlap. The bins lie along the last axis; results have the shape of the
+    leading axes.
     """
     xp = bins.xp
     error_mass = xp.sum(bins.loss, axis=-1)
@@ -449,8 +453,7 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
 
     The threshold lies inside a bin (the first, from the top, that reaches the coverage), at an unknown place. The
     estimate spreads the loss of the bin evenly over its positions. Losses lie in [0, largest_loss]; without a largest
-    loss (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact. `bins` holds the mass
-    and loss of bins of the confidence axis, least confident first.
+    loss (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact.
     """
     rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp
@@ -467,6 +470,7 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     loss_above = at_threshold(rows.accepted_loss - rows.loss)
     is_tie = at_threshold(xp.flip(bins.is_tie, axis=-1))
     needed_mass = curve_points.mass_for_share(xp, rows.total_mass[..., 0], coverage, bins.has_whole_mass)
+    # the threshold is at the first sample of the bin, or further down
     smallest_position = mass_above + (1.0 if bins.has_whole_mass else 0.0)
     position = xp.where(is_tie, mass_above + mass, xp.maximum(needed_mass, smallest_position))
     estimate = (loss_above + loss * (position - mass_above) / mass) / position
@@ -484,28 +488,27 @@ def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) 
 
     A threshold at the edge of a bin is certain: it gives the estimate and the lower bound, which are equal. The upper
     bound is the largest coverage that a threshold inside a bin could have if its losses, in [0, largest_loss], lay at
-    its bottom; None without a largest loss. `bins` holds the mass and loss of bins of the confidence axis, least
-    confident first.
+    its bottom; None without a largest loss.
     """
-    rows = rows_of_bins(bins)
+    rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp
     low = curve_points.coverage_at_risk(rows, rows.total_mass[..., 0], risk)
     if largest_loss is None:
         return Bracket(low, low, None)
-    if risk >= largest_loss:
+    if risk >= largest_loss:  # no sample loses more, so that all can be accepted
         return Bracket(low, low, xp.maximum(low, xp.ones_like(low)))
     loss_above = rows.accepted_loss - rows.loss
     # up to this position no loss of the bin need be accepted
     loss_free = rows.accepted_mass - rows.loss / largest_loss
-    # the accepted mass at which the risk, with the largest loss from `loss_free` on, reaches `risk`
+    # solved for k: the risk at k, (loss above + largest loss * (k - loss_free)) / k, is `risk`
     furthest = xp.minimum(rows.accepted_mass, (largest_loss * loss_free - loss_above) / (largest_loss - risk))
     if bins.has_whole_mass:  # a quotient may round to just below a whole number
         furthest = xp.floor(furthest * (1 + SUM_ROUNDING))
     is_possible = (
         (rows.mass > 0)
-        & ~xp.flip(bins.is_tie, axis=-1)
-        & (risk * loss_free >= loss_above)
-        & (furthest > rows.accepted_mass - rows.mass)
+        & ~xp.flip(bins.is_tie, axis=-1)  # a tie has no threshold inside
+        & (risk * loss_free >= loss_above)  # the risk is small enough where the bin is still free of loss
+        & (furthest > rows.accepted_mass - rows.mass)  # at least some of the bin is accepted
     )
     high = xp.max(xp.where(is_possible, furthest / rows.total_mass, 0.0), axis=-1)
     return Bracket(low, low, xp.maximum(low, high))

@@ -113,8 +113,8 @@ class Area:
         """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
 
         `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
-        and total mass are those of the whole data set. `error_mass` is the mass of all
-        errors of the data set, which areas of 0/1 losses read; nan where losses are not 0/1.
+        and total mass are those of the whole data set. `error_mass` is the mass of all errors of the data set, which
+        areas of 0/1 losses read; nan where losses are not 0/1.
         """
         raise NotImplementedError
 

@@ -147,7 +147,8 @@ class MomentTable:
     def in_error_units(self, size: float) -> MomentTable:
         """The table of the same samples with losses of 0 and 1, where all losses are 0 or `size`.
 
-        Sums of w^p l^j over 0/1 losses are the sums of w^p over the errors, for every j above 0.
+        Over 0/1 losses the sum of w^p l^j is, for every j above 0, the sum of w^p over the errors: that of w^p l, as it
+        was, over `size`.
         """
         rows = self.rows._replace(
             loss=self.rows.loss / size,
@@ -155,16 +156,16 @@ class MomentTable:
             xp=np,
             has_empty_rows=False,
         )
-        squared_weights, squared_weights_times_loss, _ = self.squared_weight_moments
-        fourth_weights, fourth_weights_times_loss, *_ = self.fourth_power_moments
-        squared_error_weights = squared_weights_times_loss / size
-        fourth_error_weights = fourth_weights_times_loss / size
+        w2, w2l, _ = self.squared_weight_moments  # sums of w^2 l^j for j = 0, 1, 2
+        w4, w4l, *_ = self.fourth_power_moments  # sums of w^4 l^j for j = 0 ... 4
+        w2_of_errors = w2l / size
+        w4_of_errors = w4l / size
         if self.has_unit_weights:
-            squared_weights = rows.mass  # the same array object says that all weights are 1
+            w2 = rows.mass  # the same array object says that all weights are 1
         return MomentTable(
             rows=rows,
-            squared_weight_moments=(squared_weights, squared_error_weights, squared_error_weights),
-            known_fourth_power_moments=(fourth_weights, *4 * [fourth_error_weights]),
+            squared_weight_moments=(w2, w2_of_errors, w2_of_errors),  # one object says that losses are 0/1
+            known_fourth_power_moments=(w4, *4 * [w4_of_errors]),
         )
 
     @property
@@ -174,7 +175,10 @@ class MomentTable:
 
 
 def sum_columns(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """The sum of each column, shape (columns,); an array object that is there several times is added up once."""
+    """The sum of each column, shape (columns,).
+
+    An array that is there several times (equal powers of a 0/1 loss are one object) is added up once.
+    """
     sum_by_id: dict[int, float] = {}
     for column in columns:
         if id(column) not in sum_by_id:
@@ -216,7 +220,7 @@ def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> 
     """Tables of ranked samples, most confident first: one row per distinct confidence, about `size` samples each.
 
     Tables stay in cache. Their accepted sums count from the top of the whole data set, and their total mass is that of
-    the whole data set. `zero_one` says that all losses are 0 or 1.
+    the whole data set. `zero_one` says that all losses are 0 or 1. `samples.read_weight` is None if all weights are 1.
     """
     if samples.read_weight is None and zero_one:
         yield from map(table_of_zero_one_rows, iterate_rows(samples, size=size))
@@ -225,14 +229,14 @@ def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> 
     mass_above = 0.0
     loss_above = 0.0
     for start, stop, row_ends in split_at_row_ends(samples, size):
-        row_stops = row_ends + 1
+        row_stops = row_ends + 1  # counted from `start`
         loss = samples.read_loss(start, stop)
         weight = None if samples.read_weight is None else samples.read_weight(start, stop)
         # With hardly any ties, sums of powers by row would cost more than those of single samples.
         keeps_samples = not zero_one and 2 * len(row_stops) > stop - start
         sums = sum_powers_by_row(loss, weight, row_stops, zero_one, with_fourth_powers=not keeps_samples)
         if weight is None:
-            accepted_mass = start + row_stops.astype(np.float64)
+            accepted_mass = start + row_stops.astype(np.float64)  # a number of samples
         else:
             accepted_mass = mass_above + np.cumsum(sums.mass)
         rows = Rows(
@@ -270,7 +274,7 @@ def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: b
             fourth_power_moments=(n, *4 * [error_count]),
             zero_one=True,
         )
-    # by piece: sums of w, of w l, of w^2 l^j (j = 0, 1, 2) and of w^4 l^j (j = 0 ... 4)
+    # one entry per piece: sums of w, of w l, of w^2 l^j (j = 0, 1, 2) and of w^4 l^j (j = 0 ... 4)
     weight_sums = []
     loss_sums = []
     squared_weight_moments: list[tuple[Any, ...]] = []
@@ -281,12 +285,12 @@ def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: b
         l = loss[start : start + PIECE].astype(np.float64, copy=False)
         smallest_loss = min(smallest_loss, float(l.min()))
         l2 = l * l
-        if weight is None:
-            powers_of_loss = (len(l), l.sum(), l2.sum(), l @ l2, l2 @ l2)  # exponents 0 to 4
-            weight_sums.append(powers_of_loss[0])
-            loss_sums.append(powers_of_loss[1])
-            squared_weight_moments.append(powers_of_loss[:3])
-            fourth_power_moments.append(powers_of_loss)
+        if weight is None:  # every power of w is 1
+            sums_of_powers = (len(l), l.sum(), l2.sum(), l @ l2, l2 @ l2)  # of l^0 ... l^4
+            weight_sums.append(sums_of_powers[0])
+            loss_sums.append(sums_of_powers[1])
+            squared_weight_moments.append(sums_of_powers[:3])
+            fourth_power_moments.append(sums_of_powers)
             continue
         w = weight[start : start + PIECE].astype(np.float64, copy=False)
         if not np.all(w == np.floor(w)):
@@ -321,13 +325,14 @@ def table_from_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) ->
     """The table of rows with their sums of powers of weights w and losses l.
 
     `powers` holds eight arrays with one entry per row: sums of w^2 l^j (j = 0, 1, 2), then of w^4 l^j (j = 0 ... 4).
-    `zero_one` says that all losses are 0 or 1; then one array stands for all j > 0. `rows` has one row per distinct
-    confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold there.
+    `zero_one` says that all losses are 0 or 1. `rows` are most confident first.
     """
-    if zero_one:  # l^j = l
+    if zero_one:  # l^j = l: one array object for all j > 0 tells `MomentTable` so
         w2, w2l, _, w4, w4l = powers[:5]
-        return MomentTable(rows, (w2, w2l, w2l), (w4, w4l, w4l, w4l, w4l))
-    return MomentTable(rows, powers[:3], powers[3:])
+        squared_weight_moments = (w2, w2l, w2l)
+        fourth_power_moments = (w4, w4l, w4l, w4l, w4l)
+        return MomentTable(rows, squared_weight_moments, fourth_power_moments)
+    return MomentTable(rows, squared_weight_moments=powers[:3], known_fourth_power_moments=powers[3:])
 
 
 def totals_from_tables(
@@ -343,10 +348,12 @@ def totals_from_tables(
     any is negative, and whether all weights are whole numbers.
     """
     table_sums = [sum_columns(table.moment_columns) for table in tables]
+    # ten sums: of w, of w l, of w^2 l^j (j = 0, 1, 2), of w^4 l^j (j = 0 ... 4)
     sums = [math.fsum(column) for column in zip(*table_sums)]
     last_rows = tables[-1].rows
     return Totals(
         sample_count=sample_count,
+        # the sums accepted at the last row of all, which are those that the curve reaches
         total_mass=float(last_rows.accepted_mass[-1]),
         loss_sum=float(last_rows.accepted_loss[-1]),
         squared_weight_moments=tuple(sums[2:5]),
@@ -425,12 +432,11 @@ class AreaSums(NamedTuple):
 def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> AreaSums:
     """Sums over one part of a ranking that the value and the influences of one area are made of.
 
-    `table` holds rows, one per distinct confidence, most confident first, with the accepted sums and the total mass of
-    the whole data set, and their sums of w^2 l^j and w^4 l^j over samples of weight w and loss l. `error_mass` is the
-    mass of all errors of the data set, which areas of 0/1 losses read.
+    `table` holds the rows of the part, one per distinct confidence, with the accepted sums and the total mass of the
+    whole data set. `error_mass` is the mass of all errors of the data set, which areas of 0/1 losses read.
 
-    The influence of a sample is constant + slope * loss, with a constant and a slope for each row. The means of both
-    over the table are the reference line; powers are taken of what remains, so that they keep their digits.
+    The influence of a sample is constant + slope * loss, with a constant and a slope for each row. Powers are taken of
+    what it differs from the reference line, mean constant + mean slope * loss, so that they keep their digits.
     """
     rows = table.rows
     derivative = area.derivative(rows, error_mass)
@@ -438,12 +444,14 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
     totals = table.column_totals
     mean_constant = dot(rows.mass, derivative.constant) / totals.mass
     loss_slope = dot(rows.loss, slope)
+    # without any loss the slope does not matter, and `or 1.0` only avoids a division by 0
     if table.zero_one:
-        mean_slope = loss_slope / (totals.loss or 1.0)  # without errors the slope does not matter
+        mean_slope = loss_slope / (totals.loss or 1.0)
     else:  # losses of both signs could cancel
         absolute_loss = np.abs(rows.loss)
         mean_slope = dot(absolute_loss, slope) / (float(absolute_loss.sum()) or 1.0)
     powers = _influence_powers(table, derivative.constant - mean_constant, slope - mean_slope)
+    # an area in which ranks do not weigh the losses gives all of them the weight 1
     squared_loss = totals.squared_loss
     loss_sums = RankedLossSums(
         loss=totals.loss,
@@ -453,13 +461,11 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
         squared_loss_squared_slope=squared_loss,
     )
     if area.weighs_by_rank:
-        _, squared_loss_slope, squared_loss_squared_slope = _weighted_powers(
-            table.squared_weight_moments[2], slope, 2
-        )
+        sums_of_powers = _weighted_powers(table.squared_weight_moments[2], slope, p=2)  # of (w l)^2 slope^i
         loss_sums = loss_sums._replace(
             loss_slope=loss_slope,
-            squared_loss_slope=squared_loss_slope,
-            squared_loss_squared_slope=squared_loss_squared_slope,
+            squared_loss_slope=sums_of_powers[1],
+            squared_loss_squared_slope=sums_of_powers[2],
         )
     return AreaSums(
         mass_times_area=derivative.mass_times_area,
@@ -482,12 +488,13 @@ def sum_areas(
 ) -> dict[Area, AreaSums]:
     """Sums over one part of a ranking for each of several areas, by area.
 
-    `table` holds rows, one per distinct confidence, most confident first, with their sums of w^2 l^j and w^4 l^j over
-    samples of weight w and loss l. `error_mass` is the mass of all errors of the data set, and `loss_unit` one unit of
-    the losses in the user's units. Without ties the area behind AUROC needs no sums of its own: its influences are
-    those of AUGRC less l / W, with W the total mass.
+    `table` holds the rows of the part, one per distinct confidence. `error_mass` is the mass of all errors of the data
+    set, and `loss_unit` one unit of the losses in the user's units. Without ties the area behind AUROC
+    (`AcceptedLossArea`) needs no pass of its own where AUGRC came before it: its influences are those of AUGRC less
+    l / W, with W the total mass.
     """
-    generalised_area = AreaUnderCurve("sele", "threshold")
+    generalised_area = AreaUnderCurve("sele", "threshold")  # AUGRC
+    # as many rows as samples: the mass counts samples, since all weights are 1
     has_no_ties = table.has_unit_weights and len(table.rows.mass) == table.column_totals.mass
     sums_by_area: dict[Area, AreaSums] = {}
     for area in areas:
@@ -502,11 +509,12 @@ def sum_areas(
 def _accepted_loss_from_augrc(augrc: AreaSums, total_mass: float) -> AreaSums:
     """The sums of the area behind AUROC, `AcceptedLossArea`, from those of AUGRC.
 
-    Only where no confidences are equal and all weights are 1: there the slope of each row is smaller by 1 / (total
-    mass), and nothing else differs.
+    Only where no confidences are equal and all weights are 1. There the influence of a sample of loss l is smaller by
+    l / (total mass). The reference line takes up this difference, so that sums of deviations from it stay as they are.
     """
     line = augrc.reference_line
     return augrc._replace(
+        # a loss counts at the middle of its row here, and at its end in AUGRC: half of 1 / (total mass) less
         mass_times_area=augrc.ranked_loss_sums.loss_slope - augrc.loss / (2 * total_mass),
         influence_sum=augrc.influence_sum - augrc.loss / total_mass,
         reference_line=LossLine(line.constant, line.slope - 1 / total_mass),
@@ -532,17 +540,18 @@ class _InfluencePowers(NamedTuple):
 def _influence_powers(table: MomentTable, const: np.ndarray, slope: np.ndarray) -> _InfluencePowers:
     """Sums of w^p u^i l^j over the samples of a table, with the influence u = const + slope * l.
 
-    `const` and `slope` have one entry per row. `table` holds rows, one per distinct confidence, with their sums of
-    w^2 l^j and w^4 l^j over samples of weight w and loss l; or the single samples, where rows are nearly as many. With
-    weights of 1 the sums with w^2 are among those with w^4.
+    `const` and `slope` have one entry per row of the table; w is the weight of a sample and l its loss. With weights
+    of 1 the sums with w^2 are among those with w^4.
     """
     if table.single_samples is not None:
         return _powers_of_members(table.single_samples, const, slope)
     if table.zero_one:
         fourth, fourth_of_errors = _powers_of_zero_one(4, table.fourth_power_moments, const, slope)
         if table.has_unit_weights:
-            return _InfluencePowers(fourth[_SECOND_AMONG_FOURTH], fourth, fourth_of_errors[:3])
-        second, second_of_errors = _powers_of_zero_one(2, table.squared_weight_moments, const, slope)
+            second = fourth[_SECOND_AMONG_FOURTH]
+            second_of_errors = fourth_of_errors[:3]  # of u^i for i = 0, 1, 2
+        else:
+            second, second_of_errors = _powers_of_zero_one(2, table.squared_weight_moments, const, slope)
         return _InfluencePowers(second, fourth, second_of_errors)
     fourth = _powers_of_rows(4, table.fourth_power_moments, const, slope)
     if table.has_unit_weights:
@@ -564,18 +573,23 @@ def _powers_of_zero_one(
     error_weights = sums[1]
     of_right = _weighted_powers(all_weights - error_weights, const, p)
     of_errors = _weighted_powers(error_weights, const + slope, p)
-    i, j, _ = _EXPONENTS[p]
+    i, j, _r = _EXPONENTS[p]  # of u and l, one entry for each sum of the result
     right_terms = np.where(j == 0, of_right[i], 0.0)  # l^j is 0 for right samples unless j is 0
     return np.asarray(of_errors[i] + right_terms), of_errors
 
 
 def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Sums of w^p u^i l^j in the order of _PAIRS[p], from the rows' sums of w^p l^j, with u = const + slope l."""
+    """Sums of w^p u^i l^j in the order of _PAIRS[p], with the influence u = const + slope l.
+
+    `sums` holds, by row, the sums of w^p l^j for j = 0 ... p; `const` and `slope` have one entry per row.
+    """
     totals: dict[tuple[int, int], float] = {}
+    columns = sums  # by row, sums of w^p u^i l^j for j = 0 ... p - i
     for i in range(p + 1):
-        for j, column in enumerate(sums):
+        for j, column in enumerate(columns):
             totals[i, j] = float(np.sum(column))
-        sums = [const * low + slope * high for low, high in pairwise(sums)]  # one u more, one l less
+        # u^(i+1) l^j = const u^i l^j + slope u^i l^(j+1)
+        columns = [const * low + slope * high for low, high in pairwise(columns)]
     return np.asarray([totals[pair] for pair in _PAIRS[p]])
 
 
@@ -599,8 +613,9 @@ def _powers_of_members(samples: SingleSamples, const: np.ndarray, slope: np.ndar
         w2 = w * w
         w2u = w2 * u
         w2l = w2 * l
-    # w^2 u^i l^j by (i, j)
+    # w^2 u^i l^j of each sample, by (i, j)
     second_powers = {(0, 0): w2, (1, 0): w2u, (0, 1): w2l, (2, 0): w2u * u, (1, 1): w2u * l, (0, 2): w2l * l}
+    # w^4 u^i l^j is a product of two of these
     fourth = np.asarray(
         [dot(second_powers[pair_a], second_powers[pair_b]) for pair_a, pair_b in _FOURTH_AS_PRODUCTS]
     )
@@ -677,17 +692,18 @@ class Totals(NamedTuple):
         w4, w4l, w4l2, w4l3, _ = self.fourth_power_moments
         if not w4l > 0 or not math.isfinite(w4l * w4l3 * w4l2):
             return self  # no losses above 0, or sums of huge losses that overflow
-        size = w4l2 / w4l
+        size = w4l2 / w4l  # c, if it is the only value besides 0
         all_are_equal = size * self.total_mass * (1 - SUM_ROUNDING) <= self.loss_sum
         is_proportional = w4l * w4l3 - w4l2**2 <= SHARE_ROUNDING * w4l2**2
         if all_are_equal or not is_proportional:
             return self
-        squared_error_weights = self.squared_error_weight_sum / size  # sum of w^2 over the errors
-        fourth_error_weights = w4l / size
+        # sums of w^2 and of w^4 over the errors, which are those of w^2 l^j and w^4 l^j for 0/1 losses and every j > 0
+        w2_of_errors = self.squared_error_weight_sum / size
+        w4_of_errors = w4l / size
         return self._replace(
             loss_sum=self.loss_sum / size,
-            squared_weight_moments=(self.squared_weight_sum, squared_error_weights, squared_error_weights),
-            fourth_power_moments=(w4, *4 * [fourth_error_weights]),
+            squared_weight_moments=(self.squared_weight_sum, w2_of_errors, w2_of_errors),
+            fourth_power_moments=(w4, *4 * [w4_of_errors]),
             zero_one=True,
             error_size=size,
         )
@@ -779,13 +795,14 @@ def combine_parts(parts: AreaSums, area: Area, metric: MetricDerivative) -> Infl
 
     def sum_powers(p: int, sums: np.ndarray) -> float:
         """Sum over all samples of (w (k u + a + b l) / total mass)^p, from sums of w^p u^i l^j by part."""
-        i, j, r = _EXPONENTS[p]
+        i, j, r = _EXPONENTS[p]  # of k u, b l and a in each term of the expanded power
         terms = _COEFFICIENTS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
         total = float(np.sum(terms))
         is_rounding = total <= SUM_ROUNDING * float(np.sum(np.abs(terms)))
         return 0.0 if is_rounding else total / total_mass**p
 
-    # the rank weight of a loss is its slope within the part plus what other parts add to it
+    # The rank weight of a loss is its slope within the part plus what other parts add to it; it is 1 for a metric that
+    # does not depend on the area (k = 0, the risk), or whose area does not weigh by rank.
     sums = parts.ranked_loss_sums
     if area.weighs_by_rank and k != 0:
         added_slope = from_others.slope
@@ -795,17 +812,18 @@ def combine_parts(parts: AreaSums, area: Area, metric: MetricDerivative) -> Infl
             + 2 * added_slope * sums.squared_loss_slope
             + added_slope**2 * sums.squared_loss
         )
-    else:  # all errors count the same
+    else:
         ranked_loss = sums.loss
         squared_ranked_loss = sums.squared_loss
     # sums over errors of w^2, w^2 u and w^2 u^2, by part; an error has loss 1
     w2, w2u, w2u2 = parts.error_influence_sums.T
-    squared_error_influence = k**2 * w2u2 + 2 * k * (a + b) * w2u + (a + b) ** 2 * w2
+    squared_error_influence = k**2 * w2u2 + 2 * k * (a + b) * w2u + (a + b) ** 2 * w2  # (w (k u + a + b))^2
     return InfluenceSums(
         square_sum=sum_powers(2, parts.second_power_sums),
         fourth_power_sum=sum_powers(4, parts.fourth_power_sums),
         contribution_sum=float(np.sum(ranked_loss)) / total_mass,
         squared_contribution_sum=float(np.sum(squared_ranked_loss)) / total_mass**2,
+        # rounding can make this sum of squares slightly negative
         error_square_sum=max(float(np.sum(squared_error_influence)), 0.0) / total_mass**2,
     )
 
@@ -817,11 +835,13 @@ def effects_of_other_parts(parts: AreaSums) -> LossLine:
     it and its `for_rows_below` to all below. The mean influence over all samples is subtracted from the constants.
     Returns arrays with one entry per part.
     """
-    above = np.stack(parts.for_rows_above, axis=-1)  # constant and slope of each part
-    below = np.stack(parts.for_rows_below, axis=-1)
-    from_parts_below = np.cumsum(above[::-1], axis=0)[::-1] - above
-    from_parts_above = np.cumsum(below, axis=0) - below
+    # constant and slope in two columns, one line per part
+    for_parts_above = np.stack(parts.for_rows_above, axis=-1)
+    for_parts_below = np.stack(parts.for_rows_below, axis=-1)
+    from_parts_below = np.cumsum(for_parts_above[::-1], axis=0)[::-1] - for_parts_above
+    from_parts_above = np.cumsum(for_parts_below, axis=0) - for_parts_below
     constant, slope = (from_parts_below + from_parts_above).T
+    # sum over all samples of w (constant + slope * l)
     added_influence = np.sum(constant * parts.mass + slope * parts.loss)
     mean_influence = (parts.influence_sum.sum() + added_influence) / parts.mass.sum()
     return LossLine(constant - mean_influence, slope)

@@ -124,7 +124,7 @@ def rows_from_sorted(xp: Namespace, loss: Array, is_row_end: Array, weight: Arra
         weighted_loss = weight * loss
         accepted_mass = xp.cumulative_sum(weight, axis=-1)
     accepted_loss = xp.cumulative_sum(weighted_loss, axis=-1)
-    # for each place, the position at which the row above it ended (0: there is no row above)
+    # for each sample, the position of the last one in the row above (0: there is no row above)
     last_end = running_max(xp, xp.where(is_row_end, position, xp.zeros_like(position)))
     end_above = xp.concat([xp.zeros_like(last_end[..., :1]), last_end[..., :-1]], axis=-1)
     zero = xp.zeros_like(loss[..., :1])
@@ -246,7 +246,8 @@ class Blocks:
 
         Blocks are sorted least confident first. `weight` None means 1 for all.
         """
-        order, row_stops = rank_confidences(confidence)  # most confident first
+        # most confident first; row k holds the samples order[row_stops[k - 1] : row_stops[k]]
+        order, row_stops = rank_confidences(confidence)
         ranked_loss = loss[order].astype(np.float64)
         ranked_weight = None if weight is None else weight[order].astype(np.float64)
         sums = sum_powers_by_row(ranked_loss, ranked_weight, row_stops)
@@ -276,11 +277,13 @@ class Blocks:
         order = np.argsort(confidence, kind="stable")
         distinct, starts = np.unique(confidence[order], return_index=True)
 
-        def add_up(column: str) -> np.ndarray:
-            values = np.concatenate([getattr(table, column) for table in tables], axis=-1)
+        def add_up(field_name: str) -> np.ndarray:
+            """One field of the merged table: its values in all tables, added up by confidence."""
+            values = np.concatenate([getattr(table, field_name) for table in tables], axis=-1)
             return np.add.reduceat(values[..., order], starts, axis=-1)
 
-        sums = {column.name: add_up(column.name) for column in fields(self) if column.name != "confidence"}
+        # all fields but the confidence are sums over samples
+        sums = {field.name: add_up(field.name) for field in fields(self) if field.name != "confidence"}
         return Blocks(confidence=distinct, **sums)
 
     def in_units(self) -> Blocks:
@@ -292,9 +295,9 @@ class Blocks:
         Of each confidence, `count` is the number of samples, `w2`, `w2l` and `w2ll` are sums of w^2 l^j (j = 0, 1, 2),
         and `fourths` sums of w^4 l^j (j = 0 ... 4).
         """
-        mean_weight = self.mass / self.count
+        mean_weight = self.mass / self.count  # of the samples of each block
         blocks_agree = np.allclose(mean_weight, mean_weight[0], rtol=SUM_ROUNDING, atol=0)
-        # no variance of the weights within any block
+        # n (sum of w^2) = (sum of w)^2 in each block: its weights have no variance
         samples_agree = np.allclose(self.w2 * self.count, self.mass**2, rtol=SUM_ROUNDING, atol=0)
         all_equal = blocks_agree and samples_agree
         largest = float(np.sqrt(self.w2.max()))
@@ -410,7 +413,7 @@ def _read_by_index(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray 
     has_ties = len(ranking.row_stops) < len(loss)
     if weight is not None or loss.dtype != np.float32 or not has_ties:
         return reader
-    # a row is a run of equal confidences; keys of row number and loss, sorted, order the losses within each row
+    # a row is a run of equal confidences: sorting keys with the row number in front orders the losses within each row
     row_numbers = np.arange(len(ranking.row_stops), dtype=np.uint64)
     row_of_sample = np.repeat(row_numbers, diff_from(ranking.row_stops, 0))
     loss_bits = loss[ranking.order].view(np.uint32)
@@ -427,6 +430,7 @@ def read_along_ranking(
     `loss` and `weight` are in the order of the input; no weight means 1 for all. `zero_one` says that all losses are 0
     or 1: without weights they are then read as bytes, which add up exactly and fast. Other losses are read as float64.
     """
+    # indices of the samples, most confident first; for each distinct confidence, how many are at least as confident
     order, row_stops = ranking
     loss_dtype = np.uint8 if zero_one and weight is None else np.float64
     read_weight: ReadSlice | None = None
@@ -436,8 +440,9 @@ def read_along_ranking(
         total_mass = float(weight.sum())
 
     def read_row_ends(start: int, stop: int) -> np.ndarray:
-        first, last = np.searchsorted(row_stops, (start, stop), "right")
-        return np.asarray(row_stops[first:last] - (start + 1))  # a row ends one sample before its stop
+        first_row, stop_row = np.searchsorted(row_stops, (start, stop), "right")  # start < row_stops <= stop
+        # a row ends one sample before its stop
+        return np.asarray(row_stops[first_row:stop_row] - (start + 1))
 
     return SampleReader(
         sample_count=len(order),
@@ -471,16 +476,16 @@ def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[Piece]:
     """
     start = 0
     while start < samples.sample_count:
-        # look for row ends in [searched, stop); a row that is longer than a piece makes the window grow
-        searched = start
+        # look for row ends in [search_start, stop); a row that is longer than a piece makes the window grow
+        search_start = start
         stop = min(start + size, samples.sample_count)
-        row_ends = samples.read_row_ends(searched, stop)
-        while not len(row_ends):  # ends: the last sample always ends a row
-            searched = stop
+        row_ends = samples.read_row_ends(search_start, stop)  # counted from `search_start`
+        while not len(row_ends):  # this loop ends, because the last sample always ends a row
+            search_start = stop
             stop = min(start + 8 * (stop - start), samples.sample_count)
-            row_ends = samples.read_row_ends(searched, stop)
-        if searched > start:
-            row_ends += searched - start  # counted from `start`
+            row_ends = samples.read_row_ends(search_start, stop)
+        if search_start > start:
+            row_ends += search_start - start  # counted from `start`
         piece = Piece(start, start + int(row_ends[-1]) + 1, row_ends)
         yield piece
         start = piece.stop
@@ -496,9 +501,8 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
     """Yield the rows of ranked samples, most confident first, in pieces of about `size` samples, which stay in cache.
 
     Accepted sums are counted from the top of the whole data set, and `total_mass` is that of the whole data set. With
-    `with_loss=False` the field `loss` may be None, which saves time where a formula does not read it. Losses read as
-    uint8 are 0/1 losses without weights: their sums are exact. `samples` reads losses and weights by rank; a row is a
-    run of equal confidences, and `row_ends` are the places of their last samples in the piece.
+    `with_loss=False` the field `loss` may be None, which saves time where a formula does not read it. A row is a run of
+    equal confidences, and `row_ends` are the places of their last samples in a piece, counted from its start.
     """
     total_mass = np.asarray([samples.total_mass])
     mass_above = 0.0
@@ -515,7 +519,7 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
         else:
             weighted_loss = weighted_loss * weight
             accepted_mass = weight.cumsum().take(row_ends) + mass_above
-        sums_are_exact = weighted_loss.dtype == np.uint8
+        sums_are_exact = weighted_loss.dtype == np.uint8  # 0/1 losses without weights are read as bytes
         if sums_are_exact and row_count == 1:
             accepted_loss = weighted_loss.sum(keepdims=True) + loss_above
         else:  # a sum of floats must round in the same way as the sum of the weights
@@ -525,7 +529,7 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
         row_loss = None
         if sums_are_exact:
             row_loss = diff_from(accepted_loss, loss_above) if with_loss else None
-        elif with_loss or weight is not None:
+        elif with_loss or weight is not None:  # (weights: `is_single` is needed for the mass)
             # a row of one sample needs no difference of sums, which would round
             is_single = diff_from(row_ends, -1) == 1
             row_loss = np.where(is_single, weighted_loss.take(row_ends), diff_from(accepted_loss, loss_above))
@@ -565,7 +569,7 @@ def make_row_sum(row_stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     Row k holds the samples from row_stops[k - 1] (0 for the first row) up to row_stops[k], exclusive. Without ties the
     function returns its argument, not a copy.
     """
-    counts = diff_from(row_stops, 0)
+    counts = diff_from(row_stops, 0)  # samples in each row
     starts = row_stops - counts
     tied_rows = np.flatnonzero(counts > 1)
     # the samples of the tied rows, gathered without gaps, and where each of these rows starts among them
@@ -574,6 +578,7 @@ def make_row_sum(row_stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     tied_samples += np.arange(len(tied_samples))
 
     def row_sum(values: np.ndarray) -> np.ndarray:
+        """Sum of the values, one per ranked sample, over each row."""
         if not len(tied_rows):
             return values
         sums = values[starts]  # rows of one sample need no sum
@@ -627,7 +632,7 @@ def sum_powers_by_row(
 
     def sum_loss_powers(weight: np.ndarray, highest: int) -> list[np.ndarray]:
         """Row sums of weight * l^j for j = 0 ... highest."""
-        if zero_one:
+        if zero_one:  # l^j = l: one array object for all j > 0
             return [row_sum(weight), *highest * [row_sum(weight * l)]]
         products = [weight]
         for _ in range(highest):
@@ -638,23 +643,21 @@ def sum_powers_by_row(
         # without weights all powers of w are 1: the same sums of l^0, l^1, ... serve all three groups
         samples_per_row = diff_from(row_stops, 0).astype(np.float64)
         highest = 4 if with_fourth_powers else 2
-        powers_of_loss = [
-            samples_per_row,
-            *sum_loss_powers(l, highest - 1),
-        ]  # of l * l^j, that is l, l^2, ...
+        sums_of_powers = [samples_per_row]  # of l^0
+        sums_of_powers += sum_loss_powers(l, highest - 1)  # of l * l^j, that is l, l^2, ...
         return PowersByRow(
-            mass=powers_of_loss[0],
-            loss=powers_of_loss[1],
-            squared_weight_moments=powers_of_loss[:3],
-            fourth_power_moments=powers_of_loss if with_fourth_powers else [],
+            mass=sums_of_powers[0],
+            loss=sums_of_powers[1],
+            squared_weight_moments=sums_of_powers[:3],
+            fourth_power_moments=sums_of_powers if with_fourth_powers else [],
         )
     w2 = w * w
-    mass, loss = sum_loss_powers(w, 1)
+    mass, loss = sum_loss_powers(w, highest=1)
     return PowersByRow(
         mass=mass,
         loss=loss,
-        squared_weight_moments=sum_loss_powers(w2, 2),
-        fourth_power_moments=sum_loss_powers(w2 * w2, 4) if with_fourth_powers else [],
+        squared_weight_moments=sum_loss_powers(w2, highest=2),
+        fourth_power_moments=sum_loss_powers(w2 * w2, highest=4) if with_fourth_powers else [],
     )
 
 
