@@ -649,7 +649,9 @@ class Answer:
         if not self.totals.zero_one:
             return BestArea(best_area)
         area_of_oracle_pass = None if self.totals.has_whole_weights else best_area
-        return metric.best_of_zero_one(self.totals.total_mass, self.totals.loss_sum, area_of_oracle_pass)
+        return metric.best_area_for_zero_one(
+            self.totals.total_mass, self.totals.loss_sum, area_of_oracle_pass
+        )
 
     def interval(self, metric: Metric) -> Interval:
         """The metric with its error bar."""

@@ -10,6 +10,7 @@ the clusters of A, of B, and of their intersections (samples that share both) fo
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,12 +61,13 @@ def cluster_codes(function: str, clusters: ArrayLike | None, n: int) -> np.ndarr
     if columns is None:
         return None
     if columns.shape == (n, 2):
+        # a list of n pairs of labels is not numbered yet
         codes = np.stack([np.unique(column, return_inverse=True)[1] for column in columns.T], axis=1)
         by_kind = split_two_way(codes)
-        intersection_count = _count(by_kind.intersections)
-        if intersection_count == _count(by_kind.first):  # the first kind lies inside the second
+        intersection_count = _cluster_count(by_kind.intersections)
+        if intersection_count == _cluster_count(by_kind.first):  # the first kind lies inside the second
             return by_kind.second
-        if intersection_count == _count(by_kind.second):
+        if intersection_count == _cluster_count(by_kind.second):
             return by_kind.first
         return codes
     if columns.shape != (n,):
@@ -94,12 +96,12 @@ def split_two_way(codes: np.ndarray) -> TwoWayCodes:
     """
     first = codes[:, 0]
     second = codes[:, 1]
-    pair_numbers = first * _count(second) + second
+    pair_numbers = first * _cluster_count(second) + second
     _, intersections = np.unique(pair_numbers, return_inverse=True)
     return TwoWayCodes(first, second, intersections)
 
 
-def _count(codes: np.ndarray) -> int:
+def _cluster_count(codes: np.ndarray) -> int:
     """Number of clusters with codes 0, 1, ...; 0 without samples."""
     return int(codes.max(initial=-1)) + 1
 
@@ -111,6 +113,15 @@ def check_one_kind(function: str, clusters: np.ndarray | None, purpose: str) -> 
             f"{function}: {purpose} takes one kind of clusters, got two. Leave one kind out, or use an interval for "
             f"one look without resampling."
         )
+
+
+def unbiased_effects(effects: np.ndarray) -> np.ndarray:
+    """What each cluster does to an estimate, enlarged so that the sum of squares is an unbiased variance.
+
+    One less than the number of clusters then divides it, instead of the number.
+    """
+    cluster_count = len(effects)
+    return effects * math.sqrt(cluster_count / (cluster_count - 1))
 
 
 def two_way_variance(first: Any, second: Any, intersections: Any) -> Any:
@@ -136,7 +147,7 @@ def two_way_unit_variance(
     second_freedom = second.degrees_of_freedom()
     return UnitVariance(
         variance=variance,
-        # from degrees of freedom = 2 variance^2 / variance_of_variance (Satterthwaite)
+        # so that it has these degrees of freedom, 2 variance^2 / variance_of_variance (Satterthwaite)
         variance_of_variance=2 * np.square(variance) / np.minimum(first_freedom, second_freedom),
         unit_count=np.minimum(first.unit_count, second.unit_count),
     )

@@ -13,7 +13,12 @@ from abstain._check import check_fraction
 from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.errors import InputError, ShapeError
 from abstain.inference.anytime import AnytimeRule, check_anytime
-from abstain.inference.clusters import check_one_kind, two_way_unit_variance, two_way_variance
+from abstain.inference.clusters import (
+    check_one_kind,
+    two_way_unit_variance,
+    two_way_variance,
+    unbiased_effects,
+)
 from abstain.inference.limits import (
     DifferenceSums,
     contrast,
@@ -300,17 +305,14 @@ def side_from_samples(samples: CheckedSamples) -> Side:
     loss_unit = samples.error_size if metric.scales_with_loss else 1.0
     ranked_losses = influences.rank_weights * samples.extend_to_all(samples.answered_loss)
     effects = []
-    effective_errors = math.inf
-    for clustered in samples.by_each_clustering():
+    effective_errors = math.inf  # becomes that of the clustering with fewest
+    for clustered in samples.by_each_clustering():  # one, or three with two kinds of clusters
         effects_of_clustering = effects_of_units(influences.influence, clustered)
-        if (
-            clustered.clusters is not None
-        ):  # unbiased variance: n - 1 instead of n clusters in the denominator
-            cluster_count = len(effects_of_clustering)
-            effects_of_clustering = effects_of_clustering * math.sqrt(cluster_count / (cluster_count - 1))
+        if clustered.clusters is not None:
+            effects_of_clustering = unbiased_effects(effects_of_clustering)
         effects.append(loss_unit * effects_of_clustering)
-        ranked_loss_of_units = effects_of_units(ranked_losses, clustered, centred=False)
-        effective_errors = min(effective_errors, effective_count(ranked_loss_of_units))
+        contributions = effects_of_units(ranked_losses, clustered, centred=False)
+        effective_errors = min(effective_errors, effective_count(contributions))
     sample = summarise_samples(samples)
     draws = draws_behind(metric.rule, effective_errors, sample)
     squared_errors = [float(unit_effects @ unit_effects) for unit_effects in effects]
@@ -377,6 +379,7 @@ def convert_to_one_error_size(function: str, models: Sequence[CheckedSamples]) -
     power leaves the range of a float.
     """
     for model in models:
+        # for losses other than 0/1 this is 1, unless they are huge or tiny
         if not SMALLEST_LOSS < model.error_size < 1 / SMALLEST_LOSS:
             rule = f"losses must lie between {SMALLEST_LOSS:g} and {1 / SMALLEST_LOSS:g} in size"
             raise InputError(
@@ -598,6 +601,7 @@ def _group_pairs_by_scale(
             less_biased=(less_biased[first], less_biased[second]),
             standard_errors=(standard_error[first], standard_error[second]),
             variance_on_scale=sums.variance_on_scale,
+            # with at least 2, the 95% quantile of Student's t is at most 4.3
             degrees_of_freedom=sums.scaled_variance.degrees_of_freedom(smallest=2.0),
         )
         groups.append(group)
@@ -686,11 +690,12 @@ def corrected_levels(p_values: np.ndarray, adjusted: np.ndarray, level: float) -
     alpha = 1 - level
     factor = np.full(len(p_values), float(len(p_values)))  # Bonferroni: alpha / number of pairs
     by_holm_alone = (adjusted < alpha) & (factor * p_values >= alpha)
+    # Holm multiplied the p-value by the number of pairs that were left at its step
     factor[by_holm_alone] = adjusted[by_holm_alone] / p_values[by_holm_alone]
     return np.asarray(1 - alpha / factor)
 
 
-_FEW_DIGITS = 1e-6  # a difference of sums below this share of its terms is recomputed sample by sample
+_SMALLEST_EXACT_SHARE = 1e-6  # a difference below this share of its terms has too few exact digits
 
 
 def _sum_differences(
@@ -781,9 +786,9 @@ def _sum_paired_differences(
     r"""Add up powers of the differences between models i and j over their common units, by products of matrices.
 
     `effects` holds what each unit (sample or cluster) does to the estimate of each model, shape (models, units), and
-    `scaled_effects`, here x, the same on the metric's scale. `unit_counts` has one entry per model; it is the number of
-    columns except that units which do nothing may be left out of them. `i` and `j` hold the models of each pair; the
-    sums that are returned have one entry per pair. They expand as
+    `scaled_effects`, here x, the same on the metric's scale. `unit_counts` has one entry per model: the number of its
+    units, which is that of the columns, or larger where units that do nothing are left out. `i` and `j` hold the models
+    of each pair; the sums that are returned have one entry per pair. They expand as
 
     .. math:: \sum (x_i - x_j)^4 = \sum x_i^4 + \sum x_j^4 - 4 \sum (x_i^3 x_j + x_i x_j^3) + 6 \sum x_i^2 x_j^2,
 
@@ -798,7 +803,7 @@ def _sum_paired_differences(
     fourth = sum_of_fourths - 4 * (cubes_by_x[i, j] + cubes_by_x[j, i]) + 6 * squares_by_squares[i, j]
     second = _squared_distances(x @ x.T, i, j)
     squared_error = _squared_distances(effects @ effects.T, i, j)
-    is_cancelled = fourth < _FEW_DIGITS * sum_of_fourths
+    is_cancelled = fourth < _SMALLEST_EXACT_SHARE * sum_of_fourths
     for pair in np.flatnonzero(is_cancelled):
         x_difference = x[i[pair]] - x[j[pair]]
         effect_difference = effects[i[pair]] - effects[j[pair]]

@@ -89,12 +89,13 @@ class EvidenceRequest:
 def request_for(metrics: Iterable[Metric]) -> EvidenceRequest:
     """What must be gathered from a ranking to estimate these metrics: areas, and points of the curve.
 
-    All metrics that read an estimator or a rule for ties must have the same; of others the last one would count.
-    Without any, the defaults are taken. A point of the curve is requested by what its cut is placed at: a coverage, a
-    risk or a TPR. Entries are unique, in the order of the metrics.
+    A request has one estimator and one rule for ties: callers pass metrics that agree on these wherever they were set,
+    and where none sets them the defaults are taken. A point of the curve is requested by its cut: a coverage, a risk or
+    a TPR. A metric without an influence function is left out, since it needs the samples themselves. Entries are
+    unique, in the order of the metrics.
     """
     areas: list[Area] = []
-    places: dict[str, list[float]] = {"coverage": [], "risk": [], "tpr": []}
+    cuts: dict[str, list[float]] = {"coverage": [], "risk": [], "tpr": []}
     estimator = ESTIMATOR.default
     ties = TIE_RULE.default
     for metric in metrics:
@@ -102,28 +103,28 @@ def request_for(metrics: Iterable[Metric]) -> EvidenceRequest:
         estimator = settings.get("estimator", estimator)
         ties = settings.get("ties", ties)
         if isinstance(metric, PointMetric):
-            if metric.cut not in places[metric.cut_at]:
-                places[metric.cut_at].append(metric.cut)
+            if metric.cut not in cuts[metric.cut_at]:
+                cuts[metric.cut_at].append(metric.cut)
         elif metric.is_smooth and metric.area not in areas:
             areas.append(metric.area)
     return EvidenceRequest(
         areas=tuple(areas),
         estimator=estimator,
         ties=ties,
-        coverages=tuple(places["coverage"]),
-        risks=tuple(places["risk"]),
-        tprs=tuple(places["tpr"]),
+        coverages=tuple(cuts["coverage"]),
+        risks=tuple(cuts["risk"]),
+        tprs=tuple(cuts["tpr"]),
     )
 
 
 _T = TypeVar("_T")
 
 
-class AlongBoth(NamedTuple, Generic[_T]):
-    """Something for accepted masses of all samples, and for accepted masses of the right samples alone."""
+class ByMass(NamedTuple, Generic[_T]):
+    """Something at each of several positions in the ranking: accepted masses of all samples, or of the right ones."""
 
-    along_all: _T
-    along_right: _T
+    by_mass_of_all: _T
+    by_mass_of_right: _T
 
 
 class SumsInPart(NamedTuple):
@@ -151,27 +152,28 @@ class PartSummary(NamedTuple):
         Sums of each requested area.
     column_totals : ndarray or None
         Over the part: mass, loss, w^2 l^j (3), w^4 l^j (5); None where no point of the curve is requested.
-    sums_at_positions : AlongBoth of SumsInPart, or None
-        Sums at the positions that fall into this part; None where no point of the curve is requested.
+    sums_at_positions : ByMass of SumsInPart, or None
+        Sums at the positions that fall into this part; None where no point of the curve is requested, and where an
+        engine dropped them after use.
     mass_within_risk : dict
         By requested risk, the largest mass accepted with a selective risk of at most that.
     """
 
     area_sums: dict[Area, AreaSums]
     column_totals: np.ndarray | None
-    sums_at_positions: AlongBoth[SumsInPart] | None
+    sums_at_positions: ByMass[SumsInPart] | None
     mass_within_risk: dict[float, float]
 
 
 @lru_cache(maxsize=64)
-def positions_to_read(totals: Totals, request: EvidenceRequest) -> AlongBoth[np.ndarray]:
+def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.ndarray]:
     """Accepted masses at which the sums for the requested points of the curve are read.
 
     Two arrays of shape (5, points), shared by all callers: not to be changed. The five entries of a point are its cut
-    and four positions around it, in the order of `point_limits.AroundCut`. Along all samples, from the most confident
-    down, come first the requested coverages, as shares of all samples, and then, if a coverage at a risk is requested,
-    `point_limits.CUTS` evenly spaced shares of the answered samples. Along the right samples come the requested TPRs;
-    none unless losses are 0/1. `totals` are the sums over the whole data set.
+    and four positions around it, in the order of `point_limits.AroundCut`. By the mass of all samples, from the most
+    confident down, come first the requested coverages, as shares of all samples, and then, if a coverage at a risk is
+    requested, `point_limits.CUTS` evenly spaced shares of the answered samples. By the mass of the right samples come
+    the requested TPRs; none unless losses are 0/1. `totals` are the sums over the whole data set.
     """
     all_samples = weights_of_all(totals)
     around_coverages = point_limits.positions(
@@ -180,19 +182,19 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> AlongBoth[np.
         all_samples.squared_weight_sum,
         all_samples.unit_count,
     )
-    along_all = np.stack(around_coverages)
-    if request.risks:
+    by_mass_of_all = np.stack(around_coverages)
+    if request.risks:  # which coverage has the risk is not known yet: read everywhere
         around_cuts = point_limits.positions(
             point_limits.coverages(), totals.total_mass, totals.squared_weight_sum, totals.sample_count
         )
-        along_all = np.concatenate([along_all, np.stack(around_cuts)], axis=1)
+        by_mass_of_all = np.concatenate([by_mass_of_all, np.stack(around_cuts)], axis=1)
     around_tprs = point_limits.positions_along_right(
         np.asarray(request.tprs if totals.zero_one else ()),
         right_mass=totals.total_mass - totals.loss_sum,
         squared_weight_sum=totals.squared_weight_sum - totals.squared_error_weight_sum,
         sample_count=totals.sample_count,
     )
-    return AlongBoth(along_all=along_all, along_right=np.stack(around_tprs))
+    return ByMass(by_mass_of_all=by_mass_of_all, by_mass_of_right=np.stack(around_tprs))
 
 
 def weights_of_all(totals: Totals) -> point_limits.WeightTotals:
@@ -234,7 +236,7 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
     are counted in units of that number. Areas that need both right and wrong samples are left out where only one kind
     occurs. A request with `is_additive` False needs the whole ranking as its only part.
     """
-    in_error_units = totals.in_error_units()
+    in_error_units = totals.in_error_units()  # the same object if nothing changes
     if in_error_units is not totals:
         totals = in_error_units
         table = table.in_error_units(totals.error_size)
@@ -246,7 +248,7 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
         column_totals = sum_columns(table.moment_columns)
         sums_at_positions = _sum_at_positions(table, positions_to_read(totals, request))
     return PartSummary(
-        area_sums=sum_areas(table, areas, totals.loss_sum, totals.error_size),
+        area_sums=sum_areas(table, areas, error_mass=totals.loss_sum, loss_unit=totals.error_size),
         column_totals=column_totals,
         sums_at_positions=sums_at_positions,
         mass_within_risk={
@@ -265,17 +267,20 @@ def _largest_mass_within(rows: Rows, risk: float) -> float:
     return float(rows.accepted_mass[within[-1]]) if len(within) else 0.0
 
 
-def _sum_at_positions(table: MomentTable, positions: AlongBoth[np.ndarray]) -> AlongBoth[SumsInPart]:
+def _sum_at_positions(table: MomentTable, positions: ByMass[np.ndarray]) -> ByMass[SumsInPart]:
     """Which of the positions (accepted masses) fall into this part of the ranking, and the sums there.
 
     A position is reached by the first row (distinct confidence), from the top, with which the accepted mass is at least
-    as large. Sums run from the start of this part through that row. `table` holds the rows of the part, most confident
-    first, whose accepted mass and loss count from the top of the whole data set.
+    as large. Sums run from the start of this part through that row; what is summed are the ten columns of
+    `table.moment_columns`: w, w l, w^2 l^j and w^4 l^j by row. `table` holds the rows of the part, most confident
+    first, whose accepted mass and loss count from the top of the whole data set. Positions by the mass of right samples
+    are there for 0/1 losses only.
     """
     rows = table.rows
-    mass_above = float(rows.accepted_mass[0] - rows.mass[0])
+    mass_above = float(rows.accepted_mass[0] - rows.mass[0])  # accepted before this part
     loss_above = float(rows.accepted_loss[0] - rows.loss[0])
-    # cumulative sums of the columns; powers of a 0/1 loss are one array object, which is summed once
+    # Keyed by the identity of a column: powers of a 0/1 loss are one array object, which is summed once. The sums of
+    # the first two columns, mass and loss, are known.
     cumulative = {
         id(rows.mass): rows.accepted_mass - mass_above,
         id(rows.loss): rows.accepted_loss - loss_above,
@@ -284,16 +289,24 @@ def _sum_at_positions(table: MomentTable, positions: AlongBoth[np.ndarray]) -> A
         if id(column) not in cumulative:
             cumulative[id(column)] = np.cumsum(column)
     cumulative_columns = [cumulative[id(column)] for column in table.moment_columns]
-    along_all = _read_columns(
-        rows.mass, cumulative_columns, positions.along_all, rows.accepted_mass, mass_above
+    by_mass_of_all = _read_columns(
+        rows.mass,
+        cumulative_columns,
+        positions.by_mass_of_all,
+        accepted=rows.accepted_mass,
+        accepted_above=mass_above,
     )
     accepted_right = rows.accepted_mass
-    if positions.along_right.size:
-        accepted_right = rows.accepted_mass - rows.accepted_loss
-    along_right = _read_columns(
-        rows.mass, cumulative_columns, positions.along_right, accepted_right, mass_above - loss_above
+    if positions.by_mass_of_right.size:  # otherwise nothing is read, and the subtraction is saved
+        accepted_right = rows.accepted_mass - rows.accepted_loss  # an error has loss 1
+    by_mass_of_right = _read_columns(
+        rows.mass,
+        cumulative_columns,
+        positions.by_mass_of_right,
+        accepted=accepted_right,
+        accepted_above=mass_above - loss_above,
     )
-    return AlongBoth(along_all, along_right)
+    return ByMass(by_mass_of_all, by_mass_of_right)
 
 
 def _read_columns(
@@ -330,8 +343,9 @@ class Evidence:
         What was gathered.
     area_sums : dict
         Sums of each area, stacked over the parts.
-    accepted_sums : AlongBoth of AcceptedSums, or None
-        Along all samples and along the right ones; None where no point is requested.
+    accepted_sums : ByMass of AcceptedSums, or None
+        At the positions of the requested points, by the mass of all samples and by that of the right ones. None where
+        no point is requested, and where engines dropped the sums.
     mass_within_risk : dict
         By requested risk, the largest mass accepted with a selective risk of at most that.
     best_area : float or None
@@ -341,7 +355,7 @@ class Evidence:
     totals: Totals
     request: EvidenceRequest
     area_sums: dict[Area, AreaSums]
-    accepted_sums: AlongBoth[AcceptedSums] | None
+    accepted_sums: ByMass[AcceptedSums] | None
     mass_within_risk: dict[float, float]
     best_area: float | None = None
 
@@ -355,11 +369,12 @@ def merge_parts(
     counted in units of that number. `best_area` is the AURC of the best order, in the user's units, where it is no
     function of the risk alone: for relative weights, and losses other than 0/1; None otherwise.
     """
-    in_error_units = totals.in_error_units()
+    in_error_units = totals.in_error_units()  # the same object if nothing changes
     if in_error_units is not totals:
         totals = in_error_units
         best_area = None if best_area is None else best_area / totals.error_size
-    area_sums = {area: stack_parts([part.area_sums[area] for part in parts]) for area in parts[0].area_sums}
+    areas = parts[0].area_sums  # every part has sums of the same areas
+    area_sums = {area: stack_parts([part.area_sums[area] for part in parts]) for area in areas}
     accepted_sums = None
     if request.has_points:
         accepted_sums = _merge_accepted_sums(parts, positions_to_read(totals, request))
@@ -375,25 +390,28 @@ def merge_parts(
 
 
 def _merge_accepted_sums(
-    parts: Sequence[PartSummary], positions: AlongBoth[np.ndarray]
-) -> AlongBoth[AcceptedSums] | None:
-    """The sums over all samples accepted at each position, along all samples and along the right ones.
+    parts: Sequence[PartSummary], positions: ByMass[np.ndarray]
+) -> ByMass[AcceptedSums] | None:
+    """The sums over all samples accepted at each position, by the mass of all samples and by that of the right ones.
 
-    `parts` are most confident first, `positions` those that they were read at. None where the parts have no sums at
-    positions, because the intervals of points were computed before.
+    `parts` are most confident first, `positions` those that they were read at. None where a part no longer has its sums
+    at positions: engines drop them once the intervals of the points are computed.
     """
-    parts_along_all = [part.sums_at_positions.along_all for part in parts if part.sums_at_positions]
-    parts_along_right = [part.sums_at_positions.along_right for part in parts if part.sums_at_positions]
-    if len(parts_along_all) < len(parts):
+    read_in_parts = [part.sums_at_positions for part in parts if part.sums_at_positions is not None]
+    if len(read_in_parts) < len(parts):
         return None
     part_totals = np.asarray([part.column_totals for part in parts])  # shape (parts, 10)
-    return AlongBoth(
-        along_all=_merge_one_direction(parts_along_all, part_totals, positions.along_all.shape),
-        along_right=_merge_one_direction(parts_along_right, part_totals, positions.along_right.shape),
+    return ByMass(
+        by_mass_of_all=_merge_sums_at_positions(
+            [sums.by_mass_of_all for sums in read_in_parts], part_totals, positions.by_mass_of_all.shape
+        ),
+        by_mass_of_right=_merge_sums_at_positions(
+            [sums.by_mass_of_right for sums in read_in_parts], part_totals, positions.by_mass_of_right.shape
+        ),
     )
 
 
-def _merge_one_direction(
+def _merge_sums_at_positions(
     parts: Sequence[SumsInPart], part_totals: np.ndarray, shape: tuple[int, ...]
 ) -> AcceptedSums:
     """The sums accepted at each position, with the shape of the positions, from those read within each part.
@@ -441,6 +459,7 @@ def summarise_totals(totals: Totals) -> SampleSummary:
     error_count = 0.0
     if totals.squared_weighted_loss_sum > 0:
         error_count = (totals.loss_sum / math.sqrt(totals.squared_weighted_loss_sum)) ** 2
+    # what is left of the sum of w^2 without the errors, where these have loss 1
     right_squares = totals.squared_weight_sum - totals.squared_error_weight_sum
     right_count = 0.0
     if totals.zero_one and right_squares > 0:
@@ -471,32 +490,38 @@ def _largest_loss(totals: Totals) -> float:
 
 
 def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
-    """The estimate of a metric with an influence function, and its variance, from sums over a ranking.
+    """The estimate of a metric with an influence function, and its variance, by the delta method.
 
-    The result is in units of `evidence.totals.error_size`. Where only right or only wrong samples occur, a metric that
-    is 0 then has no variance. Raises InfeasibleError where the metric needs both right and wrong samples and only one
-    kind is there, and InputError where it needs the best order of samples with relative weights and the evidence does
-    not have it.
+    A metric is a function of an area, the risk, and perhaps the best value that the area can have for these losses; its
+    variance follows from the derivatives of that function and the sums over the ranking in `evidence.area_sums`. The
+    result is in units of `evidence.totals.error_size`.
+
+    Raises InfeasibleError where the metric needs both right and wrong samples and only one kind is there, and
+    InputError where it needs the best order of samples with relative weights and the evidence does not have it.
     """
     totals = evidence.totals
-    area = metric.area
-    if area not in evidence.area_sums:
-        if not metric.needs.both_kinds:  # with one kind only, no order is better than another
-            return EstimateSpread(estimate=0.0, variance=0.0, variance_of_variance=0.0)
-        raise InfeasibleError(f"{metric.name}: needs both right and wrong samples, got only one kind.")
+    area = metric.area  # equal areas are equal keys of `area_sums`
+    if (
+        area not in evidence.area_sums
+    ):  # left out because it compares right with wrong samples, and one kind is missing
+        if metric.needs.both_kinds:
+            raise InfeasibleError(f"{metric.name}: needs both right and wrong samples, got only one kind.")
+        # a gain over a random order, and with one kind no order is better than another
+        return EstimateSpread(estimate=0.0, variance=0.0, variance_of_variance=0.0)
+    area_sums = evidence.area_sums[area]
+    area_value = math.fsum(area_sums.mass_times_area) / totals.total_mass
     reads_oracle = metric.reads_best_curve_area and metric.option_values.get("oracle") == "empirical"
     if reads_oracle and not totals.has_whole_weights and evidence.best_area is None:
         raise InputError(f"interval: {metric.name} with relative weights needs the samples themselves.")
+    # with whole weights the area of the best order (all errors last) follows from the risk
     known_best_area = None if totals.has_whole_weights else evidence.best_area
-    best = metric.best_of_zero_one(totals.total_mass, totals.loss_sum, known_best_area)
-    area_sums = evidence.area_sums[area]
-    area_value = math.fsum(area_sums.mass_times_area) / totals.total_mass
-    derivative = metric.derivative(area_value, totals.risk, best)
-    centre = None
+    best_area = metric.best_area_for_zero_one(totals.total_mass, totals.loss_sum, known_best_area)
+    derivative = metric.derivative(area_value, totals.risk, best_area)
+    less_biased_estimate = None  # an interval is then built around the estimate itself
     if metric.is_centred_on_leave_one_out and totals.has_unit_weights and area.has_leave_one_out:
-        centre = math.fsum(area_sums.mass_times_leave_one_out_area) / totals.total_mass
+        less_biased_estimate = math.fsum(area_sums.mass_times_leave_one_out_area) / totals.total_mass
     influence_sums = combine_parts(area_sums, area, derivative)
-    return limits.make_spread(derivative.estimate, influence_sums, totals.sample_count, centre)
+    return limits.make_spread(derivative.estimate, influence_sums, totals.sample_count, less_biased_estimate)
 
 
 def estimate_interval(
@@ -552,7 +577,8 @@ def _point_interval(
         point = _coverage_at_risk(metric.cut, evidence, level, design_effect, answered_design_effect)
     low = min(point.low, point.value)
     high = max(point.high, point.value)
-    if totals.zero_one or metric.cut_at == "risk":
+    is_share = totals.zero_one or metric.cut_at == "risk"  # a risk of 0/1 losses, an FPR, or a coverage
+    if is_share:
         low = max(low, 0.0)
         high = min(high, 1.0)
     normal_quantile = limits.student_quantile(math.inf, level)
@@ -586,13 +612,13 @@ def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: flo
     """
     totals = evidence.totals
     assert evidence.accepted_sums is not None
-    accepted_sums = evidence.accepted_sums.along_right.select([evidence.request.tprs.index(tpr)])
+    accepted_sums = evidence.accepted_sums.by_mass_of_right.select([evidence.request.tprs.index(tpr)])
     errors = point_limits.KindTotals(
         mass=totals.loss_sum,
         squared_weight_sum=totals.squared_error_weight_sum,
         fourth_power_weight_sum=totals.fourth_power_moments[1],  # sum of w^4 l, and errors have l = 1
     )
-    answered = weights_of_answered(totals)._replace(zero_one=True, has_negative_loss=False)
+    answered = weights_of_answered(totals)
     low, high = point_limits.fpr_limits(accepted_sums, tpr, answered, errors, level, design_effect)
     accepted_errors = accepted_sums.split_positions().cut.accepted_loss.item()
     return _Point(accepted_errors / totals.loss_sum, low, high)
@@ -613,7 +639,7 @@ def _risk_at_coverage(coverage: float, evidence: Evidence, level: float, design_
             f"accepted. Ask for at most the share that was answered."
         )
     assert evidence.accepted_sums is not None
-    accepted_sums = evidence.accepted_sums.along_all.select([evidence.request.coverages.index(coverage)])
+    accepted_sums = evidence.accepted_sums.by_mass_of_all.select([evidence.request.coverages.index(coverage)])
     risk_limits = point_limits.risk_limits(
         accepted_sums, np.asarray([coverage]), all_samples, level, design_effect
     )
@@ -630,23 +656,27 @@ def _coverage_at_risk(
     answered samples, whose variance `design_effect` multiplies, times the share of answered samples, whose variance
     `answered_design_effect` multiplies. `level` is the two-sided confidence level, such as 0.95.
     """
-    totals = evidence.totals
+    totals = evidence.totals  # over the answered samples
     all_samples = weights_of_all(totals)
+    accepted_mass = evidence.mass_within_risk[risk]  # the largest one with a selective risk of at most `risk`
+    coverage_of_answered = accepted_mass / totals.total_mass
     assert evidence.accepted_sums is not None
     # the positions of the requested coverages come first, then those of the evenly spaced cuts
-    accepted_sums = evidence.accepted_sums.along_all.select(slice(len(evidence.request.coverages), None))
-    accepted_mass = evidence.mass_within_risk[risk]
+    sums_at_cuts = evidence.accepted_sums.by_mass_of_all.select(slice(len(evidence.request.coverages), None))
+    risk_in_errors = risk / totals.error_size  # losses of `evidence` are in units of an error
     low, high = point_limits.coverage_limits(
-        accepted_sums, weights_of_answered(totals), risk / totals.error_size, level, design_effect
+        sums_at_cuts, weights_of_answered(totals), risk_in_errors, level, design_effect
     )
-    if totals.abstained.sample_count:
-        coverage_of_answered = accepted_mass / totals.total_mass
-        draws = all_samples.total_mass**2 / all_samples.squared_weight_sum
+    # limits of the risk, inverted, need not contain the estimated coverage
+    low = min(low, coverage_of_answered)
+    high = max(high, coverage_of_answered)
+    if totals.abstained.sample_count > 0:
+        effective_count = all_samples.total_mass**2 / all_samples.squared_weight_sum
         low, high = point_limits.scaled_by_answered_share(
             coverage_of_answered,
-            limits=(min(low, coverage_of_answered), max(high, coverage_of_answered)),
+            limits=(low, high),
             answered_share=totals.total_mass / all_samples.total_mass,
-            draws=draws / answered_design_effect,
+            draws=effective_count / answered_design_effect,
             level=level,
         )
     return _Point(accepted_mass / all_samples.total_mass, low, high)

@@ -25,6 +25,7 @@ from abstain.inference.clusters import (
     split_two_way,
     two_way_unit_variance,
     two_way_variance,
+    unbiased_effects,
 )
 from abstain.inference.evidence import Evidence, estimate_interval, gather_evidence, request_for
 from abstain.inference.limits import make_interval, mean_spread, variance_of_effects
@@ -324,12 +325,14 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
     answered_design_effect = 1.0
     if samples.is_answered is not None:
         answered_share = samples.answered_mass / samples.total_mass
-        answered_design_effect = _design_effect(samples, samples.is_answered - answered_share)
+        influence_on_answered_share = samples.is_answered - answered_share  # 1 or 0, less the mean
+        answered_design_effect = _design_effect(samples, influence_on_answered_share)
     if metric.cut_at == "tpr":
         influences = _influence_on_fpr(samples, metric.cut)
-    else:
-        coverage = metric.cut if metric.cut_at == "coverage" else interval.estimate
-        influences = _influence_on_risk(samples, coverage)
+    elif metric.cut_at == "coverage":
+        influences = _influence_on_risk(samples, coverage=metric.cut)
+    else:  # at a risk: the estimate is the coverage at which the ranking is cut
+        influences = _influence_on_risk(samples, coverage=interval.estimate)
     return estimate_interval(
         metric,
         evidence,
@@ -346,7 +349,9 @@ def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
     influences are rounding errors of the losses.
     """
     independent_effects = effects_of_units(influences, samples._replace(clusters=None, strata=None))
-    largest_influence = samples.total_mass * np.abs(independent_effects).max()
+    largest_influence = (
+        samples.total_mass * np.abs(independent_effects).max()
+    )  # an effect is w * influence / mass
     if largest_influence <= SUM_ROUNDING * np.abs(samples.answered_loss).max():
         return 1.0
     variances = [_variance_of_units(influences, clustered) for clustered in samples.by_each_clustering()]
@@ -384,13 +389,14 @@ def _find_cut(samples: CheckedSamples, counted_weight: np.ndarray, mass_at_cut: 
     else:
         order = samples.ranked_by_confidence.ranking.order
     n = len(order)
-    place = np.searchsorted(np.cumsum(counted_weight[order]), mass_at_cut * (1 - SHARE_ROUNDING))
-    threshold = confidence[order[min(int(place), n - 1)]]
+    # index into `order` of the sample with which the sum reaches the mass; the last one where rounding keeps it below
+    at_cut = np.searchsorted(np.cumsum(counted_weight[order]), mass_at_cut * (1 - SHARE_ROUNDING))
+    threshold = confidence[order[min(int(at_cut), n - 1)]]
     is_accepted = (confidence >= threshold).astype(np.float64)
     coverage = is_accepted.mean()
     # as many samples as the standard error of the number accepted
     half_window = max(WINDOW_SAMPLES, int(np.sqrt(n * coverage * (1 - coverage))))
-    last_accepted = int(is_accepted.sum()) - 1
+    last_accepted = int(is_accepted.sum()) - 1  # index into `order`, too
     window_top = confidence[order[max(0, last_accepted - half_window)]]
     window_bottom = confidence[order[min(last_accepted + half_window, n - 1)]]
     return _Cut(is_accepted, in_window=(confidence <= window_top) & (confidence >= window_bottom))
@@ -411,6 +417,7 @@ def _influence_on_risk(samples: CheckedSamples, coverage: float) -> np.ndarray:
     accepted_mass = float(weight @ is_accepted)
     accepted_share = accepted_mass / samples.total_mass
     risk = float(weight @ (is_accepted * loss)) / accepted_mass
+    # m - R: how much larger the loss is near the cut than above it
     local_excess = weight[in_window] @ (loss[in_window] - risk) / float(np.sum(weight[in_window]))
     influence = (is_accepted * (loss - risk) - local_excess * (is_accepted - accepted_share)) / accepted_mass
     return samples.extend_to_all(influence, for_abstained=local_excess * accepted_share / accepted_mass)
@@ -429,13 +436,12 @@ def _influence_on_fpr(samples: CheckedSamples, tpr: float) -> np.ndarray:
     is_right = 1 - is_error
     weight = samples.times_weight(np.ones(len(is_error)))
     right_weight = weight * is_right
-    right_mass = float(np.cumsum(right_weight)[-1])
+    right_mass = float(np.cumsum(right_weight)[-1])  # added one by one, as `_find_cut` does
     is_accepted, in_window = _find_cut(samples, right_weight, tpr * right_mass)
     error_mass = float(weight @ is_error)
     accepted_share_of_right = float(weight @ (is_accepted * is_right)) / right_mass
     fpr = float(weight @ (is_accepted * is_error)) / error_mass
-    # no right sample: a huge rate
-    right_in_window = max(float(weight[in_window] @ is_right[in_window]), 1e-300)
+    right_in_window = max(float(weight[in_window] @ is_right[in_window]), 1e-300)  # without any: a huge ratio
     errors_per_right = weight[in_window] @ is_error[in_window] / right_in_window
     from_errors = is_error * (is_accepted - fpr)
     from_right = errors_per_right * is_right * (is_accepted - accepted_share_of_right)
@@ -475,14 +481,16 @@ def _macro_interval(
     """
     metric = parts[0].samples.metric
     intervals = [part.interval for part in parts]
-    bounds = [interval for interval in intervals if interval.centre == "bound"]
+    bounds = [interval for interval in intervals if interval.centre == "bound"]  # of groups without spread
     reads_influences = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
-    if reads_influences and len(bounds) < len(parts):
+    if reads_influences and len(bounds) < len(parts):  # some group has spread
         mean = _mean_over_groups(parts, sample_count, clusters)
         spread = mean.spread
+        # otherwise the limits of the groups are added up below
         if np.isfinite([spread.estimate, spread.variance, spread.variance_of_variance]).all():
             macro = make_interval(metric, spread, mean.sample, level, method)
             return _widen_by_groups(macro, bounds, len(parts), "independent")
+    # an interval of width 0, to which the widths of all groups are added
     estimate = float(np.mean([interval.estimate for interval in intervals]))
     without_width = Interval(
         metric=intervals[0].metric,
@@ -538,29 +546,29 @@ def _mean_over_groups(parts: list[GroupPart], sample_count: int, clusters: np.nd
     if clusters is None:
         return Measured(mean, summary)
     group_count = len(parts)
-    effects = np.zeros(len(clusters))  # of each sample on the estimate of its group
-    ranked_losses = np.zeros(len(clusters))  # what its loss adds to that estimate
+    # one entry per sample of the call; samples of no group keep 0
+    effects = np.zeros(len(clusters))  # what a sample does to the estimate of its group: w * influence / mass
+    contributions = np.zeros(len(clusters))  # what its loss adds to that estimate
     for part in parts:
         influences = influences_of_samples("interval", part.samples)
         independent = part.samples._replace(clusters=None)
         ranked_loss = influences.rank_weights * part.samples.extend_to_all(part.samples.answered_loss)
         effects[part.rows] = effects_of_units(influences.influence, independent)
-        ranked_losses[part.rows] = effects_of_units(ranked_loss, independent, centred=False)
+        contributions[part.rows] = effects_of_units(ranked_loss, independent, centred=False)
     variances = []
-    loss_square_sums = []
+    squared_contribution_sums = []
     for codes in [clusters] if clusters.ndim == 1 else split_two_way(clusters):
         cluster_effects = np.bincount(codes, effects) / group_count
-        cluster_losses = np.bincount(codes, ranked_losses) / group_count
-        cluster_count = len(cluster_effects)
-        unbiased = cluster_effects * np.sqrt(cluster_count / (cluster_count - 1))
-        variances.append(variance_of_effects(unbiased))
-        loss_square_sums.append(float(cluster_losses @ cluster_losses))
+        cluster_contributions = np.bincount(codes, contributions) / group_count
+        variances.append(variance_of_effects(unbiased_effects(cluster_effects)))
+        squared_contribution_sums.append(float(cluster_contributions @ cluster_contributions))
     variance = variances[0] if len(variances) == 1 else two_way_unit_variance(*variances)
     mean = mean._replace(
         variance=float(variance.variance),
         variance_of_variance=float(variance.variance_of_variance),
-        contribution_sum=float(ranked_losses.sum()) / group_count,
-        squared_contribution_sum=max(loss_square_sums[:2]),  # of either kind, without the intersections
+        contribution_sum=float(contributions.sum()) / group_count,
+        # of the kind with fewer effective errors; intersections, the third entry, are left out
+        squared_contribution_sum=max(squared_contribution_sums[:2]),
     )
     cluster_count = int(variance.unit_count)
     return Measured(mean, summary._replace(unit_count=cluster_count, effective_draws=cluster_count))
@@ -649,9 +657,11 @@ def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: b
     if not repetitions:
         blocks = blocks.in_units()
     tables = [table_from_blocks(blocks)]
+    # sums of w and of w^2 equal the count only where every w is 1
     weights_are_one = bool(np.all(blocks.mass == blocks.count) and np.all(blocks.w2 == blocks.count))
     has_whole_weights = repetitions or weights_are_one
     for metric in metrics:
+        # `needs_repetitions` is the option that asks for them, such as 'estimator="loo"', or ""
         if metric.needs_repetitions and not has_whole_weights:
             raise repetitions_error("interval_from_blocks", metric.needs_repetitions)
     totals = totals_from_tables(

@@ -29,7 +29,7 @@ from abstain.metrics import few_draws as few
 from abstain.metrics.summaries import Scale, largest_unseen_share
 
 CUTS = 512  # coverages at which the limits of a coverage at a risk are computed
-_Z = 1.959963984540054  # normal quantile of a 95% interval
+_QUANTILE_95 = 1.959963984540054  # of a normal law, two-sided
 WINDOW_SAMPLES = 5  # the local risk at a cut is the mean loss of at least so many samples on either side
 TIE_SAMPLES = 1.5  # a row of more than so many mean samples is a tie: more than one sample, less than two
 FEW_BEYOND = 2.5  # with up to so many right samples beyond its cut, an FPR has limits from order statistics
@@ -135,8 +135,8 @@ def positions(
         cut=cut,
         window_above=cut - window,
         window_below=cut + window,
-        first_place=cut - _Z * cut_error,
-        last_place=cut + _Z * cut_error,
+        first_place=cut - _QUANTILE_95 * cut_error,
+        last_place=cut + _QUANTILE_95 * cut_error,
     )
 
 
@@ -158,10 +158,12 @@ def positions_along_right(
     if not len(tpr) or squared_weight_sum <= 0:
         return around
     draws = right_mass**2 / squared_weight_sum  # equal weights that would vary as much
+    # limits are mixed with those for few right samples until there are twice FEW_BEYOND (see `fpr_limits`)
     has_few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
     tail = 0.025  # on either side, for 95% confidence
-    smallest_count = np.ceil(bdtrik(tail, draws, tpr))
+    smallest_count = np.ceil(bdtrik(tail, draws, tpr))  # of right samples above the cut: binomial quantiles
     largest_count = np.ceil(bdtrik(1 - tail, draws, tpr))
+    # the cut lies somewhere between the last right sample above it and the next one, hence + 1
     return around._replace(
         first_place=np.where(has_few_beyond, smallest_count / draws * right_mass, around.first_place),
         last_place=np.where(has_few_beyond, (largest_count + 1) / draws * right_mass, around.last_place),
@@ -220,6 +222,7 @@ def risk_limits(
         places = [cut]
         if at_ties == "cut may move":
             places += [around.first_place, around.last_place]
+        # with the selective risk as local risk, the variance is that of the mean loss above a fixed threshold
         limits = [_limits_at_cut(place, (place.risk,), weights, level, design_effect) for place in places]
         low = np.where(is_tied, np.min([place_low for place_low, _ in limits], axis=0), low)
         high = np.where(is_tied, np.max([place_high for _, place_high in limits], axis=0), high)
@@ -475,10 +478,10 @@ def fpr_limits(
     if is_tied:
         places += [around.first_place, around.last_place]
         # a threshold at a large tie does not move with the right samples, so these have no influence
-        errors_per_right = []
+        fpr_slopes = []
     else:
-        errors_per_right = [
-            _errors_per_right(around.cut, window_end, errors, right)
+        fpr_slopes = [
+            _fpr_slope(around.cut, window_end, errors, right)
             for window_end in (around.window_above, around.window_below)
         ]
     error_draws = np.asarray(errors.effective_count / design_effect)
@@ -486,8 +489,8 @@ def fpr_limits(
     highs = []
     for place in places:
         variance = _variance_from_powers(
-            design_effect * _fpr_influence_power(2, place, errors_per_right, errors, right),
-            design_effect**2 * _fpr_influence_power(4, place, errors_per_right, errors, right),
+            design_effect * _fpr_influence_power(2, place, fpr_slopes, errors, right),
+            design_effect**2 * _fpr_influence_power(4, place, fpr_slopes, errors, right),
             weights.unit_count,
         )
         fpr = place.accepted_loss / errors.mass
@@ -509,33 +512,36 @@ def fpr_limits(
     return low, high
 
 
-def _errors_per_right(
+def _fpr_slope(
     cut: AcceptedSums, window_end: AcceptedSums, errors: KindTotals, right: KindTotals
 ) -> np.ndarray:
-    """Share of all errors per share of all right samples, between the cut and the end of a window above or below it.
+    """Slope of the FPR as a function of the TPR, between the cut and the end of a window above or below it.
 
+    That is the share of all errors which lies between, over the share of all right samples which does; losses are 0/1.
     `errors` and `right` hold the total masses of both kinds. 0 where no right samples lie between.
     """
+    # both differences are negative where the window is below the cut, which their ratio does not show
+    errors_between = cut.accepted_loss - window_end.accepted_loss
     right_up_to_cut = cut.accepted_mass - cut.accepted_loss
     right_up_to_end = window_end.accepted_mass - window_end.accepted_loss
-    # negative for a window below the cut, as are the errors
     right_between = right_up_to_cut - right_up_to_end
     is_empty = np.abs(right_between) <= SUM_ROUNDING * right.mass
-    error_share = (cut.accepted_loss - window_end.accepted_loss) / errors.mass
+    error_share = errors_between / errors.mass
     return np.where(is_empty, 0.0, error_share * right.mass / np.where(is_empty, 1.0, right_between))
 
 
 def _fpr_influence_power(
-    p: int, place: AcceptedSums, rates: Sequence[np.ndarray], errors: KindTotals, right: KindTotals
+    p: int, place: AcceptedSums, fpr_slopes: Sequence[np.ndarray], errors: KindTotals, right: KindTotals
 ) -> Any:
     r"""Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the FPR F at a place.
 
     .. math:: v_i = w_i (1(i) - F)/E \text{ for errors}, \qquad -\rho\, w_i (1(i) - A)/H \text{ for right samples},
 
     where 1(i) says that sample i is accepted, E and H are the masses of errors and of right samples, A is the share of
-    the right samples accepted, and rho the share of errors per share of right samples at the cut. `place` holds sums
-    over the accepted samples, `errors` and `right` over all samples of each kind. `rates` holds two estimates of rho,
-    over whose powers the mean is taken; if it is empty, the right samples have no influence.
+    the right samples accepted, and rho the slope of the FPR as a function of the TPR at the cut. `place` holds sums
+    over the accepted samples, `errors` and `right` over all samples of each kind. `fpr_slopes` holds two estimates of
+    rho, from above and from below the cut, over whose powers the mean is taken; if it is empty, the threshold does not
+    move with the right samples, and they have no influence.
     """
     accepted_moments = place.squared_weight_moments if p == 2 else place.fourth_power_moments
     # sums of w^p; an error has loss 1, so that sums of w^p and of w^p l are those of all samples and of the errors
@@ -547,8 +553,8 @@ def _fpr_influence_power(
     A = (place.accepted_mass - place.accepted_loss) / right.mass
     from_errors = (1 - F) ** p * accepted_errors + F**p * (all_errors - accepted_errors)
     from_right = (1 - A) ** p * accepted_right + A**p * (all_right - accepted_right)
-    rate_power = (rates[0] ** p + rates[1] ** p) / 2 if rates else 0.0
-    return from_errors / errors.mass**p + rate_power * from_right / right.mass**p
+    slope_power = (fpr_slopes[0] ** p + fpr_slopes[1] ** p) / 2 if fpr_slopes else 0.0
+    return from_errors / errors.mass**p + slope_power * from_right / right.mass**p
 
 
 def _equivalent_draws(
@@ -561,7 +567,7 @@ def _equivalent_draws(
     whether all weights are 1. Arrays have one entry per cut.
     """
     draws = share * (1 - share) / np.where(variance.variance > 0, variance.variance, 1.0)
-    is_unweighted = weights.squared_weight_sum == weights.total_mass
+    is_unweighted = weights.squared_weight_sum == weights.total_mass  # sum w^2 = sum w
     if is_unweighted:
         return draws
     normal_quantile = student_quantile(math.inf, level)

@@ -24,7 +24,12 @@ import numpy as np
 from abstain._arrays import ArrayLike
 from abstain.core.rounding import SUM_ROUNDING
 from abstain.errors import InputError
-from abstain.inference.clusters import cluster_codes, split_two_way, two_way_unit_variance
+from abstain.inference.clusters import (
+    cluster_codes,
+    split_two_way,
+    two_way_unit_variance,
+    unbiased_effects,
+)
 from abstain.inference.differences import Side
 from abstain.inference.limits import UnitVariance, student_quantile, variance_of_effects
 from abstain.inference.point_limits import proportion_limits
@@ -47,10 +52,10 @@ class _Share(NamedTuple):
 
     Attributes
     ----------
-    largest : float
+    largest_ratio : float
         The largest possible value of the ratio: share 1.
     share : float
-        The ratio divided by `largest`.
+        The ratio divided by `largest_ratio`.
     effects : Effects
         What each independent unit does to the share.
     draws : float
@@ -63,7 +68,7 @@ class _Share(NamedTuple):
         Whether units are clusters of questions.
     """
 
-    largest: float
+    largest_ratio: float
     share: float
     effects: Effects
     draws: float
@@ -82,7 +87,7 @@ class _Share(NamedTuple):
         `self.weight_if_not` times the mean denominator.
         """
         variance = _variance_of(self.effects)
-        equivalent_draws = self.draws  # without any spread
+        equivalent_draws = self.draws  # where there is no spread
         if math.sqrt(variance.variance) > SUM_ROUNDING:
             equivalent_draws = self.share * (1 - self.share) / variance.variance
         # the variance between clusters is itself uncertain, which counts as fewer draws
@@ -118,12 +123,12 @@ def _make_share(
     sign, all made positive; it is not empty. `answers` holds the grades of all questions. `clusterings` holds the
     cluster number of each question: (None,) without clusters, one array, or three with two kinds of clusters.
     """
-    largest, full_denominator, other_denominator = _largest_ratio(metric, weights)
-    denominators = answers.weighted_count(metric.denominator)
-    numerators = answers.weighted_count(weights) / largest
+    largest = _largest_ratio(metric, weights)
+    denominators = answers.weighted_count(metric.denominator)  # one entry per question
+    numerators = answers.weighted_count(weights) / largest.ratio
     total = math.fsum(denominators)
     share = min(max(math.fsum(numerators) / total, 0.0), 1.0)
-    influences = (numerators - share * denominators) / total
+    influences = (numerators - share * denominators) / total  # of a ratio of two sums
     mean_denominator = float(denominators[denominators > 0].mean())
 
     def effective_units(values: np.ndarray) -> float:
@@ -131,32 +136,51 @@ def _make_share(
         return min(effective_count(_sum_within(values, codes)) for codes in clusterings[:2])
 
     return _Share(
-        largest=largest,
+        largest_ratio=largest.ratio,
         share=share,
         effects=tuple(_effects_of_units(influences, codes) for codes in clusterings),
         draws=effective_units(denominators),
         counted_units=effective_units(numerators),
         other_units=effective_units(denominators - numerators),
-        weight_if_counted=full_denominator / mean_denominator,
-        weight_if_not=other_denominator / mean_denominator,
+        weight_if_counted=largest.denominator / mean_denominator,
+        weight_if_not=largest.denominator_of_others / mean_denominator,
         has_clusters=clusterings[0] is not None,
     )
 
 
-def _largest_ratio(metric: AnswerMetric, weights: dict[str, float]) -> tuple[float, float, float]:
-    """The largest ratio of `weights` to the denominator of the metric that a question can have, and two denominators.
+class _LargestRatio(NamedTuple):
+    """The largest ratio that a single question can have, and the denominators that go with it.
 
-    These are the largest denominator of a question with that ratio, and of one with a smaller ratio (0 if there is
-    none). A question is right, wrong or not attempted; those that no denominator counts are left out.
+    Attributes
+    ----------
+    ratio : float
+        What a question adds to the numerator, over what it adds to the denominator, at its largest.
+    denominator, denominator_of_others : float
+        The largest denominator of a question with that ratio, and of one with a smaller ratio (0 if there is none).
+    """
+
+    ratio: float
+    denominator: float
+    denominator_of_others: float
+
+
+def _largest_ratio(metric: AnswerMetric, weights: dict[str, float]) -> _LargestRatio:
+    """The largest ratio of `weights` to the denominator of the metric that a question can have.
+
+    A question is right, wrong or not attempted, answerable or not; those that the denominator does not count are left
+    out.
     """
     possible = kinds_of_question()  # one question of each kind
     denominators = possible.weighted_count(metric.denominator)
     is_counted = denominators > 0
     denominators = denominators[is_counted]
     ratios = possible.weighted_count(weights)[is_counted] / denominators
-    largest = float(ratios.max())
-    has_largest = ratios == largest
-    return largest, float(denominators[has_largest].max()), float(denominators[~has_largest].max(initial=0.0))
+    has_largest = ratios == ratios.max()
+    return _LargestRatio(
+        ratio=float(ratios.max()),
+        denominator=float(denominators[has_largest].max()),
+        denominator_of_others=float(denominators[~has_largest].max(initial=0.0)),
+    )
 
 
 def _sum_within(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
@@ -165,14 +189,13 @@ def _sum_within(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
 
 
 def _effects_of_units(influences: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
-    """What each unit does to an estimate: the sum of the influences of its questions, each over their number.
+    """What each unit does to an estimate, so that the sum of squares is its variance.
 
-    With clusters, enlarged so that the sum of squares is unbiased: one less than the number of clusters divides it.
+    That is the sum of the influences of its questions, each over their number; a unit is a cluster, or a question where
+    there are no clusters (None).
     """
     effects = _sum_within(influences, codes)
-    if codes is None:
-        return effects
-    return effects * math.sqrt(len(effects) / (len(effects) - 1))
+    return effects if codes is None else unbiased_effects(effects)
 
 
 def _variance_of(effects: Effects) -> UnitVariance:
@@ -235,11 +258,12 @@ class AnswerSpread(NamedTuple):
         correlation = self._correlation()
 
         def combine(gain_distance: float, loss_distance: float) -> float:
-            """The distance of the difference: root of x^2 + y^2 - 2 rho x y."""
+            """The distance to a limit of gains less losses: root of x^2 + y^2 - 2 rho x y."""
             shared = 2 * correlation * gain_distance * loss_distance
             return math.sqrt(max(gain_distance**2 + loss_distance**2 - shared, 0.0))
 
         smallest, largest = self.metric.range
+        # larger losses lower the metric
         low = self.estimate - combine(below_gain, above_loss)
         high = self.estimate + combine(above_gain, below_loss)
         return max(low, smallest), min(high, largest)
@@ -306,7 +330,7 @@ class AnswerSpread(NamedTuple):
             draws = self.gains.counted_units + self.losses.counted_units
         else:
             share = self.gains or self.losses
-            assert share is not None
+            assert share is not None  # a metric counts something
             draws = min(share.counted_units, share.other_units)
         return DrawsBehind(draws, note_on_draws(draws, count=draws, kind="questions that decide it"))
 
@@ -316,7 +340,7 @@ def _distances_to_limits(share: _Share | None, level: float) -> tuple[float, flo
     if share is None:
         return 0.0, 0.0
     low, high = share.limits(level)
-    return share.largest * (share.share - low), share.largest * (high - share.share)
+    return share.largest_ratio * (share.share - low), share.largest_ratio * (high - share.share)
 
 
 def spread_of_answers(
@@ -345,12 +369,12 @@ def spread_of_answers(
     gains = _make_share(metric, positive_weights, answers, clusterings) if positive_weights else None
     losses = _make_share(metric, negative_weights, answers, clusterings) if negative_weights else None
     effects = []
-    for clustering in range(len(clusterings)):
-        effects_of_clustering = np.zeros(1)
+    for clustering in range(len(clusterings)):  # one, or three with two kinds of clusters
+        effects_of_clustering = np.zeros(1)  # takes the shape of what is added; gains or losses are there
         if gains is not None:
-            effects_of_clustering = effects_of_clustering + gains.largest * gains.effects[clustering]
+            effects_of_clustering = effects_of_clustering + gains.largest_ratio * gains.effects[clustering]
         if losses is not None:
-            effects_of_clustering = effects_of_clustering - losses.largest * losses.effects[clustering]
+            effects_of_clustering = effects_of_clustering - losses.largest_ratio * losses.effects[clustering]
         effects.append(effects_of_clustering)
     return AnswerSpread(
         metric=metric,

@@ -417,21 +417,21 @@ def spread_by_sample(function: str, samples: CheckedSamples) -> EstimateSpread:
         ranked = RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
         samples = samples._replace(ranked_by_confidence=ranked)
     influences = influences_of_samples(function, samples)
-    centre = leave_one_out(samples)
+    less_biased_estimate = leave_one_out(samples)
+    clusterings = samples.by_each_clustering()
     spreads = [
-        _spread_of_influences(clustered, influences, centre) for clustered in samples.by_each_clustering()
+        _spread_of_influences(clustered, influences, less_biased_estimate) for clustered in clusterings
     ]
     if len(spreads) == 1:
         return spreads[0]
-    cluster_counts = [clustered.unit_count for clustered in samples.by_each_clustering()]
-    return _combine_clusterings(spreads, cluster_counts)
+    return _combine_clusterings(spreads, [clustered.unit_count for clustered in clusterings])
 
 
 def _combine_clusterings(spreads: Sequence[EstimateSpread], cluster_counts: Sequence[int]) -> EstimateSpread:
     """The spread with two kinds of clusters, from those by the first kind, by the second and by their intersections.
 
-    `cluster_counts` holds the number of clusters of each, in the same order. The kind with fewer degrees of freedom
-    decides how well the variance is known, and the kind with fewer effective errors how many errors there are.
+    `cluster_counts` holds the number of clusters of each, in the same order. Variances V combine to V_A + V_B - V_AB.
+    How well the result is known is decided by the kind of clusters with fewer degrees of freedom.
     """
     variance = two_way_unit_variance(
         *(
@@ -443,22 +443,23 @@ def _combine_clusterings(spreads: Sequence[EstimateSpread], cluster_counts: Sequ
     variance_from_errors = two_way_variance(
         first.variance_from_errors, second.variance_from_errors, intersections.variance_from_errors
     )
-    return first._replace(
+    return first._replace(  # the estimate and the sum of contributions are the same in all three
         variance=float(variance.variance),
         variance_of_variance=float(variance.variance_of_variance),
+        # effective errors are (sum)^2 / (sum of squares): the larger sum of squares leaves fewer
         squared_contribution_sum=max(first.squared_contribution_sum, second.squared_contribution_sum),
         variance_from_errors=float(variance_from_errors),
     )
 
 
 def _spread_of_influences(
-    samples: CheckedSamples, influences: SampleInfluences, centre: float | None
+    samples: CheckedSamples, influences: SampleInfluences, less_biased_estimate: float | None
 ) -> EstimateSpread:
     """The estimate with its variance, from the influence of each sample; clusters, if any, are of one kind.
 
     `influences` holds the estimate, and the influence and the rank weight of each of all n samples in input order.
-    `centre` is the less biased estimate that intervals are built around; None: there is none. A unit is a cluster, or a
-    sample where there are no clusters.
+    Intervals are built around `less_biased_estimate`; None: around the estimate. A unit is a cluster, or a sample where
+    there are no clusters; its contribution is what its losses, times rank weights, add to the estimate.
     """
     if samples.has_independent_samples:
         unit_count = samples.unit_count
@@ -466,20 +467,21 @@ def _spread_of_influences(
             influences.read, samples.sample_count, samples.weights_of_all, samples.total_mass
         )
         # sums over samples of (weight * rank weight * loss), and of its square
-        loss_sum, loss_square_sum = influences.weighted_loss_sums
-        contribution_sum = loss_sum / samples.total_mass
-        squared_contribution_sum = loss_square_sum / samples.total_mass**2
+        weighted_loss_sum, squared_weighted_loss_sum = influences.weighted_loss_sums
+        contribution_sum = weighted_loss_sum / samples.total_mass
+        squared_contribution_sum = squared_weighted_loss_sum / samples.total_mass**2
     else:
         effects = effects_of_units(influences.influence, samples)
         unit_count = len(effects)
         influence_sums = power_sums(effects.__getitem__, unit_count)
         ranked_loss = influences.rank_weights * samples.extend_to_all(samples.answered_loss)
-        ranked_loss_of_units = effects_of_units(ranked_loss, samples, centred=False)
-        contribution_sum = float(np.sum(ranked_loss_of_units))
-        squared_contribution_sum = float(ranked_loss_of_units @ ranked_loss_of_units)
+        contributions = effects_of_units(ranked_loss, samples, centred=False)
+        contribution_sum = float(np.sum(contributions))
+        squared_contribution_sum = float(contributions @ contributions)
     error_square_sum = math.nan  # only 0/1 losses have errors
     if samples.zero_one:
-        error_influence = influences.influence * samples.extend_to_all(samples.answered_loss)
+        is_error = samples.extend_to_all(samples.answered_loss)  # 0/1; abstained samples are no errors
+        error_influence = influences.influence * is_error
         effects_of_errors = effects_of_units(error_influence, samples, centred=False)
         error_square_sum = float(effects_of_errors @ effects_of_errors)
     # with clusters, n - 1 instead of n of them in the denominator of the variance
@@ -491,7 +493,7 @@ def _spread_of_influences(
         squared_contribution_sum=squared_contribution_sum,
         error_square_sum=inflation * error_square_sum,
     )
-    return make_spread(influences.estimate, sums, unit_count, centre)
+    return make_spread(influences.estimate, sums, unit_count, less_biased_estimate)
 
 
 class PowerSums(NamedTuple):
@@ -531,7 +533,7 @@ def evidence_of_samples(samples: CheckedSamples) -> Evidence:
     best_area = None  # known from the risk alone, except with relative weights
     if samples.zero_one and not samples.has_whole_weights and samples.metric.reads_best_curve_area:
         best_area = float(oracle_area(np, loss.astype(np.float64), weight, request.estimator))
-    rows_at_once = PIECE if request.is_additive else len(loss)
+    rows_at_once = PIECE if request.is_additive else len(loss)  # parts, or one table of everything
     if samples.ranked_by_confidence is None:
         reader = read_by_confidence(loss, samples.answered_confidence, weight)
         parts = iterate_tables(reader, samples.zero_one, rows_at_once)
@@ -582,6 +584,7 @@ def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = Non
     clusters_per_sample = samples.unit_count / samples.sample_count
     summary = summary._replace(
         effective_draws=samples.unit_count,
+        # as if pairs were spread over clusters like samples; there is at least one
         pair_count=max(1.0, clusters_per_sample * summary.pair_count),
         largest_cluster_ratio=float(cluster_masses.max() / cluster_masses.mean()),
     )
@@ -622,6 +625,7 @@ def leave_one_out(samples: CheckedSamples) -> float | None:
     metric = samples.metric
     weight = samples.answered_weight
     has_unit_weights = weight is None or bool((weight == 1).all())
+    # the definition says whether its intervals use it, the area whether its estimator has a leave-one-out version
     if not metric.is_centred_on_leave_one_out or not has_unit_weights or not metric.area.has_leave_one_out:
         return None
     if samples.ranked_by_confidence is not None:
@@ -670,12 +674,13 @@ def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInflu
     estimate = answered.estimate
     influence = answered.influence
     if samples.metric.is_per_sample_of_all:
-        # the value is answered_share times that of the answered samples, and both factors vary
+        # The value is answered_share times that of the answered samples, and both factors vary: an answered sample has
+        # the influence 1 - answered_share on the first factor, an abstained one -answered_share.
         influence = samples.extend_to_all(
             (1 - answered_share) * estimate + influence, for_abstained=-answered_share * estimate
         )
         estimate = answered_share * estimate
-    else:
+    else:  # influences on a mean over fewer samples than n
         influence = samples.extend_to_all(influence / answered_share)
     return replace(
         answered,

@@ -359,7 +359,7 @@ class Metric:
         """Does it read the AURC of the best order? (Of 0/1 losses with relative weights that is a second sort.)"""
         return False
 
-    def best_of_zero_one(
+    def best_area_for_zero_one(
         self, total_mass: float, error_mass: float, known_area: float | None = None
     ) -> BestArea | None:
         """The best area of 0/1 losses; None where it is not read, or where `derivative` knows the formula itself.
@@ -571,7 +571,7 @@ class AreaMetric(Metric):
         """Does it read the AURC of the best order? (Of 0/1 losses with relative weights that is a second sort.)"""
         return self.needs.order_by_loss and isinstance(self.area, AreaUnderCurve)
 
-    def best_of_zero_one(
+    def best_area_for_zero_one(
         self, total_mass: float, error_mass: float, known_area: float | None = None
     ) -> BestArea | None:
         """The area of the best order of 0/1 losses, errors last, from the total mass and the mass of the errors.

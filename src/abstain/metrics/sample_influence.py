@@ -58,7 +58,7 @@ def sample_influences(
         known_area = None
         if not has_whole_weights and isinstance(area, AreaUnderCurve):
             known_area = float(oracle_area(np, loss.astype(np.float64), weight, area.estimator))
-        best = metric.best_of_zero_one(total_mass, loss_sum, known_area)
+        best = metric.best_area_for_zero_one(total_mass, loss_sum, known_area)
     area_value = math.nan if on_area is None else on_area.estimate
     derivative = metric.derivative(area_value, loss_sum / total_mass, best)
     if on_area is not None and derivative.is_area_itself:
