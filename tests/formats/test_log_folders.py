@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -143,3 +146,74 @@ def test_one_long_table_of_several_models(tmp_path):
         contestant.name: pytest.approx(contestant.estimate) for contestant in want.contestants
     }
     assert "has no column `vendor` to divide it by" in run("compare", path, "--by", "vendor", *flags).output
+
+
+def answered(path, model: str, count: int) -> None:
+    """A log of `count` questions of one model on the task of `evaleval`, every third answer wrong."""
+    records = [evaleval()[0] | {"sample_id": f"q{k}", "model_id": model} for k in range(count)]
+    for k, record in enumerate(records):
+        record["evaluation"] = {"is_correct": k % 3 > 0, "score": float(k % 3 > 0)}
+    path.write_bytes(lines(records))
+
+
+def test_a_model_with_one_question_does_not_keep_the_others_from_being_ranked(tmp_path):
+    for model, count in {"one": 1, "many": 40, "more": 60}.items():
+        answered(tmp_path / f"{model}_samples.jsonl", model, count)
+    shown = run("compare", tmp_path)
+    assert {row["model"]: bool(row["rank"]) for row in rows_of(tmp_path)} == {
+        "one": False,
+        "many": True,
+        "more": True,
+    }
+    said = " ".join(shown.output.split())
+    assert "one answered one question and is not ranked." in said
+    assert "compare_answers" not in said
+
+
+def test_every_file_that_was_not_read_is_listed_with_its_reason(tmp_path):
+    answered(tmp_path / "a_samples.jsonl", "a", 6)
+    for number in range(9):
+        (tmp_path / f"{number}.json").write_text("{}")
+    (tmp_path / "README.md").write_text("one\n\ntwo,three\n")
+    shown = run("compare", tmp_path, "--json")
+    unread = json.loads(shown.stdout)["unread"]
+    assert len(unread) == 10
+    assert unread[str(tmp_path / "README.md")].endswith("is not a log: its name ends in .md.")
+    said = " ".join(run("compare", tmp_path).output.split())
+    assert "10 files not read:" in said
+    assert "and 5 other files; --json lists all of them" in said
+    assert str(tmp_path) not in said  # the folder is known
+
+
+def test_what_a_log_says_of_itself_is_told(tmp_path):
+    """A run that promises more samples than it holds has a score of the few."""
+    inspect_run(tmp_path / "a.json", "m1")
+    content = json.loads((tmp_path / "a.json").read_text())
+    content["results"] = {"total_samples": 2340}
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    notes = json.loads(run("compare", tmp_path, "--json").stdout)["notes"]
+    assert any(note.startswith("adding / m1: ") and "2,340" in note for note in notes), notes
+
+
+def test_a_csv_file_has_one_number_in_a_cell(tmp_path):
+    inspect_run(tmp_path / "a.json", "m1")
+    answered(tmp_path / "one_samples.jsonl", "one", 1)
+    table = list(csv.DictReader(io.StringIO(run("compare", tmp_path, "--csv").stdout)))
+    rows = {row["model"]: row for row in rows_of(tmp_path)}
+    for record in table:
+        row = rows[record["model"]]
+        for title, numbers in (("accuracy", row["accuracy"]), ("AURC", row["area"])):
+            for name, suffix in (("estimate", ""), ("low", " low"), ("high", " high")):
+                expected = "" if numbers[name] is None else repr(numbers[name])
+                assert record[f"{title}{suffix}"] == expected
+
+
+def test_no_number_and_no_word_is_broken_on_a_narrow_screen(tmp_path):
+    inspect_run(tmp_path / "a.json", "an-organisation/a-model-with-a-long-name-70B-Instruct_fp8")
+    inspect_run(tmp_path / "b.json", "an-organisation/a-model-with-a-long-name-70B-Instruct_fp8")
+    shown = run("compare", tmp_path).output
+    for title in ("questions", "accuracy"):
+        assert title in shown
+    assert re.search(r"\d\.\d{3}–\d\.\d{3}", shown)  # both limits on one line
+    assert max(map(len, shown.splitlines()[:12])) <= 80
+    assert "an-organisation/" in shown

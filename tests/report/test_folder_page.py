@@ -44,6 +44,20 @@ def test_shared_first_ranks_and_names_are_escaped():
     assert "<i>" not in html.partition("</main>")[0]
 
 
+def test_a_first_rank_that_nothing_can_be_told_apart_from_is_no_victory():
+    """The headline counts tasks on which some model is worse, and says what the other tasks are."""
+    shared = [row("arc", "a", 0.9, "1-2"), row("arc", "b", 0.3, "1-2")]
+    alone = [row("law", "a", 0.8, "")]
+    html = folder_page([*shared, *alone], label="AURC", level=0.95)
+    assert "Models are ranked on 1 of 2 tasks; no model can be told apart from the first." in html
+    assert "first rank" not in html
+    decided = [row("maths", "b", 0.9, "1"), row("maths", "a", 0.5, "2"), row("maths", "c", 0.5, "")]
+    html = folder_page([*shared, *alone, *decided], label="AURC", level=0.95)
+    assert "b holds the first rank, alone or shared, on 1 of 1 task." in html
+    assert "On 1 other task, no model can be told apart from the first." in html
+    assert "1 other task has no two models that can be compared." in html
+
+
 def test_the_command_writes_the_page_without_paths(tmp_path):
     rng = np.random.default_rng(0)
     runs = tmp_path / "runs"

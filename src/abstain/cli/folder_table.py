@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,7 +12,9 @@ from typing import Any, NamedTuple
 
 import click
 import numpy as np
+from rich import box
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 import abstain
@@ -26,6 +30,9 @@ from abstain.metrics import by_name
 from abstain.report.folder_page import Estimate, FolderRow, save_folder_page
 
 _MAX_UNREAD = 5  # files that are named with the reason why they were not read
+_MAX_FILE_NOTES = 10  # sentences of the logs themselves
+_SHORTEST_NAME = 12  # characters of a model's name that fit on a line of the screen
+_GAP = 3  # blanks between two columns of a table on the screen
 
 
 def compare_folders(
@@ -75,7 +82,7 @@ def compare_folders(
             made=date,
         )
         opt.say(f"wrote {page}")
-    columns: dict[str, list[Any]] = {
+    cells: dict[str, list[Any]] = {
         "task": [row.task for row in rows],
         "model": [row.model for row in rows],
         "runs": [str(row.runs) for row in rows],
@@ -89,15 +96,53 @@ def compare_folders(
     records = [
         {**row._asdict(), "accuracy": row.accuracy._asdict(), "area": row.area._asdict()} for row in rows
     ]
+    content = {"metric": metric, "level": level, "rows": records, "notes": notes, "unread": folder.unread}
     screen.deliver(
         output,
         result=None,
         quiet=str(len(rows)),
-        draw=partial(draw_folder, columns=columns, notes=notes, level=level),
-        json=json.dumps({"metric": metric, "level": level, "rows": records, "notes": notes}),
-        columns=columns,
-        latex=_tables.latex_table(columns),
+        draw=partial(
+            draw_folder,
+            rows=rows,
+            label=label,
+            notes=[_without_folders(note, places) for note in notes],
+            level=level,
+        ),
+        json=json.dumps(content),
+        columns=csv_columns(rows, label),
+        latex=_tables.latex_table(cells),
     )
+
+
+def csv_columns(rows: Sequence[FolderRow], label: str) -> dict[str, list[Any]]:
+    """The columns of the CSV file, by title: one number in a cell, empty where it is undefined.
+
+    `label` is the name of the metric in `area`.
+    """
+    columns: dict[str, list[Any]] = {
+        "task": [row.task for row in rows],
+        "model": [row.model for row in rows],
+        "runs": [row.runs for row in rows],
+        "questions": [row.questions for row in rows],
+        "answers": [row.answers for row in rows],
+    }
+    columns |= _limits_columns("accuracy", [row.accuracy for row in rows])
+    columns["rank"] = [row.rank for row in rows]
+    columns |= _limits_columns(label, [row.area for row in rows])
+    columns["confidence"] = [row.signal for row in rows]
+    return columns
+
+
+def _limits_columns(title: str, estimates: Sequence[Estimate]) -> dict[str, list[float | str]]:
+    """Three columns for numbers with intervals: the estimate, and its limits; empty cells where there is none."""
+    return {
+        name: ["" if value is None else value for value in values]
+        for name, values in (
+            (title, [each.estimate for each in estimates]),
+            (f"{title} low", [each.low for each in estimates]),
+            (f"{title} high", [each.high for each in estimates]),
+        )
+    }
 
 
 def _without_folders(note: str, places: tuple[str, ...]) -> str:
@@ -119,7 +164,7 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
 
     `metric` is the metric of the ranking that is shown besides, and `level` the confidence level of all intervals.
     """
-    notes = []
+    notes = _list_file_notes(folder.runs)
     tasks: dict[str, list[RunLog]] = {}
     for run in folder.runs:
         tasks.setdefault(run.task, []).append(run)
@@ -153,8 +198,28 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
         notes += [f"  {reason}" for reason in list(folder.unread.values())[:_MAX_UNREAD]]
         hidden_count = len(folder.unread) - _MAX_UNREAD
         if hidden_count > 0:
-            notes.append(f"  ... and {_tables.count_noun(hidden_count, 'other file')}.")
+            others = _tables.count_noun(hidden_count, "other file")
+            notes.append(f"  ... and {others}; --json lists all of them with their reasons.")
     return FolderTable(rows, notes)
+
+
+def _list_file_notes(runs: Sequence[RunLog]) -> list[str]:
+    """What the logs say of themselves, such as samples that are missing, after the names of task and model.
+
+    At most `_MAX_FILE_NOTES` sentences, and how many more there are.
+    """
+    notes = [
+        f"{' / '.join(display_name(name) for name in (run.task, run.model) if name)}: {note}"
+        for run in runs
+        for note in run.notes
+    ]
+    hidden_count = len(notes) - _MAX_FILE_NOTES
+    if hidden_count > 0:
+        notes = [
+            *notes[:_MAX_FILE_NOTES],
+            f"... and {_tables.count_noun(hidden_count, 'other note')} of logs.",
+        ]
+    return notes
 
 
 class _ModelRanks(NamedTuple):
@@ -168,15 +233,27 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
     """Rank the models of a task by the mean correctness of each question.
 
     Models are paired by question where all have the same questions; otherwise a note says that they are not. Without
-    the name of a task, only models that have the same questions are ranked, since others were asked something else.
+    the name of a task, only models that have the same questions are ranked, since others were asked something else. A
+    model with one question shows no spread and is not ranked.
     """
     if len(runs) < 2:
         return _ModelRanks({}, notes=[])
+    notes = []
     correctness_by_model = {run.model: mean_correctness(run.log) for run in runs}
+    single = [model for model, correctness in correctness_by_model.items() if len(correctness) < 2]
+    correctness_by_model = {
+        model: correctness for model, correctness in correctness_by_model.items() if model not in single
+    }
+    if single and task:
+        listed = ", ".join(map(display_name, single))
+        verb = "answered one question and is" if len(single) == 1 else "answered one question each and are"
+        notes.append(f"{display_name(task)}: {listed} {verb} not ranked.")
+    if len(correctness_by_model) < 2:
+        return _ModelRanks({}, notes=notes)
     questions = list(next(iter(correctness_by_model.values())))
     is_paired = all(correctness.keys() == set(questions) for correctness in correctness_by_model.values())
     if not is_paired and not task:
-        return _ModelRanks({}, notes=[])
+        return _ModelRanks({}, notes=notes)
     entries: dict[str, Any] = {}
     for model, correctness in correctness_by_model.items():
         order = questions if is_paired else list(correctness)
@@ -184,8 +261,8 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
     try:
         comparison = compare_answers(entries, level=level, paired=is_paired)
     except AbstainError as error:
-        return _ModelRanks({}, notes=[f"{display_name(task)}: models are not ranked: {one_line(error)}"])
-    notes = []
+        reason = one_line(error).removeprefix("compare_answers: ")
+        return _ModelRanks({}, notes=[*notes, f"{display_name(task)}: models are not ranked: {reason}"])
     if not is_paired:
         notes.append(
             f"{display_name(task)}: the models have different questions, so they are compared unpaired."
@@ -233,25 +310,97 @@ def _measure_area(log: Log, metric: str, level: float) -> _RankedBy:
     return _RankedBy(entry.score, Estimate(entry.estimate, entry.low, entry.high))
 
 
-def draw_folder(console: Console, columns: dict[str, list[Any]], notes: list[str], level: float) -> None:
-    """Print the table of models and tasks; columns that are empty throughout are left out.
+def draw_folder(
+    console: Console, rows: Sequence[FolderRow], label: str, notes: Sequence[str], level: float
+) -> None:
+    """Print a table for each task, with columns of the same width; columns that are empty throughout are left out.
 
-    `console` is where the text goes.
+    `console` is where the text goes; `label` is the name of the metric in `area`.
     """
-    task_count = len(set(columns["task"]))
-    title = f"{_tables.count_noun(len(set(columns['model'])), 'model')} on {_tables.count_noun(task_count, 'task')}"
-    console.print(Text(title, style="bold"))
+    rows_by_task: dict[str, list[FolderRow]] = {}
+    for row in rows:
+        rows_by_task.setdefault(row.task, []).append(row)
+    models = _tables.count_noun(len({row.model for row in rows}), "model")
+    console.print(Text(f"{models} on {_tables.count_noun(len(rows_by_task), 'task')}", style="bold"))
     console.print(
-        Text(f"estimates with {level:.0%} intervals; rank by accuracy within the task", style="dim")
+        Text(f"estimates with {level:.0%} intervals below; rank by accuracy within the task", style="dim")
     )
-    console.print()
-    cells_by_title = {}
-    for name, values in columns.items():
-        if set(values) - {"", "-"}:
-            cells_by_title[name] = [display_name(value) for value in values]
-    console.print(screen.plain_table(cells_by_title, right=("runs", "questions", "answers")))
+    columns = _screen_columns(console, rows, label)
+    widths = {
+        title: max(len(title), *(len(line) for cell in cells for line in cell.plain.split("\n")))
+        for title, cells in columns.items()
+    }
+    room = console.width - sum(width + _GAP for width in widths.values())
+    model_width = min(max(len(display_name(row.model)) for row in rows), max(room, _SHORTEST_NAME))
+    first_row = 0
+    for task, task_rows in rows_by_task.items():
+        console.print()
+        console.print(Text(display_name(task) or "no task named", style="bold"))
+        is_first = first_row == 0  # the titles stand above the first table, and hold for all
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=is_first)
+        table.add_column("model", width=model_width, no_wrap=True)
+        for title, width in widths.items():
+            side: Any = "right" if title == "questions" else "left"
+            table.add_column(Text(title), width=width, justify=side, no_wrap=True)
+        for index, row in enumerate(task_rows, first_row):
+            table.add_row(
+                Text(_fold_name(display_name(row.model), model_width)),
+                *(cells[index] for cells in columns.values()),
+            )
+        console.print(table)
+        first_row += len(task_rows)
     console.print()
     screen.show_notes(console, notes)
+
+
+def _screen_columns(console: Console, rows: Sequence[FolderRow], label: str) -> dict[str, list[Text]]:
+    """The cells on the screen by title, but for the model's name; columns that are empty throughout are left out."""
+    columns = {
+        "questions": [_count_cell(row) for row in rows],
+        "accuracy": [_estimate_cell(console, row.accuracy) for row in rows],
+        "rank": [Text(row.rank) for row in rows],
+        label: [_estimate_cell(console, row.area, below=row.signal) for row in rows],
+    }
+    return {title: cells for title, cells in columns.items() if {cell.plain for cell in cells} - {"", "-"}}
+
+
+def _count_cell(row: FolderRow) -> Text:
+    """The number of questions; below it that of answers and of runs, where these differ."""
+    cell = Text(f"{row.questions:,}")
+    if row.answers != row.questions:
+        cell.append(f"\n{_tables.count_noun(row.answers, 'answer')}", style="dim")
+    if row.runs > 1:
+        cell.append(f"\n{_tables.count_noun(row.runs, 'run')}", style="dim")
+    return cell
+
+
+def _estimate_cell(console: Console, estimate: Estimate, below: str = "") -> Text:
+    """An estimate to three digits with its limits in the second line and `below`, if any, in the third."""
+    if estimate.estimate is None:
+        return Text("-")
+    cell = Text(f"{estimate.estimate:.3f}")
+    if estimate.low is not None and estimate.high is not None:
+        limits = f"{estimate.low:.3f}{screen.range_dash(console)}{estimate.high:.3f}"
+        cell.append(f"\n{limits}", style="dim")
+    if below:
+        cell.append(f"\n{display_name(below)}", style="dim")
+    return cell
+
+
+def _fold_name(name: str, width: int) -> str:
+    """Break a long name into lines of at most `width` characters, after a mark such as / or _ where there is one.
+
+    >>> _fold_name("ollama/llama3.1-instruct", 12).split("\\n")
+    ['ollama/', 'llama3.1-', 'instruct']
+    """
+    lines = [""]
+    for part in re.findall(r"[^/_\-.:,= ]*[/_\-.:,= ]|[^/_\-.:,= ]+", name):
+        if len(lines[-1]) + len(part) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+        while len(lines[-1]) > width:
+            lines[-1:] = [lines[-1][:width], lines[-1][width:]]
+    return "\n".join(lines)
 
 
 def holds_folder(files: tuple[str, ...]) -> bool:

@@ -18,6 +18,21 @@ from abstain.formats.logs import Log
 from abstain.formats.safety import display_name, file_error, one_line
 
 _MAX_FILES = 20_000  # in the folders that one command reads
+# Endings of files beside logs. They are tried like all others, since content decides, and not worth a reason.
+_NO_LOG_ENDINGS = (
+    ".md",
+    ".rst",
+    ".html",
+    ".htm",
+    ".pdf",
+    ".png",
+    ".svg",
+    ".py",
+    ".sh",
+    ".yaml",
+    ".yml",
+    ".toml",
+)
 
 
 class RunLog(NamedTuple):
@@ -27,6 +42,7 @@ class RunLog(NamedTuple):
     model: str
     run_count: int
     log: Log
+    notes: tuple[str, ...] = ()  # what the harnesses' files say of themselves, such as samples that they lack
 
 
 class LogFolder(NamedTuple):
@@ -116,25 +132,42 @@ def read_log_folder(
     LogFolder
         Files that are no logs, and logs that cannot be read, are listed with the reason; none of them is an error.
     """
-    logs_by_name: dict[tuple[str, str], list[Log]] = {}  # by task and model
+    runs_by_name: dict[tuple[str, str], list[_ReadRun]] = {}  # by task and model
     unread: dict[str, str] = {}
     for path in find_log_files(places):
         try:
-            for task, model, log in _read_file(path, open_file, make):
-                logs_by_name.setdefault((task, model), []).append(log)
+            for read_run in _read_file(path, open_file, make):
+                runs_by_name.setdefault((read_run.task, read_run.model), []).append(read_run)
         except AbstainError as error:
             unread[str(path)] = one_line(error)
+            if path.suffix.lower() in _NO_LOG_ENDINGS:  # whatever was found wrong with it as a table
+                unread[str(path)] = f"{path}: is not a log: its name ends in {path.suffix}."
     runs = [
-        RunLog(task=task, model=model, run_count=len(logs), log=join_runs(logs))
-        for (task, model), logs in sorted(logs_by_name.items())
+        RunLog(
+            task=task,
+            model=model,
+            run_count=len(read_runs),
+            log=join_runs([read_run.log for read_run in read_runs]),
+            notes=tuple(dict.fromkeys(note for read_run in read_runs for note in read_run.notes)),
+        )
+        for (task, model), read_runs in sorted(runs_by_name.items(), key=lambda item: item[0])
     ]
     return LogFolder(runs, unread)
 
 
+class _ReadRun(NamedTuple):
+    """The answers of one model to one task in one file."""
+
+    task: str
+    model: str
+    log: Log
+    notes: tuple[str, ...]  # of the file
+
+
 def _read_file(
     path: Path, open_file: Callable[[Path], OpenedTable], make: Callable[[OpenedTable], Log]
-) -> list[tuple[str, str, Log]]:
-    """Return the logs of one file with their tasks and models: of each task and of each model that it holds.
+) -> list[_ReadRun]:
+    """Return the logs of one file: of each task and of each model that it holds.
 
     A model without a name is called by the file; in a HELM run, whose files always have the same names, by the folder.
     """
@@ -143,19 +176,21 @@ def _read_file(
     parts = {model: source}
     if source.facts.model_column:
         parts = split_by_column(source, source.facts.model_column)
-    logs = []
+    read_runs = []
+    notes = source.facts.notes
     file_name = path.absolute().parent.name if path.name == INSTANCES_FILE else model_name(path)
     for part_model, part in parts.items():
         log = make(part)
         name = part_model or file_name
         if log.task is None:
-            logs.append((source.facts.task, name, log))
+            read_runs.append(_ReadRun(source.facts.task, name, log, notes))
             continue
         tasks = as_texts(log.task)
-        logs += [
-            (str(task), name, select_answers(log, tasks == task)) for task in dict.fromkeys(tasks.tolist())
+        read_runs += [
+            _ReadRun(str(task), name, select_answers(log, tasks == task), notes)
+            for task in dict.fromkeys(tasks.tolist())
         ]
-    return logs
+    return read_runs
 
 
 def select_answers(log: Log, rows: np.ndarray) -> Log:

@@ -110,21 +110,47 @@ def save_folder_page(rows: Sequence[FolderRow], path: str | Path, **options: Any
 
 
 def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
-    """Which models rank first on the most tasks, in one sentence; models that may share rank 1 count as first."""
+    """Which models rank first on the most tasks, in one or more sentences.
+
+    Only tasks count on which some model is known to be worse than the first; models that may share rank 1 count as
+    first. What the other tasks have in common is said after that.
+    """
     first_count: dict[str, int] = {}
-    compared = 0
+    decided_count = 0
+    undecided_count = 0
     for task_rows in tasks.values():
-        winners = [row.model for row in task_rows if row.rank.partition("-")[0].partition(" ")[0] == "1"]
-        compared += bool(winners)
+        first_ranks = [row.rank.partition("-")[0].partition(" ")[0] for row in task_rows]
+        winners = [row.model for row, first_rank in zip(task_rows, first_ranks) if first_rank == "1"]
+        if not winners:
+            continue
+        if not set(first_ranks) - {"1", ""}:
+            undecided_count += 1
+            continue
+        decided_count += 1
         for model in winners:
             first_count[model] = first_count.get(model, 0) + 1
-    if not compared:
+    ranked_count = decided_count + undecided_count
+    if not ranked_count:
         return "No task has two models that can be compared."
-    most = max(first_count.values())
-    best = [model for model, count in first_count.items() if count == most]
-    named = f"{len(best)} models" if len(best) > 3 else " and ".join(best)
-    verb = "holds" if len(best) == 1 else "each hold"
-    return f"{named} {verb} the first rank, alone or shared, on {most} of {count_noun(compared, 'task')}."
+    sentences = []
+    if decided_count:
+        most = max(first_count.values())
+        best = [model for model, count in first_count.items() if count == most]
+        named = f"{len(best)} models" if len(best) > 3 else " and ".join(best)
+        verb = "holds" if len(best) == 1 else "each hold"
+        decided_tasks = count_noun(decided_count, "task")
+        sentences.append(f"{named} {verb} the first rank, alone or shared, on {most} of {decided_tasks}.")
+    if undecided_count:
+        where = f"On {count_noun(undecided_count, 'other task')},"
+        if not decided_count:
+            where = f"Models are ranked on {undecided_count} of {count_noun(len(tasks), 'task')};"
+        sentences.append(f"{where} no model can be told apart from the first.")
+    unranked_count = len(tasks) - ranked_count
+    if unranked_count and decided_count:
+        verb = "has" if unranked_count == 1 else "have"
+        others = count_noun(unranked_count, "other task")
+        sentences.append(f"{others} {verb} no two models that can be compared.")
+    return " ".join(sentences)
 
 
 def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) -> str:
