@@ -217,3 +217,19 @@ def test_no_number_and_no_word_is_broken_on_a_narrow_screen(tmp_path):
     assert re.search(r"\d\.\d{3}–\d\.\d{3}", shown)  # both limits on one line
     assert max(map(len, shown.splitlines()[:12])) <= 80
     assert "an-organisation/" in shown
+
+
+def test_logs_of_several_tasks_are_compared_as_in_a_folder(tmp_path):
+    """The leaderboard of the README: all logs of a harness, whichever tasks they are of."""
+    for name in ("arc", "law"):
+        path = tmp_path / f"samples_{name}_2026-01-21T03-44-18.4.jsonl"
+        path.write_bytes(lines([option_record(k) | {"doc_id": f"{name} {k}"} for k in range(6)]))
+    page = tmp_path / "board.html"
+    paths = sorted(tmp_path.glob("*.jsonl"))
+    shown = run("compare", *paths, "--html", page)
+    assert shown.exit_code == 0, shown.output
+    assert "compared task by task" in shown.output
+    assert "arc" in page.read_text()
+    assert rows_of(*paths) == rows_of(tmp_path)
+    refused = run("compare", *paths, "--names", "a,b")
+    assert refused.exit_code != 0

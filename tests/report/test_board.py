@@ -251,3 +251,48 @@ def test_all_columns_of_answers_are_in_sight(browser, made, tmp_path):  # noqa: 
 def test_strangers_are_refused(made):
     with pytest.raises(InputError, match="not in the comparison"):
         board(made[1], columns={"accuracy": {"nobody": 1.0}})
+
+
+def test_titles_leave_out_what_all_confidences_share_and_columns_are_explained(tmp_path):
+    rng = np.random.default_rng(0)
+    loss = (rng.random(200) < 0.3).astype(float)
+    signals = {
+        f"{model} / {signal}_confidence": (loss, rng.random(200))
+        for model in ("m", "k")
+        for signal in ("a_b", "c_b")
+    }
+    found = abstain.compare(signals)
+    columns = {
+        name: dict.fromkeys(found.names, 0.5)
+        for name in ("AURC, answered only", "calibration error %", "score at 0.75")
+    }
+    save_board(found, tmp_path / "b.html", columns=columns)
+    text = (tmp_path / "b.html").read_text()
+    for title in ("m / a", "k / a", "m / c", "k / c"):
+        assert f'"short": "{title}"' in text or f'"short":"{title}"' in text
+    for sentence in (
+        "Answered only: over the answers",
+        "Calibration error: the gap",
+        "Score at t: right answers",
+    ):
+        assert sentence in text
+    save_board(found, tmp_path / "plain.html")
+    assert "Calibration error:" not in (tmp_path / "plain.html").read_text()
+
+
+def test_a_phone_says_that_there_are_more_columns_and_breaks_no_interval(browser, made):  # noqa: F811
+    for width, is_cut in ((390, True), (1400, False)):
+        context = browser.new_context(offline=True, viewport={"width": width, "height": 800})
+        page = context.new_page()
+        page.goto(made[0].as_uri())
+        page.wait_for_selector("#board-forest .point")
+        board = page.locator(".scroll", has=page.locator(".board"))
+        assert (board.get_attribute("data-more") is not None) == is_cut
+        interval = page.locator("#rows tr").first.locator("td").nth(3)
+        assert interval.evaluate("e => e.getBoundingClientRect().height") < 60
+        assert interval.evaluate("e => getComputedStyle(e).whiteSpace") == "nowrap"
+        ticks = page.locator("#board-forest text").evaluate_all(
+            "all => all.filter(e => e.getAttribute('text-anchor') === 'middle' && !isNaN(parseFloat(e.textContent))).length"
+        )
+        assert ticks >= 2
+        context.close()

@@ -19,7 +19,7 @@ from abstain import metrics
 from abstain._outputs import locked
 from abstain._tables import count_noun
 from abstain.cli import options as opt
-from abstain.cli.folder_table import compare_folders, holds_folder
+from abstain.cli.folder_table import compare_folders, hold_several_tasks, holds_folder
 from abstain.cli.missing_confidences import missing_confidence_notes
 from abstain.cli.screen import deliver, plain_table, show_notes, show_working, stacked_cell, write_file
 from abstain.errors import AbstainError
@@ -90,7 +90,8 @@ def compare(
     that refusing hard questions is no advantage. A model without the named confidence is not ranked. Several
     confidences (-c confidence=A,B) are compared, too. Files without any confidence are ranked by accuracy.
 
-    A folder is searched for logs: one row for each model and task, ranked by accuracy within the task.
+    A folder is searched for logs: one row for each model and task, ranked by accuracy within the task. So are several
+    logs that a harness wrote for different tasks.
 
     Examples:
       abstain compare a.npz b.npz c.npz
@@ -142,19 +143,29 @@ def compare(
         if by_answers and anytime:
             raise click.UsageError(f"--anytime compares by metrics of the ranking, not by {metric}.")
         compare_models = compare_graded if by_answers else compare_in_memory
-        compared = compare_models(
-            file_by_name,
-            read_options,
-            metric=metric,
-            scores=scores,
-            loss=loss,
-            level=level,
-            repetitions=repetitions,
-            unpaired=unpaired,
-            by=by,
-            anytime=anytime,
-            planned=planned,
-        )
+        try:
+            compared = compare_models(
+                file_by_name,
+                read_options,
+                metric=metric,
+                scores=scores,
+                loss=loss,
+                level=level,
+                repetitions=repetitions,
+                unpaired=unpaired,
+                by=by,
+                anytime=anytime,
+                planned=planned,
+            )
+        except AbstainError:
+            is_plain = not (names or unpaired or by or anytime or opt.explicit_value("metric"))
+            if not is_plain or not hold_several_tasks(files, read_options):
+                raise
+            opt.say(
+                "note: these are logs of several tasks, so they are compared task by task, as in a folder."
+            )
+            compare_folders(files, read_options, output, metric="aurc", level=level, page=board, title=title)
+            return
         result = compared.comparison
         notes = compared.notes
         if board:

@@ -406,3 +406,20 @@ def _fold_name(name: str, width: int) -> str:
 def holds_folder(files: tuple[str, ...]) -> bool:
     """True if one of the paths is a folder that is to be read file by file."""
     return any(Path(file).is_dir() for file in files)
+
+
+def hold_several_tasks(files: tuple[str, ...], read_options: opt.ReadOptions) -> bool:
+    """True if all files are logs of a harness and not all of the same task; False if one of them cannot be opened.
+
+    `read_options` are the options that say how files are read.
+    """
+    tasks = set()
+    for path in files:
+        try:
+            source = open_source(path, format=read_options.format, limits=read_options.limits)
+        except AbstainError:
+            return False
+        if source.log is None:
+            return False
+        tasks.add(source.facts.task)
+    return len(tasks) > 1

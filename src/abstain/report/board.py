@@ -43,6 +43,9 @@ from abstain.report.markup import framed, list_items, text
 _LINKS = {"table": "Table", "picked-section": "One model", "intervals": "Intervals"}
 _CURVE_POINTS = 60
 _CALIBRATION_COLUMN = "calibration error %"
+_TARGET_COLUMN = "score at "  # and the confidence target
+_ANSWERED_ONLY = ", answered only"  # after the metric of the ranking
+_SIGNAL_SEPARATOR = " / "  # between a model and its confidence, where several are compared
 
 
 def board(
@@ -102,16 +105,17 @@ def board(
         _check_contestants("columns", values, comparison)
     for group_values in groups.values():
         _check_contestants("groups", group_values, comparison)
-    short = short_names(comparison.names)
-    tiny = short_names(comparison.names, longest=20)  # for the figure on a phone
+    titles = _drop_shared_endings(comparison.names)
+    short = short_names(titles.values())
+    tiny = short_names(titles.values(), longest=20)  # for the figure on a phone
     models = []
     for contestant in comparison.contestants:
         name = contestant.name
         models.append(
             {
                 "name": name,
-                "short": short[name],
-                "tiny": tiny[name],
+                "short": short[titles[name]],
+                "tiny": tiny[titles[name]],
                 "estimate": contestant.estimate,
                 "low": contestant.low,
                 "high": contestant.high,
@@ -139,6 +143,7 @@ def board(
         "label": text(comparison.label),
         "level": level,
         "way": direction,
+        "about": _explain_columns(list(columns)),
         "again": f"<h2>Make this page again</h2><pre>{text(command)}</pre>" if command else "",
     }
     return framed(
@@ -150,6 +155,50 @@ def board(
         data=data,
         fields=fields,
     )
+
+
+def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
+    """Shorten the confidence in "model / confidence" by the words that end the names of all confidences.
+
+    Returns name -> title, in the same order; the titles differ as the names do. Names of another form stay as they are.
+
+    >>> list(_drop_shared_endings(["a / logit_confidence", "a / stated_confidence"]).values())
+    ['a / logit', 'a / stated']
+    """
+    parts = {name: name.rpartition(_SIGNAL_SEPARATOR) for name in names}
+    words = [signal.split("_") for _, separator, signal in parts.values() if separator]
+    if len(words) < len(names) or len({tuple(each) for each in words}) < 2:
+        return {name: name for name in names}
+    shared_count = 0
+    while all(len(each) > shared_count + 1 for each in words):
+        if len({each[-1 - shared_count] for each in words}) > 1:
+            break
+        shared_count += 1
+    return {
+        name: model + separator + "_".join(signal.split("_")[: signal.count("_") + 1 - shared_count])
+        for name, (model, separator, signal) in parts.items()
+    }
+
+
+def _explain_columns(columns: Sequence[str]) -> str:
+    """What the less known columns of the table are, as HTML; empty where there are none of them."""
+    sentences = []
+    if any(column.endswith(_ANSWERED_ONLY) for column in columns):
+        sentences.append(
+            "Answered only: over the answers that have the confidence, without unanswered questions, so each model and "
+            "confidence on answers of its own."
+        )
+    if _CALIBRATION_COLUMN in columns:
+        sentences.append(
+            "Calibration error: the gap between confidence and accuracy, root mean square, without the bias of small "
+            "bins; 0 where a stated 80% is right in 80% of answers."
+        )
+    if any(column.startswith(_TARGET_COLUMN) for column in columns):
+        sentences.append(
+            "Score at t: right answers less t/(1 - t) times the wrong ones, per question: answering pays from a "
+            "confidence of t on, and no answers at all have the score 0."
+        )
+    return f'<ul class="soft">{list_items(sentences)}</ul>' if sentences else ""
 
 
 def _with_limits(value: float | Interval | None) -> list[float | None] | None:
@@ -221,7 +270,7 @@ def board_content(
         if predictions.log is not None:  # the file is a log of answers, some of which may be missing
             numbers["unanswered %"] = predictions.log.unanswered
             ranked_answers = _ranked_answers(predictions, predictions.log)
-            numbers[f"{comparison.label}, answered only"] = _answered_only(ranked_answers, metric)
+            numbers[f"{comparison.label}{_ANSWERED_ONLY}"] = _answered_only(ranked_answers, metric)
             numbers |= _numbers_of_log(predictions.log, ranked_answers)
         for column, number in numbers.items():
             columns.setdefault(column, {})[name] = number
@@ -256,7 +305,7 @@ def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str
         return {}
     answers = log.graded_answers()
     numbers: dict[str, float | None] = {
-        f"score at {target:g}": score_at_target(target).value(answers) for target in TARGETS
+        f"{_TARGET_COLUMN}{target:g}": score_at_target(target).value(answers) for target in TARGETS
     }
     for metric in abstention_metrics() if answers.unanswerable is not None else ():
         numbers[f"{metric.label} %"] = _value_if_defined(metric, answers)

@@ -157,9 +157,9 @@ def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) 
     """Make a card with the table of one task, as HTML; columns that are empty throughout are left out."""
     name_cell = name_cells(row.model for row in rows)
     columns: dict[str, list[str | Cell]] = {
-        "rank": [text(row.rank) for row in rows],
         "model": [name_cell[row.model] for row in rows],
         "accuracy": [estimate_cell(row.accuracy, places=3) for row in rows],
+        "rank": [text(row.rank) for row in rows],
         text(label): [estimate_cell(row.area, places=3) for row in rows],
         "confidence": [text(row.signal) for row in rows],
         "runs": [_count_cell(row.runs) for row in rows],
@@ -173,6 +173,8 @@ def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) 
         del columns["confidence"]
     if all(row.runs == 1 for row in rows):
         del columns["runs"]
+    if all(row.answers == row.questions for row in rows):
+        del columns["answers"]
     head = list(columns)
     texts = ("rank", "model", "confidence")
     numbers = [index for index, name in enumerate(head) if name not in texts]

@@ -63,7 +63,8 @@ function showRows() {
       cell.className = j === 1 || j === COLUMNS.length - 1 ? "" : "num";
       setCsv(cell, ...(c.csv ? c.csv(model) : [c.text(model)]));
       if (j !== 1) { cell.textContent = shortened(c.text(model), 24); cell.title = c.text(model); return; }
-      const button = Object.assign(document.createElement("button"), { type: "button", className: "name", textContent: model.short, title: model.name, onclick: () => pick(k) });
+      const button = Object.assign(document.createElement("button"), { type: "button", className: "name", title: model.name, onclick: () => pick(k) });
+      for (const part of model.short.split(/(?<=[\/_ -])/)) button.append(part, document.createElement("wbr")); // lines end after a mark
       button.setAttribute("aria-pressed", String(k === STATE.picked));
       cell.appendChild(button);
     });

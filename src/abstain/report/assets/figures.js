@@ -38,7 +38,11 @@ function scaleOf(axis, from, to) {
   const low = turn(axis.low), high = turn(axis.high);
   const place = (v) => from + (to - from) * (turn(axis.log ? Math.max(v, axis.low) : v) - low) / (high - low || 1);
   const about = Math.max(2, Math.abs(to - from) / (axis.spacing || 70));
-  return { place, ticks: axis.rows ? [] : axis.log ? logTicks(axis.low, axis.high) : roundTicks(axis.low, axis.high, about) };
+  const between = (count) => axis.log ? logTicks(axis.low, axis.high) : roundTicks(axis.low, axis.high, count);
+  let ticks = axis.rows ? [] : between(about);
+  if (!axis.rows && ticks.length < 2) ticks = between(2 * about); // one tick gives no scale
+  if (axis.log && ticks.length < 2) ticks = roundTicks(axis.low, axis.high, 3);
+  return { place, ticks };
 }
 
 // one figure: spec = {title, about, height, x, y, marks, legend}; an axis has low, high, log, title, format, or rows:
@@ -229,6 +233,7 @@ function saveTable(table) {
 
 function addScrolling() {
   const check = (box) => {
+    box.toggleAttribute("data-more", box.scrollWidth > box.clientWidth + 1);
     const scrolls = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
     const caption = box.querySelector("caption"), label = caption ? caption.textContent.trim() : "Table";
     if (!scrolls) return ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
