@@ -25,10 +25,9 @@ def check_options(
 ) -> None:
     """Raise InputError unless the options of the loss are valid; reads no array.
 
-    `criterion` is the user's own loss per sample, or None for the cross-entropy. `mix` is only checked if it is a plain
-    number: reading a tensor would make the host wait for the GPU. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic". `label_smoothing` is the share of the target spread evenly over
-    all classes.
+    `criterion` is the user's own loss per sample, or None for the cross-entropy. `label_smoothing` is the share of the
+    target spread evenly over all classes. `mix` is only checked if it is a plain number: reading a tensor would make
+    the host wait for the GPU.
     """
     check_choice(NAME, "estimator", estimator, ESTIMATORS)
     check_choice(NAME, "reduction", reduction, ("mean", "sum", "none"))
@@ -58,14 +57,14 @@ def check_labels(labels: Array, classes: int, ignore_index: int) -> None:
 
 
 def check_finite(xp: Namespace, logits: Array, remedy: str) -> None:
-    """Raise InputError if concrete logits (N, ...) contain NaN or +inf; -inf may mask a class.
+    """Raise InputError if logits (N, ...) contain NaN or +inf; -inf may mask a class.
 
-    `remedy` ends the message after "lower the learning rate".
+    `logits` must be a concrete array, not a tracer. `remedy` ends the message, after "lower the learning rate".
     """
     is_invalid = xp.isnan(logits) | (logits == float("inf"))
     if bool(is_invalid.any()):
         invalid_per_sample = xp.astype(is_invalid.reshape(len(logits), -1), xp.int32).sum(-1)
-        first_sample = int(xp.argmax(xp.astype(invalid_per_sample > 0, xp.int32)))
+        first_sample = int(xp.argmax(xp.astype(invalid_per_sample > 0, xp.int32)))  # argmax finds the first 1
         raise InputError(
             f"{NAME}: `logits` must be finite (-inf may mask a class), got NaN or +inf, first in sample "
             f"{first_sample} ({int(invalid_per_sample.sum())} such values). "

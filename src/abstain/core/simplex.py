@@ -32,7 +32,7 @@ _TERMS_IN_ONE_SUM = 1 << 10  # terms in [0, 1] whose sum fits into 64 bits of un
 _NARROW = 64  # with up to this many classes, it is faster to go class by class over many samples
 _FAR = -1e4  # e^_FAR is 0 in every float, and 0 times _FAR is 0
 _THREAD_MEMORY = threading.local()
-_LARGEST_DISTANCE = 1e300  # from here on, adding the logarithm of a sum to a distance changes nothing
+_LARGEST_DISTANCE = 1e300  # from here on, adding the logarithm of a float to a distance changes nothing
 
 
 def sum_in_any_order(
@@ -40,12 +40,13 @@ def sum_in_any_order(
 ) -> Array:
     """Sum of terms in [0, 1] along an axis; on numpy independent of their order, to the last bit.
 
+    `base=1.5` instead of 1 takes terms in [-1/2, 1/2]. Terms are float64 on numpy. `out` is an array of the shape of
+    `terms` to work in, which is overwritten; with up to 2^10 terms it may be `terms` itself. None: a new array.
+
     A float in [1, 2] is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its nearest multiple
     of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo 2^64, where the bits of the 1
-    cancel). Each term is off by half a unit at most. More than 2^10 terms take larger units, and what their rounding
-    left over is added up the same way. Terms are float64 on numpy. `base=1.5` instead of 1 takes terms in [-1/2, 1/2].
-    `out` is an array of the shape of `terms` to work in, which is overwritten; with up to 2^10 terms it may be `terms`
-    itself. None: a new array.
+    cancel). Each term is off by half a unit at most. More than 2^10 terms take larger units, so that their sum fits
+    into 64 bits, and what their rounding left over is added up the same way.
     """
     if xp is not np:
         return xp.sum(terms, axis=axis)
@@ -54,7 +55,7 @@ def sum_in_any_order(
     if count > _TERMS_IN_ONE_SUM:
         scale = 2.0 ** (count // _TERMS_IN_ONE_SUM).bit_length()
     unit = scale * 2.0**-52
-    shifted = np.add(terms, base * scale, out=out)
+    shifted = np.add(terms, base * scale, out=out)  # each rounded to a whole number of units
     sum_in_units = _sum_of_bits(shifted, base * scale, axis)  # a whole number
     if scale == 1:
         return sum_in_units * unit
@@ -200,8 +201,8 @@ class Odds:
         return self.runner_up_odds * self.ratio_sum
 
     @_cached
-    def minus_log_max(self) -> Array:
-        """-log p_max."""
+    def minus_log_p_max(self) -> Array:
+        """-log p_max, which is log(1 + s) with s the odds against the winner."""
         return self.xp.log1p(self.odds_against_winner)
 
 
@@ -245,44 +246,45 @@ def odds_of(
         If they are passed, they and `z` are overwritten.
     """
     winner = xp.argmax(z, axis=axis) if winner is None else winner
-    top = _take_class(xp, z, winner, axis)  # not max(), whose gradient is divided among equals
+    largest = _take_class(xp, z, winner, axis)  # not max(), whose gradient is divided among equals
     label_entry = None if labels is None else _take_class(xp, z, labels, axis)  # before `z` is overwritten
     in_place = buffers[0] is not None
     into_z = _out_keyword(z if in_place else None)
     into_buffer = _out_keyword(buffers[0])
+    # Ratios are taken to the second largest entry; where no other class can occur, to the largest, so that they are 0.
     if kind == "probs":
         without_winner = _replace_winner(xp, z, winner, 0.0, axis, in_place=in_place)
         second = xp.max(without_winner, axis=axis)
         has_one_class = second == 0
-        base = xp.expand_dims(xp.where(has_one_class, top, second), axis=axis)
-        ratio = xp.divide(without_winner, base, **into_z)
+        base = xp.expand_dims(xp.where(has_one_class, largest, second), axis=axis)
+        ratio = xp.divide(without_winner, base, **into_z)  # 0 for the winner
         is_positive = ratio > 0
-        x = xp.log(xp.where(is_positive, ratio, xp.ones_like(ratio)), **into_buffer)
-        x = xp.where(is_positive, x, xp.full_like(x, -float("inf"))) / temperature
-        ratio = ratio if temperature == 1 else xp.exp(x, **into_z)
+        log_ratio = xp.log(xp.where(is_positive, ratio, xp.ones_like(ratio)), **into_buffer)
+        log_ratio = xp.where(is_positive, log_ratio, xp.full_like(log_ratio, -float("inf"))) / temperature
+        ratio = ratio if temperature == 1 else xp.exp(log_ratio, **into_z)
     else:
         without_winner = _replace_winner(xp, z, winner, -float("inf"), axis, in_place=in_place)
         second = xp.max(without_winner, axis=axis)
-        has_one_class = xp.isinf(top - second)
-        base = xp.expand_dims(xp.where(has_one_class, top, second), axis=axis)
-        x = xp.subtract(z, base, **into_z)
+        has_one_class = xp.isinf(largest - second)
+        base = xp.expand_dims(xp.where(has_one_class, largest, second), axis=axis)
+        log_ratio = xp.subtract(z, base, **into_z)
         if temperature != 1:
-            x = xp.divide(x, temperature, **into_z)
-        # e^0 is cheap, and underflow is slow
-        x = _replace_winner(xp, x, winner, 0.0, axis, in_place=True)
-        ratio = _replace_winner(xp, xp.exp(x, **into_buffer), winner, 0.0, axis, in_place=True)
+            log_ratio = xp.divide(log_ratio, temperature, **into_z)
+        # the winner's exponential is not needed: e^0 is cheap and does not overflow
+        log_ratio = _replace_winner(xp, log_ratio, winner, 0.0, axis, in_place=True)
+        ratio = _replace_winner(xp, xp.exp(log_ratio, **into_buffer), winner, 0.0, axis, in_place=True)
     return Odds(
         xp=xp,
         kind=kind,
         temperature=temperature,
         order=order,
         cache={},
-        largest_entry=top,
+        largest_entry=largest,
         winner=winner,
         second_entry=second,
         labels=labels,
         label_entry=label_entry,
-        log_ratios=x,
+        log_ratios=log_ratio,
         ratios=ratio,
         axis=axis,
         buffers=buffers[1:],
@@ -307,7 +309,7 @@ def _find_winners(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
     top = z.max(axis=0)
     has_winner = np.zeros(len(rows), dtype=bool)
     winner = np.zeros(len(rows), dtype=np.int8)
-    for entries in z[:-1]:
+    for entries in z[:-1]:  # one class after the other; if none of these wins, the last one does
         has_winner |= entries == top
         winner += ~has_winner  # one class further in the rows whose winner comes later
     return winner.astype(np.int64)
@@ -364,6 +366,7 @@ def numbers_of_rows(
     flat = classes.values.reshape(-1, classes.values.shape[-1])
     flat_labels = None if labels is None else labels.reshape(-1)
     class_count = flat.shape[-1]
+    # few classes: put them along the first axis and go class by class over many samples, which is faster
     axis = 0 if class_count <= _NARROW else -1
     rows_per_chunk = max(1, _CHUNK // class_count)
     row_fields = ["largest_entry", "winner", "second_entry"]
@@ -378,6 +381,7 @@ def numbers_of_rows(
 
         All sums over classes are taken here. `memory` holds four buffers, which are overwritten.
         """
+        # floats keep their type here: `z` below is float64
         rows = np.ascontiguousarray(flat[start:stop], dtype=None if flat.dtype.kind == "f" else np.float64)
         entries = rows.T if axis == 0 else rows
         z, *buffers = memory[:, : rows.size].reshape(4, *entries.shape)
@@ -397,6 +401,7 @@ def numbers_of_rows(
                 reduce_chunk(first, min(first + rows_per_chunk, stop), memory)
                 for first in range(start, stop, rows_per_chunk)
             ]
+            # one for each of `row_fields`, then one for each of `sum_fields`
             columns = [np.concatenate(column) for column in zip(*chunks)]
             row_columns: dict[str, Array] = dict(zip(row_fields, columns))
             odds = Odds(
@@ -453,22 +458,22 @@ def winners(xp: Namespace, x: Array) -> Array:
     return class_numbers(xp, x) == xp.argmax(x, axis=-1)[..., None]
 
 
-def log1p_ratio(xp: Namespace, x: Array, log1p: Array | None = None) -> Array:
-    """log(1 + x) / x, 1 at 0."""
+def log1p_over_x(xp: Namespace, x: Array, log1p_x: Array | None = None) -> Array:
+    """log(1 + x) / x, 1 at 0; pass `log1p_x`, the numerator, if it is known already."""
     is_positive = x > 0
-    log1p = xp.log1p(x) if log1p is None else log1p
-    return xp.where(is_positive, log1p / xp.where(is_positive, x, xp.ones_like(x)), xp.ones_like(x))
+    log1p_x = xp.log1p(x) if log1p_x is None else log1p_x
+    return xp.where(is_positive, log1p_x / xp.where(is_positive, x, xp.ones_like(x)), xp.ones_like(x))
 
 
 def log_softmax(odds: Odds) -> Array:
     """Logarithms of all K probabilities; -inf where a class cannot occur."""
     distance = odds.runner_up_distance[..., None] - odds.log_ratios
-    return -_replace_winner(odds.xp, distance, odds.winner, 0.0) - odds.minus_log_max[..., None]
+    return -_replace_winner(odds.xp, distance, odds.winner, 0.0) - odds.minus_log_p_max[..., None]
 
 
 def cross_entropy(odds: Odds) -> Array:
     """-log p of the label: d_label + log(1 + s), every digit kept when it is tiny."""
-    return odds.label_distance + odds.minus_log_max
+    return odds.label_distance + odds.minus_log_p_max
 
 
 def brier(odds: Odds) -> Array:
@@ -483,7 +488,7 @@ def brier(odds: Odds) -> Array:
     label_odds = xp.exp(-odds.label_distance)
     squares = odds.ratio_square_sum * odds.runner_up_odds**2  # sum of e_j^2, from that of (e_j / e_2)^2
     if_correct = s**2 + squares
-    # in this order a label that ties with the winner gives exactly s^2 + squares
+    # with these brackets a label that ties with the winner (its odds are 1) gives exactly s^2 + squares too
     if_wrong = (1 + (s - label_odds)) ** 2 + (1 + (squares - label_odds**2))
     return xp.where(odds.is_correct, if_correct, if_wrong) / (1 + s) ** 2
 
@@ -508,15 +513,17 @@ def log_information(xp: Namespace, logs: Array) -> Array:
     log_u = xp.where(is_possible, logs - xp.where(is_possible, mean_log, 0.0), 0.0)
     is_possible_for_member = log_u > -float("inf")
     log_u = xp.where(is_possible_for_member, log_u, 0.0)
+    # near u = 1: f = sum over k >= 2 of (k - 1) (ln u)^k / k!, by Horner's scheme
     series = xp.zeros_like(log_u)
-    for k in range(11, 1, -1):  # for u near 1: f = sum over k >= 2 of (k - 1) (ln u)^k / k!
+    for k in range(11, 1, -1):
         series = (series + (k - 1) / _FACTORIAL[k]) * log_u
     series = series * log_u
     f = xp.where(xp.abs(log_u) < 0.1, series, xp.exp(log_u) * log_u - xp.expm1(log_u))
-    log_terms = xp.where(is_possible, mean_log, 0.0) + xp.log(xp.where(is_possible_for_member, f, 1.0))
+    f = xp.where(is_possible_for_member, f, 1.0)  # f(0) = 1
+    log_terms = xp.where(is_possible, mean_log, 0.0) + xp.log(f)
     log_terms = log_mean(xp, xp.where(is_possible, log_terms, -float("inf")))  # over members
     largest = xp.max(log_terms, axis=-1)
-    offset = xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)
+    offset = xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)  # so that nothing underflows
     return offset + xp.log(sum_in_any_order(xp, xp.exp(log_terms - offset[..., None])))
 
 
@@ -526,9 +533,8 @@ def log_complement(odds: Odds) -> Array:
     s = odds.odds_against_winner
     is_large = s >= 1  # there log s and log(1 + s) nearly cancel
     for_large = -xp.log1p(1 / xp.where(is_large, s, xp.ones_like(s)))
-    return xp.where(
-        is_large, for_large, xp.log(odds.ratio_sum) - odds.runner_up_distance - odds.minus_log_max
-    )
+    log_s = xp.log(odds.ratio_sum) - odds.runner_up_distance
+    return xp.where(is_large, for_large, log_s - odds.minus_log_p_max)
 
 
 def log_margin_complement(odds: Odds) -> Array:
@@ -537,10 +543,11 @@ def log_margin_complement(odds: Odds) -> Array:
     s is the sum of the odds of the other classes against the winner, e_2 = exp(-d2) those of the runner-up.
     """
     xp = odds.xp
-    margin = -xp.expm1(-odds.runner_up_distance) / (1 + odds.odds_against_winner)
+    margin = -xp.expm1(-odds.runner_up_distance) / (1 + odds.odds_against_winner)  # (1 - e_2) / (1 + s)
     is_small = margin < 0.5  # there the result is the logarithm of a number close to 1
     for_small = xp.log1p(-xp.where(is_small, margin, xp.zeros_like(margin)))
-    for_large = xp.log(1 + odds.ratio_sum) - odds.runner_up_distance - odds.minus_log_max
+    # log(s + e_2) - log(1 + s), with e_2 taken out of the first sum
+    for_large = xp.log(1 + odds.ratio_sum) - odds.runner_up_distance - odds.minus_log_p_max
     return xp.where(is_small, for_small, for_large)
 
 
@@ -549,26 +556,25 @@ def log_entropy(odds: Odds) -> Array:
 
     d_j >= 0 are the distances of the other classes from the winner, e_j = exp(-d_j) their odds, s the sum of these
     (`odds.odds_against_winner`), and d_2 and e_2 belong to the runner-up. Both terms are divided by e_2 first, whose
-    logarithm -d_2 is added at the end, so that nothing underflows. With `odds.ratio_sum` = sum e_j / e_2 and
-    `odds.weighted_gap_sum` = sum (d_j - d_2) e_j / e_2, the second one is (d_2 ratio_sum + weighted_gap_sum) / (1 + s).
-    -inf for a row with a single possible class.
+    logarithm -d_2 is added at the end, so that nothing underflows. `odds.ratio_sum` is the sum of e_j / e_2, and
+    `odds.weighted_gap_sum` that of (d_j - d_2) e_j / e_2. -inf for a row with a single possible class.
     """
     xp = odds.xp
     s = odds.odds_against_winner
-    d2 = xp.where(
-        odds.runner_up_distance < _LARGEST_DISTANCE,
-        odds.runner_up_distance,
-        xp.zeros_like(odds.runner_up_distance),
-    )
-    winner_term = odds.ratio_sum * log1p_ratio(xp, s, odds.minus_log_max)  # log(1 + s) / e_2
-    other_terms = (d2 * odds.ratio_sum + odds.weighted_gap_sum) / (1 + s)
-    return xp.log(winner_term + other_terms) - odds.runner_up_distance
+    # An infinite distance (no other class can occur) would make the second term NaN, a huge one infinite. Any number
+    # will do instead: beside such a distance, which is subtracted at the end, the logarithm of the sum vanishes.
+    is_moderate = odds.runner_up_distance < _LARGEST_DISTANCE
+    d2 = xp.where(is_moderate, odds.runner_up_distance, xp.zeros_like(odds.runner_up_distance))
+    # log(1 + s) / e_2, as s / e_2 * log(1 + s) / s
+    first_term = odds.ratio_sum * log1p_over_x(xp, s, log1p_x=odds.minus_log_p_max)
+    second_term = (d2 * odds.ratio_sum + odds.weighted_gap_sum) / (1 + s)
+    return xp.log(first_term + second_term) - odds.runner_up_distance
 
 
 def log_gini(odds: Odds) -> Array:
     r"""Logarithm of the Gini impurity 1 - sum p_j^2 = (2 s + s^2 - sum e_j^2) / (1 + s)^2."""
     pairs = odds.ratio_sum * (2 + odds.odds_against_winner) - odds.runner_up_odds * odds.ratio_square_sum
-    return odds.xp.log(pairs) - odds.runner_up_distance - 2 * odds.minus_log_max
+    return odds.xp.log(pairs) - odds.runner_up_distance - 2 * odds.minus_log_p_max
 
 
 def log_norm_complement(odds: Odds) -> Array:
@@ -581,15 +587,15 @@ def log_norm_complement(odds: Odds) -> Array:
     """
     xp = odds.xp
     p = odds.order
-    # log(1 + s) / e_2
-    m_over_e2 = odds.ratio_sum * log1p_ratio(xp, odds.odds_against_winner, odds.minus_log_max)
+    # log(1 + s) / e_2, written as s / e_2 * log(1 + s) / s; the second logarithm likewise, which is 0 for infinite p
+    m_over_e2 = odds.ratio_sum * log1p_over_x(xp, odds.odds_against_winner, log1p_x=odds.minus_log_p_max)
     if p < float("inf"):
         powers_over_e2 = odds.ratio_power_sum * odds.runner_up_odds ** (p - 1)  # sum e_j^p, divided by e_2
-        m_over_e2 = m_over_e2 - powers_over_e2 * log1p_ratio(xp, powers_over_e2 * odds.runner_up_odds) / p
+        m_over_e2 = m_over_e2 - powers_over_e2 * log1p_over_x(xp, powers_over_e2 * odds.runner_up_odds) / p
     m = m_over_e2 * odds.runner_up_odds
     is_positive = m > 0
     safe_m = xp.where(is_positive, m, xp.ones_like(m))
-    complement_per_m = xp.where(is_positive, -xp.expm1(-m) / safe_m, xp.ones_like(m))
+    complement_per_m = xp.where(is_positive, -xp.expm1(-m) / safe_m, xp.ones_like(m))  # tends to 1 as m to 0
     return xp.log(m_over_e2 * complement_per_m) - odds.runner_up_distance
 
 
@@ -612,7 +618,7 @@ NUMBERS = {
     "probability_norm": _rank_key(log_norm_complement, "ratio_power_sum"),
     "max_logit": RowNumber(lambda odds: odds.largest_entry),
     "logit_margin": RowNumber(lambda odds: finite(odds.xp, odds.runner_up_distance)),
-    "energy": RowNumber(lambda odds: odds.largest_entry + odds.temperature * odds.minus_log_max),
+    "energy": RowNumber(lambda odds: odds.largest_entry + odds.temperature * odds.minus_log_p_max),
     "zero_one": RowNumber(lambda odds: ~odds.is_correct),
     "cross_entropy": RowNumber(cross_entropy),
     "brier": RowNumber(brier, ("ratio_square_sum",)),

@@ -93,13 +93,14 @@ def sort_by_digits(keys: np.ndarray) -> np.ndarray:
     The keys of each chunk are brought into the order of their groups (ranges of values); then each group is collected
     from all chunks into its part of the result, and sorted there. Runs in threads.
     """
-    shift, group_of_prefix = _plan_groups(keys)
+    shift, group_of_prefix = _plan_groups(keys)  # the leading bits of a key, key >> shift, decide its group
     chunks = [keys[start : start + _KEYS_PER_CHUNK] for start in range(0, len(keys), _KEYS_PER_CHUNK)]
     # group g of chunk c lies in chunks[c][group_bounds[c, g] : group_bounds[c, g + 1]]
     group_bounds = np.zeros((len(chunks), _GROUPS + 1), dtype=np.int64)
     group_numbers = np.arange(_GROUPS, dtype=np.uint8)
 
     def reorder_chunk_by_group(chunk_number: int) -> None:
+        """Bring the keys of one chunk into the order of their groups, and note where each group starts."""
         chunk = chunks[chunk_number]
         group = group_of_prefix.take(chunk >> shift)
         order = np.argsort(group, kind="stable")
@@ -112,6 +113,7 @@ def sort_by_digits(keys: np.ndarray) -> np.ndarray:
     group_starts = np.concatenate([[0], np.cumsum(group_sizes)])
 
     def sort_group(group: int) -> None:
+        """Sort the keys of one group, from all chunks, into their part of the result."""
         starts = group_bounds[:, group].tolist()
         stops = group_bounds[:, group + 1].tolist()
         parts = [chunk[start:stop] for chunk, start, stop in zip(chunks, starts, stops)]
@@ -144,8 +146,9 @@ def _plan_groups(keys: np.ndarray) -> _GroupPlan:
     bits = max(1, int(keys.max()).bit_length())
     shift = keys.dtype.type(max(0, bits - _DIGIT_BITS))
     thinned_keys = keys[:: max(1, len(keys) >> 18)]
-    count = np.bincount((thinned_keys >> shift).astype(np.intp), minlength=1 << min(bits, _DIGIT_BITS))
-    count_below = np.cumsum(count) - count
+    prefix = (thinned_keys >> shift).astype(np.intp)
+    count = np.bincount(prefix, minlength=1 << min(bits, _DIGIT_BITS))
+    count_below = np.cumsum(count) - count  # of each prefix: how many keys have a smaller one
     group = np.minimum(count_below * _GROUPS // len(thinned_keys), _GROUPS - 1)
     return _GroupPlan(shift, group.astype(np.uint8))
 
@@ -154,7 +157,8 @@ def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
     """Sort the keys of several arrays together, ascending, into `out`, whose length is the sum of theirs.
 
     `out` may be the only part. Sorts by 16-bit digits of the distance to the smallest key, the lowest digit first,
-    since numpy sorts 16-bit integers fast. Groups of more than 2^21 keys are left to numpy's sort.
+    since numpy sorts 16-bit integers fast; each sort is stable, so it keeps the order of the digits before. More than
+    2^21 keys are left to numpy's sort.
     """
     if not len(out):
         return
@@ -329,7 +333,8 @@ def ascending_bits(confidence: np.ndarray, has_negative: bool) -> np.ndarray:
         return confidence.view(unsigned)
     copied = confidence + 0.0  # turns -0 into +0
     bits: np.ndarray = copied.view(unsigned)
-    sign = unsigned(8 * confidence.dtype.itemsize - 1)
+    sign = unsigned(8 * confidence.dtype.itemsize - 1)  # place of the sign bit
+    # of a negative float (sign bit 1) flip all bits, which reverses their order; of another one only the sign bit
     bits ^= np.where(bits >> sign, ~unsigned(0), unsigned(1) << sign)
     return bits
 
@@ -341,7 +346,8 @@ def floats_from_descending_bits(
     unsigned: type[np.unsignedinteger] = np.uint32 if dtype == np.float32 else np.uint64
     bits: np.ndarray = unsigned(largest_bits) - descending.astype(unsigned)
     if has_negative:
-        sign = unsigned(8 * np.dtype(dtype).itemsize - 1)
+        sign = unsigned(8 * np.dtype(dtype).itemsize - 1)  # place of the sign bit
+        # the opposite of what `ascending_bits` does: a leading 1 now belongs to a float that is not negative
         bits ^= np.where(bits >> sign, unsigned(1) << sign, ~unsigned(0))
     return bits.view(dtype)
 
@@ -449,7 +455,7 @@ def argsort_descending_with_keys(confidence: np.ndarray) -> OrderAndKeys:
         return np.arange(start, stop, dtype=np.uint32)
 
     sorted_keys = sort_in_place(packing.pack(index_bits, index, dropped_bits))
-    order = np.bitwise_and(sorted_keys, sorted_keys.dtype.type((1 << index_bits) - 1))
+    order = np.bitwise_and(sorted_keys, sorted_keys.dtype.type((1 << index_bits) - 1))  # the indices
     order = order.view(np.int64) if order.dtype == np.uint64 else order.astype(np.int64)
     if not dropped_bits:
         return OrderAndKeys(order, sorted_keys >> sorted_keys.dtype.type(index_bits))
@@ -630,7 +636,7 @@ def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | 
         sorted_keys = keys_with_loss >> keys_with_loss.dtype.type(packed.payload_bits)
         sorted_loss = packed.unpack_loss(keys_with_loss)
         zero_one = packed.payload_bits == 1  # one bit is enough for a 0/1 loss
-        decode_keys = Packing(confidence).unpack
+        decode_keys = Packing(confidence).unpack  # the packing with which `pack_loss` made the keys
     else:
         order = argsort_descending(confidence)
         sorted_keys = -confidence[order]  # ascending, as packed keys are
