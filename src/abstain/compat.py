@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,29 +56,31 @@ def check_vectors(name: str, loss: ArrayLike, confidence: ArrayLike) -> tuple[np
     return sample.loss.astype(np.float64), sample.confidence
 
 
-# coverage and risk, from the most confident sample to the least confident
-Curve = tuple[np.ndarray, np.ndarray]
+class Curve(NamedTuple):
+    """Points of a curve, most confident first: the coverage at each, and the risk (or generalised risk) there."""
+
+    coverage: np.ndarray
+    risk: np.ndarray
 
 
 def _curve_by_sample(name: str, loss: Array, confidence: Array) -> Curve:
-    """Compute the curve with one point per sample; equal confidences stay in the order of the rows."""
+    """Compute the curve with one point per sample; equal confidences stay in the order of the input."""
     losses, confidences = check_vectors(name, loss, confidence)
     most_confident_first = np.argsort(-confidences, kind="stable")
     accepted_count = np.arange(1, len(losses) + 1)
     accepted_loss = np.cumsum(losses[most_confident_first])
-    return accepted_count / len(losses), accepted_loss / accepted_count
+    return Curve(coverage=accepted_count / len(losses), risk=accepted_loss / accepted_count)
 
 
 def _curve_by_confidence(name: str, loss: Array, confidence: Array) -> Curve:
     """Compute the curve with one point per distinct confidence."""
     rows = rows_from_numpy(*check_vectors(name, loss, confidence))
-    return rows.accepted_mass / rows.total_mass, rows.risk
+    return Curve(coverage=rows.accepted_mass / rows.total_mass, risk=rows.risk)
 
 
 def _generalise(curve: Curve) -> Curve:
     """Replace the risk by the generalised risk, risk times coverage."""
-    coverage, risk = curve
-    return coverage, risk * coverage
+    return Curve(curve.coverage, curve.risk * curve.coverage)
 
 
 def _trapezoid_area(curve: Curve, start: tuple[float, float] | None = None) -> float:
@@ -88,13 +90,12 @@ def _trapezoid_area(curve: Curve, start: tuple[float, float] | None = None) -> f
         start_coverage, start_risk = start
         coverage = np.append(start_coverage, coverage)
         risk = np.append(start_risk, risk)
-    return float(np.trapezoid(risk, coverage))
+    return float(np.trapezoid(y=risk, x=coverage))
 
 
 def _mean_prefix_risk(name: str, loss: Array, confidence: Array) -> float:
-    """Compute the mean of the risks of the 1, 2, ... n most confident samples, in row order among ties."""
-    _, risk = _curve_by_sample(name, loss, confidence)
-    return float(np.mean(risk))
+    """Compute the mean of the risks of the 1, 2, ... n most confident samples, in input order among ties."""
+    return float(np.mean(_curve_by_sample(name, loss, confidence).risk))
 
 
 def row_order_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
@@ -238,8 +239,7 @@ def torch_uncertainty_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
 def _scaled_trapezoid_area(name: str, curve: Curve) -> float:
     """Divide the trapezoid area by the coverage it spans, 1 - 1/n; raise InputError for a single sample."""
-    coverage, _ = curve
-    n = len(coverage)
+    n = len(curve.coverage)  # one point per sample, from coverage 1/n to 1
     if n < 2:
         raise InputError(f"{name}: needs at least 2 samples (it is 0/0 for one), got 1. Use `abstain.aurc`.")
     return _trapezoid_area(curve) / (1 - 1 / n)
@@ -268,8 +268,8 @@ def fd_shifts_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(fd_shifts_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.25667
     """
-    coverage, risk = _curve_by_confidence("fd_shifts_aurc", loss, confidence)
-    return _trapezoid_area((coverage, risk), start=(0.0, risk[0]))
+    curve = _curve_by_confidence("fd_shifts_aurc", loss, confidence)
+    return _trapezoid_area(curve, start=(0.0, curve.risk[0]))  # the first point is the most confident one
 
 
 def fd_shifts_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
@@ -410,9 +410,10 @@ def geifman_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     """
     losses, confidences = check_vectors("geifman_aurc", loss, confidence)
     n = len(losses)
+    # reversed after sorting, unlike in the other functions: among equals the last row comes first
     most_confident_first = np.argsort(confidences, kind="stable")[::-1]
     accepted_loss = np.cumsum(losses[most_confident_first])
-    divisor = np.minimum(np.arange(1, n + 1) + 1, n)
+    divisor = np.minimum(np.arange(1, n + 1) + 1, n)  # k + 1 instead of k, but n for the last
     return float(np.mean(accepted_loss / divisor))
 
 
@@ -493,7 +494,9 @@ def hle_calibration_error(correct: ArrayLike, confidence: ArrayLike, /) -> float
             f"`abstain.calibration.calibration_error`."
         )
     least_confident_first = np.argsort(stated)  # not a stable sort, as in the published code
+    # indices of the answers, one line per bin; the last bin is left out
     counted = least_confident_first[: (bin_count - 1) * _HLE_BIN_SIZE].reshape(bin_count - 1, _HLE_BIN_SIZE)
+    # of each bin: mean stated probability less the share of right answers
     gap = stated[counted].mean(axis=1) - right[counted].mean(axis=1)
     return float(np.sqrt(np.sum(_HLE_BIN_SIZE / n * gap**2)))
 
@@ -505,26 +508,45 @@ _RULE_OF_ESTIMATOR: dict[Any, str] = {
     "sele": "weights r/n",
     "2sele": "weights 2r/n",
 }
-# name: the function, its rule, and whether equal confidences stay in the order of the rows
-_CONVENTIONS: dict[str, tuple[Callable[[Array, Array], float], str, bool]] = {
-    "abstain.aurc": (aurc, "mean selective risk over samples, ties together", False),
+
+
+class _Convention(NamedTuple):
+    """A function of losses and confidences, its rule in words, and whether the order of rows decides among equals."""
+
+    function: Callable[[Array, Array], float]
+    rule: str
+    row_order: bool
+
+
+_CONVENTIONS = {
+    "abstain.aurc": _Convention(aurc, "mean selective risk over samples, ties together", row_order=False),
     **{
-        f'abstain.aurc(estimator="{estimator}")': (partial(aurc, estimator=estimator), rule, False)
+        f'abstain.aurc(estimator="{estimator}")': _Convention(
+            partial(aurc, estimator=estimator), rule, row_order=False
+        )
         for estimator, rule in _RULE_OF_ESTIMATOR.items()
     },
-    "literal_log_aurc": (literal_log_aurc, "log weights, largest rank in a tie", False),
-    "row_order_aurc": (row_order_aurc, _MEAN_PREFIX_RISK, True),
-    "mapie_one_minus_auarc": (mapie_one_minus_auarc, _MEAN_PREFIX_RISK, True),
-    "lm_polygraph_rcc_auc": (lm_polygraph_rcc_auc, _MEAN_PREFIX_RISK, True),
-    "torch_uncertainty_aurc": (torch_uncertainty_aurc, "trapezoid on [1/n, 1], over 1 - 1/n", True),
-    "fd_shifts_aurc": (fd_shifts_aurc, "trapezoid over distinct, flat to coverage 0", False),
-    "origin_trapezoid_aurc": (origin_trapezoid_aurc, "trapezoid from an added (0, 0)", True),
-    "seapig_aurc": (seapig_aurc, "trapezoid on [1/n, 1] only", True),
-    "geifman_aurc": (geifman_aurc, "prefix risks, denominator off by one", True),
-    "abstain.augrc": (augrc, "mean generalised risk over samples", False),
-    "torch_uncertainty_augrc": (torch_uncertainty_augrc, "trapezoid on [1/n, 1], over 1 - 1/n", True),
-    "fd_shifts_augrc": (fd_shifts_augrc, "trapezoid over distinct, from (0, 0)", False),
-    "seapig_augrc": (seapig_augrc, "trapezoid on [1/n, 1] only", True),
+    "literal_log_aurc": _Convention(literal_log_aurc, "log weights, largest rank in a tie", row_order=False),
+    "row_order_aurc": _Convention(row_order_aurc, _MEAN_PREFIX_RISK, row_order=True),
+    "mapie_one_minus_auarc": _Convention(mapie_one_minus_auarc, _MEAN_PREFIX_RISK, row_order=True),
+    "lm_polygraph_rcc_auc": _Convention(lm_polygraph_rcc_auc, _MEAN_PREFIX_RISK, row_order=True),
+    "torch_uncertainty_aurc": _Convention(
+        torch_uncertainty_aurc, "trapezoid on [1/n, 1], over 1 - 1/n", row_order=True
+    ),
+    "fd_shifts_aurc": _Convention(
+        fd_shifts_aurc, "trapezoid over distinct, flat to coverage 0", row_order=False
+    ),
+    "origin_trapezoid_aurc": _Convention(
+        origin_trapezoid_aurc, "trapezoid from an added (0, 0)", row_order=True
+    ),
+    "seapig_aurc": _Convention(seapig_aurc, "trapezoid on [1/n, 1] only", row_order=True),
+    "geifman_aurc": _Convention(geifman_aurc, "prefix risks, denominator off by one", row_order=True),
+    "abstain.augrc": _Convention(augrc, "mean generalised risk over samples", row_order=False),
+    "torch_uncertainty_augrc": _Convention(
+        torch_uncertainty_augrc, "trapezoid on [1/n, 1], over 1 - 1/n", row_order=True
+    ),
+    "fd_shifts_augrc": _Convention(fd_shifts_augrc, "trapezoid over distinct, from (0, 0)", row_order=False),
+    "seapig_augrc": _Convention(seapig_augrc, "trapezoid on [1/n, 1] only", row_order=True),
 }
 
 
@@ -609,10 +631,11 @@ def table(loss: ArrayLike, confidence: ArrayLike, /) -> CompatTable:
     """
     losses, confidences = check_vectors("compat.table", loss, confidence)
     rows = []
-    for name, (function, rule, row_order) in _CONVENTIONS.items():
+    for name, convention in _CONVENTIONS.items():
         # torch-uncertainty needs two samples; all other conventions are defined for one
         is_undefined = len(losses) < 2 and name.startswith("torch_uncertainty")
-        value = None if is_undefined else function(losses, confidences)
-        rows.append(CompatRow(name=name, value=value, rule=rule, row_order=row_order))
+        value = None if is_undefined else convention.function(losses, confidences)
+        row = CompatRow(name=name, value=value, rule=convention.rule, row_order=convention.row_order)
+        rows.append(row)
     has_ties = len(np.unique(confidences)) < len(confidences)
     return CompatTable(rows=tuple(rows), tied=has_ties)

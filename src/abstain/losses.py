@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -118,11 +118,12 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
         rule = f"`k` must be a whole number from 1 to {class_count - 1} (one less than the classes)"
         raise InputError(f"top_k: {rule}, got {k!r}.")
     xp = classes.backend.xp
-    class_scores = classes.values
+    class_scores = classes.values  # logits or probabilities
     score_of_label = xp.take_along_axis(class_scores, labels[..., None], axis=-1)
     class_index = simplex.class_numbers(xp, class_scores)
     is_tied_before = (class_scores == score_of_label) & (class_index < labels[..., None])
     ranks_before_label = (class_scores > score_of_label) | is_tied_before
+    # the label is missing if at least k classes come before it
     return classes.backend.to_input_library(xp.count_nonzero(ranks_before_label, axis=-1) >= k)
 
 
@@ -172,7 +173,7 @@ def cross_entropy(
     classes, labels = _check_classes_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
     (values,) = simplex.numbers_of_rows(classes, ["cross_entropy"], temperature, labels=labels)
-    if clip is not None:
+    if clip is not None:  # a probability of at least `clip` is a loss of at most -ln(clip)
         largest_loss = float(-np.log(check_positive("cross_entropy", "clip", clip)))
         values = classes.backend.xp.where(values > largest_loss, largest_loss, values)
     check_possible(classes, values)
@@ -285,6 +286,7 @@ def _loss_of_difference(
     """
     backend = backend_of(prediction, target)
     xp = backend.xp
+    # of the two, one that is an array: the other may be a list, which becomes an array of the same library and device
     like = prediction if hasattr(prediction, "shape") else target
     prediction = as_real(name, "prediction", backend, prediction, like)
     target = as_real(name, "target", backend, target, like)
@@ -403,8 +405,8 @@ def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if callable(loss):
-        name, label, function = wrap_user_function("loss", loss)
-        return Loss(name, label, function, upper=None)
+        wrapped = wrap_user_function("loss", loss)
+        return Loss(name=wrapped.name, label=wrapped.label, function=wrapped.call, upper=None)
     check_choice("losses.by_name", "loss", loss, tuple(_BY_NAME), _FAMILIAR_NAMES)
     return _BY_NAME[loss]
 
@@ -420,12 +422,22 @@ def loss_words(name: str) -> str:
     return _BY_NAME[name].label if name in _BY_NAME else name
 
 
-def wrap_user_function(kind: str, function: Callable[..., Any]) -> tuple[str, str, Callable[..., Any]]:
-    """Return name, label and wrapper of a user's own function; `kind` is "loss" or "score".
+class UserFunction(NamedTuple):
+    """A user's own loss or score: its name in code, its label in plots, and the function in the form of built-in ones.
 
-    The wrapper takes logits or `probs=`, as the built-in functions do, and passes the logits (or, without them, the
-    probabilities) on as the first argument. Name and label are the function's `__name__`, or "custom loss" (or score)
-    if it has none; a lambda has that name too, and the label "<lambda>".
+    `call` takes logits, or `probs=` instead, and hands whichever it gets to the user's function as first argument.
+    """
+
+    name: str
+    label: str
+    call: Callable[..., Any]
+
+
+def wrap_user_function(kind: str, function: Callable[..., Any]) -> UserFunction:
+    """Give a user's own function the arguments of a built-in one, and a name; `kind` is "loss" or "score".
+
+    Name and label are the function's `__name__`, or "custom loss" (or score) if it has none. A lambda, whose `__name__`
+    is "<lambda>", keeps that as its label and is named "custom loss" (or score).
     """
 
     def call_with_either(logits: Array = None, *labels: Array, probs: Array = None, **options: Any) -> Any:
@@ -433,4 +445,4 @@ def wrap_user_function(kind: str, function: Callable[..., Any]) -> tuple[str, st
 
     label = getattr(function, "__name__", f"custom {kind}")
     name = f"custom {kind}" if label == "<lambda>" else label
-    return name, label, call_with_either
+    return UserFunction(name=name, label=label, call=call_with_either)

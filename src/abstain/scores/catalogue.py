@@ -6,7 +6,7 @@ Also many scores and losses in one pass (`outputs`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from abstain._check import as_real, check_choice, check_classes, check_labels
 from abstain.core import simplex
 from abstain.errors import DtypeError, InputError
 from abstain.scores import ensemble, logits, softmax
-from abstain.scores.softmax import Saturation, count_at_top
+from abstain.scores.softmax import Saturation, count_ties_at_top
 
 _LOGITS_OR_PROBS = ("logits", "probs")
 # above this key of `max_softmax`, 1 - p_max is below 2^-24 and the softmax rounds to 1 in float32
@@ -124,7 +124,7 @@ def _softmax_score(
     """Define the score whose function in `scores.softmax` has this name; it returns a rank key and has a parameter.
 
     `label` is for plots, `to_display` converts a key to the familiar number, `parameter` is the name of its parameter.
-    A rank key orders samples as its score does, but does not round to the score's largest value.
+    The plain number saturates: it rounds to the end of its scale. The rank key orders samples as it does, and does not.
     """
     return Score(
         name=name,
@@ -159,8 +159,8 @@ def _ensemble_score(
 ) -> Score:
     """Define the score whose function in `scores.ensemble` has this name; its input has members along the first axis.
 
-    The function returns a rank key if `to_display`, which converts it to the familiar number, is passed. A rank key
-    orders samples as its score does, but does not round to the score's largest value.
+    A function whose plain number saturates (rounds to the end of its scale) returns a rank key instead, which orders
+    samples as the number does; `to_display`, passed for these alone, converts a key to the number.
     """
     return Score(
         name=name,
@@ -234,8 +234,14 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     if isinstance(score, Score):
         return score
     if callable(score):
-        name, label, function = loss_functions.wrap_user_function("score", score)
-        return Score(name=name, label=label, function=function, takes=_LOGITS_OR_PROBS, saturates=False)
+        wrapped = loss_functions.wrap_user_function("score", score)
+        return Score(
+            name=wrapped.name,
+            label=wrapped.label,
+            function=wrapped.call,
+            takes=_LOGITS_OR_PROBS,
+            saturates=False,
+        )
     check_name("scores.by_name", score, tuple(_BY_NAME))
     return _BY_NAME[score]
 
@@ -403,9 +409,9 @@ def outputs(
         rounded_count = int(classes.backend.xp.count_nonzero(is_rounded))
     else:
         # for probabilities, "max_logit" is the largest probability
-        n, tied, top = count_at_top(values_by_name["max_logit"])
-        _n, tied_by_key, _top = count_at_top(values_by_name["max_softmax"])
-        ties = Saturation(n, tied, top, repaired=tied_by_key)
+        by_probability = count_ties_at_top(values_by_name["max_logit"])
+        by_key = count_ties_at_top(values_by_name["max_softmax"])
+        ties = replace(by_probability, repaired=by_key.tied)
     return Outputs(
         scores=computed_scores,
         losses=computed_losses,

@@ -7,7 +7,7 @@ from typing import Any
 from abstain._arrays import Array, ArrayLike, Namespace
 from abstain._check import check_classes, check_positive
 from abstain.core import simplex
-from abstain.scores.softmax import score_by_odds
+from abstain.scores.softmax import compute_score
 
 _LOGITS = ("logits",)
 
@@ -66,7 +66,7 @@ def logit_margin(
     >>> logit_margin([[1.0, 3.0, 0.5]]).tolist()
     [2.0]
     """
-    return score_by_odds("logit_margin", logits, probs, temperature)
+    return compute_score("logit_margin", logits, probs, temperature)
 
 
 def energy(
@@ -95,7 +95,7 @@ def energy(
     >>> float(energy([[0.0, 0.0]])[0].round(4))  # ln 2
     0.6931
     """
-    return score_by_odds("energy", logits, probs, temperature, takes=_LOGITS)
+    return compute_score("energy", logits, probs, temperature, takes=_LOGITS)
 
 
 def logit_norm(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, p: float = 2.0) -> Any:
@@ -166,19 +166,21 @@ def normalised_max_logit(
     def compute_ratio(xp: Namespace, rows: Array) -> Array:
         """Divide the largest centred logit of each row by the norm of its centred logits.
 
-        The centred maximum is the mean distance of the logits from the largest one. Distances come first, so that an
-        offset common to a row cancels before anything is rounded.
+        The centred maximum is the mean distance of the logits from the largest one, and a centred logit is the centred
+        maximum less its own distance. Distances come first, so that an offset common to a row cancels before anything
+        is rounded.
         """
         distance_below_max = xp.max(rows, axis=-1)[..., None] - rows
         largest_distance = xp.max(distance_below_max, axis=-1)
-        if rows.shape[-1] == 2:
+        if rows.shape[-1] == 2:  # all rows have one value, but for rows of equal logits
             constant = xp.full_like(largest_distance, 2.0 ** (-1 / order))
             return xp.where(largest_distance > 0, constant, xp.zeros_like(constant))
         # 1 for a row of equal logits, whose norm is 0
         scale = xp.where(largest_distance > 0, largest_distance, xp.ones_like(largest_distance))
         scaled_distances = distance_below_max / scale[..., None]  # within [0, 1]: their sum does not overflow
         centred_max = simplex.sum_in_any_order(xp, scaled_distances) * (scale / rows.shape[-1])
-        norm = _norm(xp, centred_max[..., None] - distance_below_max, order)
+        centred_logits = centred_max[..., None] - distance_below_max
+        norm = _norm(xp, centred_logits, order)
         is_positive = norm > 0
         divisor = xp.where(is_positive, norm, xp.ones_like(norm))
         return xp.where(is_positive, centred_max / divisor, xp.zeros_like(norm))
@@ -195,7 +197,7 @@ def _norm(xp: Namespace, rows: Array, p: float) -> Array:
     largest = xp.max(magnitude, axis=-1)
     if p == float("inf"):
         return largest
-    scale = xp.where(largest > 0, largest, xp.ones_like(largest))
+    scale = xp.where(largest > 0, largest, xp.ones_like(largest))  # 1 for a row of zeros
     power_sum = simplex.sum_in_any_order(xp, (magnitude / scale[..., None]) ** p)
     power_sum = xp.where(largest > 0, power_sum, xp.ones_like(power_sum))  # a zero row has a finite gradient
     return largest * (xp.sqrt(power_sum) if p == 2 else power_sum ** (1 / p))

@@ -9,7 +9,7 @@ the samples that tie at the largest confidence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from abstain._arrays import Array, ArrayLike, backend_of, is_concrete
@@ -18,16 +18,15 @@ from abstain.core import simplex
 from abstain.errors import InputError, ShapeError
 
 
-def score_by_odds(
+def compute_score(
     name: str, logits: Array, probs: Array, temperature: float, order: float = 2.0, **checks: Any
 ) -> Any:
-    """Check the input and compute the score called `name` from the odds of each row.
+    """Check the input and compute a score whose formula is in `simplex.NUMBERS`, under the same `name`.
 
-    Exactly one of `logits` and `probs` must not be None, of shape (..., K). `name` is a name in `simplex.NUMBERS`, and
-    the function in error messages. `order` is the p of "probability_norm". `checks` are options of `check_classes`,
-    such as takes=("logits",) to refuse probabilities. Returns one value per row, on the device of the input.
-
-    Raises InputError for class scores or a temperature that are not valid.
+    Exactly one of `logits` and `probs` must not be None, of shape (..., K). `name` is also the function in error
+    messages. `order` is the p of "probability_norm" and not read by other scores. `checks` are options of
+    `check_classes`, such as takes=("logits",) to refuse probabilities. Returns one value per row, in the library and on
+    the device of the input. Raises InputError for class scores or a temperature that are not valid.
     """
     classes = check_classes(name, logits, probs, **checks)
     temperature = check_positive(name, "temperature", temperature)
@@ -65,7 +64,7 @@ def max_softmax(
     >>> key.round(3).tolist()  # 1 - p is 1/2, e^-40, e^-41: float64 probabilities would tie at 1.0
     [0.693, 40.0, 41.0]
     """
-    return score_by_odds("max_softmax", logits, probs, temperature)
+    return compute_score("max_softmax", logits, probs, temperature)
 
 
 def softmax_margin(
@@ -97,7 +96,7 @@ def softmax_margin(
     >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
     [0.0]
     """
-    return score_by_odds("softmax_margin", logits, probs, temperature)
+    return compute_score("softmax_margin", logits, probs, temperature)
 
 
 def negative_entropy(
@@ -127,7 +126,7 @@ def negative_entropy(
     >>> float(negative_entropy(probs=[[0.5, 0.5]])[0].round(4))  # entropy ln 2 = 0.6931
     0.3665
     """
-    return score_by_odds("negative_entropy", logits, probs, temperature)
+    return compute_score("negative_entropy", logits, probs, temperature)
 
 
 def negative_gini(
@@ -157,7 +156,7 @@ def negative_gini(
     >>> float(negative_gini(probs=[[0.5, 0.5]])[0].round(4))  # impurity 1/2
     0.6931
     """
-    return score_by_odds("negative_gini", logits, probs, temperature)
+    return compute_score("negative_gini", logits, probs, temperature)
 
 
 def probability_norm(
@@ -198,7 +197,7 @@ def probability_norm(
     1.2769
     """
     order = check_positive("probability_norm", "p", p, above=1.0, infinite=True)
-    return score_by_odds("probability_norm", logits, probs, temperature, order)
+    return compute_score("probability_norm", logits, probs, temperature, order=order)
 
 
 @dataclass(frozen=True)
@@ -275,14 +274,13 @@ def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | Non
     Saturation(3 of 4 samples (75.0%) tie at the top, 1. If it is a rounded probability, rank by the
     logits: `abstain.scores.max_softmax(logits)`.)
     """
-    if (confidence is None) == (probs is None):
+    if (confidence is None) == (probs is None):  # both or neither
         raise InputError("saturation: takes either a vector of confidences or `probs=`.")
     if probs is not None:
-        classes = check_classes("saturation", None, probs)
-        max_probability = classes.backend.xp.max(classes.values, axis=-1)
-        n, tied, top = count_at_top(max_probability)
-        _n, tied_by_key, _top = count_at_top(max_softmax(probs=classes.values))
-        return Saturation(n, tied, top, repaired=tied_by_key)
+        classes = check_classes("saturation", logits=None, probs=probs)
+        by_probability = count_ties_at_top(classes.backend.xp.max(classes.values, axis=-1))
+        by_key = count_ties_at_top(max_softmax(probs=classes.values))
+        return replace(by_probability, repaired=by_key.tied)
     backend = backend_of(confidence)
     values = as_real("saturation", "confidence", backend, confidence)
     if values.ndim == 0 or 0 in tuple(values.shape) or not is_concrete(values):
@@ -290,14 +288,13 @@ def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | Non
             f"saturation: `confidence` must hold at least one sample, got shape {tuple(values.shape)}."
         )
     check_finite("saturation", "confidence", backend, values, "")
-    n, tied, top = count_at_top(values)
-    return Saturation(n, tied, top)
+    return count_ties_at_top(values)
 
 
-def count_at_top(values: ArrayLike) -> tuple[int, int, float]:
-    """Return the number of values, how many of them equal the largest one, and the largest one."""
+def count_ties_at_top(values: ArrayLike) -> Saturation:
+    """Count the values (at least one), and those that equal the largest one; `repaired` is left open."""
     xp = backend_of(values).xp
     flat_values = xp.reshape(xp.asarray(values), (-1,))
     largest = xp.max(flat_values)
     count_of_largest = int(xp.sum(xp.astype(flat_values == largest, xp.int32)))
-    return int(flat_values.shape[0]), count_of_largest, float(largest)
+    return Saturation(n=int(flat_values.shape[0]), tied=count_of_largest, top=float(largest))

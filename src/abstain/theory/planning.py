@@ -130,7 +130,9 @@ def plan_sample_size(
     if method == "normal":
         half_width = absolute_width / 2
     else:
+        # the limits are value * exp(+-h / value), whose distance 2 * value * sinh(h / value) is the width
         half_width = value * float(np.arcsinh(absolute_width / (2 * value)))
+    # half_width = quantile * deviation / sqrt(n), solved for n
     exact_n = (_normal_quantile(0.5 + level / 2) * deviation / half_width) ** 2
     n = max(2, int(np.ceil(exact_n * (1 - 1e-12))))  # a rounding error must not add a sample
     return SamplePlan(

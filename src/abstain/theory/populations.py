@@ -70,13 +70,15 @@ def as_profile(name: str, curve: Any) -> Profile:
     if isinstance(curve, Population):
         return Profile(curve.error_rate_at, source=f"{curve!r}")
     if isinstance(curve, (int, float)):
-        return as_profile(name, Population(((float(curve), 0.0),)))
+        return as_profile(name, Population(terms=((float(curve), 0.0),)))  # c (1 - beta)^0
     if hasattr(curve, "generalised_risk") and hasattr(curve, "coverage"):
-        return _profile_from_steps(np.asarray(curve.coverage), np.asarray(curve.generalised_risk), None)
+        coverage = np.asarray(curve.coverage)
+        return _profile_from_steps(coverage, np.asarray(curve.generalised_risk), pilot=None)
     if callable(curve):
         return Profile(functools.partial(_evaluate_and_check, name, curve))
     if isinstance(curve, tuple) and len(curve) == 2:
-        return _profile_from_pilot(name, *curve)
+        loss, confidence = curve
+        return _profile_from_pilot(name, loss, confidence)
     raise InputError(
         f"{name}: `curve` must be a function of beta, a number, a Population or its name, a RiskCoverageCurve, "
         f"or a pilot sample (loss, confidence), got {type(curve).__name__}."
@@ -115,6 +117,7 @@ def _profile_from_steps(coverage: np.ndarray, generalised_risk: np.ndarray, pilo
     target_coverages = np.concatenate(
         [np.linspace(0, 1, _PILOT_STEPS // 2), np.geomspace(coverage[0], 1, _PILOT_STEPS // 2)]
     )
+    # the first coverage that reaches each target, as indices into `coverage`, ascending and each once
     last = len(coverage) - 1
     step_ends = np.union1d(np.minimum(np.searchsorted(coverage, target_coverages), last), [last])
     edges = np.concatenate([[0.0], coverage[step_ends] / coverage[-1]])
@@ -172,7 +175,7 @@ def make_panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
     """
     halvings = int(np.ceil(np.log2(max(n, 2)))) + 52
     edges = np.union1d(2.0 ** -np.arange(halvings, -1, -1.0), np.asarray(jumps, dtype=np.float64))
-    edges = edges[edges >= 2.0**-halvings]
+    edges = edges[edges >= 2.0**-halvings]  # a jump may lie below the first panel
     node, node_weight = np.polynomial.legendre.leggauss(_NODES_PER_PANEL)  # on (-1, 1)
     half_width = np.diff(edges)[:, None] / 2
     return Panels(
@@ -191,7 +194,8 @@ def _cumulation_matrix() -> np.ndarray:
     are :math:`c_k = (k + 1/2) \sum_j w_j P_k(x_j) f(x_j)`, and integrate each polynomial from -1 to the nodes.
     """
     x, w = np.polynomial.legendre.leggauss(_NODES_PER_PANEL)
-    P = np.polynomial.legendre.legvander(x, _NODES_PER_PANEL)
+    P = np.polynomial.legendre.legvander(x, _NODES_PER_PANEL)  # P[j, k] is P_k(x_j)
+    # row j, column k: the integral of P_k from -1 to node j, itself a sum of such polynomials
     integral_of_polynomial = P @ np.polynomial.legendre.legint(np.eye(_NODES_PER_PANEL), lbnd=-1)
     scale = np.arange(_NODES_PER_PANEL) + 0.5
     return np.asarray(integral_of_polynomial @ (scale[:, None] * P[:, :_NODES_PER_PANEL].T) * w)
@@ -362,7 +366,7 @@ def sele_counterexample(n: int = 5) -> SeleCounterexample:
     """
     if int(n) != n or n < 4:
         raise InputError(f"sele_counterexample: needs at least 4 samples (H_3 < 2 < H_4), got n = {n!r}.")
-    rank = np.arange(1, n + 1)
+    rank = np.arange(1, n + 1)  # 1 is the least confident
     loss = (rank == n).astype(np.float64)
     return SeleCounterexample(
         loss=loss,
@@ -374,7 +378,7 @@ def sele_counterexample(n: int = 5) -> SeleCounterexample:
 
 def _integrate_bias(profile: Profile, panels: Panels, n: float, estimator: str) -> float:
     """Integrate the bias of the weights at sample size n, times the expected loss, over beta."""
-    weight_bias = compute_weight_bias(1 - panels.q, panels.q, np.asarray(n), estimator)
+    weight_bias = compute_weight_bias(beta=1 - panels.q, q=panels.q, n=np.asarray(n), estimator=estimator)
     return panels.integral(weight_bias * profile.expected_loss(panels.q))
 
 
@@ -520,6 +524,7 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     size = float(check_size("expected_bias", n))
     profile = as_profile("expected_bias", curve)
     panels = make_panels(size, profile.jumps)
+    # those of the profile, of which the biases are integrals too, and not of the pilot sample behind it
     aurc, risk = value_and_risk(replace(profile, pilot=None), "aurc")
     deviation = asymptotic_deviation(profile, "aurc") / np.sqrt(size)
     return ExpectedBias(
@@ -553,7 +558,7 @@ def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
         if metric == "risk":
             return risk, risk
         return float(area(rows, _ESTIMATOR_OF[metric])), risk
-    panels = make_panels(2, profile.jumps)
+    panels = make_panels(n=2, jumps=profile.jumps)  # nothing here depends on a sample size
     expected_loss = profile.expected_loss(panels.q)
     value = panels.integral(_population_weight(metric, panels.q) * expected_loss)
     return value, panels.integral(expected_loss)
@@ -578,12 +583,11 @@ def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
     total_mass = float(table.rows.total_mass[0])
     total_loss = float(table.rows.accepted_loss[-1])
     definition = by_name(metric)
-    area = definition.area
-    all_rows = stack_parts([sum_area(table, area)])  # the sums over all rows, taken as one range
-    value = float(all_rows.mass_times_area[0]) / total_mass
-    risk = total_loss / total_mass
-    derivative = definition.derivative(value, risk, None)
-    return total_mass * combine_parts(all_rows, area, derivative).square_sum
+    sums = stack_parts([sum_area(table, definition.area)])  # of one part, which is the whole ranking
+    area = float(sums.mass_times_area[0]) / total_mass
+    # how the metric follows from its area and the risk; none of the three compares with a best area
+    derivative = definition.derivative(area, risk=total_loss / total_mass, best=None)
+    return total_mass * combine_parts(sums, definition.area, derivative).square_sum
 
 
 def _variance_of_profile(profile: Profile, metric: str) -> float:
@@ -594,7 +598,7 @@ def _variance_of_profile(profile: Profile, metric: str) -> float:
     AURC, A(q) for AUGRC and 0 for the risk, up to a number that makes the mean influence 0. The slope is the weight of
     the loss in the metric. A 0/1 loss equals its square, so its second moment is the expected loss too.
     """
-    panels = make_panels(2, profile.jumps)
+    panels = make_panels(n=2, jumps=profile.jumps)  # nothing here depends on a sample size
     q = panels.q
     expected_loss = profile.expected_loss(q)
     # loss of accepted samples, per sample, with the threshold at q; below the first panel the profile is constant
@@ -607,5 +611,6 @@ def _variance_of_profile(profile: Profile, metric: str) -> float:
         integrand = accepted_loss / q**2
         integral_from_q = panels.integral(integrand) - panels.cumulated(integrand)
         constant = accepted_loss / q - integral_from_q
-    centred = constant - panels.integral(constant + slope * expected_loss)
+    centred = constant - panels.integral(constant + slope * expected_loss)  # now the mean influence is 0
+    # mean of (centred + slope * loss)^2
     return panels.integral(centred**2 + 2 * centred * slope * expected_loss + slope**2 * expected_loss)

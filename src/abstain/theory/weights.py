@@ -36,11 +36,12 @@ def power_tail(beta: np.ndarray, q: np.ndarray, n: np.ndarray) -> np.ndarray:
     beta, q, n = np.broadcast_arrays(
         np.asarray(beta, np.float64), np.asarray(q, np.float64), np.asarray(n, np.float64)
     )
-    start = np.maximum(n, float(_SERIES_FROM))  # the terms from here on are summed by a formula
+    start = np.maximum(n, float(_SERIES_FROM))  # the terms from here on are summed by one of two formulas
     is_small = beta <= 0.5
     # each formula gets a harmless argument where the other one is used
-    total = np.where(is_small, _tail_by_terms(np.where(is_small, beta, 0.0), start), 0.0)
-    total = total + np.where(is_small, 0.0, _tail_by_expansion(np.where(is_small, 0.25, q), start))
+    tail_if_small = _tail_by_terms(np.where(is_small, beta, 0.0), start)
+    tail_if_large = _tail_by_expansion(np.where(is_small, 0.25, q), start)
+    total = np.where(is_small, tail_if_small, tail_if_large)
     for k in range(_SERIES_FROM - 1, 0, -1):  # the terms before `start`, smallest first
         total = total + np.where(k >= n, beta**k / k, 0.0)
     return np.asarray(total)
@@ -57,10 +58,11 @@ def _tail_by_terms(beta: np.ndarray, start: np.ndarray) -> np.ndarray:
 def _tail_by_expansion(q: np.ndarray, start: np.ndarray) -> np.ndarray:
     r"""Compute :math:`\sum_{k \ge start} \beta^k / k` for beta = 1 - q > 1/2 and start >= 32.
 
-    With n = start it is :math:`\int_x^\infty e^{-nu}/(1-e^{-u})\,du`, x = -ln beta; the denominator is expanded in
-    Bernoulli numbers and integrated term by term, with y = n x.
+    With n = start it is :math:`\int_x^\infty e^{-nu}/(1-e^{-u})\,du`, x = -ln beta. Expanding
+    :math:`1/(1-e^{-u}) = 1/u + 1/2 + \sum_k B_{2k} u^{2k-1}/(2k)!` in Bernoulli numbers and integrating term by term
+    gives, with y = n x, :math:`E_1(y) + e^{-y}/(2n) + \sum_k B_{2k}\, Q(2k, y) / (2k\, n^{2k})`.
     """
-    from scipy.special import exp1, gammaincc
+    from scipy.special import exp1, gammaincc  # E_1, and Q, the upper incomplete Gamma function over Gamma
 
     y = -start * np.log1p(-q)
     total = np.zeros_like(y)
@@ -80,7 +82,8 @@ def mean_log_gap(probability: np.ndarray, trials: np.ndarray) -> np.ndarray:
     probability, trials = np.broadcast_arrays(
         np.asarray(probability, np.float64), np.asarray(trials, np.float64)
     )
-    chunk_starts = np.arange(2048, probability.size, 2048)  # bounds the memory
+    # chunks bound the memory; np.split takes the starts of all but the first
+    chunk_starts = np.arange(2048, probability.size, 2048)
     probability_chunks = np.split(probability.reshape(-1, 1), chunk_starts)
     trials_chunks = np.split(trials.reshape(-1, 1), chunk_starts)
     integrals = [_integrate_log_gap(q, m) for q, m in zip(probability_chunks, trials_chunks)]
@@ -90,13 +93,14 @@ def mean_log_gap(probability: np.ndarray, trials: np.ndarray) -> np.ndarray:
 def _integrate_log_gap(q: np.ndarray, m: np.ndarray) -> np.ndarray:
     r"""Integrate :math:`h(t)\, e^{-t} (1 - q(1-e^{-t}))^m` over t > 0 by the double-exponential rule.
 
-    The substitution is :math:`t = e^{u - e^{-u}} / (1 + qm)`, with nodes u at distance 1/16; s stands for 1 - e^{-t}.
-    `q` and `m` have shape (k, 1), the result (k,).
+    The substitution is :math:`t = e^{u - e^{-u}} / (1 + qm)`, so that dt/du = t (1 + e^{-u}), with nodes u at distance
+    1/16; s stands for 1 - e^{-t}. `q` and `m` have shape (k, 1), the result (k,). h is `_binet_kernel`.
     """
-    u = np.arange(-4.25, 7.5, 1 / 16)
+    u = np.arange(-4.25, 7.5, 1 / 16)  # beyond these nodes the integrand is 0 to double precision
     t = np.exp(u - np.exp(-u)) / (1 + q * m)
-    s = np.minimum(-np.expm1(-t), 1 - 2.0**-53)
-    values = _binet_kernel(t) * np.exp(-t + m * np.log1p(-q * s)) * t * (1 + np.exp(-u))
+    s = np.minimum(-np.expm1(-t), 1 - 2.0**-53)  # below 1, so that the logarithm is finite for q = 1
+    integrand = _binet_kernel(t) * np.exp(-t + m * np.log1p(-q * s))
+    values = integrand * t * (1 + np.exp(-u))
     return np.asarray(values.sum(axis=-1) / 16)
 
 
@@ -141,16 +145,11 @@ def check_size(name: str, n: Any) -> np.ndarray:
     return size
 
 
-def _check_beta_and_size(
-    name: str, beta: Array, n: Array, estimator: str, below_one: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return population rank percentiles and sample sizes as arrays of floats.
+def _check_beta(name: str, beta: Array, below_one: bool = False) -> np.ndarray:
+    """Return population rank percentiles as an array of floats.
 
-    Raises InputError unless beta lies in [0, 1], or in [0, 1) if `below_one`, n holds whole numbers of at least 1, and
-    the estimator is a name in `ESTIMATORS`. `name` is the function in error messages. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic".
+    Raises InputError unless they lie in [0, 1], or in [0, 1) if `below_one`. `name` is the function in error messages.
     """
-    check_choice(name, "estimator", estimator, ESTIMATORS)
     percentile = np.asarray(beta, dtype=np.float64)
     if below_one and not np.all((percentile >= 0) & (percentile < 1)):
         raise InputError(
@@ -158,7 +157,7 @@ def _check_beta_and_size(
         )
     if not np.all((percentile >= 0) & (percentile <= 1)):
         raise InputError(f"{name}: `beta` must lie in [0, 1], got {beta!r}.")
-    return percentile, check_size(name, n)
+    return percentile
 
 
 def population_weight(beta: Array, /) -> Array:
@@ -180,10 +179,7 @@ def population_weight(beta: Array, /) -> Array:
     >>> round(population_weight(0.5), 6)
     0.693147
     """
-    # size and estimator do not matter here
-    percentile, _size = _check_beta_and_size(
-        "population_weight", beta, n=1, estimator="harmonic", below_one=True
-    )
+    percentile = _check_beta("population_weight", beta, below_one=True)
     return to_python(-np.log1p(-percentile))
 
 
@@ -217,7 +213,9 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
     >>> bool(abs(weight_bias(0.999999, 10_000_000) - 1e-7) < 1e-5)
     True
     """
-    percentile, size = _check_beta_and_size("weight_bias", beta, n, estimator, below_one=True)
+    check_choice("weight_bias", "estimator", estimator, ESTIMATORS)
+    percentile = _check_beta("weight_bias", beta, below_one=True)
+    size = check_size("weight_bias", n)
     return to_python(compute_weight_bias(percentile, 1 - percentile, size, estimator))
 
 
@@ -229,9 +227,9 @@ def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimato
     :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1, q), :math:`c(z) = \ln z - \psi(z)`.
 
     `q` is 1 - beta > 0, passed separately because it may be too small to compute from beta. `n` holds sample sizes.
-    Arguments broadcast and are not checked. `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
+    Arguments broadcast and are not checked. `estimator` is "harmonic", "loo", "log", "sele" or "2sele".
     """
-    base, factor = base_estimator(estimator)
+    base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     if base == "sele":
         return np.asarray(factor * (beta + q / n) + np.log(q))
     bias = -power_tail(beta, q, n)
@@ -266,10 +264,14 @@ def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmoni
     >>> round(expected_weight(1.0, 3), 6)  # always the most confident: 1 + 1/2 + 1/3
     1.833333
     """
-    percentile, size = _check_beta_and_size("expected_weight", beta, n, estimator)
-    below_one = np.where(percentile < 1, percentile, 0.0)  # 0 stands in where the formula does not hold
+    check_choice("expected_weight", "estimator", estimator, ESTIMATORS)
+    percentile = _check_beta("expected_weight", beta)
+    size = check_size("expected_weight", n)
+    # mean = bias + population weight -ln(1 - beta), which is infinite at beta = 1: 0 stands in there
+    below_one = np.where(percentile < 1, percentile, 0.0)
     mean_below_one = compute_weight_bias(below_one, 1 - below_one, size, estimator) - np.log1p(-below_one)
-    top_weight = weight_of_rank(size, size, estimator)  # at beta = 1 the sample always ranks first
+    # at beta = 1 the sample is always the most confident, which has the rank n
+    top_weight = weight_of_rank(size, size, estimator)
     return to_python(np.where(percentile < 1, mean_below_one, top_weight))
 
 
@@ -309,7 +311,7 @@ def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -
     if not np.all((rank >= 1) & (rank <= n) & (np.floor(rank) == rank)):
         raise InputError("weight_mse: `rank` must be a whole number from 1 (least confident) to n.")
     variance = inverse_square_difference(n - rank, n)
-    if estimator == "harmonic":
+    if estimator == "harmonic":  # unbiased
         return to_python(variance)
     return to_python(variance + _squared_bias(rank, n, estimator))
 
@@ -335,7 +337,8 @@ def mse_order(beta: Array, n: Array, /) -> Array:
     >>> mse_order(0.5, 2)
     0.25
     """
-    percentile, size = _check_beta_and_size("mse_order", beta, n, estimator="harmonic")
+    percentile = _check_beta("mse_order", beta)
+    size = check_size("mse_order", n)
     return to_python(percentile / (size * (1 - percentile) + 1))
 
 
@@ -386,8 +389,9 @@ def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
     """
     check_choice("mean_weight_mse", "estimator", estimator, ESTIMATORS)
     size = check_size("mean_weight_mse", n)
-    total = float(harmonic_difference(np, np.asarray(0.0), size))  # H_n, the sum of the variances
-    if estimator == "harmonic":  # unbiased
+    # H_n, the sum of the variances over all ranks
+    total = float(harmonic_difference(np, np.asarray(0.0), size))
+    if estimator == "harmonic":  # unbiased: the squared bias adds nothing
         return total / float(size)
     for first_rank in range(1, int(size) + 1, _RANKS_PER_CHUNK):
         stop_rank = min(first_rank + _RANKS_PER_CHUNK, int(size) + 1)
@@ -461,5 +465,6 @@ def monte_carlo_weights(n: int, /, *, draws: int, rng: int | np.random.Generator
         sum_of_weights += weight.sum(axis=0)
         sum_of_squares += (weight * weight).sum(axis=0)
     mean = sum_of_weights / draws
+    # over draws, not draws - 1: the correction is made below; rounding must not make it negative
     variance = np.maximum(sum_of_squares / draws - mean * mean, 0.0)
-    return MonteCarloWeights(mean, np.sqrt(variance / max(draws - 1, 1)), draws)
+    return MonteCarloWeights(mean=mean, standard_error=np.sqrt(variance / max(draws - 1, 1)), draws=draws)
