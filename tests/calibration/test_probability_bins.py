@@ -48,3 +48,14 @@ def test_the_covariance_of_clusters_is_that_of_drawing_clusters():
     expected = np.cov(np.array(draws).T)
     assert found.gap_covariance == pytest.approx(expected, abs=0.15 * expected.max())
     assert found.unit_count.max() <= 300
+
+
+def test_bins_that_one_cluster_fills_are_merged_until_there_is_another():
+    confidence = np.concatenate([np.linspace(0.1, 0.5, 20), np.linspace(0.6, 0.9, 20)])
+    cluster = np.concatenate(
+        [np.zeros(20, dtype=int), np.arange(1, 21)]
+    )  # alone in the first half of the bins
+    right = np.random.default_rng(0).random(40) < confidence
+    bins = make_bins("test", right, confidence, 8, cluster)
+    assert bins.size.tolist() == [25, 5, 5, 5]
+    assert bins.unit_count.tolist() == [6, 5, 5, 5]

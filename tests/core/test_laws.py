@@ -101,7 +101,7 @@ def test_the_scale_of_the_weights_changes_nothing(metric, options, sample, kind)
     }[kind]
     if kind == "equal":
         value = metric(loss, confidence, **options)  # weights that do not differ say nothing
-    elif getattr(metric, "needs_repetitions", ""):
+    elif getattr(metric, "counting_option", ""):
         with pytest.raises(abstain.errors.InputError, match="needs weights that are repetitions"):
             metric(loss, confidence, sample_weight=weights, **options)
         return

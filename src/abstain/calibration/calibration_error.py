@@ -22,9 +22,9 @@ from abstain.inference.limits import student_quantile
 from abstain.inference.records import Interval
 from abstain.metrics.summaries import Limits, largest_unseen_share
 
-# From this noncentrality on, the noncentral chi-squared law is inverted as a normal one: exact to three digits there,
-# and scipy's own inverse loses accuracy far beyond it.
-_LARGE_NONCENTRALITY = 1000.0
+# From this value of a noncentral chi-squared variable on, its law is inverted as a normal one: exact to three digits
+# there, and scipy's function loses accuracy far beyond it.
+_LARGE_VALUE = 1000.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,44 +157,54 @@ def calibration_error(
 
 
 def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
-    r"""Limits of the squared calibration error, from the law of the plain one.
+    r"""Limits of the squared calibration error theta, by inverting the law of its plain estimate.
 
-    With w the shares of the bins and V the covariance of the gaps d, the plain value :math:`\sum w d^2` is a weighted
-    sum of squares of normal variables. It is matched by :math:`\tau\,\chi^2_\nu(\lambda)` with :math:`\tau = d^T W V W
-    d / \sum w d^2`, which fits the part of its variance that true gaps cause, and with :math:`\nu = \sum w V / \tau`,
-    which fits the mean if there are none. The noncentrality :math:`\lambda = \theta / \tau` then follows from the value
-    that was seen. `level` is the two-sided confidence level, such as 0.95.
+    With w the shares of the bins, d their gaps and V the covariance of these, the plain estimate :math:`\sum w d^2`
+    is a weighted sum of squares of normal variables. Its law is approximated by :math:`\tau\,\chi^2_\nu(\theta/\tau)`,
+    a noncentral chi-squared law times a scale, with
+
+    .. math:: \tau = \frac{(w d)^T V (w d)}{\sum w d^2}, \qquad \nu = \frac{\sum w V_{kk}}{\tau}.
+
+    This tau fits the part of the variance that true gaps cause, and nu the mean where theta is 0. The limits are the
+    theta at which an estimate as large as the one seen, or as small, has half the probability that `level` leaves.
+    `level` is the two-sided confidence level, such as 0.95. `plain` is the estimate.
     """
-    trace = float(bins.share @ np.diag(bins.gap_covariance))
+    mean_without_gaps = float(bins.share @ np.diag(bins.gap_covariance))
     weighted_gap = bins.share * bins.gap
     # every answer of a bin has the same gap, or there is no gap: no spread is seen
-    if trace <= 0 or plain <= 0:
+    if mean_without_gaps <= 0 or plain <= 0:
         largest_unseen = float(largest_unseen_share(float(bins.unit_count.sum()), level))
-        return 0.0, max(plain, largest_unseen**2)
-    unit = float(weighted_gap @ bins.gap_covariance @ weighted_gap) / plain
-    freedom = trace / unit
+        return 0.0, max(plain, largest_unseen**2)  # as many answers with a gap of 1 may not have been drawn
+    tau = float(weighted_gap @ bins.gap_covariance @ weighted_gap) / plain
+    freedom = mean_without_gaps / tau
     tail = (1 - level) / 2
-    low = unit * _noncentrality(plain / unit, freedom, 1 - tail)
-    high = unit * _noncentrality(plain / unit, freedom, tail)
+    low = tau * _noncentrality(plain / tau, freedom, 1 - tail)
+    high = tau * _noncentrality(plain / tau, freedom, tail)
     return low, high
 
 
 def _noncentrality(value: float, freedom: float, probability: float) -> float:
-    """The noncentrality at which a chi-squared variable is at most `value` with this probability; 0 if none is."""
+    """The noncentrality at which a chi-squared variable is at most `value` with this probability.
+
+    The variable has `freedom` degrees of freedom, not necessarily a whole number. 0 where it exceeds `value` too often
+    even without noncentrality, which only makes it larger.
+    """
     from scipy.optimize import brentq
     from scipy.special import chndtr, ndtri
 
     if float(chndtr(value, freedom, 0.0)) <= probability:
         return 0.0
-    if value > _LARGE_NONCENTRALITY:
+    if value > _LARGE_VALUE:
+        # as a normal variable of mean freedom + x and variance 2 freedom + 4 x, with x the noncentrality:
         # (value - freedom - x)^2 = z^2 (2 freedom + 4 x), the root on the side of the probability
         z = float(ndtri(probability))
         centre = value - freedom + 2 * z**2
         discriminant = max(centre**2 - (value - freedom) ** 2 + 2 * freedom * z**2, 0.0)
         return max(centre - math.copysign(math.sqrt(discriminant), z), 0.0)
-    largest = 4 * value + 100.0
 
-    def excess(noncentrality: float) -> float:
+    def excess_probability(noncentrality: float) -> float:
+        """Falls as the noncentrality grows; 0 where the probability is the requested one."""
         return float(chndtr(value, freedom, noncentrality)) - probability
 
-    return float(brentq(excess, 0.0, largest))
+    largest = 4 * value + 100.0  # so large that `value` is hardly ever reached
+    return float(brentq(excess_probability, 0.0, largest))

@@ -88,9 +88,10 @@ def make_bins(
         raise InputError(f"{function}: needs at least two answers (or clusters) to see any spread, got one.")
     mean_confidence = np.bincount(bin_of_answer, probabilities) / size
     accuracy = np.bincount(bin_of_answer, right) / size
+    # of each answer, less the mean of its bin
     gap_residuals = (probabilities - right) - (mean_confidence - accuracy)[bin_of_answer]
     right_residuals = right - accuracy[bin_of_answer]
-    correction = np.sqrt(unit_count / (unit_count - 1))
+    correction = np.sqrt(unit_count / (unit_count - 1))  # makes variances unbiased
     if codes is None:
         gap_variance = np.bincount(bin_of_answer, gap_residuals**2) / size**2
         gap_covariance = np.diag(correction**2 * gap_variance)
@@ -131,28 +132,25 @@ def _count_units(bin_of_answer: np.ndarray, cluster_of_answer: np.ndarray | None
     if cluster_of_answer is None:
         return np.bincount(bin_of_answer)
     cluster_total = int(cluster_of_answer.max()) + 1
-    bin_and_cluster = np.unique(
-        bin_of_answer * cluster_total + cluster_of_answer
-    )  # each pair that occurs, once
-    return np.bincount(bin_and_cluster // cluster_total)
+    # one number for each pair of a bin and a cluster that occurs
+    pairs = np.unique(bin_of_answer * cluster_total + cluster_of_answer)
+    return np.bincount(pairs // cluster_total)
 
 
 def _merge_single_units(bin_of_answer: np.ndarray, cluster_of_answer: np.ndarray | None) -> np.ndarray:
     """The bin of each answer after bins of a single independent unit were merged, numbered 0, 1, ... again.
 
-    Such a bin is merged into the next one, the last into the one before; a single bin stays. A unit is a cluster, or an
-    answer where there are no clusters (None).
+    Such a bin is merged with the next one, the last with the one before; a single bin stays. A unit is a cluster, or an
+    answer where there are no clusters (None). Bins are numbered 0, 1, ..., least confident first.
     """
-    unit_count = _count_units(bin_of_answer, cluster_of_answer)
-    last = len(unit_count) - 1
-    new_bin = np.arange(last + 1)
-    for number in range(last + 1):
-        if unit_count[number] < 2:
-            neighbour = number + 1 if number < last else number - 1
-            if neighbour >= 0:
-                new_bin[new_bin == number] = new_bin[neighbour]
-                unit_count[neighbour] += 1
-    return np.unique(new_bin[bin_of_answer], return_inverse=True)[1]
+    while True:
+        # counted anew each time, since both bins may hold the same cluster
+        unit_count = _count_units(bin_of_answer, cluster_of_answer)
+        has_single_unit = unit_count < 2
+        if not has_single_unit.any() or len(unit_count) == 1:
+            return bin_of_answer
+        lower = min(int(np.argmax(has_single_unit)), len(unit_count) - 2)  # of the two bins that become one
+        bin_of_answer = bin_of_answer - (bin_of_answer > lower)
 
 
 def _sums_by_cluster(

@@ -75,24 +75,26 @@ class ReliabilityCurve(Stored, _tables.Notebook):
         Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `name` is
         shown in the legend.
         """
-        axes: Any = make_axes(ax, size=size, width=4.4)
-        curve_number = len(axes.containers)  # reliability curves that are on these axes already
+        axes: Any = make_axes(ax, size=size, width=4.4)  # about square; for a new figure on the screen alone
+        # matplotlib keeps one container per `errorbar`: those of curves drawn on these axes before
+        style = line_style(len(axes.containers))
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":")
         below = np.subtract(self.accuracy, self.low)
         above = np.subtract(self.high, self.accuracy)
-        title = _tables.escape_controls(name) or None
+        label = _tables.escape_controls(name) or None  # None: not in the legend
         axes.errorbar(
             self.confidence,
             self.accuracy,
             yerr=[below, above],
             marker="o",
             markersize=4,
-            label=title,
-            **line_style(curve_number)._asdict(),
+            label=label,
+            color=style.color,
+            linestyle=style.linestyle,
         )
         axes.set(xlabel="confidence", ylabel="accuracy", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         axes.grid(alpha=0.3)
-        if title:
+        if label is not None:
             draw_legend(axes)
         return axes
 

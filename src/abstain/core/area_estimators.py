@@ -261,8 +261,8 @@ def area_terms(rows: Rows, estimator: str = "harmonic", ties: str = "threshold")
     return terms if factor == 1 else factor * terms
 
 
-def needs_whole_weights(estimator: str, ties: str) -> str:
-    """The option that requires weights to be repetitions, as the user wrote it; empty if any weights will do."""
+def find_counting_option(estimator: str, ties: str) -> str:
+    """The option that counts neighbours and needs repetitions as weights, as the user wrote it; "" if there is none."""
     if estimator in WHOLE_WEIGHTS_ONLY:
         return f'estimator="{estimator}"'
     return 'ties="expected"' if ties == "expected" else ""

@@ -182,7 +182,7 @@ def check_weights(function: str, fields: Fields, survey: Survey, request: Engine
     if survey.weights_are_counts(fields.repetitions):
         return
     for evidence_request in request.evidence_requests:
-        option = area_estimators.needs_whole_weights(evidence_request.estimator, evidence_request.ties)
+        option = area_estimators.find_counting_option(evidence_request.estimator, evidence_request.ties)
         if option:
             raise repetitions_error(function, option)
 

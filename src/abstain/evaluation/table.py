@@ -745,8 +745,8 @@ def _evaluate_in_memory(
 def _check_repetitions(metrics: Sequence[Metric], samples: CheckedSamples) -> None:
     """Raise InputError if a metric needs weights that are numbers of repetitions and the weights are relative."""
     for metric in metrics:
-        if metric.needs_repetitions and not samples.has_whole_weights:
-            raise repetitions_error("evaluate", metric.needs_repetitions)
+        if metric.counting_option and not samples.has_whole_weights:
+            raise repetitions_error("evaluate", metric.counting_option)
 
 
 def _notes_on_ties(top_ties: Sequence[TopTies], entries_by_key: Mapping[Key, Sequence[Entry]]) -> list[str]:

@@ -661,9 +661,9 @@ def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: b
     weights_are_one = bool(np.all(blocks.mass == blocks.count) and np.all(blocks.w2 == blocks.count))
     has_whole_weights = repetitions or weights_are_one
     for metric in metrics:
-        # `needs_repetitions` is the option that asks for them, such as 'estimator="loo"', or ""
-        if metric.needs_repetitions and not has_whole_weights:
-            raise repetitions_error("interval_from_blocks", metric.needs_repetitions)
+        # such as 'estimator="loo"'; "" for metrics that take any weights
+        if metric.counting_option and not has_whole_weights:
+            raise repetitions_error("interval_from_blocks", metric.counting_option)
     totals = totals_from_tables(
         tables,
         sample_count=int(blocks.count.sum()),

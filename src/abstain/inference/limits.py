@@ -294,7 +294,7 @@ def limits_without_spread(
         limits = rule.without_errors(largest_risk=largest_unseen)
         if limits is None or not metric.scales_with_loss or loss_bound is None:
             return limits
-        low, high = limits
+        low, high = limits  # for errors of size 1; those not seen may be as large as the bound
         return low, loss_bound * high
     if sample.risk == 1:
         return rule.all_wrong(smallest_risk=1 - largest_unseen)

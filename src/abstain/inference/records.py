@@ -248,7 +248,7 @@ class CurveBand(_tables.Notebook):
         axes: Any = _plots.make_axes(ax, size=size)
         title = _tables.escape_controls(name)
         curve = (title, self.coverage, self.risk)
-        _plots.draw_curves(axes, [curve], "selective risk", {title: self}, risk_scale=risk_scale)
+        _plots.draw_curves(axes, [curve], "selective risk", bands={title: self}, risk_scale=risk_scale)
         return axes
 
     def __repr__(self) -> str:

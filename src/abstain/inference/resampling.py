@@ -60,10 +60,11 @@ def delete_each_sample(samples: CheckedSamples) -> Deletions | None:
     loss = samples.answered_loss
     if deletion == "mean":
         total = float(np.sum(loss, dtype=np.float64))
-        return Deletions(total / n, (total - loss.astype(np.float64)) / (n - 1))
+        return Deletions(estimate=total / n, without_each=(total - loss.astype(np.float64)) / (n - 1))
     area = samples.metric.area
     assert isinstance(area, AreaUnderCurve)
-    estimate = area_of_samples(loss, samples.answered_confidence, None, area.estimator, area.ties)
+    no_weight = None
+    estimate = area_of_samples(loss, samples.answered_confidence, no_weight, area.estimator, area.ties)
     without_each = leave_one_out_areas(loss, samples.answered_confidence, area.estimator, area.ties)
     return Deletions(float(estimate), without_each)
 
@@ -85,6 +86,7 @@ def delete_each_unit(samples: CheckedSamples) -> Deletions:
     row_mass = ranked.rows.mass
     row_loss = ranked.rows.loss
     row_count = len(row_mass)
+    # the row of each sample in ranked order; without ties (None) each sample is a row
     row_of_ranked = np.arange(len(loss)) if ranked.row_of_sample is None else ranked.row_of_sample
     row_of_sample = ranked.in_input_order(row_of_ranked)
     weight = samples.times_weight(np.ones(len(loss)))
@@ -97,7 +99,7 @@ def delete_each_unit(samples: CheckedSamples) -> Deletions:
         )
     all_samples = np.ones(len(loss), dtype=bool)
     estimate = _value_of_rows(samples, row_mass, row_loss, all_samples)
-    without_each = np.full(samples.unit_count, estimate)
+    without_each = np.full(samples.unit_count, estimate)  # stays so for units without an answered sample
     for unit, members in enumerate(answered_by_unit):
         rows_of_members = row_of_sample[members]
         mass_left = row_mass - np.bincount(rows_of_members, weight[members], row_count)
@@ -160,6 +162,7 @@ def jackknife(samples: CheckedSamples) -> EstimateSpread:
     estimate = deletions.estimate
     n = len(deletions.without_each)
     mean = float(np.mean(deletions.without_each))
+    # the jackknife variance is (n - 1) / n times the sum of squared deviations
     variance = variance_of_effects((deletions.without_each - mean) * np.sqrt((n - 1) / n))
     return EstimateSpread(
         estimate=estimate,
@@ -245,7 +248,9 @@ def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tai
     if deletions is None and not samples.metric.is_smooth:
         deletions = delete_each_unit(samples)
     if deletions is not None:
-        effects = np.mean(deletions.without_each) - deletions.without_each
+        effects = (
+            np.mean(deletions.without_each) - deletions.without_each
+        )  # a factor would not change the skewness
     else:
         influence = influences_of_samples("interval", samples).influence
         effects = effects_of_units(influence, samples._replace(strata=None))
@@ -499,16 +504,17 @@ def _widen_for_few_errors(
     last_accepted = np.minimum(last_accepted, len(order) - 1)  # index into `order`, for each coverage
     clusters_per_sample = samples.unit_count / samples.positive_weight_count  # 1 without clusters
     draws = _effective_count(weight, last_accepted) * clusters_per_sample
+    # of errors or right samples accepted at each coverage, whichever are fewer
     rarer_count = _effective_count(weight * loss, last_accepted) * clusters_per_sample
     if np.isin(loss, (0.0, 1.0)).all():
         right_count = _effective_count(weight * (1 - loss), last_accepted) * clusters_per_sample
         rarer_count = np.minimum(rarer_count, right_count)
-    share = np.clip(2 - rarer_count / FEW, 0.0, 1.0)
+    few_share = np.clip(2 - rarer_count / FEW, 0.0, 1.0)  # how much of the widening applies
     span = float(np.log(draws[-1] / draws[0]))
     level_at_one_coverage = pointwise_level(level, span, len(draws))
     proportion_low, proportion_high = proportion_limits(risk / largest_loss, draws, level_at_one_coverage)
-    low = low - share * np.maximum(low - largest_loss * proportion_low, 0.0)
-    high = high + share * np.maximum(largest_loss * proportion_high - high, 0.0)
+    low = low - few_share * np.maximum(low - largest_loss * proportion_low, 0.0)
+    high = high + few_share * np.maximum(largest_loss * proportion_high - high, 0.0)
     return low, high
 
 
@@ -549,10 +555,11 @@ def _read_at_coverages(draw: Replicates, grid: np.ndarray) -> tuple[np.ndarray, 
     rows = draw.rows
     coverage = np.cumsum(rows.mass, axis=1) / draw.total_mass[:, None]
     requested = np.minimum(grid, coverage[:, -1:])
+    # for each replicate and grid point, the index of the row that is read
     row = np.stack(
         [
             np.searchsorted(replicate_coverage, replicate_grid * (1 - SUM_ROUNDING))
-            for replicate_coverage, replicate_grid in zip(coverage, requested)
+            for replicate_coverage, replicate_grid in zip(coverage, requested, strict=True)
         ]
     )
     risk = np.take_along_axis(rows.accepted_loss / rows.accepted_mass, row, axis=1)

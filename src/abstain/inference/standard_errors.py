@@ -188,7 +188,7 @@ def gather(
         confidence,
         sample_weight,
         abstained,
-        requested.needs_repetitions,
+        requested.counting_option,
         repetitions=repetitions,
     )
     if sample.loss.ndim != 1:

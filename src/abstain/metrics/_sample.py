@@ -123,7 +123,7 @@ def prepare(
     confidence: Array,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-    option_of_repetitions: str = "",
+    counting_option: str = "",
     vector: bool = False,
     repetitions: bool = False,
     defers_confidence: bool = False,
@@ -138,8 +138,9 @@ def prepare(
         The function that was called, for messages.
     loss, confidence, sample_weight, abstained : array
         As the user gave them.
-    option_of_repetitions : str
-        The option that needs weights to be repetitions, as the user wrote it; empty when any weight will do.
+    counting_option : str
+        An option that counts neighbours and so needs weights to be repetitions, as the user wrote it, such as
+        `estimator="loo"`; empty when any weight will do.
     vector : bool
         Are batches refused?
     repetitions : bool
@@ -165,7 +166,7 @@ def prepare(
         confidence = confidence.astype(np.float64)
     weight = None
     if sample_weight is not None:
-        weight = check_weight(name, backend, sample_weight, loss, option_of_repetitions, repetitions)
+        weight = check_weight(name, backend, sample_weight, loss, counting_option, repetitions)
     if backend.is_host and weight is not None:
         weight = weight.astype(np.float64, copy=False)  # sums of float32 weights would be float32
     total = _total_mass(backend, loss, weight)

@@ -11,7 +11,7 @@ from abstain._arrays import Array, ArrayLike, backend_of, float_dtype, is_concre
 from abstain._check import check_choice, check_confidence, check_count, check_pair, check_weight
 from abstain.core import area_estimators as core
 from abstain.core import device
-from abstain.core.area_estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
+from abstain.core.area_estimators import ESTIMATORS, TIES, Estimator, Ties, find_counting_option
 from abstain.core.curve_points import exceeds, naurc_undefined, normalised_gain
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, Vector, by_group, prepare
@@ -24,12 +24,12 @@ Oracle = Literal["empirical", "asymptotic"]
 def _check_area_options(function: str, estimator: str, ties: str) -> str:
     """Raise InputError, in the name of `function`, for an unknown estimator or rule for ties.
 
-    Returns the option that needs weights to be numbers of repetitions, as the user wrote it, such as
-    `estimator="loo"`; empty if any weights will do.
+    Returns the counting option among the two, as the user wrote it, such as `estimator="loo"`: one that counts
+    neighbours, so that weights must be numbers of repetitions; empty if any weights will do.
     """
     check_choice(function, "estimator", estimator, ESTIMATORS)
     check_choice(function, "ties", ties, TIES)
-    return needs_whole_weights(estimator, ties)
+    return find_counting_option(estimator, ties)
 
 
 def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
@@ -45,9 +45,8 @@ def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
     backend = sample.backend
     if backend.is_host:  # numpy arrays
         return core.area_of_samples(loss, confidence, sample.weight, estimator, ties)
-    if device.supports(
-        loss, confidence, sample.weight, sample.is_zero_one
-    ):  # a faster way for 0/1 losses on a GPU
+    # a faster way for 0/1 losses on a GPU; the function that reads the losses is called only if all else fits
+    if device.supports(loss, confidence, sample.weight, sample.is_zero_one):
         value = device.area(backend.xp, loss, confidence, estimator, ties)
         # a confidence that is not finite makes the value NaN; this call raises the error for it
         if sample.has_unchecked_confidence and bool(backend.xp.isnan(value)):
@@ -117,14 +116,14 @@ def aurc(
         return _partial_aurc(
             loss, confidence, estimator, ties, coverage, sample_weight, repetitions, abstained
         )
-    option_of_repetitions = _check_area_options("aurc", estimator, ties)
+    counting_option = _check_area_options("aurc", estimator, ties)
     sample = prepare(
         "aurc",
         loss,
         confidence,
         sample_weight,
         abstained,
-        option_of_repetitions,
+        counting_option,
         repetitions=repetitions,
         defers_confidence=True,
     )
@@ -147,7 +146,7 @@ def _partial_aurc(
     each sample (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the
     samples without an answer (None: none). The result is in the array library of the input.
     """
-    _check_area_options("aurc", estimator, ties)  # raises for unknown names; any weights will do here
+    _check_area_options("aurc", estimator, ties)  # raises for unknown names; the defaults count nothing
     if (estimator, ties) != (ESTIMATOR.default, TIE_RULE.default):
         raise InputError(
             f'aurc: `coverage` needs estimator="{ESTIMATOR.default}" and ties="{TIE_RULE.default}", '
@@ -199,14 +198,14 @@ def augrc(
     >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     0.2
     """
-    option_of_repetitions = _check_area_options("augrc", "sele", ties)
+    counting_option = _check_area_options("augrc", "sele", ties)
     sample = prepare(
-        "augrc", loss, confidence, sample_weight, abstained, option_of_repetitions, repetitions=repetitions
+        "augrc", loss, confidence, sample_weight, abstained, counting_option, repetitions=repetitions
     )
     value = _area_of(sample, "sele", ties)
-    return sample.to_input_library(
-        value if abstained is None else value * sample.answered_mass / sample.total_mass
-    )
+    if abstained is not None:  # from a mean over the answered samples to one over all
+        value = value * sample.answered_mass / sample.total_mass
+    return sample.to_input_library(value)
 
 
 @overload
@@ -307,10 +306,11 @@ def _area_and_best(sample: Sample, estimator: str, ties: str, oracle: str) -> _A
     """
     check_choice(sample.name, "oracle", oracle, get_args(Oracle))
     xp = sample.backend.xp
-    returns_best_itself = sample.name == "oracle_aurc"
+    returns_best_itself = sample.name == "oracle_aurc"  # the public function that was called
     if estimator == "harmonic" and sample.backend.is_host and not returns_best_itself:
         sample = sample._replace(loss=core.subtract_large_offset(sample.loss))
     if sample.backend.is_host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
+        # the best order has two rows, the right samples and then the errors, each a threshold of its own ("expected")
         sample_count = float(len(sample.loss))
         error_count = float(np.count_nonzero(sample.loss))
         risk: Array = np.asarray(error_count / sample_count)
@@ -377,9 +377,9 @@ def oracle_aurc(
     >>> round(oracle_aurc([0, 0, 1]), 6)
     0.111111
     """
-    option_of_repetitions = _check_area_options("oracle_aurc", estimator, "threshold")
+    counting_option = _check_area_options("oracle_aurc", estimator, "threshold")
     sample = prepare(
-        "oracle_aurc", loss, loss, sample_weight, abstained, option_of_repetitions, repetitions=repetitions
+        "oracle_aurc", loss, loss, sample_weight, abstained, counting_option, repetitions=repetitions
     )
     if not sample.backend.is_host:  # the confidence is not read, but it is sorted, and truth values cannot be
         xp = sample.backend.xp
@@ -432,9 +432,9 @@ def e_aurc(
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
-    option_of_repetitions = _check_area_options("e_aurc", estimator, ties)
+    counting_option = _check_area_options("e_aurc", estimator, ties)
     sample = prepare(
-        "e_aurc", loss, confidence, sample_weight, abstained, option_of_repetitions, repetitions=repetitions
+        "e_aurc", loss, confidence, sample_weight, abstained, counting_option, repetitions=repetitions
     )
     areas = _area_and_best(sample, estimator, ties, oracle)
     return sample.to_input_library(areas.area - areas.best)
@@ -489,12 +489,13 @@ def naurc(
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
-    option_of_repetitions = _check_area_options("naurc", estimator, ties)
+    counting_option = _check_area_options("naurc", estimator, ties)
     sample = prepare(
-        "naurc", loss, confidence, sample_weight, abstained, option_of_repetitions, repetitions=repetitions
+        "naurc", loss, confidence, sample_weight, abstained, counting_option, repetitions=repetitions
     )
     area, best, risk = _area_and_best(sample, estimator, ties, oracle)
     xp = sample.backend.xp
+    # no order is better than the mean, and yet the area exceeds that of the best one (not read from jax tracers)
     if is_concrete(sample.loss) and bool(xp.any(~exceeds(risk, best) & exceeds(area, best))):
         raise naurc_undefined(f'estimator="{estimator}"')
     return sample.to_input_library(normalised_gain(xp, area - best, risk, best))
@@ -588,14 +589,14 @@ def weights(
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
     [1.3333, 0.3333, 1.3333]
     """
-    option_of_repetitions = _check_area_options("weights", estimator, ties)
+    counting_option = _check_area_options("weights", estimator, ties)
     backend = backend_of(confidence, sample_weight)
     # the check takes a pair; there is no loss here
     _, checked_confidence = check_pair("weights", backend, confidence, confidence)
     weight = None
     if sample_weight is not None:
         weight = check_weight(
-            "weights", backend, sample_weight, checked_confidence, option_of_repetitions, repetitions
+            "weights", backend, sample_weight, checked_confidence, counting_option, repetitions
         )
-    alpha = core.sample_weights(backend.full_xp, checked_confidence, weight, estimator, ties)
-    return backend.to_input_library(alpha)
+    rank_weight = core.sample_weights(backend.full_xp, checked_confidence, weight, estimator, ties)
+    return backend.to_input_library(rank_weight)

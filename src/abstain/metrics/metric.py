@@ -28,7 +28,7 @@ import numpy as np
 
 from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_choice, check_risk
-from abstain.core.area_estimators import needs_whole_weights
+from abstain.core.area_estimators import find_counting_option
 from abstain.core.influence import (
     Area,
     AreaDerivative,
@@ -249,8 +249,8 @@ class Metric:
         return self.limit_rule
 
     @property
-    def needs_repetitions(self) -> str:
-        """The option that makes a weight mean a repetition, as the user wrote it; empty when any weight will do."""
+    def counting_option(self) -> str:
+        """An option that counts neighbours and needs repetitions as weights, such as `estimator="loo"`; "" if none."""
         return ""
 
     # value
@@ -287,7 +287,7 @@ class Metric:
             to_host(confidence),
             to_host(sample_weight),
             to_host(abstained),
-            self.needs_repetitions,
+            self.counting_option,
             repetitions=repetitions,
         )
         self.check_losses(self.name, sample.loss, sample.is_zero_one())
@@ -593,10 +593,10 @@ class AreaMetric(Metric):
         return super().range_for(is_zero_one, has_negative_loss)
 
     @property
-    def needs_repetitions(self) -> str:
-        """The option that makes a weight mean a repetition, as the user wrote it; empty when any weight will do."""
+    def counting_option(self) -> str:
+        """An option that counts neighbours and needs repetitions as weights, such as `estimator="loo"`; "" if none."""
         options = self.option_values
-        return needs_whole_weights(options.get("estimator", ""), options.get("ties", ""))
+        return find_counting_option(options.get("estimator", ""), options.get("ties", ""))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,13 +89,13 @@ class RiskCoverageCurve(_tables.Notebook):
         risk_scale : "linear" or "log"
             Of the vertical axis; "log" where risks span decades.
         """
-        drawn: Any = _plots.make_axes(ax, size=size)
-        coverage = to_host(self.coverage)
+        axes: Any = _plots.make_axes(ax, size=size)
+        coverage = to_host(self.coverage)  # as numpy arrays
         risk = to_host(self.risk)
-        places = _plots.select_drawn_points(coverage)
-        curve = (_tables.escape_controls(name), coverage[places], risk[places])
-        _plots.draw_curves(drawn, [curve], "selective risk", risk_scale=risk_scale)
-        return drawn
+        drawn = _plots.select_drawn_points(coverage)  # indices of points, fewer than the curve may have
+        curve = (_tables.escape_controls(name), coverage[drawn], risk[drawn])
+        _plots.draw_curves(axes, [curve], "selective risk", risk_scale=risk_scale)
+        return axes
 
     def __repr__(self) -> str:
         return (
