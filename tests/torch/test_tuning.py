@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import abstain
-from abstain.errors import InputError
-from abstain.torch import fine_tune
+from abstain.errors import InputError, ShapeError
+from abstain.torch import Tuned, fine_tune
 from abstain.torch.tuning import Averaging
 
 ROOT = Path(__file__).parents[2]
@@ -145,6 +146,121 @@ def test_batches_may_be_mappings_and_padding_does_not_count():
 def test_nonsense_is_refused_by_name(options):
     with pytest.raises(InputError, match=next(iter(options))):
         fine_tune(small(), data(1), data(2), **options)
+
+
+class Failing:
+    """Batches that raise when they are read for the n-th time."""
+
+    def __init__(self, batches, n, problem):
+        self.batches, self.reads_left, self.problem = batches, n, problem
+
+    def __iter__(self):
+        self.reads_left -= 1
+        if self.reads_left <= 0:
+            raise self.problem
+        return iter(self.batches)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"held_out": Failing(data(2), 4, KeyboardInterrupt())}, KeyboardInterrupt),  # at the second look
+        ({"train": Failing(data(1), 3, OSError("disk"))}, OSError),
+        ({"rate": 1e9}, InputError),  # diverges
+        ({"held_out": [(torch.zeros(4, 6), torch.zeros(4, 3))]}, ShapeError),  # soft labels: before training
+    ],
+    ids=["interrupted", "loader", "diverged", "before training"],
+)
+@pytest.mark.parametrize("training", [True, False])
+def test_the_start_and_its_mode_come_back_when_anything_is_raised(changes, error, training):
+    network = small().train(training)
+    network[1].eval()  # frozen batch norm
+    before = copy.deepcopy(network.state_dict())
+    with pytest.raises(error):
+        fine_tune(network, **{"train": data(1), "held_out": data(2), "epochs": 4, **copy.deepcopy(changes)})
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert [part.training for part in network.modules()] == [training, training, False, training, training]
+
+
+class Again:
+    """Batches that may be read once, then are empty: no plain iterator, so it shows only when it is read again."""
+
+    def __init__(self, batches):
+        self.batches = list(batches)
+
+    def __iter__(self):
+        while self.batches:
+            yield self.batches.pop(0)
+
+
+class NeverRead:
+    def __iter__(self):
+        raise AssertionError("training has begun")
+
+
+@pytest.mark.parametrize("make", [iter, Again, lambda batches: (batch for batch in batches), lambda _: []])
+def test_batches_that_can_be_read_only_once_are_refused(make):
+    with pytest.raises(InputError, match=r"`train` .*list"):
+        fine_tune(small(), make(data(1)), data(2), epochs=2)
+    with pytest.raises(InputError, match="`held_out` "):  # before the first epoch
+        fine_tune(small(), NeverRead(), make(data(2)), epochs=2)
+
+
+def test_an_optimizer_of_another_network_is_refused():
+    other = torch.optim.SGD(small().parameters(), lr=0.1)
+    with pytest.raises(InputError, match="`optimizer` has none of the network's parameters"):
+        fine_tune(small(), NeverRead(), data(2), optimizer=other)
+    with pytest.raises(InputError, match="no parameter that requires a gradient"):
+        fine_tune(small().requires_grad_(False), NeverRead(), data(2))
+    network = small()
+    last = torch.optim.SGD(network[3].parameters(), lr=0.1)  # the rest is frozen on purpose
+    assert fine_tune(network, data(1), data(2), optimizer=last, epochs=1).looks
+
+
+def test_held_out_samples_in_another_order_are_refused_before_training():
+    shuffled = DataLoader(TensorDataset(*(torch.cat(part) for part in zip(*data(2)))), 100, shuffle=True)
+    with pytest.raises(InputError, match=r"`held_out` has other labels .* shuffle=False"):
+        fine_tune(small(), NeverRead(), shuffled)
+
+
+def test_checking_the_order_does_not_move_the_generator():
+    held_out = DataLoader(TensorDataset(*(torch.cat(part) for part in zip(*data(2)))), 100)
+    network = small()
+    torch.manual_seed(3)
+    list(held_out)  # the first evaluation reads it once, and a DataLoader draws a number then
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    Averaging("fine_tune", network, held_out, epochs=1, looks=1, level=0.95)
+    assert torch.rand(1) == expected
+
+
+def right_but(errors, n=200):
+    """A network and held-out samples of which it gets all right but this many."""
+    network = small()
+    x = torch.randn(n, 6)
+    with torch.no_grad():
+        y = network.eval()(x).argmax(1)
+    y[:errors] = (y[:errors] + 1) % 3
+    return network, [(x, y)]
+
+
+@pytest.mark.parametrize(("errors", "n"), [(0, 200), (1, 1), (1, 200), (5, 200), (10, 200)])
+def test_too_few_errors_for_any_verdict_are_refused_before_training(errors, n):
+    network, held_out = right_but(errors, n)
+    with pytest.raises(InputError, match=rf"too small for any verdict.* eleven.* {n} samples"):
+        fine_tune(network, NeverRead(), held_out)
+
+
+def test_all_labels_ignored_are_refused_by_name():
+    held_out = [(x, torch.full_like(y, -100)) for x, y in data(2)]
+    with pytest.raises(InputError, match="`held_out` has no labels"):
+        fine_tune(small(), NeverRead(), held_out)
+
+
+def test_a_start_without_errors_has_no_percentage():
+    difference = abstain.inference.paired_difference([0, 0, 1], [3, 2, 1], [0, 0, 0], [3, 2, 1])
+    assert "-> 0.1111 (epoch 1): not shown" in str(Tuned(False, 1, difference, ((1, 0.1),)))
 
 
 def test_the_example_of_the_page_is_short():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from abstain import losses, scores
 from abstain._arrays import Array
@@ -14,7 +15,14 @@ from abstain._check import check_fraction
 from abstain.errors import InputError, import_optional
 from abstain.inference import interval
 from abstain.torch.loss import AURCLoss
-from abstain.torch.tuning import Averaging, PairedPatience, Samples, Tuned, error_bar_entries
+from abstain.torch.tuning import (
+    Averaging,
+    PairedPatience,
+    Samples,
+    Tuned,
+    check_read_many_times,
+    error_bar_entries,
+)
 
 TrainerCallback = import_optional("transformers", "abstain.torch.huggingface", "huggingface").TrainerCallback
 
@@ -117,12 +125,21 @@ class TrainerMetrics:
         return {"accuracy": 1 - float(np.mean(loss)), **error_bar_entries("aurc", aurc_interval)}
 
 
+def _state_file(name: str, args: Any, state: Any) -> Path:
+    """Return where the callback `name` keeps its state: in the folder of the checkpoint of the current step.
+
+    Not in the Trainer's own state, which is JSON and no place for tensors.
+    """
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / f"{name}.pt"
+
+
 class AURCStopping(TrainerCallback):  # type: ignore[misc, valid-type]
     """Stops training when validation AURC has made no progress for `patience` evaluations.
 
     Progress is a fall below the best so far by more than `sigmas` standard errors of their difference (paired: the
     same samples each time). After progress the Trainer saves a checkpoint. With `save_strategy="no"` there are no other
-    checkpoints, and the last one is the best (`best_step`).
+    checkpoints, and the last one is the best (`best_step`). Checkpoints hold the progress so far (`AURCStopping.pt`),
+    with which a run resumed from one continues; without that file it starts anew.
 
     Parameters
     ----------
@@ -144,6 +161,20 @@ class AURCStopping(TrainerCallback):  # type: ignore[misc, valid-type]
         self.metrics = metrics
         self.rule = PairedPatience(patience, sigmas)
         self.best_step: int | None = None
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Add the progress so far to the checkpoint that was just saved."""
+        if state.is_world_process_zero:
+            progress = {**self.rule.state_dict(), "best_step": self.best_step}
+            torch.save(progress, _state_file("AURCStopping", args, state))
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Continue with the progress of the checkpoint from which the run resumes."""
+        file = _state_file("AURCStopping", args, state)
+        if state.global_step > 0 and file.exists():
+            progress = torch.load(file, weights_only=False)  # samples are numpy arrays
+            self.rule.load_state_dict(progress)
+            self.best_step = progress["best_step"]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Compare the last evaluation with the best one; request a checkpoint after progress, or the end of training.
@@ -169,13 +200,14 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
     You configure the training: `compute_loss_func=trainer_loss(mix=0.5)` and a constant rate. The callback averages the
     model's weights after each epoch and evaluates the mean on held-out samples. At the end of training the model has
     the averaged weights if they rank errors better than the original ones by a paired test, otherwise its original
-    ones; `result` says which.
+    ones; `result` says which. Checkpoints hold the original weights and the mean so far (`TrainerTuning.pt`), so a run
+    resumed from one ends as if it had not stopped. If training raises, the model keeps its last weights.
 
     Parameters
     ----------
     held_out : iterable of batches
-        Mappings with "labels" that the model was not trained on, always in the same order, e.g.
-        `trainer.get_eval_dataloader(held_out)`.
+        Mappings with "labels" that the model was not trained on, in the same order each time they are read (no
+        shuffling), e.g. `trainer.get_eval_dataloader(held_out)`.
     looks : int
         How often to evaluate on the held-out samples, spread evenly over the epochs.
     level : float
@@ -188,30 +220,70 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
     """
 
     def __init__(self, held_out: Iterable[Any], *, looks: int = 4, level: float = 0.95) -> None:
+        check_read_many_times("TrainerTuning", "held_out", held_out)
         self.held_out = held_out
         self.looks = looks
         self.level = level
         self.result: Tuned | None = None
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-        """Evaluate the original weights; the Trainer passes the `model` that it trains."""
+    def on_train_begin(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        model: Any = None,
+        train_dataloader: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Evaluate the original weights, or continue the averaging of the checkpoint from which the run resumes.
+
+        The Trainer passes the `model` that it trains. Raises InputError if that checkpoint has no state of this
+        callback, or `looks` or `level` is out of range.
+        """
+        averaging_state = None
+        if state.global_step > 0:
+            file = _state_file("TrainerTuning", args, state)
+            if not file.exists():
+                raise InputError(
+                    f"TrainerTuning: the checkpoint has no {file}, so the weights before tuning are not known. To tune "
+                    f"the weights of a checkpoint, load them into the model and train without resume_from_checkpoint."
+                )
+            averaging_state = torch.load(file, map_location="cpu", weights_only=True)
         self._averaging = Averaging(
             "TrainerTuning",
             model,
             self.held_out,
-            epochs=math.ceil(args.num_train_epochs),
+            epochs=state.num_train_epochs,
             looks=self.looks,
             level=self.level,
+            state=averaging_state,
         )
+        self._averaging.catch_up(_whole_epochs(state), train_dataloader)
 
     def on_epoch_end(
         self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **kwargs: Any
     ) -> None:
-        """Add the weights to the mean, and evaluate it after some epochs."""
-        self._averaging.after_epoch(train_dataloader)
+        """Add the weights to the mean, and evaluate it after some epochs.
+
+        Nothing happens if training stops within an epoch: a run that resumes there ends the epoch later.
+        """
+        if _whole_epochs(state) > self._averaging.epoch:
+            self._averaging.after_epoch(train_dataloader)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Add the original weights and the averaging so far to the checkpoint that was just saved."""
+        if state.is_world_process_zero:
+            torch.save(self._averaging.state_dict(), _state_file("TrainerTuning", args, state))
 
     def on_train_end(
         self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **kwargs: Any
     ) -> None:
         """Compare the best mean with the original weights, and load whichever is kept."""
+        if not self._averaging.epoch:  # training stopped within the first epoch
+            self._averaging.after_epoch(train_dataloader)
         self.result = self._averaging.finish(train_dataloader)
+
+
+def _whole_epochs(state: Any) -> int:
+    """Return how many epochs the Trainer has finished; `state.epoch` counts parts of epochs, too."""
+    return int((state.epoch or 0) + 1e-6)

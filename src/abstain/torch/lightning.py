@@ -9,7 +9,7 @@ from typing import Any
 from abstain._check import check_fraction
 from abstain.errors import InputError, MissingDependencyError
 from abstain.torch.metrics import SelectiveMetric
-from abstain.torch.tuning import Averaging, PairedPatience, Tuned, error_bar_entries
+from abstain.torch.tuning import Averaging, PairedPatience, Tuned, check_read_many_times, error_bar_entries
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -114,12 +114,13 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
     The module defines the training: `AURCLoss(mix=0.5)` and SGD at a constant rate such as 0.02. The callback averages
     the network's weights after each epoch and evaluates the mean on held-out samples. At the end of training the
     network has the averaged weights if they rank errors better than the original ones by a paired test, otherwise its
-    original ones; `result` says which.
+    original ones; `result` says which. Checkpoints hold the original weights and the mean so far, so a run resumed with
+    `ckpt_path` ends as if it had not stopped. If training raises, the network keeps its last weights.
 
     Parameters
     ----------
     held_out : iterable of batches
-        (inputs, labels) that the network was not trained on, always in the same order.
+        (inputs, labels) that the network was not trained on, in the same order each time they are read (no shuffling).
     network : str
         Attribute of the module that holds the network, which returns logits.
     looks : int
@@ -136,17 +137,22 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
     def __init__(
         self, held_out: Iterable[Any], *, network: str = "model", looks: int = 4, level: float = 0.95
     ) -> None:
+        check_read_many_times("SelectiveTuning", "held_out", held_out)
         self.held_out = held_out
         self.network = network
         self.looks = looks
         self.level = level
         self.result: Tuned | None = None
+        self._averaging: Averaging | None = None  # of the last fit
+        self._first_epoch = 0  # the trainer's number of the first epoch after the original weights
+        self._state_to_resume: dict[str, Any] | None = None  # of a checkpoint, between loading and training
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Start averaging: `Averaging` copies the original weights and evaluates them on the held-out samples.
 
-        A second fit starts anew. Raises InputError if the module has no network under the stated name, or if
-        `trainer.max_epochs`, `looks` or `level` is out of range.
+        A run that resumes from a checkpoint continues the averaging of that checkpoint instead; a second fit starts
+        anew. Raises InputError if the module has no network under the stated name, if the checkpoint has no state of
+        this callback, or if `trainer.max_epochs`, `looks` or `level` is out of range.
         """
         network = getattr(pl_module, self.network, None)
         if network is None:
@@ -154,19 +160,41 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
                 f"SelectiveTuning: the module has no `{self.network}`. Name the attribute that holds the network, "
                 f"`SelectiveTuning(..., network=...)`."
             )
+        state = self._state_to_resume
+        self._state_to_resume = None
+        if state is None and trainer.ckpt_path is not None:
+            raise InputError(
+                f"SelectiveTuning: {trainer.ckpt_path} has no state of this callback, so the weights before tuning are "
+                f"not known. To tune the weights of a checkpoint, load them into the module and fit without ckpt_path."
+            )
+        self._first_epoch = trainer.current_epoch if state is None else state["first_epoch"]
         self._averaging = Averaging(
             "SelectiveTuning",
             network,
             self.held_out,
-            epochs=trainer.max_epochs,
+            epochs=trainer.max_epochs - self._first_epoch,
             looks=self.looks,
             level=self.level,
+            state=None if state is None else state["averaging"],
         )
+        self._averaging.catch_up(trainer.current_epoch - self._first_epoch, trainer.train_dataloader)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Add the weights to the mean, and evaluate it after some epochs."""
+        assert self._averaging is not None  # set when training started
         self._averaging.after_epoch(trainer.train_dataloader)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Compare the best mean with the original weights, and load whichever is kept."""
+        assert self._averaging is not None
         self.result = self._averaging.finish(trainer.train_dataloader)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the original weights and the averaging so far, for a checkpoint; empty before training."""
+        if self._averaging is None:
+            return {}
+        return {"averaging": self._averaging.state_dict(), "first_epoch": self._first_epoch}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Keep the state of a checkpoint until training starts."""
+        self._state_to_resume = state_dict

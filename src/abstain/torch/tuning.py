@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -19,11 +20,12 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 from abstain._arrays import Array
 from abstain._check import check_count, check_fraction, check_nonnegative
 from abstain.errors import InputError
-from abstain.inference import Difference, Interval, paired_difference
+from abstain.inference import Difference, Interval, interval, paired_difference
 from abstain.torch.loss import AURCLoss
 from abstain.torch.metrics import AURC
 
 Samples = tuple[Array, Array]  # losses and confidences
+_MODULES_OF_PLAIN_ITERATORS = ("builtins", "itertools", "torch.utils.data.dataloader")
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,17 +63,15 @@ class Tuned:
         difference = self.difference  # of a, the averaged weights, minus b, the original ones
         original_aurc = difference.estimate_b
         averaged_aurc = difference.estimate_a
-        percent_change = 100 * (averaged_aurc / original_aurc - 1) if original_aurc else 0.0
+        change = f", {100 * (averaged_aurc / original_aurc - 1):+.1f}%" if original_aurc else ""
         if self.improved:
             verdict = "lower than the start, the averaged weights are kept"
         else:
             verdict = "not shown to be better than the start, which is kept"
-        interval = (
-            f"difference [{difference.low:.3g}, {difference.high:.3g}] at {100 * difference.level:.4g}%"
-        )
-        reason = difference.note or interval
+        limits = f"difference [{difference.low:.3g}, {difference.high:.3g}] at {100 * difference.level:.4g}%"
+        reason = difference.note or limits
         return (
-            f"held-out AURC {original_aurc:.4g} -> {averaged_aurc:.4g} (epoch {self.epoch}, {percent_change:+.1f}%): "
+            f"held-out AURC {original_aurc:.4g} -> {averaged_aurc:.4g} (epoch {self.epoch}{change}): "
             f"{verdict} ({reason}, n = {difference.n})"
         )
 
@@ -97,7 +97,8 @@ def fine_tune(
 
     with batch norm statistics recomputed on the training data. The averaged weights are evaluated on the held-out
     samples `looks` times. Those with the lowest 0/1 AURC are compared with the original weights by a paired test on the
-    same samples. If they are not shown to be better, the network gets its original weights back.
+    same samples. If they are not shown to be better, the network gets its original weights back; so it does, with its
+    original mode, if anything is raised (also by Ctrl-C).
 
     Parameters
     ----------
@@ -107,8 +108,9 @@ def fine_tune(
         An iterable that can be read many times, such as a DataLoader. A batch is (inputs, labels), or a mapping with
         "labels" whose other entries are the network's arguments. Use the augmentation of the original training.
     held_out : iterable of batches
-        Samples that the network was not trained on, always in the same order. Use thousands: with few errors among
-        them no difference can be shown.
+        Samples that the network was not trained on, in the same order each time they are read (no shuffling). Use
+        thousands: the start must make at least eleven errors on them, and with few errors only a large difference can
+        be shown.
     epochs : int
         Passes over `train`. AURC was still falling after 20 on CIFAR; after 5 it may not be below the start yet.
     rate : float
@@ -132,30 +134,78 @@ def fine_tune(
     Raises
     ------
     InputError
-        If `epochs`, `looks`, `level` or `mix` is out of range.
+        Before training: if `epochs`, `looks`, `level` or `mix` is out of range, `train` or `held_out` can be read only
+        once, `optimizer` has none of the network's parameters, or `held_out` has other labels when it is read again or
+        too few errors for any verdict. Later: if `train` has no more batches, or `held_out` changes.
 
     Examples
     --------
-    >>> x = torch.randn(64, 4)
+    >>> _ = torch.manual_seed(0)
+    >>> x = torch.randn(300, 4)
     >>> batches = [(x, (x.sum(1) > 0).long())]
     >>> fine_tune(torch.nn.Linear(4, 2), batches, batches, epochs=2, looks=1).looks[0][0]
     2
     """
+    check_read_many_times("fine_tune", "train", train)
+    check_read_many_times("fine_tune", "held_out", held_out)
+    _check_trained(network, optimizer)
     if optimizer is None:
         optimizer = torch.optim.SGD(
             network.parameters(), lr=rate, momentum=0.9, nesterov=True, weight_decay=5e-4
         )
     criterion = AURCLoss(mix=mix)
     averaging = Averaging("fine_tune", network, held_out, epochs=epochs, looks=looks, level=level)
-    for _ in range(epochs):
-        network.train()
-        for batch in _move_to_device(train, network):
-            optimizer.zero_grad()
-            logits, labels = _predict(network, batch)
-            criterion(logits, labels).backward()
-            optimizer.step()
-        averaging.after_epoch(train)
-    return averaging.finish(train)
+    try:
+        for _ in range(epochs):
+            network.train()
+            for batch in _read_batches("fine_tune", "train", train, network):
+                optimizer.zero_grad()
+                logits, labels = _predict(network, batch)
+                criterion(logits, labels).backward()
+                optimizer.step()
+            averaging.after_epoch(train)
+        return averaging.finish(train)
+    except BaseException:  # Ctrl-C, too: half-trained weights are worse than either result
+        averaging.restore_start()
+        raise
+
+
+def check_read_many_times(name: str, argument: str, batches: Iterable[Any]) -> None:
+    """Raise InputError for a generator or another plain iterator, which is empty when it is read a second time.
+
+    Iterators of other modules are let through, since some of them start anew each time. `name` is the function or
+    callback and `argument` its parameter, for the message.
+    """
+    if isinstance(batches, Iterator) and type(batches).__module__ in _MODULES_OF_PLAIN_ITERATORS:
+        raise InputError(
+            f"{name}: `{argument}` can be read only once (it is a {type(batches).__name__}), but is needed many times. "
+            f"Pass a DataLoader or a list of batches."
+        )
+
+
+def _check_trained(network: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
+    """Raise InputError if training would not change the network: all frozen, or all unknown to the optimiser."""
+    trainable = {id(parameter) for parameter in network.parameters() if parameter.requires_grad}
+    if not trainable:
+        raise InputError(
+            "fine_tune: `network` has no parameter that requires a gradient, so nothing would change."
+        )
+    if optimizer is None:
+        return
+    optimized = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if not trainable & optimized:
+        raise InputError(
+            "fine_tune: `optimizer` has none of the network's parameters. Make it from `network.parameters()` of the "
+            "same network."
+        )
+
+
+class _HeldOutResult(NamedTuple):
+    """What a network does on the held-out samples."""
+
+    aurc: float
+    samples: Samples
+    label_digest: str  # equal for equal labels in equal order
 
 
 class _Evaluation(NamedTuple):
@@ -178,33 +228,80 @@ class Averaging:
     held_out : iterable of batches
         Samples for the evaluations, always in the same order.
     epochs : int
-        How many epochs the caller is going to train.
+        How many epochs the caller is going to train, counted from the original weights.
     looks : int
         The number of evaluations, spread evenly over the epochs.
     level : float
         Confidence level of the comparison, over all evaluations together.
+    state : dict, optional
+        What `state_dict` returned in a run that is now resumed; the network has the weights of that time.
     """
 
     def __init__(
-        self, name: str, network: nn.Module, held_out: Iterable[Any], *, epochs: int, looks: int, level: float
+        self,
+        name: str,
+        network: nn.Module,
+        held_out: Iterable[Any],
+        *,
+        epochs: int,
+        looks: int,
+        level: float,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         """Check the options, copy and evaluate the original weights, and put the network into training mode.
 
-        Raises InputError for `epochs`, `looks` or `level` out of range.
+        Raises InputError for `epochs`, `looks` or `level` out of range, and for held-out samples that change or that
+        have too few errors.
         """
         epochs = check_count(name, "epochs", epochs)
         looks = check_count(name, "looks", looks)
+        check_read_many_times(name, "held_out", held_out)
+        self.name = name
         self.level = check_fraction(name, "level", level, open_high=True)
         self.network = network
         self.held_out = held_out
         self.epochs_to_evaluate = {math.ceil(epochs * k / looks) for k in range(1, looks + 1)}
         self.epoch = 0
-        self.original_weights = deepcopy(network.state_dict())
-        self.original_samples = _evaluate(network, held_out).samples()
-        self.averaged = AveragedModel(network)
-        network.train()  # a finished network is usually in evaluation mode, and trainers may leave it there
         self.looks: list[tuple[int, float]] = []  # epoch and held-out AURC of each evaluation
         self.best: _Evaluation | None = None
+        self.averaged = AveragedModel(network)
+        self.original_modes = [(module, module.training) for module in network.modules()]
+        if state is None:
+            self.original_weights = deepcopy(network.state_dict())
+            original = _evaluate(name, network, held_out)
+            self.original_samples = original.samples
+            self.label_digest = original.label_digest
+            self._check_enough_errors()
+        else:
+            self._load_state(state)
+        # read once more now, so that shuffled samples are found before training and not after some epochs of it
+        with torch.random.fork_rng(
+            devices=[]
+        ):  # a DataLoader draws from the global generator each time it is read
+            self._check_labels(_digest_of_labels(held_out))
+        network.train()  # a finished network is usually in evaluation mode, and trainers may leave it there
+
+    def _check_enough_errors(self) -> None:
+        """Raise InputError if the original weights make so few held-out errors that no verdict is possible."""
+        loss, confidence = self.original_samples
+        error_count = int(loss.sum())
+        # an interval says when it rests on too few errors for a verdict, but needs some
+        few_errors = (
+            interval("aurc", loss, confidence).note if error_count > 1 else f"rests on {error_count} errors"
+        )
+        if few_errors:
+            raise InputError(
+                f"{self.name}: `held_out` is too small for any verdict: the AURC of the start {few_errors}, and a "
+                f"comparison needs eleven. Hold out more than {len(loss)} samples."
+            )
+
+    def _check_labels(self, label_digest: str) -> None:
+        """Raise InputError unless the held-out labels are those of the first evaluation, in the same order."""
+        if label_digest != self.label_digest:
+            raise InputError(
+                f"{self.name}: `held_out` has other labels than when it was read first. The comparison is paired: pass "
+                f"the same samples in the same order each time (a DataLoader with shuffle=False)."
+            )
 
     def after_epoch(self, train: Iterable[Any]) -> None:
         """Add the network's weights to the mean, and evaluate it after the epochs that call for it."""
@@ -213,24 +310,41 @@ class Averaging:
         if self.epoch in self.epochs_to_evaluate:
             self._evaluate_average(train)
 
+    def catch_up(self, epochs_trained: int, train: Iterable[Any]) -> None:
+        """Add the weights of an epoch that the resumed state lacks.
+
+        It lacks one if the checkpoint was saved after the last step of an epoch but before its end. The network still
+        has the weights of that step.
+
+        `epochs_trained` is how many epochs the trainer counts since the original weights. Raises InputError if the
+        state lacks more, since the weights after those epochs are not known.
+        """
+        missing_epochs = epochs_trained - self.epoch
+        if missing_epochs == 1:
+            self.after_epoch(train)
+        elif missing_epochs != 0:
+            raise InputError(
+                f"{self.name}: the checkpoint was saved after {epochs_trained} epochs, but its mean holds "
+                f"{self.epoch}. Resume from another checkpoint, or tune anew."
+            )
+
     def _evaluate_average(self, train: Iterable[Any]) -> None:
         """Recompute batch norm on `train`, measure the held-out AURC of the mean, and remember the best mean.
 
         `train` is the training data, an iterable of batches. Appends to `looks`, and replaces `best` if the AURC is
         lower than at all evaluations before.
-
-        `averaged` is the mean of the weights so far, `held_out` the batches to evaluate on.
         """
         # each batch is wrapped in a mapping, because `update_bn` would pass on only the first part of a pair
-        wrapped_batches = ({"batch": batch} for batch in _move_to_device(train, self.network))
+        train_batches = _read_batches(self.name, "train", train, self.network)
+        wrapped_batches = ({"batch": batch} for batch in train_batches)
         update_bn(wrapped_batches, _TakesWrappedBatch(self.averaged))
-        metric = _evaluate(self.averaged, self.held_out)
-        aurc = float(metric.compute())
+        result = _evaluate(self.name, self.averaged, self.held_out)
+        self._check_labels(result.label_digest)
         lowest_aurc = min((earlier_aurc for _, earlier_aurc in self.looks), default=math.inf)
-        if aurc < lowest_aurc:
+        if result.aurc < lowest_aurc:
             weights = deepcopy(self.averaged.module.state_dict())
-            self.best = _Evaluation(epoch=self.epoch, samples=metric.samples(), weights=weights)
-        self.looks.append((self.epoch, aurc))
+            self.best = _Evaluation(epoch=self.epoch, samples=result.samples, weights=weights)
+        self.looks.append((self.epoch, result.aurc))
 
     def finish(self, train: Iterable[Any]) -> Tuned:
         """Compare the best mean with the original weights, and load whichever is kept into the network.
@@ -238,16 +352,13 @@ class Averaging:
         The mean is kept if its held-out AURC is significantly lower. The network is in evaluation mode afterwards.
         `train` is the training data, an iterable of batches; it is read if training stopped before the last planned
         evaluation, to evaluate the mean now. Raises InputError if no epoch was trained.
-
-        `original_weights` and `original_samples` (held-out losses and confidences) are those before training; `looks`
-        holds the epoch and the held-out AURC of each evaluation, `best` the evaluation with the lowest AURC.
         """
         if not self.epoch:
-            raise InputError("tuning: no epoch was trained, so there is nothing to compare.")
+            raise InputError(f"{self.name}: no epoch was trained, so there is nothing to compare.")
         stopped_early = not self.looks or self.looks[-1][0] != self.epoch
         if stopped_early:
             self._evaluate_average(train)
-        assert self.best is not None
+        assert self.best is not None  # there was an evaluation, and the first one is the best so far
         # Bonferroni: the best of several evaluations is compared
         level = 1 - (1 - self.level) / len(self.looks)
         difference = paired_difference(*self.best.samples, *self.original_samples, metric="aurc", level=level)
@@ -255,6 +366,37 @@ class Averaging:
         self.network.load_state_dict(self.best.weights if improved else self.original_weights)
         self.network.eval()
         return Tuned(improved=improved, epoch=self.best.epoch, difference=difference, looks=tuple(self.looks))
+
+    def restore_start(self) -> None:
+        """Give the network its original weights and modes (training or evaluation, each module its own) again."""
+        self.network.load_state_dict(self.original_weights)
+        for module, was_training in self.original_modes:
+            module.training = was_training
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that a resumed run needs: plain containers of numbers, strings and tensors."""
+        return {
+            "epoch": self.epoch,
+            "averaged": self.averaged.state_dict(),
+            "original_weights": self.original_weights,
+            "original_samples": self.original_samples,
+            "label_digest": self.label_digest,
+            "looks": self.looks,
+            "best": None if self.best is None else self.best._asdict(),
+        }
+
+    def _load_state(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned, whichever device its tensors are on."""
+        device = _device_of(self.network)
+        self.epoch = state["epoch"]
+        self.averaged.load_state_dict(state["averaged"])
+        self.original_weights = state["original_weights"]
+        self.original_samples = _move_samples(state["original_samples"], device)
+        self.label_digest = state["label_digest"]
+        self.looks = [(epoch, aurc) for epoch, aurc in state["looks"]]
+        if state["best"] is not None:
+            best = _Evaluation(**state["best"])
+            self.best = best._replace(samples=_move_samples(best.samples, device))
 
 
 class _TakesWrappedBatch(nn.Module):  # type: ignore[misc]
@@ -281,26 +423,68 @@ def _predict(network: nn.Module, batch: Any) -> tuple[Array, Array]:
     return logits.movedim(-1, 1), batch["labels"]
 
 
-def _move_to_device(batches: Iterable[Any], network: nn.Module) -> Iterator[Any]:
-    """Yield each batch, a tuple or a mapping of tensors, on the network's device."""
-    device = next(network.parameters()).device
+def _device_of(network: nn.Module) -> torch.device:
+    return next(network.parameters()).device
+
+
+def _move_samples(samples: Samples, device: torch.device) -> Samples:
+    loss, confidence = samples
+    return torch.as_tensor(loss, device=device), torch.as_tensor(confidence, device=device)
+
+
+def _read_batches(name: str, argument: str, batches: Iterable[Any], network: nn.Module) -> Iterator[Any]:
+    """Yield each batch, a tuple or a mapping of tensors, on the network's device.
+
+    Raises InputError if there is none: `name` is the function or callback and `argument` its parameter.
+    """
+    device = _device_of(network)
+    is_empty = True
     for batch in batches:
+        is_empty = False
         if isinstance(batch, Mapping):
             yield {key: value.to(device) for key, value in batch.items()}
         else:
             yield tuple(part.to(device) for part in batch)
+    if is_empty:
+        raise InputError(
+            f"{name}: `{argument}` has no batches, or none when it is read again. Pass an iterable that can be read "
+            f"many times, such as a DataLoader or a list."
+        )
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def _evaluate(network: nn.Module, batches: Iterable[Any]) -> AURC:
-    """Return an AURC metric updated with all batches, the network in evaluation mode; label -100 is ignored."""
-    was_training = network.training
-    network.eval()
-    metric = AURC(ignore_index=-100).to(next(network.parameters()).device)
-    for batch in _move_to_device(batches, network):
-        metric.update(*_predict(network, batch))
-    network.train(was_training)
-    return metric
+def _evaluate(name: str, network: nn.Module, held_out: Iterable[Any]) -> _HeldOutResult:
+    """Measure the network, in evaluation mode, on the held-out samples; label -100 is ignored.
+
+    The mode of each module is restored afterwards. Raises InputError if there are no samples; `name` is the function or
+    callback in the message.
+    """
+    modes = [(module, module.training) for module in network.modules()]
+    metric = AURC(ignore_index=-100).to(_device_of(network))
+    digest = hashlib.sha256()
+    try:
+        network.eval()
+        for batch in _read_batches(name, "held_out", held_out, network):
+            logits, labels = _predict(network, batch)
+            metric.update(logits, labels)
+            digest.update(labels.cpu().contiguous().numpy())
+    finally:
+        for module, was_training in modes:
+            module.training = was_training
+    try:
+        samples = metric.samples()
+    except InputError:  # no batch had a label that counts
+        raise InputError(f"{name}: `held_out` has no labels, or all are -100, which is ignored.") from None
+    return _HeldOutResult(aurc=float(metric.compute()), samples=samples, label_digest=digest.hexdigest())
+
+
+def _digest_of_labels(held_out: Iterable[Any]) -> str:
+    """Return the digest that `_evaluate` would return for these batches, without running a network."""
+    digest = hashlib.sha256()
+    for batch in held_out:
+        labels = batch["labels"] if isinstance(batch, Mapping) else batch[1]
+        digest.update(labels.cpu().contiguous().numpy())
+    return digest.hexdigest()
 
 
 def error_bar_entries(name: str, interval: Interval) -> dict[str, float]:
@@ -353,6 +537,8 @@ class PairedPatience:
         evaluation the best one; otherwise the count of evaluations without progress rises.
         """
         best_samples = (loss, confidence) if self.samples is None else self.samples
+        if isinstance(loss, torch.Tensor):  # those of a checkpoint may be on another device
+            best_samples = _move_samples(best_samples, loss.device)
         difference = paired_difference(loss, confidence, *best_samples)
         is_first = self.samples is None
         if is_first or difference.difference < -self.sigmas * difference.standard_error:
