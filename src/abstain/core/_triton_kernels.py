@@ -30,14 +30,14 @@ def write_keys(bits, is_error, keys, error_keys, error_count, n, TILE: tl.conste
     """Store an integer key for each of n confidences, and the keys of the errors once more, in no fixed order.
 
     Keys ascend as confidences descend: the complement of the bits of a positive float, the bits without the sign of a
-    negative one, and -1 for 0 and -0. `bits` are the bits of the confidences as signed
-    integers; `keys` and `error_keys` have their type, and room for n. `is_error` holds 0 or 1 (uint8). A program
-    handles TILE samples. It reserves places for the keys of its errors by adding their number to `error_count` (int64),
-    which is 0 at the start.
+    negative one, and -1 for 0 and -0. `bits` are the bits of the confidences as signed integers; `keys` and
+    `error_keys` have their type, and room for n. `is_error` holds 0 or 1 (uint8). A program handles TILE samples. It
+    reserves places for the keys of its errors by adding their number to `error_count` (int64), which is 0 at the start.
     """
     i = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     inside = i < n
     bit = tl.load(bits + i, mask=inside, other=0)
+    # the largest integer of this type: all bits but that of the sign
     largest = ~((bit * 0 + 1) << (bits.dtype.element_ty.primitive_bitwidth - 1))
     without_sign = bit & largest
     key = tl.where(bit >= 0, ~bit, tl.where(without_sign == 0, -1, without_sign)).to(bit.dtype)
@@ -231,6 +231,8 @@ def add_to_shared_bins(
     base = shared_base(THREADS)
     slot = tl.arange(0, SLOTS)
     slot_address = base + 8 * tl.minimum(slot, SIZE)
+    # `slot * 0` is a 0 for each slot: no right and no wrong samples; the smallest key starts at the largest integer,
+    # and the largest key at the smallest
     shared_store(slot_address, slot * 0)
     shared_store(slot_address + 4, slot * 0)
     shared_store(slot_address + EXTREMES, slot * 0 + 0x7FFFFFFF)
@@ -245,9 +247,9 @@ def add_to_shared_bins(
         error = tl.load(loss + i, mask=mask, other=0).to(tl.int32)
         bin_number = tl.where(mask, find_bin_of_float32(x, packed_table, mask), SIZE)
         bits = x.to(tl.int32, bitcast=True)
-        key = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+        key = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # an integer that has the order of the floats
         bin_address = base + 8 * bin_number
-        shared_update(bin_address + 4 * error, bin_address + EXTREMES, key)
+        shared_update(bin_address + 4 * error, bin_address + EXTREMES, key)  # count of right (0) or wrong (1)
     tl.debug_barrier()
     errors_in_slot = shared_load(slot_address + 4)
     samples_in_slot = shared_load(slot_address) + errors_in_slot
@@ -299,11 +301,12 @@ def read_rows(logits, target, work, n, classes, stride, ignore_index,
         mean_logit = tl.sum(tl.where(inside, z, 0.0), axis=1) / classes
         loss = (1 - SMOOTHING) * loss + SMOOTHING * ((top - mean_logit) + log1p_odds)
     loss = tl.where((label >= 0) & (label < classes), loss, float("nan"))
+    # columns 0 to 2 of `work`: confidence, log-sum-exp, loss
     tl.store(work + row, tl.where(is_counted, -odds_against, float("nan")), mask=row_mask)
     tl.store(work + n + row, top + log1p_odds, mask=row_mask)
     tl.store(work + 2 * n + row, tl.where(is_counted, loss, 0.0), mask=row_mask)
     if tl.program_id(0) == 0:
-        tl.store(work + 5 * n + 128, 0.0)
+        tl.store(work + 5 * n + 128, 0.0)  # the counter
 
 
 @jit
@@ -333,6 +336,7 @@ def compute_shares(work, n, LOO: tl.constexpr, SAMPLES: tl.constexpr):
     """
     j = tl.program_id(0) * SAMPLES + tl.arange(0, SAMPLES)
     confidence = tl.load(work + j, mask=j < n, other=float("nan"))
+    # `share_at` reads 128 samples at a time; the fifth column of `work` starts at 4 n
     tl.store(work + 4 * n + j, share_at(work, confidence, n, LOO, SAMPLES, 128), mask=j < n)
 
 
@@ -359,7 +363,7 @@ def compute_weights(work, out, n, ESTIMATOR: tl.constexpr, REDUCTION: tl.constex
     confidence = tl.load(work + i, mask=i < n, other=float("nan"))
     weight = tl.zeros((SAMPLES,), tl.float64)
     counted = tl.zeros((1,), tl.int32)
-    for begin in range(0, n, THRESHOLDS):
+    for begin in range(0, n, THRESHOLDS):  # the confidences of all samples are the thresholds
         j = begin + tl.arange(0, THRESHOLDS)
         threshold = tl.load(work + j, mask=j < n, other=float("nan"))
         is_accepted = confidence[:, None] >= threshold[None, :]
@@ -372,11 +376,12 @@ def compute_weights(work, out, n, ESTIMATOR: tl.constexpr, REDUCTION: tl.constex
                 share = tl.load(work + 4 * n + j, mask=j < n, other=0.0)
             weight += tl.sum(tl.where(is_accepted, share[None, :], 0.0), axis=1)
         counted += tl.sum((threshold == threshold).to(tl.int32), axis=0)  # NaN marks ignored samples
-    if LOO:
+    if LOO:  # subtract the share of the sample's own threshold
         if COMPUTES_SHARES:
             share_at_sample = share_at(work, confidence, n, LOO, SAMPLES, 32)
         else:
             share_at_sample = tl.load(work + 4 * n + i, mask=i < n, other=0.0)
+        # NaN, which marks ignored samples, does not equal itself
         weight -= tl.where(confidence == confidence, share_at_sample, 0.0)
     sample_count = tl.maximum(counted, 1).to(tl.float64)
     if SELE:
@@ -385,11 +390,12 @@ def compute_weights(work, out, n, ESTIMATOR: tl.constexpr, REDUCTION: tl.constex
         weight = weight / sample_count
     if ESTIMATOR == "2sele":
         weight = weight * 2
-    tl.store(work + 3 * n + i, weight, mask=i < n)
-    weighted_loss = weight * tl.load(work + 2 * n + i, mask=i < n, other=0.0)
+    tl.store(work + 3 * n + i, weight, mask=i < n)  # the fourth column
+    weighted_loss = weight * tl.load(work + 2 * n + i, mask=i < n, other=0.0)  # the third column is the loss
     if REDUCTION == "none":
         tl.store(out + i, weighted_loss, mask=i < n)
     else:
+        # behind the five columns: the partial sum of this program
         tl.store(work + 5 * n + tl.program_id(0), tl.sum(weighted_loss, axis=0))
         tl.debug_barrier()
         # the atomic releases the partial sum stored here, and acquires those of the other programs
@@ -418,10 +424,11 @@ def compute_gradients(logits, target, work, upstream, gradient, n, classes, stri
     long_row = row.to(tl.int64)[:, None]
     z = tl.load(logits + long_row * stride + column[None, :], mask=inside, other=float("-inf")).to(tl.float64)
     log_softmax = z - tl.load(work + n + row, mask=row_mask, other=0.0)[:, None]
-    factor = tl.load(work + 3 * n + row, mask=row_mask, other=0.0)
+    factor = tl.load(work + 3 * n + row, mask=row_mask, other=0.0)  # the weight
     factor = factor * tl.load(upstream + row * upstream_stride, mask=row_mask, other=0.0).to(tl.float64)
     label = tl.load(target + row, mask=row_mask, other=0)
     factor = tl.where((label >= 0) & (label < classes), factor, float("nan"))
+    # a gradient that is stored in float32 or less need not be computed in float64
     if logits.dtype.element_ty != tl.float64:
         log_softmax = log_softmax.to(tl.float32)
         factor = factor.to(tl.float32)

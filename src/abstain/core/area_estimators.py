@@ -142,7 +142,7 @@ def sum_inverse_positions(rows: Rows) -> Array:
     if rows.xp is not np:
         return harmonic_difference(rows.xp, rows.accepted_mass - rows.mass, rows.accepted_mass)
     # a single sample has 1 / N, which needs no harmonic numbers
-    if rows.has_empty_rows:
+    if rows.has_empty_rows:  # the top rows may accept nothing
         sums = safe_divide(np, rows.mass, rows.accepted_mass)
     else:
         sums = rows.mass / rows.accepted_mass
@@ -379,7 +379,7 @@ def _threshold_weights(rows: Rows, estimator: str) -> Array:
         share = safe_divide(xp, rows.mass, mass_of_others)
         share_of_sample = safe_divide(xp, xp.ones_like(mass_of_others), mass_of_others)
         return _sum_at_and_below(share, xp) - share_of_sample
-    if rows.has_empty_rows:
+    if rows.has_empty_rows:  # the top rows may accept nothing
         share = safe_divide(xp, rows.mass, rows.accepted_mass)
     else:
         share = rows.mass / rows.accepted_mass
@@ -543,11 +543,12 @@ def oracle_rows(xp: Namespace, loss: Array, weight: Array | None) -> Rows:
     is_row_end = xp.ones_like(loss, dtype=xp.bool)  # every sample is a row
     if weight is None:
         return rows_from_sorted(xp, xp.sort(loss, axis=-1), is_row_end)
-    weight = xp.astype(weight, wide)
-    for column in ("weight", "loss"):  # stable sorts: the last key sorted by is the leading one
-        order = xp.argsort(weight if column == "weight" else loss, axis=-1, stable=True)
-        loss = xp.take_along_axis(loss, order, axis=-1)
-        weight = xp.take_along_axis(weight, order, axis=-1)
+    by_weight = xp.argsort(xp.astype(weight, wide), axis=-1, stable=True)
+    loss = xp.take_along_axis(loss, by_weight, axis=-1)
+    weight = xp.take_along_axis(xp.astype(weight, wide), by_weight, axis=-1)
+    by_loss = xp.argsort(loss, axis=-1, stable=True)  # equal losses stay in the order of their weights
+    loss = xp.take_along_axis(loss, by_loss, axis=-1)
+    weight = xp.take_along_axis(weight, by_loss, axis=-1)
     return rows_from_sorted(xp, loss, is_row_end, weight)
 
 

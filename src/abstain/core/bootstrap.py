@@ -100,6 +100,7 @@ class Resampler:
         order = np.lexsort((self.loss, -self.confidence))
         confidence = self.confidence[order]
         loss = self.loss[order]
+        # a new pair starts where either of the two changes
         is_first_of_pair = sorting.mark_run_starts(confidence) | sorting.mark_run_starts(loss)
         if np.count_nonzero(is_first_of_pair) * _MIN_SAMPLES_PER_PAIR > len(loss):
             return
@@ -268,7 +269,7 @@ def leave_one_out_areas(
     one_less = np.maximum(N - 1, m)  # differs from N - 1 only in the top row, which lies below no sample
     sum_below = _sum_below(terms(m, L, one_less, S))
     sum_below_per_loss = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))
-    own_term = terms(m[row] - 1, L[row] - l, N[row] - 1, S[row] - l)
+    own_term = terms(m[row] - 1, L[row] - l, N[row] - 1, S[row] - l)  # 0 if the row had a single sample
     areas = (sum_above[row] + own_term + sum_below[row] - l * sum_below_per_loss[row]) / total_mass
     return ranked.in_input_order(areas)
 

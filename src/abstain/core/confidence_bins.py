@@ -381,7 +381,7 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
     loss_free = end - full_losses  # up to this position no loss of the bin need be accepted
     loss_start = xp.floor(loss_free) if bins.has_whole_mass else loss_free
     # S / k falls up to the loss-free position, so all samples before it have the risk there; after it low(k) is
-    # M + (S + L - M (N + c)) / k, which rises
+    # M + (S + L - M (N + c)) / k, which rises, summed over the positions k in (loss_start, end]
     least_sum = (
         (loss_start - N) * safe_divide(xp, S, loss_free)
         + M * (end - loss_start)
@@ -395,7 +395,7 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
     loss_end = N + full_losses  # from this position on all loss of the bin may be accepted
     rising_stop = xp.floor(loss_end) if bins.has_whole_mass else loss_end
     # high(k) rises up to that position (or is constant, with no mass above), so all samples before it have the risk
-    # there; after it high(k) is (S + L) / k, which falls
+    # there; after it high(k) is (S + L) / k, which falls, summed over the positions k in (rising_stop, end]
     peak = safe_divide(xp, S + L, loss_end)
     greatest_sum = (rising_stop - N) * peak + (S + L) * _sum_of_inverses(bins, rising_stop, end)
     high = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), greatest_sum)
@@ -443,8 +443,9 @@ def auroc(bins: Bins) -> Bracket:
     right_mass = xp.sum(bins.mass, axis=-1) - error_mass
     estimate = curve_points.auroc(rows_of_bins(bins))
     pairs_in_bin = (bins.mass - bins.loss) * bins.loss
-    uncertain_pairs = xp.sum(xp.where(bins.is_tie, 0.0, pairs_in_bin), axis=-1) / 2
-    margin = uncertain_pairs / (error_mass * right_mass)
+    uncertain_pairs = xp.sum(xp.where(bins.is_tie, 0.0, pairs_in_bin), axis=-1)
+    # they count half, and may count half more or less
+    margin = uncertain_pairs / 2 / (error_mass * right_mass)
     return Bracket(estimate, estimate - margin, estimate + margin)
 
 
@@ -479,7 +480,9 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     low, high = risk_between(xp, position, mass_above, loss_above, mass, loss, largest_loss)
     risk_of_whole_bin = (loss_above + loss) / (mass_above + mass)
     return Bracket(
-        estimate, xp.where(is_tie, risk_of_whole_bin, low), xp.where(is_tie, risk_of_whole_bin, high)
+        estimate=estimate,
+        low=xp.where(is_tie, risk_of_whole_bin, low),
+        high=xp.where(is_tie, risk_of_whole_bin, high),
     )
 
 

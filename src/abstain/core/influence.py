@@ -173,7 +173,7 @@ class AreaUnderCurve(Area):
         estimator = self.estimator
         ties = self.ties
         if estimator == "harmonic" and ties == "threshold" and not rows.has_empty_rows:
-            return _plain_area_derivative(rows)
+            return _plain_area_derivative(rows)  # the usual case, computed faster
         slope = row_weights(rows, estimator, ties)
         effects = _mass_effects(rows, estimator, ties)
         constant = effects.on_own_row
@@ -747,6 +747,7 @@ class RankedLoss:
         self.ranking = ranking
         self.in_order = in_order
         row_stops = ranking.row_stops
+        # an index that brings values into the order of the ranking
         ranked: Any = slice(None) if in_order else ranking.order
         self.loss = loss[ranked].astype(np.float64, copy=False)
         self.weight = None if weight is None else weight[ranked].astype(np.float64, copy=False)
