@@ -95,6 +95,18 @@ def test_evaluate_shows_it_next_to_the_confidences_of_the_file(run, folder):
     assert by_score["learned"] < 0.8 * min(by_score["token"], by_score["stated"])
 
 
+@pytest.mark.parametrize("command", [("evaluate",), ("compare",)])
+def test_rows_that_it_was_fitted_on_are_said_to_flatter_it(run, command):
+    for file, is_fitted in (("fit.csv", True), ("fresh.csv", False)):
+        result = run(*command, file, *COLUMNS, "--confidence", "confidence.json")
+        assert result.exit_code == 0, result.output
+        said = " ".join(result.stdout.split())
+        assert (
+            "fit: 100% of these rows are rows that the learned confidence was fitted on" in said
+        ) == is_fitted
+        assert ("are rows that the learned confidence was fitted on" in said) == is_fitted
+
+
 def test_unanswered_questions_as_wrong_are_told_for_it_too(run, folder):
     rows = make_rows(600, seed=5)
     answered = np.arange(600) % 10 > 0

@@ -254,3 +254,22 @@ def test_real_answers(data_dir, model, tmp_path):
         ]
         wrong, confidence = map(np.array, zip(*kept))
         assert shown[f"{model} / {name}"] == pytest.approx(by_definition(wrong, confidence), abs=1e-12)
+
+
+def test_a_model_whose_unanswered_questions_alone_have_the_confidence_is_not_ranked_by_it(
+    answers, table, tmp_path
+):
+    """A number beside a question without an answer ranks nothing."""
+    other = Answers(3)
+    other.tokens = np.where(other.answered, np.nan, 0.5)
+    path = other.save(tmp_path / "other.csv")
+    text = Path(path).read_text().replace(",nan\n", ",\n")
+    Path(path).write_text(text)
+    told = json.loads(run("compare", table, path, *BOTH, "--json").stdout)
+    assert {each["name"] for each in told["contestants"]} == {
+        "model / stated",
+        "model / tokens",
+        "other / stated",
+    }
+    said = " ".join(run("compare", table, path, *BOTH).stdout.split())
+    assert "other is not ranked by `tokens`: no answer has it." in said

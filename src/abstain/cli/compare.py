@@ -328,6 +328,7 @@ def compare_in_memory(
             **columns,
         )
     notes += reading_notes(models)
+    notes += [note for model in models for note in opt.fitted_rows_notes(model)]
     if has_several:
         notes += missing_confidence_notes(models, metric, level)
     if not unpaired and len(models) > 1 and all(model.ids is None for model in models):

@@ -171,6 +171,7 @@ def evaluate_predictions(
     labels or losses, weights and groups.
     """
     table = abstain.evaluate(**predictions.arguments(), level=level, **options, progress=False)
+    table = replace(table, notes=(*opt.fitted_rows_notes(predictions), *table.notes))
     log = predictions.log
     if log is not None:
         log_price = 1.0 if price is None else price

@@ -306,6 +306,21 @@ def note_chosen_confidence(predictions: abstain.formats.Predictions) -> None:
         say(f"note: the confidence here is `{first}`, the first; name another with -c confidence={second}.")
 
 
+def fitted_rows_notes(predictions: abstain.formats.Predictions) -> list[str]:
+    """A sentence if a learned confidence ranks rows that it was fitted on, which flatter it; otherwise none."""
+    learned = predictions.learned
+    if learned is None or learned.fitted is None or predictions.confidence is None:
+        return []
+    share = learned.fitted.share_known(predictions.answered().confidence)
+    if not share:
+        return []
+    name = abstain.formats.safety.display_name(predictions.name)
+    return [
+        f"{name}: {share:.0%} of these rows are rows that the learned confidence was fitted on, so its numbers are "
+        f"too good. Judge it on other rows."
+    ]
+
+
 def warn_if_worse_than_chance(predictions: abstain.formats.Predictions, score: str, loss: str) -> None:
     """Print a warning if the confidence of a file ranks its answers significantly worse than chance.
 

@@ -382,7 +382,11 @@ class LoadedAnswers(LoadedColumns):
         loss = losses.loss
         confidences = {name: self.convert_signal(name, column) for name, column in signals.items()}
         self.check_lengths(len(loss), {**self.values_by_role, **confidences})
-        absent = [name for name, confidence in confidences.items() if not np.isfinite(confidence).any()]
+        is_graded = ~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)
+        answered = self.find_answered(is_graded)
+        # A number beside a question without an answer ranks nothing; without any answers, all rows say what there is.
+        rows = answered if answered.any() else np.ones(len(loss), bool)
+        absent = [name for name, confidence in confidences.items() if not np.isfinite(confidence[rows]).any()]
         dropped = absent
         if is_stated and len(absent) == len(confidences):
             dropped = []  # nothing else to rank by, so that the caller reports it
@@ -392,7 +396,7 @@ class LoadedAnswers(LoadedColumns):
         notes = [
             *self.source.facts.notes,
             *self.note_refusals(),
-            *(f"no row has `{display_name(name)}`." for name in dropped),
+            *(f"no answer has `{display_name(name)}`." for name in dropped),
             *(
                 f"`{display_name(name)}` is the same in every row, so it cannot rank answers."
                 for name in constant
@@ -406,12 +410,11 @@ class LoadedAnswers(LoadedColumns):
         purpose = self.purpose
         if purpose == "one file" and len(ranking) > 1:
             purpose = "several confidences"
-        is_graded = ~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)
         log = Log(
             path=str(self.source.path),
             tool=self.source.facts.tool,
             loss=loss,
-            answered=self.find_answered(is_graded),
+            answered=answered,
             signals=ranking,
             loss_name=losses.name,
             rules=self.rules.settled(purpose, losses.name),
