@@ -159,7 +159,7 @@ def calibration_error(
 def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     r"""Limits of the squared calibration error theta, by inverting the law of its plain estimate.
 
-    With w the shares of the bins, d their gaps and V the covariance of these, the plain estimate :math:`\sum w d^2`
+    With w the shares of the bins, d their gaps and V the covariance of these, the estimate `plain`, :math:`\sum w d^2`,
     is a weighted sum of squares of normal variables. Its law is approximated by :math:`\tau\,\chi^2_\nu(\theta/\tau)`,
     a noncentral chi-squared law times a scale, with
 
@@ -167,14 +167,15 @@ def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
 
     This tau fits the part of the variance that true gaps cause, and nu the mean where theta is 0. The limits are the
     theta at which an estimate as large as the one seen, or as small, has half the probability that `level` leaves.
-    `level` is the two-sided confidence level, such as 0.95. `plain` is the estimate.
+    `level` is the two-sided confidence level, such as 0.95.
     """
     mean_without_gaps = float(bins.share @ np.diag(bins.gap_covariance))
     weighted_gap = bins.share * bins.gap
     # every answer of a bin has the same gap, or there is no gap: no spread is seen
     if mean_without_gaps <= 0 or plain <= 0:
+        # answers that were not drawn, up to this share of all, may have a gap of 1
         largest_unseen = float(largest_unseen_share(float(bins.unit_count.sum()), level))
-        return 0.0, max(plain, largest_unseen**2)  # as many answers with a gap of 1 may not have been drawn
+        return 0.0, max(plain, largest_unseen**2)
     tau = float(weighted_gap @ bins.gap_covariance @ weighted_gap) / plain
     freedom = mean_without_gaps / tau
     tail = (1 - level) / 2

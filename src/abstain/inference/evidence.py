@@ -378,6 +378,7 @@ def merge_parts(
     accepted_sums = None
     if request.has_points:
         accepted_sums = _merge_accepted_sums(parts, positions_to_read(totals, request))
+    # accepted masses count from the top of the whole data set, so the largest one stands for all parts
     mass_within_risk = {risk: max(part.mass_within_risk[risk] for part in parts) for risk in request.risks}
     return Evidence(
         totals=totals,
@@ -501,9 +502,8 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
     """
     totals = evidence.totals
     area = metric.area  # equal areas are equal keys of `area_sums`
-    if (
-        area not in evidence.area_sums
-    ):  # left out because it compares right with wrong samples, and one kind is missing
+    # an area that compares right with wrong samples is left out where one kind is missing
+    if area not in evidence.area_sums:
         if metric.needs.both_kinds:
             raise InfeasibleError(f"{metric.name}: needs both right and wrong samples, got only one kind.")
         # a gain over a random order, and with one kind no order is better than another

@@ -349,9 +349,8 @@ def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
     influences are rounding errors of the losses.
     """
     independent_effects = effects_of_units(influences, samples._replace(clusters=None, strata=None))
-    largest_influence = (
-        samples.total_mass * np.abs(independent_effects).max()
-    )  # an effect is w * influence / mass
+    # an effect is weight * influence / mass
+    largest_influence = samples.total_mass * np.abs(independent_effects).max()
     if largest_influence <= SUM_ROUNDING * np.abs(samples.answered_loss).max():
         return 1.0
     variances = [_variance_of_units(influences, clustered) for clustered in samples.by_each_clustering()]

@@ -36,7 +36,8 @@ def make_spread(
     """An estimate with its variance, from sums over `unit_count` independent units (samples or clusters).
 
     `sums` holds, over the units, the sums of v^2 and v^4 of what each does to the estimate, and the sums of z and z^2
-    of what the loss of each adds to it. An interval is built around `less_biased_estimate`; None: around `estimate`.
+    of what the losses of each add to it, its contribution. An interval is built around `less_biased_estimate`; None:
+    around `estimate`.
     """
     return EstimateSpread(
         estimate=estimate,

@@ -63,8 +63,9 @@ def delete_each_sample(samples: CheckedSamples) -> Deletions | None:
         return Deletions(estimate=total / n, without_each=(total - loss.astype(np.float64)) / (n - 1))
     area = samples.metric.area
     assert isinstance(area, AreaUnderCurve)
-    no_weight = None
-    estimate = area_of_samples(loss, samples.answered_confidence, no_weight, area.estimator, area.ties)
+    estimate = area_of_samples(
+        loss, samples.answered_confidence, weight=None, estimator=area.estimator, ties=area.ties
+    )
     without_each = leave_one_out_areas(loss, samples.answered_confidence, area.estimator, area.ties)
     return Deletions(float(estimate), without_each)
 
@@ -248,9 +249,8 @@ def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tai
     if deletions is None and not samples.metric.is_smooth:
         deletions = delete_each_unit(samples)
     if deletions is not None:
-        effects = (
-            np.mean(deletions.without_each) - deletions.without_each
-        )  # a factor would not change the skewness
+        # up to a factor, which would not change the skewness
+        effects = np.mean(deletions.without_each) - deletions.without_each
     else:
         influence = influences_of_samples("interval", samples).influence
         effects = effects_of_units(influence, samples._replace(strata=None))

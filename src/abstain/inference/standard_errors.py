@@ -530,7 +530,7 @@ def evidence_of_samples(samples: CheckedSamples) -> Evidence:
     loss = samples.answered_loss
     weight = samples.answered_weight
     request = request_for([samples.metric])
-    best_area = None  # known from the risk alone, except with relative weights
+    best_area = None  # of 0/1 losses it is known from the risk alone, except with relative weights
     if samples.zero_one and not samples.has_whole_weights and samples.metric.reads_best_curve_area:
         best_area = float(oracle_area(np, loss.astype(np.float64), weight, request.estimator))
     rows_at_once = PIECE if request.is_additive else len(loss)  # parts, or one table of everything
@@ -708,7 +708,7 @@ def effects_of_units(values: np.ndarray, samples: CheckedSamples, centred: bool 
         effects = np.bincount(samples.clusters, effects)
         if samples.strata is not None:
             stratum_of_unit = np.zeros(samples.unit_count, dtype=np.int64)
-            stratum_of_unit[samples.clusters] = samples.strata
+            stratum_of_unit[samples.clusters] = samples.strata  # a cluster lies in one stratum
     if stratum_of_unit is not None and centred:
         mean_of_stratum = np.bincount(stratum_of_unit, effects) / np.bincount(stratum_of_unit)
         effects = effects - mean_of_stratum[stratum_of_unit]

@@ -281,7 +281,7 @@ def measure_groups(
         metric(*arrays, **options)
     values: dict[Any, float] = {}
     counts: dict[Any, int] = {}
-    for label, rows in zip(labels, rows_of_groups(codes, len(labels))):
+    for label, rows in zip(labels, rows_of_groups(codes, len(labels)), strict=True):
         group_arrays = [_subset(array, rows) for array in arrays]
         group_options = {
             name: _subset(value, rows) if name in _ONE_VALUE_PER_SAMPLE else value

@@ -261,7 +261,7 @@ def _normalised(
     if not exceeds(random, best.area):
         return MetricDerivative(0.0, per_area=0.0)
     x = (area - best.area) / best_gain
-    # derivative in the risk, whose influence is l - risk
+    # derivative of the metric in the risk by way of `random`; the risk itself has the influence l - risk
     per_risk = -factor * x * random_per_risk / best_gain
     return MetricDerivative(
         estimate=at_best + factor * x,
@@ -622,7 +622,8 @@ def register_metric(metric: Metric) -> Metric:
     Raises
     ------
     InputError
-        If it is no `Metric`, if its name has an @ or a colon in it, or if the package has a metric of this name.
+        If it is no `Metric`, if its name is empty or has an @, a colon or a comma in it (which separate options and
+        metrics where users write names), or if the package has a metric of this name.
 
     Examples
     --------
@@ -758,7 +759,7 @@ def _option_of_word(metric: Metric, word: str, text: str, function: str) -> Opti
     """The option of a metric that a word after a colon sets, as "loo" in "aurc:loo" sets the estimator.
 
     `text` is the whole name as the user wrote it. Raises InputError, in the name of `function`, where no option of the
-    metric takes words, or none takes this one.
+    metric takes words, or none takes this one; the message speaks of the estimator, which such words set as a rule.
     """
     options_of_words = [option for option in metric.options if option.choices]
     if not options_of_words:

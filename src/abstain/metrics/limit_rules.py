@@ -158,9 +158,9 @@ class AreaRule(LimitRule):
         few_share = few.share_for_few(spread.effective_errors)
         if few_share == 0 or sample.has_negative_loss:
             return 0.0
-        error_size = _size_of_missed_errors(sample, loss_bound)
-        rise = error_size * self.largest(sample.largest_unseen_share(level))
-        largest_rise = max(error_size - spread.estimate, 0.0)  # no area exceeds the largest loss
+        size_of_missed = _size_of_missed_errors(sample, loss_bound)
+        rise = size_of_missed * self.largest(sample.largest_unseen_share(level))
+        largest_rise = max(size_of_missed - spread.estimate, 0.0)  # no area exceeds the largest loss
         return few_share * min(rise, largest_rise)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
@@ -245,6 +245,7 @@ class PlacementRule(LimitRule):
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors):
             return 0.0
         above_smallest = max(spread.estimate - self.smallest(sample.risk), 0.0)
+        # of a placement that is always at one end of the range or the other, with this mean
         largest_variance = above_smallest * (self.high - spread.estimate)
         right_variance = max(spread.variance - spread.variance_from_errors, 0.0)
         hidden_by_errors = few.hidden_variance(
@@ -267,7 +268,9 @@ class PlacementRule(LimitRule):
             return limits
         smallest = self.smallest(sample.risk)
         width = self.high - smallest
-        placement = min(max((spread.estimate - smallest) / width, 0.0), 1.0)  # the estimate within the range
+        # the estimate as a share of the range
+        placement = min(max((spread.estimate - smallest) / width, 0.0), 1.0)
+        # so many draws of either end of the range have this variance
         draws = width**2 * placement * (1 - placement) / variance
         low, high = few.beta_limits(placement, draws, level)
         return _mix_limits((smallest + width * float(low), smallest + width * float(high)), limits, few_share)
@@ -410,9 +413,10 @@ class NormalisedAreaRule(LimitRule):
         few_share = few.share_for_few(spread.effective_errors)
         if few_share == 0 or sample.has_negative_loss:
             return 0.0
-        error_size = _size_of_missed_errors(sample, loss_bound)
-        risk_in_errors = min(sample.risk / error_size, 1.0) if error_size > 0 else 0.0
-        best_gain = _gain_of_best_order(risk_in_errors)
+        size_of_missed = _size_of_missed_errors(sample, loss_bound)
+        # as if all losses were 0 or of that size
+        share_of_errors = min(sample.risk / size_of_missed, 1.0) if size_of_missed > 0 else 0.0
+        best_gain = _gain_of_best_order(share_of_errors)
         if best_gain <= 0:
             return 0.0
         return few_share * (worst_area(sample.largest_unseen_share(level)) / best_gain)
@@ -458,7 +462,8 @@ class NormalisedAreaRule(LimitRule):
         first.
         """
         best_gain = _gain_of_best_order(sample.risk)
-        if estimate > 0.5:
+        is_perfect = estimate <= 0.5  # without spread it is 0 in the perfect order, and otherwise 1 or more
+        if not is_perfect:
             share_apart = float(largest_unseen_share(sample.effective_draws, level))
             return max(0.0, 1 - 2 * share_apart / best_gain), 1 + worst_area(share_apart) / best_gain
         errors_on_top = _share_of_other_pairs(sample, level) * sample.risk

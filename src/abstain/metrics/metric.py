@@ -453,7 +453,9 @@ class OwnArea(Area):
         constant = np.broadcast_to(np.asarray(row_influence.constant, dtype=np.float64), rows.mass.shape)
         slope = np.broadcast_to(np.asarray(row_influence.slope, dtype=np.float64), rows.mass.shape)
         return AreaDerivative(
-            mass_times_area=value * float(rows.total_mass[0]), constant=constant, slope=slope * self.loss_unit
+            mass_times_area=value * float(rows.total_mass[0]),
+            constant=constant,
+            slope=slope * self.loss_unit,  # for losses as they are stored
         )
 
 

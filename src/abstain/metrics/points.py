@@ -328,8 +328,9 @@ def coverage_at_risk(
     """
     largest_risk = check_nonnegative("coverage_at_risk", "risk", risk)
     sample = prepare("coverage_at_risk", loss, confidence, sample_weight, abstained)
+    # losses are read only if they must be; tracers of jax have no values
     if largest_risk > 1 and is_concrete(sample.loss) and sample.is_zero_one():
-        check_risk("coverage_at_risk", largest_risk)
+        check_risk("coverage_at_risk", largest_risk)  # raises: no risk of 0/1 losses is above 1
     return sample.to_input_library(
         curve_points.coverage_at_risk(sample.rows(), sample.total_mass, largest_risk)
     )
@@ -490,8 +491,8 @@ def _zero_one_rows(
             raise InputError(
                 f"{name}: `loss` must be 0 (right) or 1 (wrong) for failure detection, got other values."
             )
-        errors = rows.accepted_loss[..., -1]
-        if bool(rows.xp.any((errors == 0) | (errors == rows.total_mass[..., 0]))):
+        error_mass = rows.accepted_loss[..., -1]  # with all samples accepted
+        if bool(rows.xp.any((error_mass == 0) | (error_mass == rows.total_mass[..., 0]))):
             raise InfeasibleError(
                 f"{name}: needs both right and wrong samples to tell them apart, got only one kind. "
                 f"`abstain.aurc` is defined for either."

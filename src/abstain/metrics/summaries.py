@@ -204,12 +204,12 @@ def smallest_rejection_ratio(risk: float, max_rejection: float) -> float:
     It falls as the risk grows, from 1 - 2 / (2 - max_rejection) where errors are rare to 1 - 2 / max_rejection, the
     limit where nearly all are wrong.
     """
-    first = 1 - max_rejection
-    random_area = risk * (1 - first**2) / 2
-    best_area_here = best_accepted_area(risk, first)
-    if not 0 < risk < 1 or random_area <= best_area_here:
+    first = 1 - max_rejection  # areas under the accepted loss are taken from this coverage to 1
+    random_area = risk * (1 - first**2) / 2  # in random order the accepted loss is risk * coverage
+    smallest_area = best_accepted_area(risk, first)
+    if not 0 < risk < 1 or random_area <= smallest_area:  # no order is better than another
         return 1 - 2 / max_rejection
-    return 1 - (worst_accepted_area(risk, first) - best_area_here) / (random_area - best_area_here)
+    return 1 - (worst_accepted_area(risk, first) - smallest_area) / (random_area - smallest_area)
 
 
 def worst_partial_area(risk: float, low: float, high: float) -> float:
