@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +60,11 @@ def table(found: abstain.Comparison) -> str:
     return "\n".join(found.to_markdown().split("\n")[2:])
 
 
-def sentences(found: abstain.Comparison, count: int) -> str:
-    return "\n".join(f"- {sentence}." for sentence in found.sentences()[:count])
+def neighbours(found: abstain.Comparison, count: int) -> str:
+    """The first pairs of neighbours in the ranking that cannot be told apart."""
+    pairs = [found.pair(a, b) for a, b in pairwise(found.names)]
+    undecided = [pair for pair in pairs if not pair.different]
+    return "\n".join(f"- {pair.sentence(found.level)}." for pair in undecided[:count])
 
 
 def clear_pairs(found: abstain.Comparison) -> str:
@@ -93,7 +97,7 @@ def page(folder: Path) -> str:
         HEAD,
         f"## {len(models)} models on the same images in the same order\n",
     ]
-    parts += [clear_pairs(main), "", table(main), "Neighbours in this ranking:\n", sentences(main, 6)]
+    parts += [clear_pairs(main), "", table(main), "Neighbours in this ranking:\n", neighbours(main, 6)]
     everyone = {name: z for group, _ in [(models, labels), *others] for name, z in group.items()}
     own_labels = {name: l for group, l in [(models, labels), *others] for name in group}
     loose = abstain.compare(everyone, own_labels, paired=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,13 +19,15 @@ SHOWN_POINTS = 201  # points of a curve that are drawn; more would not be visibl
 
 # Width and height in inches. Journals print one of two columns at 3.3 to 3.5 inches (84 to 90 mm), both at 6.9 to 7.2.
 _SIZES = {"column": (3.4, 2.5), "page": (7.0, 2.8)}
-_FONT_POINTS = 8.0  # of a figure with one of these sizes; the captions of most journals have 8 or 9 points
+JOURNAL_FONT = (
+    8.0  # points, of a figure with one of these sizes; the captions of most journals have 8 or 9 points
+)
 _ON_SCREEN = (6.4, 4.0)  # inches, of a figure without a size
 
-# Blue, vermilion, black, green and pink after Okabe and Ito: told apart with the common kinds of colour blindness. The
+# Blue, vermilion, green, pink and black after Okabe and Ito: told apart with the common kinds of colour blindness. The
 # blue is darker than theirs, since people without red receptors confuse theirs with the pink. Their yellow and light
-# colours are left out: too pale for a thin line on white.
-_COLOURS = ("#005F9E", "#D55E00", "#000000", "#009E73", "#D27FB2")
+# colours are left out: too pale for a thin line on white. The order of the first four is that of the HTML report.
+_COLOURS = ("#005F9E", "#D55E00", "#009E73", "#D27FB2", "#000000")
 _DASHES = ("-", "--", ":", "-.")
 GREY = "0.45"  # for what is not a result: a diagonal, zero, candidates
 BAND_OPACITY = 0.18
@@ -38,7 +42,9 @@ _CLOSEST_ENDS = (
 _WIDEST_NAME = 0.4  # of the width of the axes; a longer name would leave too little room for the curves
 _LETTER_WIDTH = 0.55  # heights of the font: the mean width of a letter in the fonts of matplotlib
 _MOST_NAMES = 8  # a column of more names beside a figure is as hard to match with curves as a legend
-
+_FEWEST_TICKS = 2  # an axis with one number has no scale
+_TICK_GAP = 0.5  # heights of the font between the numbers of an axis
+_MOST_REDRAWS = 8  # while text is fitted: wrapped labels change the layout, and so the room for others
 
 _SETTLED_COVERAGE = 0.05  # share of the samples from which on one sample hardly moves a curve
 _FAR_ABOVE = (
@@ -100,28 +106,37 @@ def make_panels(
     size: FigureSize | None = None,
     width: float | None = None,
     height: float | None = None,
-    width_ratios: Sequence[float] | None = None,
+    ratios: Sequence[float] | None = None,
+    stacked: bool = False,
 ) -> list[Any]:
-    """Return the axes of a new figure with `count` panels in a row; the other arguments are those of `make_axes`.
+    """Return the axes of a new figure with `count` panels; `size`, `width` and `height` are those of `make_axes`.
 
-    `width_ratios` are the relative widths of the panels; None makes them equal.
+    Panels are side by side, the left one first, or if `stacked` below each other, the top one first. `ratios` are their
+    relative widths or, if stacked, heights; None makes them equal.
     """
-    inches = _figure_inches(size, width, height)
+    inches = figure_inches(size, width, height)
     plt = import_optional("matplotlib.pyplot", "Plotting", "plot")
+    row_count, column_count = (count, 1) if stacked else (1, count)
     _, grid = plt.subplots(
-        1, count, figsize=inches, layout="constrained", squeeze=False, width_ratios=width_ratios
+        row_count,
+        column_count,
+        figsize=inches,
+        layout="constrained",
+        squeeze=False,
+        height_ratios=ratios if stacked else None,
+        width_ratios=None if stacked else ratios,
     )
-    panels = list(grid[0])
+    panels = list(grid.flat)
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
         if size is not None:
-            panel.tick_params(which="both", labelsize=_FONT_POINTS)
+            panel.tick_params(which="both", labelsize=JOURNAL_FONT)
             for text in (panel.xaxis.label, panel.yaxis.label, panel.title):
-                text.set_fontsize(_FONT_POINTS)
+                text.set_fontsize(JOURNAL_FONT)
     return panels
 
 
-def _figure_inches(size: FigureSize | None, width: float | None, height: float | None) -> tuple[float, float]:
+def figure_inches(size: FigureSize | None, width: float | None, height: float | None) -> tuple[float, float]:
     """Width and height of a new figure in inches; arguments and errors are those of `make_axes`."""
     if size is None:
         return width or _ON_SCREEN[0], height or _ON_SCREEN[1]
@@ -167,6 +182,7 @@ def draw_curves(
     bands: Mapping[str, Any] | None = None,
     *,
     risk_scale: RiskScale = "linear",
+    style_numbers: Sequence[int] = (),
 ) -> None:
     """Draw risk-coverage curves on `ax`, each with its name at its right end where there is room, else in a legend.
 
@@ -184,9 +200,13 @@ def draw_curves(
         Of the vertical axis. A linear one starts a little below zero, so that a curve on zero is visible in its full
         width, and leaves out the jumps of a curve below 5% coverage where they are far above the rest. A logarithmic
         one has no zero: curves leave it at the bottom. InputError if no risk is positive.
+    style_numbers : sequence of int
+        For each curve, the number of its `line_style`; by default it is one more than that of the curve before.
     """
     check_choice("plot", "risk_scale", risk_scale, ("linear", "log"))
-    for number, (name, coverage, risk) in enumerate(curves, start=_count_curves(ax)):
+    first_number = _count_curves(ax)
+    numbers = style_numbers or range(first_number, first_number + len(curves))
+    for number, (name, coverage, risk) in zip(numbers, curves, strict=True):
         style = line_style(number)
         (line,) = ax.plot(
             coverage, risk, linewidth=1.5, label=name or None, gid=_CURVE_MARK, **style._asdict()
@@ -326,3 +346,121 @@ def spread_out(positions: np.ndarray, least_gap: float) -> np.ndarray:
     spread = np.empty(len(positions))
     spread[order] = isotonic_regression(positions[order] - gaps_before).x + gaps_before
     return spread
+
+
+# text that fits the figure -------------------------------------------------------------------------------------------
+
+
+def wrap_text(text: str, width: int) -> str:
+    """Break a text into lines of at most `width` characters, if possible after spaces, "_", "/", "." and "-".
+
+    Line breaks that it has already are kept.
+
+    >>> wrap_text("resnet32__karanchahal / entropy", 12).splitlines()
+    ['resnet32__', 'karanchahal', '/ entropy']
+    """
+    lines = []
+    for given_line in text.split("\n"):
+        line = ""
+        for word in re.findall(r"[^\s_/.-]*(?:[_/.-]+|\s+|$)", given_line):
+            if line and len(line) + len(word.rstrip()) > width:
+                lines.append(line.rstrip())
+                line = ""
+            line += word
+            while len(line.rstrip()) > width:  # a word that is longer than a line
+                lines.append(line[:width])
+                line = line[width:]
+        lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+def letters_that_fit(inches: float, font_size: float) -> int:
+    """About how many letters of this font size, in points, have room in this width; at least one."""
+    return max(1, int(72 * inches / (_LETTER_WIDTH * font_size)))
+
+
+def fit_text(panels: Sequence[Any]) -> None:
+    """Make the numbers on the axes, the axis labels and the legends of a new figure fit into it without overlaps.
+
+    `panels` are all axes of the figure. An axis whose numbers touch gets fewer. Labels, and names in legends, that are
+    longer than their room are broken into lines.
+    """
+    figure = panels[0].figure
+    for _ in range(_MOST_REDRAWS):
+        figure.draw_without_rendering()  # also lays the panels out
+        changes = [_thin_ticks(axis) for panel in panels for axis in (panel.xaxis, panel.yaxis)]
+        changes += [_wrap_axis_labels(panel, panels) for panel in panels]
+        changes += [_wrap_legend(panel) for panel in panels]
+        if not any(changes):
+            return
+
+
+def _thin_ticks(axis: Any) -> bool:
+    """Give an axis fewer numbers if some touch; returns whether it did. Ticks that were set one by one are kept."""
+    ticker = import_optional("matplotlib.ticker", "Plotting", "plot")
+    locator = axis.get_major_locator()
+    if not isinstance(locator, ticker.MaxNLocator):
+        return False
+    along = 0 if axis.axis_name == "x" else 1
+    low, high = sorted(axis.get_view_interval())
+    ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    boxes = [tick.label1.get_window_extent() for tick in ticks if tick.label1.get_text()]
+    if len(boxes) <= _FEWEST_TICKS:
+        return False
+    intervals = sorted((box.min[along], box.max[along]) for box in boxes)
+    gap = _TICK_GAP * ticks[0].label1.get_fontsize() * axis.figure.dpi / 72
+    if all(end + gap <= start for (_, end), (start, _) in pairwise(intervals)):
+        return False
+    # bins between ticks are one fewer than ticks; one of these ticks is to go
+    axis.set_major_locator(
+        ticker.MaxNLocator(
+            max(_FEWEST_TICKS - 1, len(boxes) - 2), steps=[1, 2, 2.5, 5, 10], min_n_ticks=_FEWEST_TICKS
+        )
+    )
+    return True
+
+
+def _wrap_axis_labels(panel: Any, panels: Sequence[Any]) -> bool:
+    """Break the labels of a panel's axes into lines where they are longer than their room; returns whether it did.
+
+    The room is centred on the axis, as the label is, and ends at the edge of the figure or halfway to the next panel.
+    """
+    changed = False
+    for along, label in enumerate((panel.xaxis.label, panel.yaxis.label)):
+        axes_box = panel.get_window_extent()
+        edges = [0.0, float(panel.figure.bbox.max[along])]
+        for other in panels:
+            other_box = other.get_window_extent()
+            if other_box.min[along] >= axes_box.max[along]:
+                edges.append((axes_box.max[along] + other_box.min[along]) / 2)
+            elif other_box.max[along] <= axes_box.min[along]:
+                edges.append((axes_box.min[along] + other_box.max[along]) / 2)
+        centre = (axes_box.min[along] + axes_box.max[along]) / 2
+        room = 2 * min(abs(edge - centre) for edge in edges)
+        label_box = label.get_window_extent()
+        length = label_box.max[along] - label_box.min[along]
+        if length > room:
+            longest_line = max(len(line) for line in label.get_text().split("\n"))
+            label.set_text(wrap_text(label.get_text(), max(1, int(longest_line * room / length))))
+            changed = True
+    return changed
+
+
+def _wrap_legend(panel: Any) -> bool:
+    """Break the names in a legend that is wider than its panel into lines; returns whether it did."""
+    legend = panel.get_legend()
+    if legend is None:
+        return False
+    excess = legend.get_window_extent().width - panel.get_window_extent().width
+    if excess <= 0:
+        return False
+    texts = legend.get_texts()
+    widest = max(texts, key=lambda text: text.get_window_extent().width)
+    width = widest.get_window_extent().width
+    longest_line = max(len(line) for line in widest.get_text().split("\n"))
+    if longest_line == 1:
+        return False
+    letters = max(1, int(longest_line * (width - excess) / width))
+    for text in texts:
+        text.set_text(wrap_text(text.get_text(), min(letters, longest_line - 1)))
+    return True

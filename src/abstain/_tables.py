@@ -303,6 +303,20 @@ def format_number(value: float | None, digits: int = 4) -> str:
     return f"{value + 0.0:.{digits}g}"  # adding 0.0 turns -0.0 into 0.0
 
 
+def format_p_value(p_value: float, level: float = 0.95) -> str:
+    """Format a p-value with two digits, or with as many as it takes not to read as 1 - level, its limit.
+
+    >>> format_p_value(0.0251), format_p_value(0.0501), format_p_value(0.04996), format_p_value(1.0)
+    ('0.025', '0.0501', '0.04996', '1')
+    """
+    limit = float(f"{1 - level:.12g}")  # 1 - 0.95 is 0.05 only up to rounding
+    for digits in range(2, 18):
+        text = f"{p_value:.{digits}g}"
+        if float(text) != limit:
+            return text
+    return f"{p_value:.2g}"  # it is the limit itself
+
+
 def format_fixed(value: float, places: int, sign: bool = False) -> str:
     """Format a number with so many decimals, with a + if `sign`; what rounds to zero has no sign.
 

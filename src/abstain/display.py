@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,18 @@ from abstain._arrays import ArrayLike, to_host
 from abstain._outputs import check_ending, ending_of, replacing
 from abstain._plots import (
     GREY,
+    JOURNAL_FONT,
     SHOWN_POINTS,
     FigureSize,
     RiskScale,
     draw_curves,
+    figure_inches,
+    fit_text,
+    letters_that_fit,
     line_style,
     make_axes,
     select_drawn_points,
+    wrap_text,
 )
 from abstain._tables import escape_controls, make_frame
 from abstain.errors import InputError, import_optional
@@ -29,6 +34,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["CurveLine", "IntervalDisplay", "RiskCoverageDisplay", "save_figure", "thinned"]
+
+
+_NAME_SHARE = 0.4  # of the width of a panel with error bars, for the names beside them
+_AXIS_SHARE = 0.55  # of that width, for the label of the horizontal axis: about what the names leave
+_SCREEN_FONT = 10.0  # points, of a figure without a size: matplotlib's default
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,8 @@ class RiskCoverageDisplay:
         Label of the vertical axis.
     bands : tuple of (name, CurveBand)
         Drawn around the curve of that name.
+    style_numbers : tuple of int
+        For each line, the number of its colour and dashes; empty: 0, 1, 2 ... in the order of the lines.
 
     Examples
     --------
@@ -101,6 +113,7 @@ class RiskCoverageDisplay:
     lines: tuple[CurveLine, ...]
     label: str = "selective risk"
     bands: tuple[tuple[str, CurveBand], ...] = ()
+    style_numbers: tuple[int, ...] = ()
 
     @classmethod
     def from_predictions(
@@ -188,11 +201,22 @@ class RiskCoverageDisplay:
             Curves differ by colour and by dashes. Their names are at their right ends where these are far enough
             apart, otherwise in a legend.
         """
+        is_new_figure = ax is None
         ax = make_axes(ax, size=size)
         curves = [(escape_controls(line.name), line.coverage, line.risk) for line in self.lines]
         bands = {escape_controls(name): band for name, band in self.bands}
-        draw_curves(ax, curves, self.label, bands, risk_scale=risk_scale)
+        draw_curves(ax, curves, self.label, bands, risk_scale=risk_scale, style_numbers=self.style_numbers)
+        if is_new_figure:
+            fit_text([ax])
         return ax
+
+
+class PanelLayout(NamedTuple):
+    """The texts of a panel with error bars, broken into lines, and the inches that it needs with them."""
+
+    row_labels: list[str]
+    axis_label: str
+    height: float
 
 
 @dataclass(frozen=True)
@@ -213,6 +237,8 @@ class IntervalDisplay:
         Text after each name; empty for none.
     reference : float or None
         Where a grey vertical line is drawn, such as 0 for differences; None for no line.
+    style_numbers : tuple of int
+        For each name, the number of its colour, as in `RiskCoverageDisplay`; empty: all have the first colour.
 
     Examples
     --------
@@ -228,6 +254,7 @@ class IntervalDisplay:
     label: str = ""
     notes: tuple[str, ...] = ()
     reference: float | None = None
+    style_numbers: tuple[int, ...] = ()
 
     def frame(self, library: str | None = None) -> Any:
         """Return a data frame with one row per name."""
@@ -240,24 +267,56 @@ class IntervalDisplay:
         `size` is that of a new figure: "column" or "page" for one or two columns of a journal, with a height for the
         number of names, or (width, height) in inches; None for the screen.
         """
-        row_inches = 0.32 if size is None else 0.2  # the fonts of a figure for a journal are smaller
-        ax = make_axes(ax, size=size, height=0.7 + row_inches * len(self.names))
-        colour = line_style(0).color
+        if ax is not None:
+            ax = make_axes(ax, size=size)
+            self.draw(ax, self._row_labels(), self.label)
+            return ax
+        layout = self.layout(size, panel_width=figure_inches(size, None, None)[0])
+        ax = make_axes(size=size, height=layout.height)
+        self.draw(ax, layout.row_labels, layout.axis_label)
+        fit_text([ax])
+        return ax
+
+    def layout(self, size: FigureSize | None, panel_width: float) -> PanelLayout:
+        """Texts and height for a panel of this width in inches, in a figure of this size."""
+        font_size = _SCREEN_FONT if size is None else JOURNAL_FONT
+        name_letters = letters_that_fit(_NAME_SHARE * panel_width, font_size)
+        row_labels = [wrap_text(label, name_letters) for label in self._row_labels()]
+        axis_label = wrap_text(self.label, letters_that_fit(_AXIS_SHARE * panel_width, font_size))
+        row_height, line_height = (
+            (0.32, 0.17) if size is None else (0.2, 0.13)
+        )  # inches, of the two font sizes
+        most_breaks = max(
+            label.count("\n") for label in row_labels
+        )  # rows are evenly spaced: the longest decides
+        rows_height = (row_height + line_height * most_breaks) * len(row_labels)
+        further_lines = max(0, axis_label.count("\n") - 1)  # the margin has room for two lines
+        return PanelLayout(row_labels, axis_label, height=0.7 + rows_height + line_height * further_lines)
+
+    def _row_labels(self) -> list[str]:
+        """What is written beside each row: its name, and its note if there are notes."""
+        labels = list(self.names)
+        if self.notes:
+            labels = [f"{name}  {note}" for name, note in zip(self.names, self.notes, strict=True)]
+        return [escape_controls(label) for label in labels]
+
+    def draw(self, ax: Axes, row_labels: list[str], axis_label: str) -> None:
+        """Draw points and bars on `ax`, the first on top, with one label for each; nothing is fitted to the figure."""
         if self.reference is not None:
             ax.axvline(self.reference, color=GREY, linewidth=1)
         heights = range(len(self.names), 0, -1)
-        for height, estimate, low, high in zip(heights, self.estimates, self.low, self.high):
+        numbers = self.style_numbers or (0,) * len(self.names)
+        for height, estimate, low, high, number in zip(
+            heights, self.estimates, self.low, self.high, numbers, strict=True
+        ):
+            colour = line_style(number).color
             if low is not None and high is not None:
                 ax.plot([low, high], [height, height], color=colour, linewidth=2, solid_capstyle="butt")
             ax.plot([estimate], [height], "o", color=colour, markersize=5)
-        labels = list(self.names)
-        if self.notes:
-            labels = [f"{name}  {note}" for name, note in zip(self.names, self.notes)]
-        ax.set_yticks(list(heights), [escape_controls(label) for label in labels])
+        ax.set_yticks(list(heights), row_labels)
         ax.set_ylim(0.4, len(self.names) + 0.6)
-        ax.set_xlabel(self.label)
+        ax.set_xlabel(axis_label)
         ax.grid(axis="x", alpha=0.3)
-        return ax
 
 
 def save_figure(ax: Axes, path: Any) -> None:

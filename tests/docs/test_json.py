@@ -15,7 +15,7 @@ from abstain.cli import cli
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 COMMANDS = {
     "abstain.Evaluation/1": ["evaluate", "a.npz", "--json"],
-    "abstain.Comparison/3": ["compare", "a.npz", "b.npz", "--json"],
+    "abstain.Comparison/4": ["compare", "a.npz", "b.npz", "--json"],
     "abstain.GateVerdict/1": ["gate", "a.npz", "b.npz", "--margin", "0.01", "--json"],
     "abstain.ClinicalTable/1": ["clinical", "a.npz", "--positive", "1", "--json"],
     "abstain.Threshold/4": ["threshold", "a.npz", "--risk", "0.1", "--json"],
@@ -76,4 +76,4 @@ def test_another_number_of_the_layout_is_refused():
 
     text = compare({"a": ([0, 1, 0, 1], [4, 3, 2, 1]), "b": ([0, 1, 0, 1], [1, 2, 3, 4])}).to_json()
     with pytest.raises(InputError):
-        Comparison.from_json(text.replace("abstain.Comparison/3", "abstain.Comparison/99"))
+        Comparison.from_json(text.replace("abstain.Comparison/4", "abstain.Comparison/99"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
 import matplotlib
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import abstain
+from abstain._tables import format_p_value
 from abstain.evaluation import Comparison, compare, comparison
 from abstain.inference import differences, paired_difference, unpaired_difference
 from abstain.metrics.summaries import Scale
@@ -371,3 +373,141 @@ def test_real_models(data_dir):
     assert found.pair("56", "20").different
     assert not found.pair("56", "44").different
     assert found.pair("56", "44").samples_needed > 10_000
+
+
+# accuracy and the ranking alone
+
+
+def models_of(error_rates: dict[str, float], auroc_noise: dict[str, float], n: int = 3000):
+    """Contestants with these error rates, whose confidence finds errors the better the smaller the noise."""
+    rng = np.random.default_rng(3)
+    models = {}
+    for name, rate in error_rates.items():
+        loss = (rng.random(n) < rate).astype(float)
+        models[name] = (loss, -loss + auroc_noise[name] * rng.normal(size=n))
+    return models
+
+
+def test_a_comparison_by_aurc_tells_accuracy_and_the_ranking_alone():
+    models = models_of({"a": 0.1, "b": 0.3}, {"a": 1.0, "b": 0.5})
+    result = compare(models)
+    assert result.names == ("a", "b")  # more accurate
+    by_auroc = compare(models, metric="auroc")
+    assert by_auroc.names == ("b", "a")  # a better ranking
+    (note,) = result.notes
+    rates = " and ".join(f"{100 * np.mean(models[name][0]):.1f}" for name in "ab")
+    areas = " and ".join(f"{by_auroc[name].estimate:.3f}" for name in "ab")
+    p_value = by_auroc.pairs[0].p_adjusted
+    assert note == (
+        f"AURC includes accuracy ({rates}% wrong). By the ranking alone (AUROC {areas}) b is better "
+        f"(p = {p_value:.2g})."
+    )
+    assert note in repr(result)
+    assert note in result.to_json()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"anytime": True}, {"paired": False}, {"clusters": np.arange(3000) // 3}]
+)
+def test_the_ranking_alone_is_tested_as_by_auroc(options):
+    models = models_of({"a": 0.1, "b": 0.3, "c": 0.2}, {"a": 1.0, "b": 0.5, "c": 0.9})
+    if options.get("paired") is False:
+        models["a"] = tuple(column[:2000] for column in models["a"])
+    result = compare(models, metric="augrc", **options)
+    by_auroc = compare(models, metric="auroc", **options)
+    different_count = sum(pair.different for pair in by_auroc.pairs)
+    assert different_count > 0
+    assert (
+        f"{different_count} of 3 pairs differ significantly; {by_auroc.names[0]} is the best."
+        in result.notes[0]
+    )
+
+
+def test_where_no_pair_differs_by_ranking_alone_that_is_said():
+    models = models_of({"a": 0.1, "b": 0.3, "c": 0.2}, dict.fromkeys("abc", 0.7))
+    assert "no two differ significantly" in compare(models).notes[0]
+
+
+def test_losses_that_are_not_right_or_wrong_have_means_and_no_auroc():
+    rng = np.random.default_rng(0)
+    models = {name: (scale * rng.random(500), rng.random(500)) for name, scale in (("a", 1.0), ("b", 2.0))}
+    (note,) = compare(models).notes
+    assert note.startswith("AURC includes accuracy (mean loss 0.")
+    assert "AUROC" not in note
+
+
+@pytest.mark.parametrize("metric", ["auroc", "naurc", "risk", "prediction_rejection_ratio"])
+def test_metrics_of_one_thing_alone_have_no_such_note(metric):
+    models = models_of({"a": 0.1, "b": 0.3}, {"a": 1.0, "b": 0.5})
+    assert compare(models, metric=metric).notes == ()
+
+
+def test_scores_of_one_model_differ_by_ranking_alone_without_a_note():
+    models, labels = logits_of()
+    assert not any("includes accuracy" in note for note in compare(models["A"], labels, scores="all").notes)
+
+
+def test_a_contestant_without_errors_has_no_auroc():
+    loss = np.repeat([0.0, 1.0], 50)
+    confidence = np.arange(100.0)
+    (note,) = compare({"a": (0 * loss, confidence), "b": (loss, -confidence)}).notes
+    assert note == "AURC includes accuracy (0.0 and 50.0% wrong)."
+
+
+# p-values, sentences and captions
+
+
+def test_no_p_value_reads_as_its_limit():
+    assert [format_p_value(p) for p in (0.0501, 0.0499, 0.05004, 0.049999, 3e-9, 0.5)] == [
+        "0.0501",
+        "0.0499",
+        "0.05004",
+        "0.049999",
+        "3e-09",
+        "0.5",
+    ]
+    assert format_p_value(0.1004, level=0.9) == "0.1004"
+    assert format_p_value(0.0501, level=0.9) == "0.05"
+    assert format_p_value(0.0099999999999999, level=0.99) == "0.0099999999999999"
+
+
+def test_undecided_pairs_with_the_best_and_neighbours_are_told_and_the_others_counted():
+    rng = np.random.default_rng(0)
+    loss = (rng.random(400) < 0.3).astype(float)
+    confidence = rng.normal(size=400)
+    models = {str(place): (loss, confidence + 0.01 * rng.normal(size=400)) for place in range(4)}
+    result = compare(models)
+    assert not any(pair.different for pair in result.pairs)
+    names = result.names
+    told = [(names[0], names[1]), (names[0], names[2]), (names[0], names[3])]
+    told += [(names[1], names[2]), (names[2], names[3])]
+    sentences = result.sentences()
+    assert len(sentences) == len(told) + 1
+    for (first, second), sentence in zip(told, sentences):
+        assert sentence.startswith(f"{first} and {second} cannot be told apart")
+    assert sentences[-1] == "1 more pair cannot be told apart either"
+    many = compare({str(place): (loss, confidence + 0.01 * rng.normal(size=400)) for place in range(9)})
+    assert len(many.sentences()) == 9
+    assert (
+        many.sentences()[-1]
+        == f"{sum(not pair.different for pair in many.pairs) - 8} more pairs cannot be told apart either"
+    )
+
+
+def test_the_caption_names_the_score_and_entries_keep_their_order():
+    models, labels = logits_of()
+    result = compare(models, labels, scores="energy")
+    assert result.score == "energy"
+    assert "AURC of energy (zero_one, lower is better)" in result.to_latex().replace(r"\_", "_")
+    assert result.entered == tuple(models)
+    assert compare(models, labels, scores=["energy", "max_softmax"]).score == ""
+    assert compare(models["A"], labels, scores="all").score == ""
+    assert compare(contestants()).score == ""
+
+
+def test_numbers_of_a_column_have_the_same_decimals(found):
+    grid = found.grid()
+    for title in (found.label, f"{found.level:.0%} interval", "difference"):
+        numbers = re.findall(r"\d+\.(\d+)", " ".join(grid[title]))
+        assert len({len(decimals) for decimals in numbers}) == 1
+    assert r"\phantom{0}" not in found.to_latex()

@@ -252,3 +252,126 @@ def test_text_stays_text_in_vector_files(tmp_path):
     for name in ("figure", "figure.docx"):
         with pytest.raises(DataError, match="must end in"):
             save_figure(ax, tmp_path / name)
+
+
+# text that fits
+
+
+def drawn_texts(figure) -> list:
+    """All texts of a figure that can be seen: titles, axis labels, numbers inside the axes' limits, names, legends."""
+    figure.draw_without_rendering()
+    texts = []
+    for ax in figure.axes:
+        texts += [ax.xaxis.label, ax.yaxis.label, *ax.texts]
+        texts += [title for title in (ax.title, ax._left_title) if title.get_text()]
+        texts += [] if ax.get_legend() is None else ax.get_legend().get_texts()
+        for axis in (ax.xaxis, ax.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            texts += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    return [text for text in texts if text.get_text()]
+
+
+def check_texts(figure) -> None:
+    """No text of the figure is cut by its edge, and no two overlap."""
+    width, height = figure.bbox.size
+    boxes = [(text.get_text(), text.get_window_extent()) for text in drawn_texts(figure)]
+    for name, box in boxes:
+        assert min(box.x0, box.y0) >= -0.5, name  # half a pixel of rounding
+        assert box.x1 <= width + 0.5, name
+        assert box.y1 <= height + 0.5, name
+    for place, (name, box) in enumerate(boxes):
+        for other_name, other in boxes[:place]:
+            apart = box.x0 >= other.x1 or other.x0 >= box.x1 or box.y0 >= other.y1 or other.y0 >= box.y1
+            assert apart, f"{name!r} overlaps {other_name!r}"
+
+
+def near_models(names):
+    """Models of an error rate about 0.3 whose areas differ little, with the name of the 0/1 loss in their labels."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 5, 4000)
+    signal = 2 * np.eye(5)[labels]
+    logits = {
+        name: rng.normal(size=(4000, 5)) + (1 - 0.03 * place) * signal for place, name in enumerate(names)
+    }
+    return abstain.compare(logits, labels)
+
+
+@pytest.mark.parametrize("size", ["column", "page"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("resnet20", "resnet26", "resnet32"),
+        ("a", "b"),
+        tuple(f"cifar100__{model}__karanchahal / negative_entropy" for model in ("resnet20", "resnet32")),
+        ("onewordwithoutaplacetobreakitthatislongerthanacolumniswide", "b"),
+        tuple("abcdefgh"),
+    ],
+)
+def test_no_text_is_cut_and_none_overlap(names, size):
+    result = near_models(names)
+    for kind in ("intervals", "differences", "curves"):
+        check_texts(result.plot(kind=kind, size=size).figure)
+    check_texts(result.plot_panels(size=size)[0].figure)
+    plt.close("all")
+
+
+def test_texts_of_the_scores_of_one_model_fit_a_column():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 5, 1000)
+    table = abstain.evaluate(rng.normal(size=(1000, 5)) + np.eye(5)[labels], labels)
+    for loss in table.losses:
+        check_texts(table.plot(size="column", loss=loss).figure)
+        check_texts(table.plot(kind="intervals", size="column", loss=loss).figure)
+
+
+def test_the_check_itself_finds_overlaps_and_cuts():
+    figure, ax = plt.subplots(figsize=(1, 1))
+    ax.set_xlabel("a label that is much longer than this figure is wide")
+    with pytest.raises(AssertionError, match="a label"):
+        check_texts(figure)
+    figure, ax = plt.subplots()
+    ax.set_xticks([0, 0.01, 1], ["zero", "nearly zero", "one"])
+    with pytest.raises(AssertionError, match="overlaps"):
+        check_texts(figure)
+
+
+def test_panels_of_a_column_are_below_each_other(comparison):
+    top, bottom = comparison.plot_panels(size="column")
+    assert top.get_position().y0 > bottom.get_position().y1
+    assert top.figure.get_size_inches()[0] == pytest.approx(3.4)
+    left, right = comparison.plot_panels(size="page")
+    assert left.get_position().x1 < right.get_position().x0
+
+
+def colours(ax, names) -> dict[str, str]:
+    """The colour of each curve or error bar by its name."""
+    by_name = {line.get_label(): line.get_color() for line in ax.lines if line.get_label() in names}
+    rows = {
+        tick: label.get_text().split("  ")[0] for tick, label in zip(ax.get_yticks(), ax.get_yticklabels())
+    }
+    points = [line for line in ax.lines if line.get_marker() == "o"]
+    return by_name | {rows[line.get_ydata()[0]]: line.get_color() for line in points}
+
+
+def test_a_model_has_one_colour_in_all_figures():
+    names = ("poor", "fair", "good")
+    result = near_models(names[::-1])
+    entered = near_models(names[::-1]).entered
+    assert entered == ("good", "fair", "poor")
+    turned = abstain.compare(
+        {
+            name: ([0, 0, 1, 0, 1, 0], confidence)
+            for name, confidence in (("b", [1, 2, 6, 4, 5, 3]), ("a", [6, 5, 1, 4, 2, 3]))
+        }
+    )
+    assert turned.names == ("a", "b")
+    curve_colours = colours(turned.plot(kind="curves"), turned.names)
+    assert curve_colours == {"b": _plots.line_style(0).color, "a": _plots.line_style(1).color}
+    assert colours(turned.plot(), turned.names) == curve_colours
+    assert colours(turned.plot(kind="differences"), turned.names) == {"b": curve_colours["b"]}
+    assert colours(result.plot(kind="curves", names=["poor"]), names) == {"poor": _plots.line_style(2).color}
+    risk_curves = {
+        name: abstain.risk_coverage_curve([0, 0, 1, 0, 1, 0], confidence)
+        for name, confidence in (("b", [1, 2, 6, 4, 5, 3]), ("a", [6, 5, 1, 4, 2, 3]))
+    }
+    assert colours(RiskCoverageDisplay.from_curves(risk_curves).plot(), turned.names) == curve_colours

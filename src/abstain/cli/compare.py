@@ -17,7 +17,7 @@ from rich.text import Text
 import abstain
 from abstain import metrics
 from abstain._outputs import locked
-from abstain._tables import count_noun
+from abstain._tables import count_noun, format_p_value
 from abstain.cli import options as opt
 from abstain.cli.folder_table import compare_folders, hold_several_tasks, holds_folder
 from abstain.cli.missing_confidences import missing_confidence_notes
@@ -35,7 +35,6 @@ from abstain.metrics.answer_metrics import is_answer_metric
 from abstain.metrics.definitions import AURC
 from abstain.scores import NAMES, by_name
 
-_MAX_SENTENCES = 8  # about neighbours in the ranking
 _MAX_LISTED = 4  # tasks or confidences that a page names
 _MAX_SUMMARIES = 4  # with more files, it is not printed how each one was read
 _SCORES_HELP = "Confidences computed from class scores. Several, or all, are compared with each other."
@@ -327,6 +326,9 @@ def compare_in_memory(
             planned=planned,
             **columns,
         )
+    result = replace(
+        result, loss=_common_loss(contestants, loss, default=result.loss), score=_common_score(contestants)
+    )
     notes += reading_notes(models)
     notes += [note for model in models for note in opt.fitted_rows_notes(model)]
     if has_several:
@@ -356,6 +358,31 @@ def _drop_absent_confidences(model: Predictions, notes: list[str]) -> Prediction
     return replace(model, signals=present, confidence=next(iter(present.values())))
 
 
+def _common_loss(contestants: Contestants, loss_of_class_scores: str, default: str) -> str:
+    """The name of the loss of all contestants; `default` where they differ in it.
+
+    Losses of files with class scores are computed, by the name `loss_of_class_scores`; other files have their own.
+    """
+    names = {
+        model.loss_name if model.kind == "confidence" else loss_of_class_scores
+        for model, _ in contestants.values()
+    }
+    return names.pop() if len(names) == 1 else default
+
+
+def _confidence_names(model: Predictions, score: str) -> list[str]:
+    """Names of the confidences that rank a contestant: its columns, or the score computed from class scores."""
+    if model.signals:  # columns of confidences by name
+        return list(model.signals)
+    return [model.used.get("confidence", "") if model.kind == "confidence" else score]
+
+
+def _common_score(contestants: Contestants) -> str:
+    """The name of the confidence of all contestants; "" where they differ in it or it has no name."""
+    names = {name for model, score in contestants.values() for name in _confidence_names(model, score)}
+    return names.pop() if len(names) == 1 else ""
+
+
 def describe_contest(result: Comparison, contestants: Contestants, files: dict[str, str]) -> list[str]:
     """Sentences for the page: the data set, the signal that models are ranked by, and the rule for refusals if any.
 
@@ -370,10 +397,7 @@ def describe_contest(result: Comparison, contestants: Contestants, files: dict[s
             tasks |= dict.fromkeys(np.unique(as_texts(log.task)).tolist())
         refusing_count += bool(log.unanswered)
     for model, score in contestants.values():
-        names = list(model.signals) or [
-            model.used.get("confidence", "") if model.kind == "confidence" else score
-        ]
-        signals |= dict.fromkeys(names)
+        signals |= dict.fromkeys(_confidence_names(model, score))
     folders = {Path(file).absolute().parent.name for file in files.values()}
     data = _list_names(list(tasks) or sorted(folders))
     notes = [f"Data: {data}, {count_noun(result.n, 'question' if logs else 'sample')}."]
@@ -538,7 +562,7 @@ def _caption(result: Comparison) -> str:
 
 
 def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] = ()) -> None:
-    """Print the ranking, at most `_MAX_SENTENCES` sentences about neighbours in it, and notes.
+    """Print the ranking, sentences about pairs that cannot be told apart, and notes.
 
     `console` is where the text goes. `result` is the comparison to show.
     """
@@ -558,13 +582,9 @@ def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] =
         "difference": [
             "" if pair is None else stacked_cell(console, pair.difference, pair) for pair in pairs
         ],
-        "p": ["" if pair is None else f"{pair.p_adjusted:.2g}" for pair in pairs],
+        "p": ["" if pair is None else format_p_value(pair.p_adjusted, result.level) for pair in pairs],
         "group": [contestant.group for contestant in contestants],
     }
     console.print(plain_table(columns))
     console.print()
-    sentences = result.sentences()
-    show_notes(console, sentences[:_MAX_SENTENCES])
-    if len(sentences) > _MAX_SENTENCES:
-        show_notes(console, [f"... and {len(sentences) - _MAX_SENTENCES} more such neighbours"])
-    show_notes(console, [*result.notes, *notes])
+    show_notes(console, [*result.sentences(), *result.notes, *notes])

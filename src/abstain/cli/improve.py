@@ -15,7 +15,7 @@ from abstain._tables import count_noun
 from abstain.cli import options as opt
 from abstain.cli.main import INFEASIBLE
 from abstain.cli.screen import deliver, plain_table, show_notes, show_working, write_file
-from abstain.confidence import LearnedConfidence, LearnedRule, learn_and_select
+from abstain.confidence import LearnedConfidence, LearnedRule, candidates, learn_and_select
 from abstain.confidence.learned import Keep
 from abstain.formats import Predictions
 from abstain.formats.safety import display_name, naming_file
@@ -29,6 +29,18 @@ _RISK_HELP = (
     "Also choose a threshold with at most this risk: the confidence is learned on one part of the rows, and the "
     "threshold is certified on the others."
 )
+
+
+# what each candidate but the baseline is, for the line below the table
+_CANDIDATE_WORDS = {
+    candidates.TEMPERATURE: "max softmax at another temperature",
+    candidates.P_NORM: "the largest class score over a norm of all of them",
+    candidates.COMBINED: "the confidences of the file, combined without labels",
+    candidates.LOGITS: "a logistic regression on features of the class scores",
+    candidates.CLASS_OFFSETS: "that of `logits` with an offset for each predicted class",
+    candidates.RUNNER_UP: "that of `class offsets` with one more for each class in the second place",
+    candidates.SIGNALS: "a model of all confidences, features and categories of the file",
+}
 
 
 @click.command("improve", cls=opt.DocumentedCommand)
@@ -128,4 +140,8 @@ def _draw(console: Console, learned: LearnedConfidence, rule: LearnedRule | None
             f"{rule.n_fit:,} rows to learn, {rule.n_certify:,} others to certify the threshold. {rule.advice}"
         )
         show_notes(console, [split])
+    names = [result.name for result in learned.candidates]
+    meanings = [f"{name}: {_CANDIDATE_WORDS[name]}" for name in names if name in _CANDIDATE_WORDS]
+    if meanings:
+        console.print(Text(f"* kept. {'; '.join(meanings)}."))
     show_notes(console, learned.notes)

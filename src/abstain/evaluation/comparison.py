@@ -19,6 +19,7 @@ from abstain.core.influence import RankedLoss
 from abstain.core.rows import rank_confidences
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
+from abstain.evaluation.accuracy_note import INCLUDE_ACCURACY, describe_accuracy, differ
 from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
@@ -39,9 +40,10 @@ from abstain.inference.records import Interval
 from abstain.inference.standard_errors import CheckedSamples, gather, spread_by_sample, summarise_samples
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.answer_metrics import AnswerMetric, answer_metric, grade_answers
-from abstain.metrics.definitions import AURC, by_name
+from abstain.metrics.definitions import AURC, AUROC, by_name
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
+from abstain.scores.catalogue import by_name as score_by_name
 from abstain.theory import samples_to_tell_apart
 
 TIES_PHRASE = "verdicts depend on how equal confidences are counted"
@@ -198,7 +200,8 @@ def compare(
     )
     if len(samples_by_name) < 2:
         raise InputError(f"compare: needs at least two contestants, got {len(samples_by_name)}.")
-    return _compare_samples(samples_by_name, compared_metric, loss_name, level, paired, looks)
+    comparison = _compare_samples(samples_by_name, compared_metric, loss_name, level, paired, looks)
+    return replace(comparison, score=_name_of_one_score(scores) if labels is not None else "")
 
 
 # inputs ---------------------------------------------------------------------------------------------------
@@ -211,6 +214,14 @@ def _name_of_one_loss(losses: Any) -> str:
             f"compare: `losses` must be one name or function, got {losses!r}. Call it once for each."
         )
     return loss_by_name(losses).name
+
+
+def _name_of_one_score(scores: Any) -> str:
+    """Name the score that all contestants have; "" where there are several."""
+    requested = scores if isinstance(scores, (list, tuple)) else [scores]
+    if len(requested) != 1 or requested[0] == "all":
+        return ""
+    return score_by_name(requested[0]).name
 
 
 def _gather_contestants(
@@ -401,7 +412,7 @@ def assemble_comparison(
     Parameters
     ----------
     competitors
-        In any order; those with equal estimates keep it.
+        In the order in which the user passed them; those with equal estimates keep it.
     metric, loss_name
         What the estimates are.
     scale
@@ -473,6 +484,7 @@ def assemble_comparison(
         n=sample_count,
         paired=paired,
         planned=None if looks is None else looks.planned,
+        entered=tuple(competitor.name for competitor in competitors),
     )
 
 
@@ -510,30 +522,40 @@ def _compare_samples(
             looks, max(samples.positive_weight_count for samples in samples_by_name.values())
         )
         interval_level = float(anytime_test.fixed_level(level))
-    sides = {name: side_from_samples(samples) for name, samples in samples_by_name.items()}
-    scale = _scale_of_samples(metric, list(samples_by_name.values()))
-    competitors = [
-        Competitor(
-            name=name,
-            side=sides[name],
-            interval=make_interval(
-                metric, spread_by_sample("compare", samples), summarise_samples(samples), interval_level
-            ),
-            sample_count=samples.positive_weight_count,
+
+    def compare_by(compared_metric: Metric) -> tuple[list[Competitor], Comparison]:
+        """The competitors in the order of the input, and their comparison by this metric."""
+        competitors = [
+            _competitor_of_samples(name, samples._replace(metric=compared_metric), interval_level)
+            for name, samples in samples_by_name.items()
+        ]
+        comparison = assemble_comparison(
+            competitors,
+            metric=compared_metric,
+            scale=_scale_of_samples(compared_metric, list(samples_by_name.values())),
+            loss_name=loss_name,
+            level=level,
+            paired=paired,
+            looks=looks,
         )
-        for name, samples in samples_by_name.items()
-    ]
-    comparison = assemble_comparison(
-        competitors,
-        metric=metric,
-        scale=scale,
-        loss_name=loss_name,
-        level=level,
-        paired=paired,
-        looks=looks,
-    )
+        return competitors, comparison
+
+    competitors, comparison = compare_by(metric)
+    sides = {competitor.name: competitor.side for competitor in competitors}
+    notes = []
+    if metric.name in INCLUDE_ACCURACY and differ([side.risk for side in sides.values()]):
+        can_rank_errors = all(_has_right_and_wrong(samples) for samples in samples_by_name.values())
+        by_ranking_alone = compare_by(AUROC)[1] if can_rank_errors else None
+        notes.append(
+            describe_accuracy(
+                comparison,
+                risks={name: side.risk for name, side in sides.items()},
+                are_error_rates=all(samples.zero_one for samples in samples_by_name.values()),
+                by_ranking_alone=by_ranking_alone,
+            )
+        )
     warnings = [worse_than_chance(name, samples_by_name[name]) for name in comparison.names]
-    notes = [warning for warning in warnings if warning is not None]
+    notes += [warning for warning in warnings if warning is not None]
     ties_matter = [
         _ties_matter(samples, sides[name].standard_error) for name, samples in samples_by_name.items()
     ]
@@ -547,7 +569,7 @@ def _compare_samples(
             sides_in_random_order,
             a=first,
             b=second,
-            scale=scale,
+            scale=_scale_of_samples(metric, list(samples_by_name.values())),
             level=level,
             paired=paired,
             anytime_test=anytime_test,
@@ -555,6 +577,23 @@ def _compare_samples(
         notes.append(_note_on_ties(comparison.pairs, tests, level))
     curves = tuple(_curve_of_samples(name, samples_by_name[name]) for name in comparison.names)
     return replace(comparison, notes=tuple(notes), curves=curves)
+
+
+def _competitor_of_samples(name: str, samples: CheckedSamples, interval_level: float) -> Competitor:
+    """One contestant by `samples.metric`; `interval_level` is the confidence level of its own interval."""
+    return Competitor(
+        name=name,
+        side=side_from_samples(samples),
+        interval=make_interval(
+            samples.metric, spread_by_sample("compare", samples), summarise_samples(samples), interval_level
+        ),
+        sample_count=samples.positive_weight_count,
+    )
+
+
+def _has_right_and_wrong(samples: CheckedSamples) -> bool:
+    """Are the answered samples right or wrong (losses 0 and 1), and are there some of both?"""
+    return samples.zero_one and bool(0 < np.count_nonzero(samples.answered_loss) < len(samples.answered_loss))
 
 
 def _curve_of_samples(name: str, samples: CheckedSamples) -> CurveLine:

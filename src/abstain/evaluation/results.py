@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import numpy as np
 from abstain import _tables
 from abstain._check import check_choice
 from abstain._names import suggest_name
-from abstain._plots import FigureSize, RiskScale, make_panels
+from abstain._plots import FigureSize, RiskScale, figure_inches, fit_text, make_panels
 from abstain._stored import Stored
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Kind = Literal["curves", "intervals"]
 ComparisonKind = Literal["intervals", "differences", "curves"]
 _OWN_LOSSES = ("own losses", "loss", "graded answers")  # names of losses that are no words for an axis
+_CURVE_PANEL_HEIGHT = 2.3  # inches, of the curves above the differences in a figure of one column
 _MOST_PANEL_CURVES = 6  # in the left panel of a comparison; more curves in one figure cannot be followed
 MISSING = "(missing)"  # the group of samples without a label; the group None is all samples
 
@@ -449,19 +451,20 @@ class Evaluation(Stored):
         loss = loss or self.losses[0]
         entries_of_loss = self.select(loss=loss)  # raises for an unknown loss
         if kind == "curves":
-            lines = tuple(
-                replace(line, name=score_words(score))
-                for score, curve_loss, line in self.curves
-                if curve_loss == loss
+            curves = [(score, line) for score, curve_loss, line in self.curves if curve_loss == loss]
+            return RiskCoverageDisplay(
+                tuple(replace(line, name=score_words(score)) for score, line in curves),
+                _axis_label("selective risk", loss),
+                style_numbers=tuple(self.scores.index(score) for score, _ in curves),
             )
-            return RiskCoverageDisplay(lines, _axis_label("selective risk", loss))
         self.select(metric=metric)  # raises for an unknown metric
         entries = [
             entry for entry in entries_of_loss if entry.metric == metric and entry.estimate is not None
         ]
         label = entries[0].label if entries else metric
         names = [score_words(entry.score) for entry in entries]
-        return _bars(entries, names, _axis_label(label, loss))
+        style_numbers = [self.scores.index(entry.score) for entry in entries]
+        return _bars(entries, names, _axis_label(label, loss), style_numbers=style_numbers)
 
     def plot(
         self,
@@ -531,9 +534,14 @@ def _axis_label(quantity: str, loss: str) -> str:
 
 
 def _bars(
-    records: Sequence[Any], names: Sequence[str], label: str, notes: tuple[str, ...] = ()
+    records: Sequence[Any],
+    names: Sequence[str],
+    label: str,
+    notes: tuple[str, ...] = (),
+    *,
+    style_numbers: Sequence[int],
 ) -> IntervalDisplay:
-    """Error bars of entries or contestants, one name for each; `notes` are written beside the names."""
+    """Error bars of entries or contestants, one name and colour for each; `notes` are written beside the names."""
     columns = _tables.collect_columns(records, ("estimate", "low", "high"))
     return IntervalDisplay(
         tuple(names),
@@ -542,6 +550,7 @@ def _bars(
         tuple(columns["high"]),
         label=label,
         notes=notes,
+        style_numbers=tuple(style_numbers),
     )
 
 
@@ -561,7 +570,9 @@ def _in_pieces(grid: dict[str, list[str]], scores_per_piece: int = 4) -> list[st
 
 # the result of `compare` ------------------------------------------------------------------------------
 
-_SENTENCES = 8  # printed by the repr; more are only counted
+_MOST_DECIMALS = 12  # in the columns of a comparison
+_MOST_EXTRA_DECIMALS = 1  # of differences, beyond those of the estimates
+_MAX_SENTENCES = 8  # about pairs that cannot be told apart; more are only counted
 _MARKS = (
     "Differences are from the first; their intervals and two-sided p-values are corrected for the number of pairs. "
     "Contestants that share a letter cannot be told apart."
@@ -650,8 +661,12 @@ class Pair(_tables.Printable):
     note: str = ""
 
     def __repr__(self) -> str:
+        return self.sentence()
+
+    def sentence(self, level: float = 0.95) -> str:
+        """The verdict in words; `level` is that of the comparison, so that no p-value is rounded to its limit."""
         names = f"{self.a} and {self.b}"
-        p_value = f"(corrected p = {self.p_adjusted:.2g})"
+        p_value = f"(corrected p = {_tables.format_p_value(self.p_adjusted, level)})"
         if self.note:
             return f"{names}: no verdict, it {self.note}"
         if self.different:
@@ -693,12 +708,17 @@ class Comparison(Stored):
     paired : bool
         Whether all contestants saw the same samples.
     notes : tuple of str
-        Verdicts that depend on how ties are counted, and rankings that are worse than chance.
+        For AURC and AUGRC, how accurate the contestants are, and whether their rankings alone differ (by AUROC);
+        verdicts that depend on how ties are counted; rankings that are worse than chance.
     planned : int or None
         Planned number of samples, if intervals and p-values hold at every look; None for a single look.
     curves : tuple of CurveLine
         Risk-coverage curves, one per contestant, best first; empty where they were not made: comparisons of answers
         without a confidence, and of data outside memory.
+    score : str
+        The confidence of all contestants, such as "max_softmax"; empty where they differ in it, or it has no name.
+    entered : tuple of str
+        The contestants in the order in which they were passed; figures give each the colour of its place in it.
 
     Examples
     --------
@@ -710,7 +730,7 @@ class Comparison(Stored):
     """
 
     _noun: ClassVar[str] = "a comparison"
-    _number: ClassVar[int] = 3
+    _number: ClassVar[int] = 4
 
     contestants: tuple[Contestant, ...]
     pairs: tuple[Pair, ...]
@@ -724,6 +744,8 @@ class Comparison(Stored):
     notes: tuple[str, ...] = ()
     planned: int | None = None
     curves: tuple[CurveLine, ...] = ()
+    score: str = ""
+    entered: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -784,26 +806,35 @@ class Comparison(Stored):
         """The ranking as columns of text, best first, with the differences from the best contestant.
 
         "p" is the p-value corrected for the number of pairs. A dash stands for a missing interval, and for the
-        difference of the best contestant from itself.
-
-        `contestants` are the models, best first; `level` is that of the intervals.
+        difference of the best contestant from itself. The numbers of a column have the same decimals.
         """
-        number = _tables.format_number
         contestants = self.contestants
+        pairs = self.from_best()
+        decimals = _decimals_for([contestant.standard_error for contestant in contestants])
+        pair_decimals = _decimals_for([pair.standard_error for pair in pairs if pair is not None])
+        # a pair may be nearly equal: its tiny error does not widen the whole column
+        pair_decimals = min(pair_decimals, decimals + _MOST_EXTRA_DECIMALS)
+
+        def number(value: float) -> str:
+            return _tables.format_fixed(value, decimals)
+
+        def difference(value: float) -> str:
+            return _tables.format_fixed(value, pair_decimals)
+
         limits = [
-            "-" if contestant.low is None else f"[{number(contestant.low)}, {number(contestant.high)}]"
-            for contestant in contestants
+            "-" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+            for low, high in ((contestant.low, contestant.high) for contestant in contestants)
         ]
         differences = []
         p_values = []
-        for pair in self.from_best():
+        for pair in pairs:
             if pair is None:
                 differences.append("-")
                 p_values.append("-")
             else:
-                interval = f"[{number(pair.low, 3)}, {number(pair.high, 3)}]"
-                differences.append(f"{number(pair.difference, 3)} {interval}")
-                p_values.append(number(pair.p_adjusted, 2))
+                interval = f"[{difference(pair.low)}, {difference(pair.high)}]"
+                differences.append(f"{difference(pair.difference)} {interval}")
+                p_values.append(_tables.format_p_value(pair.p_adjusted, self.level))
         return {
             "rank": [contestant.ranks for contestant in contestants],
             "name": [contestant.name for contestant in contestants],
@@ -819,18 +850,26 @@ class Comparison(Stored):
         direction = "lower is better" if self.lower_is_better else "higher is better"
         correction = f"Holm-corrected at {self.level:.0%}"
         looks = "" if self.planned is None else f", at any time, planned for {self.planned:,}"
-        return f"Comparison by {self.label} ({self.loss}, {direction}) on {samples}, {correction}{looks}"
+        what = f"{self.label} of {self.score}" if self.score else self.label
+        return f"Comparison by {what} ({self.loss}, {direction}) on {samples}, {correction}{looks}"
 
     def sentences(self) -> list[str]:
-        """A sentence for each pair of neighbours in the ranking that cannot be told apart."""
-        neighbours = (self.pair(a, b) for a, b in zip(self.names, self.names[1:]))
-        return [repr(p) for p in neighbours if not p.different]
+        """Sentences about pairs that cannot be told apart: at most `_MAX_SENTENCES`, and how many more there are.
+
+        Pairs with the best contestant come first, then neighbours in the ranking; other pairs are only counted.
+        """
+        best = self.names[0]
+        best_with_others = [self.pair(best, name) for name in self.names[1:]]
+        neighbours = [self.pair(a, b) for a, b in zip(self.names[1:], self.names[2:])]
+        undecided = [pair for pair in [*best_with_others, *neighbours] if not pair.different]
+        sentences = [pair.sentence(self.level) for pair in undecided[:_MAX_SENTENCES]]
+        hidden_count = sum(not pair.different for pair in self.pairs) - len(sentences)
+        if hidden_count:
+            sentences.append(f"{_tables.count_noun(hidden_count, 'more pair')} cannot be told apart either")
+        return sentences
 
     def __repr__(self) -> str:
-        sentences = self.sentences()
-        lines = [f"  {sentence}" for sentence in sentences[:_SENTENCES]]
-        if len(sentences) > _SENTENCES:
-            lines.append(f"  ... and {len(sentences) - _SENTENCES} more such neighbours")
+        lines = [f"  {sentence}" for sentence in self.sentences()]
         notes = [f"  - {note}" for note in self.notes]
         return "\n".join([self._head(), _tables.text_table(self.grid()), *lines, *notes])
 
@@ -843,9 +882,7 @@ class Comparison(Stored):
         return _tables.latex_table(self.grid(), self._head(), _MARKS)
 
     def _repr_html_(self) -> str:
-        return _tables.html_page(
-            "", {self._head(): self.grid()}, [_MARKS, *self.sentences()[:_SENTENCES], *self.notes]
-        )
+        return _tables.html_page("", {self._head(): self.grid()}, [_MARKS, *self.sentences(), *self.notes])
 
     def display(
         self, kind: ComparisonKind = "intervals", *, names: Sequence[str] | None = None
@@ -871,9 +908,11 @@ class Comparison(Stored):
         requested_names = set(self.names if names is None else [self[name].name for name in names])
         contestants = [contestant for contestant in self.contestants if contestant.name in requested_names]
         shown_names = [contestant.name for contestant in contestants]
+        style_numbers = [self._style_number(name) for name in shown_names]
         if kind == "intervals":
             letters = tuple(contestant.group for contestant in contestants)
-            return _bars(contestants, shown_names, _axis_label(self.label, self.loss), letters)
+            label = _axis_label(self.label, self.loss)
+            return _bars(contestants, shown_names, label, letters, style_numbers=style_numbers)
         if kind == "differences":
             if len(contestants) < 2:
                 raise InputError(f"Comparison.plot: a difference needs two contestants, got {shown_names}.")
@@ -886,6 +925,7 @@ class Comparison(Stored):
                 high=tuple(pair.high for pair in differences),
                 label=f"{_axis_label(self.label, self.loss)}\nminus that of {best}",  # two lines: names may be long
                 reference=0.0,
+                style_numbers=tuple(style_numbers[1:]),
             )
         if not self.curves:
             raise InputError(
@@ -893,7 +933,15 @@ class Comparison(Stored):
                 '`kind="differences"`.'
             )
         lines = tuple(line for line in self.curves if line.name in requested_names)
-        return RiskCoverageDisplay(lines, _axis_label("selective risk", self.loss))
+        return RiskCoverageDisplay(
+            lines,
+            _axis_label("selective risk", self.loss),
+            style_numbers=tuple(self._style_number(line.name) for line in lines),
+        )
+
+    def _style_number(self, name: str) -> int:
+        """The number of a contestant's colour: its place in the order of the input, whichever others are shown."""
+        return (self.entered or self.names).index(name)
 
     def plot(
         self,
@@ -924,6 +972,8 @@ class Comparison(Stored):
     ) -> tuple[Axes, Axes]:
         """Draw a figure with two panels: (a) risk-coverage curves, (b) differences from the best contestant.
 
+        The panels are side by side, or below each other with size="column" and where the figure is higher than wide.
+
         Parameters
         ----------
         names : sequence of str, optional
@@ -942,12 +992,30 @@ class Comparison(Stored):
         curves = self.display("curves", names=panel_names)
         differences = self.display("differences", names=panel_names)
         assert isinstance(curves, RiskCoverageDisplay)
-        curve_panel, difference_panel = make_panels(2, size=size, width_ratios=(1.2, 1))
+        assert isinstance(differences, IntervalDisplay)
+        width, height = figure_inches(size, None, None)
+        stacked = size == "column" or height > width
+        layout = differences.layout(size, panel_width=width if stacked else 0.45 * width)
+        ratios = (1.2, 1.0)  # side by side
+        if stacked:
+            ratios = (_CURVE_PANEL_HEIGHT, layout.height)
+        curve_panel, difference_panel = make_panels(
+            2, size=size, height=sum(ratios) if stacked else None, ratios=ratios, stacked=stacked
+        )
         curves.plot(curve_panel, risk_scale=risk_scale)
-        differences.plot(difference_panel)
+        differences.draw(difference_panel, layout.row_labels, layout.axis_label)
         for letter, panel in (("a", curve_panel), ("b", difference_panel)):
             panel.set_title(f"({letter})", loc="left", fontsize=panel.xaxis.label.get_fontsize())
+        fit_text([curve_panel, difference_panel])
         return curve_panel, difference_panel
+
+
+def _decimals_for(standard_errors: Sequence[float]) -> int:
+    """Decimals that show three digits of the smallest standard error above 0; four if there is none."""
+    positive = [error for error in standard_errors if 0 < error < math.inf]
+    if not positive:
+        return 4
+    return min(_MOST_DECIMALS, max(0, 2 - math.floor(math.log10(min(positive)))))
 
 
 def _frame(records: Sequence[Any], kind: Any, library: str | None) -> Any:

@@ -1,0 +1,90 @@
+"""A note under comparisons by AURC: how accurate the contestants are, and whether their rankings alone differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from abstain._tables import format_p_value
+from abstain.evaluation.results import Comparison
+from abstain.metrics.definitions import AUGRC, AURC
+
+INCLUDE_ACCURACY = (
+    AURC.name,
+    AUGRC.name,
+)  # names of metrics by which of two equal rankings the more accurate wins
+_MOST_LISTED = 4  # contestants whose numbers are listed one by one; of more, the smallest and the largest
+_LARGEST_ROUNDING = 1e-12  # of a mean loss, relative: contestants with the same answers differ by no more
+
+
+def differ(risks: Sequence[float]) -> bool:
+    """Whether mean losses differ by more than rounding. Scores of one model have one mean loss."""
+    return max(risks) - min(risks) > _LARGEST_ROUNDING * max(abs(risk) for risk in risks)
+
+
+def describe_accuracy(
+    comparison: Comparison,
+    risks: Mapping[str, float],
+    *,
+    are_error_rates: bool,
+    by_ranking_alone: Comparison | None,
+) -> str:
+    """Say how accurate the contestants are, and whether one is better at knowing which of its answers are wrong.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        By a metric that includes accuracy.
+    risks : mapping
+        The mean loss of each contestant by its name.
+    are_error_rates : bool
+        Whether losses are 0 and 1, so that a mean loss is a share of wrong answers.
+    by_ranking_alone : Comparison or None
+        The same contestants compared by AUROC; None where it is undefined.
+    """
+    risks_best_first = [risks[name] for name in comparison.names]
+    if are_error_rates:
+        accuracy = f"{_list_numbers([f'{100 * risk:.1f}' for risk in risks_best_first])}% wrong"
+    else:
+        accuracy = f"mean loss {_list_numbers([f'{risk:.4g}' for risk in risks_best_first])}"
+    note = f"{comparison.label} includes accuracy ({accuracy})."
+    if by_ranking_alone is None:
+        return note
+    areas = [f"{by_ranking_alone[name].estimate:.3f}" for name in comparison.names]
+    return (
+        f"{note} By the ranking alone (AUROC {_list_numbers(areas)}) {_describe_verdicts(by_ranking_alone)}."
+    )
+
+
+def _describe_verdicts(comparison: Comparison) -> str:
+    """Which pairs of a comparison differ, as the end of a sentence."""
+    undecided_note = next((pair.note for pair in comparison.pairs if pair.note), "")
+    different_count = sum(pair.different for pair in comparison.pairs)
+    if len(comparison.pairs) == 1:
+        (pair,) = comparison.pairs
+        if pair.note:
+            return f"there is no verdict: it {pair.note}"
+        p_value = f"(p = {format_p_value(pair.p_adjusted, comparison.level)})"
+        if pair.different:
+            return f"{comparison.names[0]} is better {p_value}"
+        return f"they do not differ significantly {p_value}"
+    if different_count == 0:
+        return (
+            f"there is no verdict: it {undecided_note}" if undecided_note else "no two differ significantly"
+        )
+    pair_count = len(comparison.pairs)
+    possible_winners = comparison.winners
+    if len(possible_winners) > _MOST_LISTED:
+        best = f"{len(possible_winners)} may be the best"
+    elif len(possible_winners) > 1:
+        best = f"{', '.join(possible_winners[:-1])} or {possible_winners[-1]} is the best"
+    else:
+        best = f"{possible_winners[0]} is the best"
+    return f"{different_count} of {pair_count} pairs differ significantly; {best}"
+
+
+def _list_numbers(numbers: Sequence[str]) -> str:
+    """Numbers in a sentence: "1, 2 and 3"; of more than `_MOST_LISTED` the smallest and the largest, "1 to 9"."""
+    if len(numbers) > _MOST_LISTED:
+        ascending = sorted(numbers, key=float)
+        return f"{ascending[0]} to {ascending[-1]}"
+    return f"{', '.join(numbers[:-1])} and {numbers[-1]}"
