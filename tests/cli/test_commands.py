@@ -644,3 +644,13 @@ def test_describe_says_what_to_run_next(run, table):
     assert [words[0] for words in commands] == ["evaluate", "threshold", "report"]
     for words in commands:
         assert run(*words).exit_code == 0, words
+
+
+def test_compare_names_the_loss_and_the_score_of_files(run, outputs):
+    result = json.loads(run("compare", "weak.npz", "strong.npz", "--json").output)
+    assert (result["loss"], result["score"]) == ("zero_one", "max_softmax")
+    assert any("includes accuracy" in note and "AUROC" in note for note in result["notes"])
+    several = json.loads(
+        run("compare", "weak.npz", "strong.npz", "--score", "energy,max_softmax", "--json").output
+    )
+    assert (several["loss"], several["score"]) == ("zero_one", "")

@@ -212,6 +212,8 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
         Of the axis of risks.
     bands : tuple of (name, CurveBand)
         Confidence bands around some of the curves, by the names of the curves.
+    style_numbers : tuple of int
+        For each curve, the number of its colour and dashes; empty: 0, 1, 2 ... in the order of the curves.
 
     Examples
     --------

@@ -1,0 +1,86 @@
+"""The note on accuracy and on the ranking alone: what it says, and that its test is that of a comparison by AUROC."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from abstain.evaluation import compare
+
+
+def models_of(error_rates: dict[str, float], auroc_noise: dict[str, float], n: int = 3000):
+    """Contestants with these error rates, whose confidence finds errors the better the smaller the noise."""
+    rng = np.random.default_rng(3)
+    models = {}
+    for name, rate in error_rates.items():
+        loss = (rng.random(n) < rate).astype(float)
+        models[name] = (loss, -loss + auroc_noise[name] * rng.normal(size=n))
+    return models
+
+
+def test_a_comparison_by_aurc_tells_accuracy_and_the_ranking_alone():
+    models = models_of({"a": 0.1, "b": 0.3}, {"a": 1.0, "b": 0.5})
+    result = compare(models)
+    assert result.names == ("a", "b")  # more accurate
+    by_auroc = compare(models, metric="auroc")
+    assert by_auroc.names == ("b", "a")  # a better ranking
+    (note,) = result.notes
+    rates = " and ".join(f"{100 * np.mean(models[name][0]):.1f}" for name in "ab")
+    areas = " and ".join(f"{by_auroc[name].estimate:.3f}" for name in "ab")
+    p_value = by_auroc.pairs[0].p_adjusted
+    assert note == (
+        f"AURC includes accuracy ({rates}% wrong). By the ranking alone (AUROC {areas}) b is better "
+        f"(p = {p_value:.2g})."
+    )
+    assert note in repr(result)
+    assert note in result.to_json()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"anytime": True}, {"paired": False}, {"clusters": np.arange(3000) // 3}]
+)
+def test_the_ranking_alone_is_tested_as_by_auroc(options):
+    models = models_of({"a": 0.1, "b": 0.3, "c": 0.2}, {"a": 1.0, "b": 0.5, "c": 0.9})
+    if options.get("paired") is False:
+        models["a"] = tuple(column[:2000] for column in models["a"])
+    result = compare(models, metric="augrc", **options)
+    by_auroc = compare(models, metric="auroc", **options)
+    different_count = sum(pair.different for pair in by_auroc.pairs)
+    assert different_count > 0
+    assert (
+        f"{different_count} of 3 pairs differ significantly; {by_auroc.names[0]} is the best."
+        in result.notes[0]
+    )
+
+
+def test_where_no_pair_differs_by_ranking_alone_that_is_said():
+    models = models_of({"a": 0.1, "b": 0.3, "c": 0.2}, dict.fromkeys("abc", 0.7))
+    assert "no two differ significantly" in compare(models).notes[0]
+
+
+def test_losses_that_are_not_right_or_wrong_have_means_and_no_auroc():
+    rng = np.random.default_rng(0)
+    models = {name: (scale * rng.random(500), rng.random(500)) for name, scale in (("a", 1.0), ("b", 2.0))}
+    (note,) = compare(models).notes
+    assert note.startswith("AURC includes accuracy (mean loss 0.")
+    assert "AUROC" not in note
+
+
+@pytest.mark.parametrize("metric", ["auroc", "naurc", "risk", "prediction_rejection_ratio"])
+def test_metrics_of_one_thing_alone_have_no_such_note(metric):
+    models = models_of({"a": 0.1, "b": 0.3}, {"a": 1.0, "b": 0.5})
+    assert compare(models, metric=metric).notes == ()
+
+
+def test_scores_of_one_model_differ_by_ranking_alone_without_a_note():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 200)
+    logits = rng.normal(size=(200, 4)) + 2 * np.eye(4)[labels]
+    assert not any("includes accuracy" in note for note in compare(logits, labels, scores="all").notes)
+
+
+def test_a_contestant_without_errors_has_no_auroc():
+    loss = np.repeat([0.0, 1.0], 50)
+    confidence = np.arange(100.0)
+    (note,) = compare({"a": (0 * loss, confidence), "b": (loss, -confidence)}).notes
+    assert note == "AURC includes accuracy (0.0 and 50.0% wrong)."
