@@ -52,7 +52,7 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
     mass_above = xp.zeros((1,), dtype=xp.float64, device=loss.device)
     loss_above = mass_above
     sum_of_terms = xp.zeros((), dtype=xp.float64, device=loss.device)
-    for start in range(0, mass.shape[0], ROWS_AT_ONCE):
+    for start in range(0, mass.shape[0], ROWS_AT_ONCE):  # most confident first
         part = slice(start, start + ROWS_AT_ONCE)
         accepted_mass = xp.cumulative_sum(mass[part], axis=0)
         accepted_loss = xp.cumulative_sum(loss_sum[part], axis=0)
@@ -211,7 +211,8 @@ def _find_run_ends(xp: Namespace, sorted_keys: Array, launch: Callable[..., None
     launch("count_ends", tile_count, sorted_keys, n, ends_in_tile)
     ends_up_to_tile = xp.cumulative_sum(ends_in_tile, axis=0)
     row_ends = xp.empty((int(ends_up_to_tile[-1]),), dtype=xp.int64, device=sorted_keys.device)
-    launch("write_ends", tile_count, sorted_keys, n, ends_up_to_tile - ends_in_tile, row_ends)
+    ends_before_tile = ends_up_to_tile - ends_in_tile
+    launch("write_ends", tile_count, sorted_keys, n, ends_before_tile, row_ends)
     return row_ends
 
 

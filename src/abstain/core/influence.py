@@ -356,6 +356,7 @@ class AcceptedLossArea(Area):
             return self._truncated_derivative(rows)
         slope = (rows.total_mass - rows.accepted_mass + rows.mass / 2) / rows.total_mass
         constant = (rows.accepted_loss - rows.loss / 2) / rows.total_mass
+        # the area is the sum of the losses times these slopes, over the total mass
         return AreaDerivative(mass_times_area=dot(rows.loss, slope), constant=constant, slope=slope)
 
     def _truncated_derivative(self, rows: Rows) -> AreaDerivative:
@@ -814,7 +815,7 @@ class RankedLoss:
         influence = np.empty(len(self.loss))
         error_mass = float(rows.accepted_loss[-1])  # the total loss: for 0/1 losses, the mass of all errors
         rows_at_once = PIECE if area.is_additive and not area.reads_rows_above else len(rows.mass)
-        areas = []
+        mass_times_areas = []  # of each piece
         influence_sums = []
         weighted_losses = []
         weighted_squares = []
@@ -837,7 +838,7 @@ class RankedLoss:
             influence[members] = constant + weighted_loss
             if self.weight is not None:
                 weighted_loss = weighted_loss * self.weight[members]
-            areas.append(derivative.mass_times_area)
+            mass_times_areas.append(derivative.mass_times_area)
             weighted_losses.append(float(weighted_loss.sum()))
             weighted_squares.append(float(weighted_loss @ weighted_loss))
             constant_below += derivative.for_rows_above.constant
@@ -845,7 +846,7 @@ class RankedLoss:
         total_mass = float(rows.total_mass[0])
         influence -= math.fsum(influence_sums) / total_mass  # mass given to one sample is taken from all
         return AreaOfSamples(
-            estimate=math.fsum(areas) / total_mass,
+            estimate=math.fsum(mass_times_areas) / total_mass,
             influence=self.in_input_order(influence),
             weighted_loss_sums=(math.fsum(weighted_losses), math.fsum(weighted_squares)),
         )

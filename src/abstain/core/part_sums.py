@@ -502,6 +502,7 @@ def sum_areas(
             total_mass = float(table.rows.total_mass[0])
             sums_by_area[area] = _accepted_loss_from_augrc(sums_by_area[generalised_area], total_mass)
         else:
+            # an area that does not scale with the losses must know their unit
             sums_by_area[area] = sum_area(table, area.with_loss_unit(loss_unit), error_mass)
     return sums_by_area
 
@@ -776,7 +777,8 @@ def stack_parts(sums_of_parts: Sequence[AreaSums]) -> AreaSums:
             return type(values[0])(*np.asarray(values).T)
         return np.asarray(values)
 
-    return AreaSums(*(stack(values) for values in zip(*sums_of_parts)))
+    # zip puts together the values of one field, for each field in turn
+    return AreaSums(*(stack(values) for values in zip(*sums_of_parts, strict=True)))
 
 
 def combine_parts(parts: AreaSums, area: Area, metric: MetricDerivative) -> InfluenceSums:

@@ -275,6 +275,7 @@ class Blocks:
         tables = (self, *more_blocks)
         confidence = np.concatenate([table.confidence for table in tables])
         order = np.argsort(confidence, kind="stable")
+        # each confidence once, and where its rows start among the sorted ones
         distinct, starts = np.unique(confidence[order], return_index=True)
 
         def add_up(field_name: str) -> np.ndarray:
@@ -522,11 +523,11 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
         sums_are_exact = weighted_loss.dtype == np.uint8  # 0/1 losses without weights are read as bytes
         if sums_are_exact and row_count == 1:
             accepted_loss = weighted_loss.sum(keepdims=True) + loss_above
-        else:  # a sum of floats must round in the same way as the sum of the weights
+        else:  # one after the other, as the weights are added: where losses are all 1, both sums round alike
             running_loss = _accumulate(weighted_loss)
             accepted_loss = (running_loss if is_one_per_row else running_loss.take(row_ends)) + loss_above
         row_mass = _ONES[:row_count] if is_one_per_row else diff_from(accepted_mass, mass_above)
-        row_loss = None
+        row_loss = None  # not needed
         if sums_are_exact:
             row_loss = diff_from(accepted_loss, loss_above) if with_loss else None
         elif with_loss or weight is not None:  # (weights: `is_single` is needed for the mass)
@@ -662,7 +663,7 @@ def sum_powers_by_row(
 
 
 def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:
-    """Make rows of numpy samples in any order along the last axis; no weight means 1 for all.
+    """Make rows of numpy samples in any order along the last axis.
 
     A vector gives one row per distinct confidence; a batch gives rows of the shape of the samples, some without mass.
     `weight` None means 1 for all.

@@ -308,7 +308,7 @@ def _find_winners(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
         return rows.argmax(axis=-1)
     top = z.max(axis=0)
     has_winner = np.zeros(len(rows), dtype=bool)
-    winner = np.zeros(len(rows), dtype=np.int8)
+    winner = np.zeros(len(rows), dtype=np.int8)  # class numbers below 64
     for entries in z[:-1]:  # one class after the other; if none of these wins, the last one does
         has_winner |= entries == top
         winner += ~has_winner  # one class further in the rows whose winner comes later

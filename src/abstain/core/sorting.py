@@ -163,11 +163,11 @@ def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
     if not len(out):
         return
     np.concatenate(parts, out=out)
-    smallest = out.min()
-    span = int(out.max()) - int(smallest)
     if len(out) > _LARGEST_DIGIT_GROUP:  # happens when a single value occurs very often
         out.sort()
         return
+    smallest = out.min()
+    span = int(out.max()) - int(smallest)
     keys = out - smallest
     bits = span.bit_length()
     # the 32 leading bits distinguish nearly all keys of a group
@@ -282,6 +282,7 @@ def _sort_by_ranges(keys: np.ndarray, threads: int) -> np.ndarray:
     The ranges hold about equally many of every k-th key. `keys` is not changed.
     """
     thinned_keys = np.sort(keys[:: max(1, len(keys) // 4096)])
+    # cuts at every 1/threads of the thinned keys; equal ones count once
     cuts = np.unique(thinned_keys[[len(thinned_keys) * part // threads for part in range(1, threads)]])
     bounds = [None, *cuts.tolist(), None]  # None: no bound
 
@@ -490,7 +491,7 @@ def error_size(loss: np.ndarray) -> float | None:
     if is_zero_one(loss):
         return 1.0
     largest = float(loss.max())
-    if not largest > 0 or loss.all():
+    if not largest > 0 or loss.all():  # no error, or no loss of 0
         return None
     rounding = SUM_ROUNDING * largest
     for start in range(0, len(loss), CHUNK):
@@ -607,6 +608,7 @@ class RankedSamples(NamedTuple):
         first_rejected = np.minimum(ranks, self.n - 1)
         tau_keys = self.sorted_keys[first_rejected]
         accepts_all = ranks >= self.n
+        # keys ascend as confidences descend: the smaller ones belong to the samples strictly above tau
         count = np.where(accepts_all, self.n, np.searchsorted(self.sorted_keys, tau_keys, side="left"))
         tau = self.decode_keys(tau_keys)
         with np.errstate(over="ignore"):  # above the largest float comes infinity, which accepts nothing

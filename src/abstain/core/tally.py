@@ -75,9 +75,9 @@ class Tally:
             counter = counter_buffer[: len(bits)]
             increment = increment_buffer[: len(bits)]
             counter[...] = bits  # confidences above the range have wrapped around to large numbers
-            increment[...] = loss[start:stop]
+            increment[...] = loss[start:stop]  # 1 for an error, which counts in the high half
             increment <<= _HALF_WORD
-            increment += np.uint64(1)
+            increment += np.uint64(1)  # every sample counts in the low half
             is_outside = counter >= self._size
             if is_outside.any():
                 outside_indices.append(np.flatnonzero(is_outside) + start)
