@@ -44,7 +44,7 @@ _MAX_ATTEMPTS = 12  # combinations of columns that are tried for a table without
 _MAX_GUESSED_SIZE = 64 << 20  # bytes of a file that is read again for each of these
 # Words in the names of columns that may hold right or wrong, a confidence, an uncertainty, right and given answers.
 _VERDICT_WORDS = ("correct", "right", "match", "acc", "success", "pass", "resolved", "reward", "score")
-_CONFIDENCE_WORDS = ("conf", "prob", "certain", "agreement", "score")
+_CONFIDENCE_WORDS = ("conf", "prob", "certain", "sure", "likelihood", "agreement", "score")
 _UNCERTAINTY_WORDS = ("uncertain", "entropy", "perplexity", "variance")
 _LABEL_WORDS = ("truth", "label", "target", "gold", "expected", "reference", "correct_answer")
 _PREDICTION_WORDS = ("pred", "extracted", "response", "output", "answer")
@@ -182,7 +182,10 @@ def _describe_columns(source: OpenedTable) -> dict[str, list[str]]:
         elif name in source.facts.confidence_columns:
             kind = "signal"
         try:
-            rows.append((display_name(name), kind, *_describe_values(column.load())))
+            share, distinct_count, content = _describe_values(column.load())
+            if content in ("", "nothing"):  # the reader may have found something else there, such as lists
+                content = source.facts.descriptions.get(name, content)
+            rows.append((display_name(name), kind, share, distinct_count, content))
         except AbstainError:  # objects, or a mixture of texts and numbers
             rows.append((display_name(name), kind, "", "", "neither numbers nor text"))
     titles = ("column", "kind", "present", "distinct", "holds")
@@ -233,7 +236,13 @@ def _suggest_commands(
         choices = _other_columns(source, log, has_confidence)
     else:
         choices = [] if has_confidence else _guess_columns(source)
-    attempts += [read_options._replace(columns=read_options.columns | columns) for columns in choices]
+    attempts += [
+        read_options._replace(
+            columns=read_options.columns | columns,
+            grades=read_options.grades or _grades_of_gaps(source, columns.get("correct", "")),
+        )
+        for columns in choices
+    ]
     variant_column = (
         source.facts.variant_column
     )  # its values divide the rows into versions of the same answers
@@ -248,6 +257,22 @@ def _suggest_commands(
         if len(lines) <= _MAX_COMMANDS and _gives_table(file, attempt):
             lines[shlex.join(["abstain", "evaluate", file, *attempt.flags()])] = None
     return list(lines)
+
+
+def _grades_of_gaps(source: OpenedTable, name: str) -> dict[str, str]:
+    """Return what the numbers in a column of 0, 1 and empty cells mean; empty for any other column.
+
+    Stated grades make an empty cell a question without an answer.
+    """
+    if source.log is not None or name not in source.columns:
+        return {}
+    values = source.columns[name].load()
+    if isinstance(values, TextValues) or values.ndim != 1:
+        return {}
+    is_empty = np.isnan(np.asarray(values, np.float64))
+    if not is_empty.any() or not np.isin(values[~is_empty], (0, 1)).all():
+        return {}
+    return {"0": "wrong", "1": "right"}
 
 
 def _gives_table(file: str, attempt: ReadOptions) -> bool:
@@ -310,8 +335,14 @@ def _guess_columns(source: OpenedTable) -> list[dict[str, str]]:
         else:
             other_names.append(name)
     varying_names = [name for name in numeric_names if _varies(source.columns[name].load())]
-    confidences = [{"confidence": name} for name in _find_named(varying_names, _CONFIDENCE_WORDS)]
-    confidences += [{"uncertainty": name} for name in _find_named(varying_names, _UNCERTAINTY_WORDS)]
+    confidence_names = _find_named(varying_names, _CONFIDENCE_WORDS)
+    uncertainty_names = [
+        name for name in _find_named(varying_names, _UNCERTAINTY_WORDS) if name not in confidence_names
+    ]
+    confidences = [{"confidence": name} for name in confidence_names]
+    if len(confidence_names) > 1:  # a table with a column for each
+        confidences.insert(1, {"confidence": ",".join(confidence_names)})
+    confidences += [{"uncertainty": name} for name in uncertainty_names]
     names = [*numeric_names, *other_names]
     verdicts = [{"correct": name} for name in _find_named(names, _VERDICT_WORDS)]
     labels = _find_named(names, _LABEL_WORDS)
@@ -320,7 +351,7 @@ def _guess_columns(source: OpenedTable) -> list[dict[str, str]]:
     choices = [
         {**verdict, **confidence}
         for verdict, confidence in product(verdicts, confidences or [{}])
-        if not set(verdict.values()) & set(confidence.values())
+        if not set(verdict.values()) & set(",".join(confidence.values()).split(","))
     ]
     return choices[:_MAX_ATTEMPTS]
 

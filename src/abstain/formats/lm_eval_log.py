@@ -68,8 +68,8 @@ def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> 
     for task, task_records in samples.items():
         records += task_records
         tasks += [task] * len(task_records)
-    rows, facts = read_lm_eval(path, records, load_json)
-    for row, task in zip(rows, tasks):
+    rows, facts = read_lm_eval(path, records, load_json)  # a row per record, in the order of the records
+    for row, task in zip(rows, tasks, strict=True):
         row["task"] = task
     model = text_or_none(get_nested(content, "model_name")) or ""
     if len(samples) == 1:
@@ -188,6 +188,9 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
     """
     rows: list[Row] = []
     metric_names: dict[str, None] = {}  # a set that keeps the order of the records
+    list_names: dict[
+        str, None
+    ] = {}  # metrics that are computed of all answers together, from a list in each record
     answer_only_count = 0  # records with the log-likelihood of the right answer alone
     for index, record in enumerate(records):
         if not isinstance(record, dict) or text_or_none(record.get("doc_id")) is None:
@@ -196,6 +199,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
             )
         scores = _find_scores(record)
         metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
+        list_names |= dict.fromkeys(name for name in scores if isinstance(record.get(name), list))
         row: Row = {
             "question": text_or_none(record["doc_id"]),
             "filter": text_or_none(record.get("filter")),
@@ -235,7 +239,10 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         # Accuracy by normalised log-likelihoods judges another answer than accuracy, so each has its own confidences.
         excluded_confidences={"acc_norm": OPTION_SIGNALS, "acc": ("softmax_norm",)},
         variant_column="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
-        descriptions={"answered": "the filtered reply is neither empty nor [invalid]"},
+        descriptions={
+            "answered": "the filtered reply is neither empty nor [invalid]",
+            **{name: "lists, no score of an answer" for name in list_names if name not in metric_names},
+        },
         task=_find_task(path),
         model=_find_model(path, results_file.content),
         notes=tuple(notes),

@@ -260,6 +260,7 @@ class LoadedColumns:
             raise self.error("has no rows.")
         fields = self.sample_fields(len(confidence), loss=loss)
         abstained = fields.get("abstained")
+        self.check_answers_have_loss(loss, abstained)
         self.check_answers_have_confidence(confidence, abstained)
         if abstained is not None:
             fields["loss"] = np.where(abstained, 0.0, loss)
@@ -271,6 +272,38 @@ class LoadedColumns:
         elif labels is not None and labels.ndim == 1:
             fields["labels"] = labels
         return {"n": len(confidence), "loss_name": losses.name, "classes": self.classes, **fields}
+
+    def check_answers_have_loss(self, loss: np.ndarray, abstained: np.ndarray | None) -> None:
+        """Raise DataError where nothing says how wrong an answer is: an empty cell of correct, error, loss or labels.
+
+        `loss` is NaN there; `abstained` is a mask, or None where the model answered every row.
+        """
+        is_missing = np.isnan(np.asarray(loss, np.float64))
+        if abstained is not None:
+            is_missing &= ~abstained
+        if not is_missing.any():
+            return
+        role = next(role for role in ("correct", "error", "loss", "labels") if role in self.values_by_role)
+        remedy = "Fill them in, or name a column that says which rows have no answer: -c abstained=NAME."
+        if role == "correct":
+            remedy = (
+                f"If these are questions without an answer, say what the other values mean: --grades "
+                f"{self.write_grades(role)}. Otherwise fill them in."
+            )
+        row_count = count_noun(int(is_missing.sum()), "row")
+        raise self.error(
+            f"{row_count} {has_or_have(int(is_missing.sum()))} nothing in `{display_name(self.roles[role].names[0])}`, "
+            f"first row {int(np.argmax(is_missing)) + 1:,}. {remedy}"
+        )
+
+    def write_grades(self, role: str) -> str:
+        """Return what `--grades` takes for a column of truth values: "0=wrong,1=right", in the words of the column."""
+        values = self.values_by_role[role]
+        if not isinstance(values, TextValues):
+            return "0=wrong,1=right"
+        grades = {0.0: "wrong", 1.0: "right"}
+        words = [text for text in values.distinct_texts if text.strip()]
+        return ",".join(f"{display_name(text)}={grades[TRUTH_WORDS[text.strip().lower()]]}" for text in words)
 
     def check_answers_have_confidence(self, confidence: np.ndarray, abstained: np.ndarray | None) -> None:
         """Raise DataError where a row that the model answered has no confidence.

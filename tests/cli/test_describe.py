@@ -1,0 +1,88 @@
+"""`abstain describe`: the commands that it suggests, and what it says of columns."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from abstain.cli import cli
+from tests.language.written import lines, option_record
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def describe(path: Path) -> dict:
+    shown = run("describe", path, "--json")
+    assert shown.exit_code == 0, shown.output
+    return json.loads(shown.stdout)
+
+
+def records(with_gaps: bool) -> list[dict]:
+    rng = np.random.default_rng(0)
+    right = rng.random(40) < 0.6
+    return [
+        {
+            "id": f"q{k:02d}",
+            "verdict": {"is_right": None if with_gaps and k % 13 == 3 else bool(right[k])},
+            "self": {"sure_pct": int(rng.integers(1, 99)), "entropy_confidence": float(rng.random())},
+        }
+        for k in range(40)
+    ]
+
+
+@pytest.mark.parametrize("with_gaps", [False, True])
+def test_what_it_suggests_for_nested_records_works(tmp_path, with_gaps):
+    path = tmp_path / "judged.json"
+    path.write_text(json.dumps(records(with_gaps)))
+    commands = describe(path)["commands"]
+    assert any("confidence=self.sure_pct" in command for command in commands)
+    assert any("confidence=self.sure_pct,self.entropy_confidence" in command for command in commands)
+    assert not any("uncertainty=" in command for command in commands)  # the name says confidence
+    assert all(("--grades" in command) == with_gaps for command in commands)
+    for command in commands:
+        done = run(*shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+        assert "AURC" in done.output
+
+
+def test_an_empty_verdict_is_explained_in_words_of_the_command_line(tmp_path):
+    path = tmp_path / "judged.json"
+    path.write_text(json.dumps(records(with_gaps=True)))
+    named = ["-c", "correct=verdict.is_right", "-c", "confidence=self.sure_pct"]
+    refused = run("evaluate", path, *named)
+    assert refused.exit_code == 3
+    assert "3 rows have nothing in `verdict.is_right`, first row 4" in refused.output
+    assert "--grades 0=wrong,1=right" in refused.output
+    assert "loss" not in refused.output
+    done = run("evaluate", path, *named, "--grades", "0=wrong,1=right")
+    assert done.exit_code == 0, done.output
+    assert "3 of 40 questions (7.5%) have no answer" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("column", "remedy"),
+    [("correct", "--grades yes=right,no=wrong"), ("error", "abstained=NAME"), ("loss", "abstained=NAME")],
+)
+def test_empty_cells_of_every_kind_of_verdict_are_refused_by_name(tmp_path, column, remedy):
+    words = {"correct": ("yes", "no"), "error": ("0", "1"), "loss": ("0.5", "2")}[column]
+    path = tmp_path / "t.csv"
+    path.write_text(f"{column},confidence\n{words[0]},0.9\n,0.8\n{words[1]},0.7\n")
+    refused = run("evaluate", path)
+    assert refused.exit_code == 3
+    assert f"1 row has nothing in `{column}`, first row 2" in refused.output
+    assert remedy in refused.output
+
+
+def test_lists_in_a_log_are_not_called_nothing(tmp_path):
+    path = tmp_path / "samples_t_2025-01-01T00-00-00.jsonl"
+    path.write_bytes(lines([option_record(k) | {"f1": [0, 1], "metrics": ["acc", "f1"]} for k in range(6)]))
+    columns = describe(path)["columns"]
+    content = dict(zip(columns["column"], columns["holds"]))
+    assert content["f1"] == "lists, no score of an answer"
