@@ -2,9 +2,9 @@
 
 All functions take a loss and a confidence (higher = surer) for each sample; for a package that takes an uncertainty,
 pass its negative. Ours, `abstain.aurc`, is the mean over samples of the selective risk at each sample's confidence,
-equal confidences accepted together. Functions that take equals in the order of the rows sort and cumulate without
-regard to ties, as the package does: equal confidences stay in the order of the rows, and shuffling the rows changes the
-number.
+equal confidences accepted together. Functions that take equals in the order of the input sort and cumulate without
+regard to ties, as the package does: equal confidences stay in the order of the input, and shuffling the samples changes
+the number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def check_vectors(name: str, loss: ArrayLike, confidence: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return the checked losses (float64) and confidences as numpy vectors of the same length, at least 1.
+    """Return losses (float64) and confidences as numpy vectors of the same length, at least 1, if they are valid.
 
     `name` is the function in error messages. Raises DtypeError for arrays on a device, ShapeError or InputError for
     arrays that are not such vectors or not finite.
@@ -74,7 +74,8 @@ def _curve_by_sample(name: str, loss: Array, confidence: Array) -> Curve:
 
 def _curve_by_confidence(name: str, loss: Array, confidence: Array) -> Curve:
     """Compute the curve with one point per distinct confidence."""
-    rows = rows_from_numpy(*check_vectors(name, loss, confidence))
+    losses, confidences = check_vectors(name, loss, confidence)
+    rows = rows_from_numpy(losses, confidences)
     return Curve(coverage=rows.accepted_mass / rows.total_mass, risk=rows.risk)
 
 
@@ -101,11 +102,11 @@ def _mean_prefix_risk(name: str, loss: Array, confidence: Array) -> float:
 def row_order_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""Sort and cumulate: the mean risk of the 1, 2, ... n most confident samples.
 
-    Equal confidences stay in the order of the rows.
+    Equal confidences stay in the order of the input.
 
     .. math:: \frac1n \sum_{k=1}^n \frac1k \sum_{i \le k} \ell_{(i)}
 
-    Without ties this is `abstain.aurc`. With ties it depends on the order of the rows, as the example shows.
+    Without ties this is `abstain.aurc`. With ties it depends on the order of the input, as the example shows.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ def row_order_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 def mapie_one_minus_auarc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""One minus MAPIE's area under the accuracy-rejection curve: the mean of the prefix risks.
 
-    Equal confidences stay in the order of the rows.
+    Equal confidences stay in the order of the input.
 
     .. math:: \frac1n \sum_{k=1}^n \frac{S_k}{k}
 
@@ -155,7 +156,7 @@ def mapie_one_minus_auarc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 def lm_polygraph_rcc_auc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""LM-Polygraph's risk-coverage area: the mean of the prefix risks.
 
-    Equal confidences stay in the order of the rows.
+    Equal confidences stay in the order of the input.
 
     .. math:: \frac1n \sum_{k=1}^n \frac{S_k}{k}
 
@@ -183,7 +184,7 @@ def lm_polygraph_rcc_auc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 def torch_uncertainty_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""torch-uncertainty's AURC: trapezoids between coverage 1/n and 1, divided by 1 - 1/n.
 
-    Equal confidences stay in the order of the rows.
+    Equal confidences stay in the order of the input.
 
     .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 r(c)\,dc
 
@@ -212,7 +213,7 @@ def torch_uncertainty_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 def torch_uncertainty_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""torch-uncertainty's AUGRC: trapezoids of the generalised risk between coverage 1/n and 1.
 
-    Equal confidences stay in the order of the rows.
+    Equal confidences stay in the order of the input.
 
     .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 c\,r(c)\,dc
 
@@ -302,7 +303,7 @@ def fd_shifts_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 def origin_trapezoid_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""Trapezoids through an added point (0, 0), as FixSelectiveClassification has them.
 
-    Equal confidences stay in the order of the rows.
+    Equal confidences stay in the order of the input.
 
     .. math:: \int_0^1 r(c)\,dc, \qquad r(0) = 0
 
@@ -330,7 +331,7 @@ def origin_trapezoid_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 def seapig_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""seapig's selective-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n.
 
-    Equal confidences stay in the order of the rows.
+    Equal confidences stay in the order of the input.
 
     .. math:: \int_{1/n}^1 r(c)\,dc
 
@@ -358,7 +359,7 @@ def seapig_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 def seapig_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""seapig's generalised-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n.
 
-    Equal confidences stay in the order of the rows.
+    Equal confidences stay in the order of the input.
 
     .. math:: \int_{1/n}^1 c\,r(c)\,dc
 
@@ -386,12 +387,12 @@ def seapig_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 def geifman_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""Geifman's published RC_curve: the mean of prefix risks with a denominator one too large.
 
-    Equal confidences stay in the order of the rows.
+    Equal confidences stay in the order of the input.
 
     .. math:: \frac1n \Bigl(\frac{S_n}{n} + \sum_{k=1}^{n-1} \frac{S_k}{k+1}\Bigr)
 
     Correct at full coverage, too small elsewhere: if all samples are wrong, it is not 1. Equal confidences are rejected
-    in the order of the rows, so the first of two counts as the less confident.
+    in the order of the input, so the first of two counts as the less confident.
 
     Parameters
     ----------
@@ -410,7 +411,7 @@ def geifman_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     """
     losses, confidences = check_vectors("geifman_aurc", loss, confidence)
     n = len(losses)
-    # reversed after sorting, unlike in the other functions: among equals the last row comes first
+    # reversed after sorting, unlike in the other functions: among equals the last sample comes first
     most_confident_first = np.argsort(confidences, kind="stable")[::-1]
     accepted_loss = np.cumsum(losses[most_confident_first])
     divisor = np.minimum(np.arange(1, n + 1) + 1, n)  # k + 1 instead of k, but n for the last
@@ -441,8 +442,9 @@ def literal_log_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(literal_log_aurc([1, 1], [0.5, 0.5]), 5)  # ln 3
     1.09861
     """
-    rows = rows_from_numpy(*check_vectors("literal_log_aurc", loss, confidence))
-    rank = rows.total_mass - rows.accepted_mass + rows.mass  # of the most confident sample of each row
+    losses, confidences = check_vectors("literal_log_aurc", loss, confidence)
+    rows = rows_from_numpy(losses, confidences)  # one row per distinct confidence, most confident first
+    rank = rows.total_mass - rows.accepted_mass + rows.mass  # how many samples are at most as confident
     weight = -np.log1p(-rank / (rows.total_mass + 1))
     return float(np.sum(weight * rows.loss) / rows.total_mass[0])
 
@@ -458,7 +460,7 @@ def hle_calibration_error(correct: ArrayLike, confidence: ArrayLike, /) -> float
     Three things to know about this number. The published loop ends before the last bin, which holds the most confident
     100 to 199 answers, but still divides by all n; with fewer than 200 answers nothing is counted and the result is 0.
     Equal confidences, of which stated ones have many, are split between bins as numpy's default sort leaves them, which
-    depends on the order of the rows (and on the version of numpy). And sampling error is not subtracted, so calibrated
+    depends on the order of the input (and on the version of numpy). And sampling error is not subtracted, so calibrated
     confidences get about 0.05. `abstain.calibration.calibration_error` has none of the three.
 
     Parameters
@@ -511,7 +513,7 @@ _RULE_OF_ESTIMATOR: dict[Any, str] = {
 
 
 class _Convention(NamedTuple):
-    """A function of losses and confidences, its rule in words, and whether the order of rows decides among equals."""
+    """A function of losses and confidences, its rule in words, and whether equals stay in the order of the input."""
 
     function: Callable[[Array, Array], float]
     rule: str
@@ -563,7 +565,7 @@ class CompatRow:
     rule : str
         How it is computed, in words.
     row_order : bool
-        True if equal confidences stay in the order of the rows.
+        True if equal confidences stay in the order of the input.
 
     Examples
     --------

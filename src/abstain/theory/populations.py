@@ -387,6 +387,8 @@ def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") 
 
     .. math:: \int_0^1 \mathrm{Bias}(\hat\alpha \mid \beta)\, E[\ell \mid \beta]\, d\beta
 
+    beta is the share of the population that is less confident than a sample, alpha the weight of the sample's loss.
+
     Parameters
     ----------
     n : int
@@ -474,7 +476,7 @@ class ExpectedBias(_tables.Notebook):
 
     def __repr__(self) -> str:
         """List the bias of each estimator, in units of AURC and as a share of it, and the advice."""
-        aurc_or_one = self.aurc or 1.0
+        aurc_or_one = self.aurc or 1.0  # without losses, AURC and all biases are 0
         lines = [
             f"Bias of the AURC estimators at n = {self.n} ({self.source})",
             f"  AURC {self.aurc:.5g}, risk {self.risk:.4g}, "
@@ -492,6 +494,8 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     r"""Compute the bias of each estimator of AURC at sample size n, to help choose one.
 
     .. math:: \int_0^1 \mathrm{Bias}(\hat\alpha \mid \beta)\, E[\ell \mid \beta]\, d\beta
+
+    beta is the share of the population that is less confident than a sample, alpha the weight of the sample's loss.
 
     Parameters
     ----------

@@ -317,9 +317,11 @@ def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -
 
 
 def mse_order(beta: Array, n: Array, /) -> Array:
-    r"""The order of both mean squared errors: harmonic and log stay within constants of it.
+    r"""The order of the mean squared error of a sample's weight given beta, for harmonic and for log weights.
 
     .. math:: \beta / (n(1-\beta) + 1)
+
+    Both errors are within constant factors of it, whatever n and beta are.
 
     Parameters
     ----------
