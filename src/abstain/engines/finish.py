@@ -665,15 +665,17 @@ class Answer:
         """The interval of a metric that cannot be computed from `evidence`; None for all other metrics.
 
         There are three kinds. A metric that needs the whole table of distinct confidences is computed from `table`. A
-        metric that is compared with the oracle of losses other than 0/1 gets low = high = estimate: engines know no
-        standard error there. A point of the curve is looked up among the intervals that ranges computed. The oracle is
-        the best possible order of the samples: by loss, smallest first.
+        metric that is compared with the oracle of losses other than 0/1 gets its estimate without an error bar, which
+        engines do not know there. A point of the curve is looked up among the intervals that ranges computed. The
+        oracle is the best possible order of the samples: by loss, smallest first.
         """
         if not _adds_up_over_ranges(metric):
             whole = evidence.gather_evidence([self.table], self.totals, request_for([metric]))
             return evidence.estimate_interval(metric, whole, level=self.request.level)
-        if metric.needs.order_by_loss and not self.totals.in_error_units().zero_one:
+        has_zero_one_losses = self.totals.in_error_units().zero_one  # in units of an error: 0 or one number
+        if metric.needs.order_by_loss and not has_zero_one_losses:
             value = self.value(metric)
+            # tables show a number with a standard error of 0 without limits, so that the method is not read
             return Interval(
                 metric=metric.name,
                 estimate=value,

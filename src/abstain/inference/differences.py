@@ -302,7 +302,7 @@ def side_from_samples(samples: CheckedSamples) -> Side:
     """
     metric = samples.metric
     influences = influences_of_samples("paired_difference", samples)  # of all samples, in input order
-    loss_unit = samples.error_size if metric.scales_with_loss else 1.0
+    estimate_unit = samples.estimate_unit
     ranked_losses = influences.rank_weights * samples.extend_to_all(samples.answered_loss)
     effects = []
     effective_errors = math.inf  # becomes that of the clustering with fewest
@@ -310,7 +310,7 @@ def side_from_samples(samples: CheckedSamples) -> Side:
         effects_of_clustering = effects_of_units(influences.influence, clustered)
         if clustered.clusters is not None:
             effects_of_clustering = unbiased_effects(effects_of_clustering)
-        effects.append(loss_unit * effects_of_clustering)
+        effects.append(estimate_unit * effects_of_clustering)
         contributions = effects_of_units(ranked_losses, clustered, centred=False)
         effective_errors = min(effective_errors, effective_count(contributions))
     sample = summarise_samples(samples)
@@ -321,12 +321,12 @@ def side_from_samples(samples: CheckedSamples) -> Side:
     if less_biased_estimate is None:  # the metric has no leave-one-out estimate, or there are weights
         less_biased_estimate = influences.estimate
     return Side(
-        estimate=loss_unit * influences.estimate,
-        less_biased_estimate=loss_unit * less_biased_estimate,
+        estimate=estimate_unit * influences.estimate,
+        less_biased_estimate=estimate_unit * less_biased_estimate,
         standard_error=math.sqrt(squared_error),
         effective_draws=draws.effective,
         few_draws_note=draws.note,
-        risk=loss_unit * sample.risk,
+        risk=estimate_unit * sample.risk,
         unit_count=sample.unit_count,
         limits_at_level=lambda level: limits_of_samples(samples, level),
         unit_effects=tuple(effects),
@@ -345,7 +345,7 @@ def side_from_spread(
     with `known_sums`.
     """
     draws = draws_behind(metric.rule, spread.effective_errors, sample)
-    loss_unit = sample.error_size if metric.scales_with_loss else 1.0
+    estimate_unit = sample.error_size if metric.scales_with_loss else 1.0
     less_biased_estimate = spread.less_biased_estimate
     if less_biased_estimate is None:
         less_biased_estimate = spread.estimate
@@ -356,12 +356,12 @@ def side_from_spread(
         return interval.low, interval.high
 
     return Side(
-        estimate=loss_unit * spread.estimate,
-        less_biased_estimate=loss_unit * less_biased_estimate,
-        standard_error=loss_unit * spread.standard_error,
+        estimate=estimate_unit * spread.estimate,
+        less_biased_estimate=estimate_unit * less_biased_estimate,
+        standard_error=estimate_unit * spread.standard_error,
         effective_draws=draws.effective,
         few_draws_note=draws.note,
-        risk=loss_unit * sample.risk,
+        risk=estimate_unit * sample.risk,
         unit_count=sample.unit_count,
         limits_at_level=limits,
         unit_effects=effects,

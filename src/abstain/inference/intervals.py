@@ -667,6 +667,7 @@ def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: b
         tables,
         sample_count=int(blocks.count.sum()),
         zero_one=blocks.zero_one,
+        # as far as the sum over a block shows it
         has_negative_loss=not blocks.zero_one and bool((blocks.loss_sum < 0).any()),
         has_whole_weights=has_whole_weights,
     )

@@ -101,7 +101,8 @@ class _Share(NamedTuple):
             level=level,
             draws_by_variance=np.asarray(equivalent_draws),
         )
-        largest_unseen = float(largest_unseen_share(self.draws, (1 + level) / 2))
+        one_sided_level = (1 + level) / 2  # leaves out as much as one of the two tails
+        largest_unseen = float(largest_unseen_share(self.draws, one_sided_level))
         if self.share <= SUM_ROUNDING:
             return float(low), _share_of_unseen(largest_unseen, self.weight_if_counted)
         if self.share >= 1 - SUM_ROUNDING:

@@ -90,6 +90,11 @@ class CheckedSamples(NamedTuple):
     ranked_by_loss: RankedLoss | None = None
 
     @property
+    def estimate_unit(self) -> float:
+        """One unit of an estimate that is computed from `answered_loss`, in the user's units."""
+        return self.error_size if self.metric.scales_with_loss else 1.0
+
+    @property
     def answered_mass(self) -> float:
         """Mass of the answered samples."""
         return float(len(self.answered_loss) if self.answered_weight is None else self.answered_weight.sum())
@@ -320,8 +325,11 @@ def influence(
         repetitions=repetitions,
     )
     influences = influences_of_samples("influence", samples)
-    loss_unit = samples.error_size if samples.metric.scales_with_loss else 1.0
-    return Influences(samples.metric.name, loss_unit * influences.estimate, loss_unit * influences.influence)
+    return Influences(
+        metric=samples.metric.name,
+        estimate=samples.estimate_unit * influences.estimate,
+        values=samples.estimate_unit * influences.influence,
+    )
 
 
 def standard_error(
@@ -380,8 +388,7 @@ def standard_error(
         options=options,
         repetitions=repetitions,
     )
-    loss_unit = samples.error_size if samples.metric.scales_with_loss else 1.0
-    return loss_unit * measure("standard_error", samples).spread.standard_error
+    return samples.estimate_unit * measure("standard_error", samples).spread.standard_error
 
 
 class Measured(NamedTuple):

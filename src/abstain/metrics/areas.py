@@ -278,6 +278,7 @@ def aurc_given_cdf(
             "aurc_given_cdf: `cdf` must lie in [0, 1) and not be NaN: at 1 the weight is infinite. Use r/(n+1)."
         )
     weighted_loss = -xp.log1p(-values) * loss
+    # of all samples: `sample.weight` leaves out those of weight 0, which `loss` still has
     if sample.all_weights is not None:
         weighted_loss = weighted_loss * sample.all_weights
     return backend.to_input_library(xp.sum(weighted_loss, axis=-1) / sample.total_mass)

@@ -392,6 +392,8 @@ class NormalisedAreaRule(LimitRule):
         best_gain = _gain_of_best_order(sample.risk)
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors) or best_gain <= 0:
             return 0.0
+        # NAURC is a mean of rank weights of the errors: the largest variance of one is the square of that mean. It is
+        # also 1 - (mean rank weight of the right samples - 1) * naurc_per_right_weight.
         naurc = spread.estimate
         naurc_per_right_weight = (1 - sample.risk) / best_gain
         largest_by_right = (_mean_weight_of_right(naurc, sample.risk) * naurc_per_right_weight) ** 2
@@ -438,7 +440,7 @@ class NormalisedAreaRule(LimitRule):
             low = min(low, few.mix_limit(gamma_low, low, few.share_for_few(spread.effective_errors)))
         if not sample.is_zero_one or _allowance_for_few(sample) == 0:
             return low, high
-        high = min(high, _largest_naurc(sample, level))
+        high = min(high, _largest_naurc(sample, level))  # that of all errors on top
         few_share_of_right = few.share_for_few(sample.right_draws)
         if few_share_of_right == 0 or _gain_of_best_order(sample.risk) <= 0:
             return low, high
@@ -465,6 +467,7 @@ class NormalisedAreaRule(LimitRule):
         is_perfect = estimate <= 0.5  # without spread it is 0 in the perfect order, and otherwise 1 or more
         if not is_perfect:
             share_apart = float(largest_unseen_share(sample.effective_draws, level))
+            # errors at the bottom lower AURC by at most their share of all samples; the lower limit allows twice that
             return max(0.0, 1 - 2 * share_apart / best_gain), 1 + worst_area(share_apart) / best_gain
         errors_on_top = _share_of_other_pairs(sample, level) * sample.risk
         return 0.0, worst_area(errors_on_top) / best_gain
