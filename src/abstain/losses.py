@@ -338,7 +338,7 @@ class Loss:
 
         Losses of regression take predictions and targets instead of logits and labels.
         """
-        if probs is None:
+        if probs is None:  # functions for regression have no argument `probs`
             return self.function(logits, labels, **options)
         return self.function(logits, labels, probs=probs, **options)
 

@@ -44,7 +44,7 @@ def write_keys(bits, is_error, keys, error_keys, error_count, n, TILE: tl.conste
     tl.store(keys + i, key, mask=inside)
     error = tl.load(is_error + i, mask=inside, other=0).to(tl.int32)
     first_place = tl.atomic_add(error_count, tl.sum(error, axis=0).to(tl.int64), sem="relaxed")
-    place = first_place + tl.cumsum(error, axis=0) - 1
+    place = first_place + tl.cumsum(error, axis=0) - 1  # the k-th error of the tile takes the k-th place
     tl.store(error_keys + place, key, mask=error != 0)
 
 
@@ -56,7 +56,8 @@ def find_bin(x, first_bin, bin_count, mask):
     """Compute the bin number of each float64, exactly as `core.confidence_bins.BinMap.index` does.
 
     `first_bin` and `bin_count` point to the tables of that map, with 2048 entries (octaves) for each of four regions:
-    0 negative, 1 up to 1/2, 2 up to 1, 3 above 1. `mask` is false for elements past the end of the data.
+    0 negative or zero, 1 up to 1/2, 2 up to 1, 3 above 1. `mask` is false for elements past the end of the data, whose
+    results are not used.
     """
     x = x + 0.0  # turns -0 into +0
     is_low = (x > 0) & (x <= 0.5)
@@ -69,7 +70,7 @@ def find_bin(x, first_bin, bin_count, mask):
     fraction = (bits & 0xFFFFFFFFFFFFF).to(tl.float64) * 2.220446049250313e-16  # times 2^-52: from 0 to 1
     count = tl.load(bin_count + code, mask=mask, other=1.0)
     place = tl.minimum(tl.floor(fraction * count), count - 1)
-    is_reversed = (region == 0) | (region == 2)
+    is_reversed = (region == 0) | (region == 2)  # there x increases as the distance decreases
     place_in_octave = tl.where(is_reversed, count - 1 - place, place).to(tl.int32)
     return tl.load(first_bin + code, mask=mask, other=0) + place_in_octave
 
@@ -133,7 +134,7 @@ def find_bin_of_float32(x, packed_table, mask):
 
     The distance to 1 and the product of whole numbers are exact. `packed_table` holds 512 * first bin + number of bins
     (at most 511) for each of 2048 octaves in four regions. A distance of 0 has an octave of its own. `mask` is false
-    for elements past the end of the data.
+    for elements past the end of the data, whose results are not used.
     """
     is_top = (x > 0.5) & (x <= 1)
     region = tl.where(x > 1, 3, tl.where(is_top, 2, tl.where(x > 0, 1, 0)))
@@ -142,8 +143,9 @@ def find_bin_of_float32(x, packed_table, mask):
     octave = tl.where(bits == 0, 0, (bits >> 23) + 896)
     entry = tl.load(packed_table + region * 2048 + octave, mask=mask, other=1)
     count = entry & 511
+    # fraction times number of bins, a whole number of units of 2^-23; 23 and 9 bits make at most 32
     place = (((bits & 0x7FFFFF) * count).to(tl.uint32) >> 23).to(tl.int32)
-    is_reversed = (region == 0) | (region == 2)
+    is_reversed = (region == 0) | (region == 2)  # there x increases as the distance decreases
     return (entry >> 9) + tl.where(is_reversed, count - 1 - place, place)
 
 
@@ -173,7 +175,7 @@ def shared_update(count_address, extremes_address, key):
     """Add 1 to a count in shared memory, and lower the smallest or raise the largest key if `key` is beyond it.
 
     `extremes_address` is that of the smallest key; the largest follows it. Both are read first, because they rarely
-    change, and written by atomics.
+    change, and written by atomics. In the assembly, $1 to $3 are the arguments, and $0 a result that nobody reads.
     """
     tl.inline_asm_elementwise(
         """
@@ -191,9 +193,9 @@ def shared_update(count_address, extremes_address, key):
         """,
         "=r,r,r,r",
         [count_address, extremes_address, key],
-        tl.int32,
-        False,
-        1,
+        tl.int32,  # type of the result
+        False,  # not pure: it changes memory
+        1,  # one element at a time
     )
 
 
@@ -291,12 +293,13 @@ def read_rows(logits, target, work, n, classes, stride, ignore_index,
     top = tl.max(z, axis=1)
     winner = tl.argmax(z, axis=1)
     is_not_winner = inside & (column[None, :] != winner[:, None])
+    # without the winner, whose 1 would round away small odds
     odds_against = tl.sum(tl.where(is_not_winner, tl.exp(z - top[:, None]), 0.0), axis=1)
     label = tl.load(target + row, mask=row_mask, other=0)
     is_counted = label != ignore_index
     log1p_odds = tl.log(1.0 + odds_against)
     label_logit = tl.sum(tl.where(column[None, :] == label[:, None], z, 0.0), axis=1)
-    loss = (top - label_logit) + log1p_odds
+    loss = (top - label_logit) + log1p_odds  # log-sum-exp is top + log1p_odds
     if SMOOTHING != 0:
         mean_logit = tl.sum(tl.where(inside, z, 0.0), axis=1) / classes
         loss = (1 - SMOOTHING) * loss + SMOOTHING * ((top - mean_logit) + log1p_odds)
@@ -318,7 +321,7 @@ def share_at(work, threshold, n, LOO: tl.constexpr, SIZE: tl.constexpr, STEP: tl
     never accepted.
     """
     accepted = tl.zeros((SIZE,), tl.int32)
-    for begin in range(0, n, STEP):
+    for begin in range(0, n, STEP):  # the confidences are the first column of `work`
         i = begin + tl.arange(0, STEP)
         confidence = tl.load(work + i, mask=i < n, other=float("nan"))
         accepted += tl.sum((confidence[None, :] >= threshold[:, None]).to(tl.int32), axis=1)
