@@ -13,6 +13,7 @@ from abstain._arrays import ArrayLike, backend_of, to_host
 from abstain._check import check_choice, check_mask
 from abstain._stored import Finite, Share, Within
 from abstain.cascades.inputs import PERSON, PROMISES, ByStage, Promise
+from abstain.cascades.later_commands import later_command
 from abstain.cascades.search import MAX_POLICIES, first_stage_that_answers
 from abstain.errors import InputError, ShapeError
 from abstain.thresholds.calibration import Candidates
@@ -201,7 +202,8 @@ class Cascade(Promised):
         if self.promise == "system":
             _, person_loss = self.person
             assumptions.append(f"- The person's mean loss is {person_loss:g}, as was stated.")
-        files = " ".join(f"later-{name}.csv" for name in self.names)
+        apply = ("--apply", saved_as, "--csv", "-o", "who.csv")
+        check = ("--check", saved_as, "--state", "series.json")
         return RecordParts(
             title="Decision record: which model answers, and when a person does",
             rule=rule,
@@ -211,8 +213,8 @@ class Cascade(Promised):
             voids=list_void_conditions(
                 self.clusters, ", ".join(self.scores.values()) or "the confidences here", models
             ),
-            decide=f"abstain cascade {files} --apply {saved_as} --csv -o who.csv",
-            check=f"abstain cascade {files} --check {saved_as} --state series.json",
+            decide=later_command(self.names, self.origins, action=apply, has_truth=False),
+            check=later_command(self.names, self.origins, action=check, has_truth=True),
             delta=self.delta,
         )
 
