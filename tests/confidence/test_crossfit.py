@@ -13,17 +13,41 @@ from abstain.errors import InputError
 def test_folds_keep_clusters_whole_and_have_about_one_size():
     rng = np.random.default_rng(0)
     cluster = np.concatenate([np.repeat(np.arange(10), 7), 10 + np.arange(130)])
-    fold = assign_folds("test", 5, cluster, rng)
+    fold = assign_folds("test", 5, cluster, np.zeros(200, dtype=bool), rng)
     for number in range(10):
         assert len(set(fold[cluster == number])) == 1
     sizes = np.bincount(fold, minlength=5)
     assert sizes.min() >= 38
     assert sizes.max() <= 42
-    assert (
-        assign_folds("test", 4, np.arange(400), rng) != assign_folds("test", 4, np.arange(400), rng)
-    ).any()
     with pytest.raises(InputError, match="at least 5 clusters for 5 folds, got 3"):
-        assign_folds("test", 5, np.array([0, 1, 2, 2]), rng)
+        assign_folds("test", 5, np.array([0, 1, 2, 2]), np.zeros(4, dtype=bool), rng)
+
+
+def test_folds_are_drawn_anew():
+    rng = np.random.default_rng(0)
+    is_wrong = np.arange(400) % 3 == 0
+    first, second = (assign_folds("test", 4, np.arange(400), is_wrong, rng) for _ in range(2))
+    assert (first != second).any()
+
+
+@pytest.mark.parametrize("cluster_size", [1, 2, 5])
+def test_each_fold_gets_its_share_of_the_wrong_rows(cluster_size):
+    rng = np.random.default_rng(1)
+    cluster = np.arange(600) // cluster_size
+    is_wrong = rng.random(600) < 0.2
+    fold = assign_folds("test", 5, cluster, is_wrong, rng)
+    wrong_counts = np.bincount(fold, weights=is_wrong)
+    assert np.bincount(fold).tolist() == [120] * 5
+    assert wrong_counts.max() - wrong_counts.min() <= cluster_size
+
+
+def test_folds_filled_up_by_single_rows_share_the_wrong_ones_too():
+    rng = np.random.default_rng(2)
+    cluster = np.concatenate([np.zeros(40, dtype=int), 1 + np.arange(160)])  # one cluster fills a fold
+    is_wrong = np.arange(200) % 4 == 0
+    fold = assign_folds("test", 5, cluster, is_wrong, rng)
+    assert np.bincount(fold).tolist() == [40] * 5
+    assert np.bincount(fold, weights=is_wrong).tolist() == [10.0] * 5
 
 
 def test_repeated_rows_are_found_in_all_inputs():

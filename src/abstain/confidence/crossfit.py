@@ -11,12 +11,17 @@ from abstain.errors import InputError
 from abstain.metrics._sample import group_codes
 
 
-def assign_folds(function: str, fold_count: int, cluster: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def assign_folds(
+    function: str, fold_count: int, cluster: np.ndarray, is_wrong: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Return the fold of each row, from 0 to `fold_count` - 1; rows of one cluster share it.
 
-    `cluster` numbers the clusters from 0, one entry per row. Clusters are shuffled and dealt, the largest first, each
-    to the smallest fold. Raises InputError, which names `function`, if there are fewer clusters than folds. `rng` is
-    the source of all randomness.
+    `cluster` numbers the clusters from 0, and `is_wrong` marks the wrong rows, one entry per row. Each fold gets its
+    share of the wrong rows, as far as clusters allow. Without that, a fold with many of them would be judged by a model
+    that was fitted on few and expects few: all fitted candidates would look worse than they are.
+
+    Raises InputError, which names `function`, if there are fewer clusters than folds. `rng` is the source of all
+    randomness.
     """
     sizes = np.bincount(cluster)
     if np.count_nonzero(sizes) < fold_count:
@@ -24,24 +29,40 @@ def assign_folds(function: str, fold_count: int, cluster: np.ndarray, rng: np.ra
             f"{function}: needs at least {fold_count} clusters for {fold_count} folds, got {np.count_nonzero(sizes)}. "
             f"Pass fewer `folds`, or finer `clusters`."
         )
+    wrong_counts = np.bincount(cluster, weights=is_wrong, minlength=len(sizes))
     fold_of_cluster = np.zeros(len(sizes), dtype=np.intp)
-    shuffled = rng.permutation(len(sizes))
-    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
-    single = sizes[order] == 1
     fold_size = np.zeros(fold_count)
-    for place in order[~single]:
-        smallest = int(np.argmin(fold_size))
-        fold_of_cluster[place] = smallest
-        fold_size[smallest] += sizes[place]
-    # clusters of one row fill up the folds to one size
-    rows_alone = order[single]
-    target_size = (fold_size.sum() + len(rows_alone)) / fold_count
+    fold_wrong = np.zeros(fold_count)
+    shuffled = rng.permutation(len(sizes))
+    # clusters of several rows first, the largest first, of equal ones that with the most wrong rows: each to the
+    # smallest fold, of equal ones to that with the fewest wrong rows (the last key of lexsort counts first)
+    several = shuffled[sizes[shuffled] > 1]
+    for number in several[np.lexsort([-wrong_counts[several], -sizes[several]])]:
+        fold = int(np.lexsort([fold_wrong, fold_size])[0])
+        fold_of_cluster[number] = fold
+        fold_size[fold] += sizes[number]
+        fold_wrong[fold] += wrong_counts[number]
+    # clusters of one row then fill up the folds to one size, the right ones and after them the wrong ones
+    alone = shuffled[sizes[shuffled] == 1]
+    alone = alone[np.argsort(wrong_counts[alone], kind="stable")]
+    target_size = (fold_size.sum() + len(alone)) / fold_count
     room = np.maximum(target_size - fold_size, 0.0)
-    stops = np.rint(np.cumsum(room) / max(room.sum(), 1e-300) * len(rows_alone)).astype(np.intp)
-    fold_of_cluster[rows_alone] = np.searchsorted(stops, np.arange(len(rows_alone)), side="right").clip(
-        0, fold_count - 1
-    )
+    fold_of_cluster[alone] = _take_turns(room, len(alone), rng)
     return np.asarray(fold_of_cluster[cluster])
+
+
+def _take_turns(shares: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return `count` numbers of folds in which each fold occurs in proportion to its share, evenly spread.
+
+    With equal shares, the folds take turns in random order.
+    """
+    stops = np.rint(np.cumsum(shares) / max(shares.sum(), 1e-300) * count).astype(np.intp)
+    times = np.diff(stops, prepend=0)  # how often each fold occurs
+    fold = np.repeat(np.arange(len(shares)), times)
+    occurrence = np.arange(len(fold)) - np.repeat(stops - times, times)  # 0, 1, ... within each fold
+    place = (occurrence + 0.5) / np.repeat(times, times)  # from 0 to 1
+    random_order = rng.permutation(len(shares))[fold]  # which of the folds with equal places comes first
+    return np.asarray(fold[np.lexsort([random_order, place])])
 
 
 def find_repeated_rows(table: InputTable) -> np.ndarray:

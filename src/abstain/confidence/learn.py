@@ -329,8 +329,9 @@ def _make_folds(
     weights and clusters. `rng` is the source of all randomness.
     """
     generator = np.random.default_rng(rng)
+    is_wrong = data.target < 0.5
     if data.cluster is not None:
-        return assign_folds(_NAME, fold_count, data.cluster, generator), []
+        return assign_folds(_NAME, fold_count, data.cluster, is_wrong, generator), []
     distinct_row = find_repeated_rows(data.table)
     row_count = len(distinct_row)
     repeated_count = row_count - (int(distinct_row.max()) + 1)
@@ -352,7 +353,7 @@ def _make_folds(
             f"{_NAME}: needs at least {fold_count} different rows for {fold_count} folds, got "
             f"{int(distinct_row.max()) + 1}."
         )
-    return assign_folds(_NAME, fold_count, distinct_row, generator), notes
+    return assign_folds(_NAME, fold_count, distinct_row, is_wrong, generator), notes
 
 
 def _measure_contributions(
