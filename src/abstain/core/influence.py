@@ -747,7 +747,7 @@ class RankedLoss:
         """
         self.ranking = ranking
         self.in_order = in_order
-        row_stops = ranking.row_stops
+        row_stops = ranking.row_stops  # of each row: how many samples it and the rows above have
         # an index that brings values into the order of the ranking
         ranked: Any = slice(None) if in_order else ranking.order
         self.loss = loss[ranked].astype(np.float64, copy=False)

@@ -513,7 +513,7 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
         weight = None if samples.read_weight is None else samples.read_weight(start, stop)
         row_count = len(row_ends)
         is_one_per_row = weight is None and row_count == stop - start and row_count <= CHUNK
-        if is_one_per_row:  # samples of weight 1 without ties
+        if is_one_per_row:  # samples of weight 1 without ties: positions 1, 2, ... come from a constant array
             accepted_mass = _POSITIONS[:row_count] + start
         elif weight is None:
             accepted_mass = row_ends + (start + 1.0)
@@ -527,7 +527,7 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
             running_loss = _accumulate(weighted_loss)
             accepted_loss = (running_loss if is_one_per_row else running_loss.take(row_ends)) + loss_above
         row_mass = _ONES[:row_count] if is_one_per_row else diff_from(accepted_mass, mass_above)
-        row_loss = None  # not needed
+        row_loss = None  # remains None where no formula reads it
         if sums_are_exact:
             row_loss = diff_from(accepted_loss, loss_above) if with_loss else None
         elif with_loss or weight is not None:  # (weights: `is_single` is needed for the mass)
