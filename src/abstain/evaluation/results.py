@@ -1011,11 +1011,11 @@ class Comparison(Stored):
 
 
 def _decimals_for(standard_errors: Sequence[float]) -> int:
-    """Decimals that show three digits of the smallest standard error above 0; four if there is none."""
+    """Decimals that show two digits of the smallest standard error above 0; four if there is none."""
     positive = [error for error in standard_errors if 0 < error < math.inf]
     if not positive:
         return 4
-    return min(_MOST_DECIMALS, max(0, 2 - math.floor(math.log10(min(positive)))))
+    return min(_MOST_DECIMALS, max(0, 1 - math.floor(math.log10(min(positive)))))
 
 
 def _frame(records: Sequence[Any], kind: Any, library: str | None) -> Any:
