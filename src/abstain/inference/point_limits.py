@@ -47,15 +47,15 @@ class AroundCut(NamedTuple, Generic[_T]):
         At the cut itself.
     window_above, window_below
         At the far ends of the windows above and below the cut, in which the local risk is read.
-    first_place, last_place
+    earliest_cut, latest_cut
         At the first and the last position where the cut may be with 95% confidence.
     """
 
     cut: _T
     window_above: _T
     window_below: _T
-    first_place: _T
-    last_place: _T
+    earliest_cut: _T
+    latest_cut: _T
 
 
 class AcceptedSums(NamedTuple):
@@ -93,7 +93,9 @@ class AcceptedSums(NamedTuple):
 
     def split_positions(self) -> AroundCut[AcceptedSums]:
         """The sums at the five positions around each cut, from sums whose last axes are (5, cuts)."""
-        return AroundCut(*(AcceptedSums(*(column[..., place, :] for column in self)) for place in range(5)))
+        return AroundCut(
+            *(AcceptedSums(*(column[..., position, :] for column in self)) for position in range(5))
+        )
 
 
 class WeightTotals(NamedTuple):
@@ -135,8 +137,8 @@ def positions(
         cut=cut,
         window_above=cut - window,
         window_below=cut + window,
-        first_place=cut - _QUANTILE_95 * cut_error,
-        last_place=cut + _QUANTILE_95 * cut_error,
+        earliest_cut=cut - _QUANTILE_95 * cut_error,
+        latest_cut=cut + _QUANTILE_95 * cut_error,
     )
 
 
@@ -148,9 +150,9 @@ def positions_along_right(
     Positions are masses of accepted right samples. `right_mass` and `squared_weight_sum` are the sums of the weights
     and squared weights of the right samples; `sample_count` is the number of all samples, errors included.
 
-    How many right samples lie above the true cut is binomial. Where few lie beyond it, the first and last place are the
-    binomial's quantiles instead of normal ones; a last place beyond `right_mass` means that all errors may be accepted.
-    Without right samples (a squared weight sum of 0) the normal ones are returned.
+    How many right samples lie above the true cut is binomial. Where few lie beyond it, the earliest and the latest cut
+    are quantiles of that binomial law instead of normal ones; a latest cut beyond `right_mass` means that all errors
+    may be accepted. Without right samples (a squared weight sum of 0) the normal ones are returned.
     """
     from scipy.special import bdtrik
 
@@ -165,8 +167,8 @@ def positions_along_right(
     largest_count = np.ceil(bdtrik(1 - tail, draws, tpr))
     # the cut lies somewhere between the last right sample above it and the next one, hence + 1
     return around._replace(
-        first_place=np.where(has_few_beyond, smallest_count / draws * right_mass, around.first_place),
-        last_place=np.where(has_few_beyond, (largest_count + 1) / draws * right_mass, around.last_place),
+        earliest_cut=np.where(has_few_beyond, smallest_count / draws * right_mass, around.earliest_cut),
+        latest_cut=np.where(has_few_beyond, (largest_count + 1) / draws * right_mass, around.latest_cut),
     )
 
 
@@ -219,13 +221,16 @@ def risk_limits(
     mean_weight = weights.total_mass / weights.unit_count
     is_tied = cut.row_mass > np.maximum(cut_error, TIE_SAMPLES * mean_weight)
     if is_tied.any():
-        places = [cut]
+        possible_cuts = [cut]
         if at_ties == "cut may move":
-            places += [around.first_place, around.last_place]
+            possible_cuts += [around.earliest_cut, around.latest_cut]
         # with the selective risk as local risk, the variance is that of the mean loss above a fixed threshold
-        limits = [_limits_at_cut(place, (place.risk,), weights, level, design_effect) for place in places]
-        low = np.where(is_tied, np.min([place_low for place_low, _ in limits], axis=0), low)
-        high = np.where(is_tied, np.max([place_high for _, place_high in limits], axis=0), high)
+        limits = [
+            _limits_at_cut(possible, (possible.risk,), weights, level, design_effect)
+            for possible in possible_cuts
+        ]
+        low = np.where(is_tied, np.min([low_there for low_there, _ in limits], axis=0), low)
+        high = np.where(is_tied, np.max([high_there for _, high_there in limits], axis=0), high)
     return RiskLimits(low, high, is_tied)
 
 
@@ -371,7 +376,7 @@ def coverage_limits(
     draws = weights.total_mass**2 / weights.squared_weight_sum / design_effect
     is_tied = limits.is_tied
     last = _last_within(limits.high, risk)  # index of a cut, ascending in coverage
-    if last is None:
+    if last is None:  # no coverage is surely within the risk
         lower = 0.0
     elif is_tied[last] and coverage[last] < 1:
         lower = _limits_of_tie(coverage[last], draws, level)[0]
@@ -462,8 +467,8 @@ def fpr_limits(
     Losses are 0/1, and both errors and right samples occur. `accepted_sums` are taken at `positions_along_right`, for
     one cut; arrays of shape (..., 5, 1). `weights` holds the sums over the answered samples, `errors` those over the
     errors among them. `level` is two-sided, such as 0.95. `design_effect` multiplies the variance, for clusters. Where
-    few right samples lie beyond the cut, the limits pass over to those at the first and last place where the cut may
-    be.
+    few right samples lie beyond the cut, the limits pass over to those at the earliest and the latest position where
+    the cut may be.
     """
     around = accepted_sums.split_positions()
     right = KindTotals(
@@ -474,9 +479,9 @@ def fpr_limits(
     cut_error = math.sqrt(tpr * (1 - tpr) * right.squared_weight_sum)
     mean_weight = weights.total_mass / weights.unit_count
     is_tied = around.cut.row_mass[0] > max(cut_error, TIE_SAMPLES * mean_weight)
-    places = [around.cut]
+    possible_cuts = [around.cut]
     if is_tied:
-        places += [around.first_place, around.last_place]
+        possible_cuts += [around.earliest_cut, around.latest_cut]
         # a threshold at a large tie does not move with the right samples, so these have no influence
         fpr_slopes = []
     else:
@@ -487,17 +492,17 @@ def fpr_limits(
     error_draws = np.asarray(errors.effective_count / design_effect)
     lows = []
     highs = []
-    for place in places:
+    for cut in possible_cuts:
         variance = _variance_from_powers(
-            design_effect * _fpr_influence_power(2, place, fpr_slopes, errors, right),
-            design_effect**2 * _fpr_influence_power(4, place, fpr_slopes, errors, right),
+            design_effect * _fpr_influence_power(2, cut, fpr_slopes, errors, right),
+            design_effect**2 * _fpr_influence_power(4, cut, fpr_slopes, errors, right),
             weights.unit_count,
         )
-        fpr = place.accepted_loss / errors.mass
+        fpr = cut.accepted_loss / errors.mass
         draws_by_variance = _equivalent_draws(fpr, variance, weights, level)
-        place_low, place_high = proportion_limits(fpr, error_draws, level, draws_by_variance)
-        lows.append(float(place_low[0]))
-        highs.append(float(place_high[0]))
+        low_there, high_there = proportion_limits(fpr, error_draws, level, draws_by_variance)
+        lows.append(float(low_there[0]))
+        highs.append(float(high_there[0]))
     low = min(lows)
     high = max(highs)
     right_beyond = right.effective_count * min(tpr, 1 - tpr)
@@ -505,8 +510,8 @@ def fpr_limits(
     few_share = min(1.0, max(0.0, 2 - right_beyond / FEW_BEYOND))
     if few_share > 0:
         # the cut lies between two right samples, at each of which the errors above are a plain proportion
-        few_low, _ = proportion_limits(around.first_place.accepted_loss / errors.mass, error_draws, level)
-        _, few_high = proportion_limits(around.last_place.accepted_loss / errors.mass, error_draws, level)
+        few_low, _ = proportion_limits(around.earliest_cut.accepted_loss / errors.mass, error_draws, level)
+        _, few_high = proportion_limits(around.latest_cut.accepted_loss / errors.mass, error_draws, level)
         low = few.mix_limit(min(float(few_low[0]), low), low, few_share)
         high = few.mix_limit(max(float(few_high[0]), high), high, few_share)
     return low, high
@@ -531,26 +536,26 @@ def _fpr_slope(
 
 
 def _fpr_influence_power(
-    p: int, place: AcceptedSums, fpr_slopes: Sequence[np.ndarray], errors: KindTotals, right: KindTotals
+    p: int, cut: AcceptedSums, fpr_slopes: Sequence[np.ndarray], errors: KindTotals, right: KindTotals
 ) -> Any:
-    r"""Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the FPR F at a place.
+    r"""Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the FPR F at a cut.
 
     .. math:: v_i = w_i (1(i) - F)/E \text{ for errors}, \qquad -\rho\, w_i (1(i) - A)/H \text{ for right samples},
 
     where 1(i) says that sample i is accepted, E and H are the masses of errors and of right samples, A is the share of
-    the right samples accepted, and rho the slope of the FPR as a function of the TPR at the cut. `place` holds sums
+    the right samples accepted, and rho the slope of the FPR as a function of the TPR there. `cut` holds sums
     over the accepted samples, `errors` and `right` over all samples of each kind. `fpr_slopes` holds two estimates of
     rho, from above and from below the cut, over whose powers the mean is taken; if it is empty, the threshold does not
     move with the right samples, and they have no influence.
     """
-    accepted_moments = place.squared_weight_moments if p == 2 else place.fourth_power_moments
+    accepted_moments = cut.squared_weight_moments if p == 2 else cut.fourth_power_moments
     # sums of w^p; an error has loss 1, so that sums of w^p and of w^p l are those of all samples and of the errors
     accepted_errors = accepted_moments[1]
     accepted_right = accepted_moments[0] - accepted_moments[1]
     all_errors = errors.squared_weight_sum if p == 2 else errors.fourth_power_weight_sum
     all_right = right.squared_weight_sum if p == 2 else right.fourth_power_weight_sum
-    F = place.accepted_loss / errors.mass
-    A = (place.accepted_mass - place.accepted_loss) / right.mass
+    F = cut.accepted_loss / errors.mass
+    A = (cut.accepted_mass - cut.accepted_loss) / right.mass
     from_errors = (1 - F) ** p * accepted_errors + F**p * (all_errors - accepted_errors)
     from_right = (1 - A) ** p * accepted_right + A**p * (all_right - accepted_right)
     slope_power = (fpr_slopes[0] ** p + fpr_slopes[1] ** p) / 2 if fpr_slopes else 0.0
