@@ -178,14 +178,17 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
     all_samples = weights_of_all(totals)
     around_coverages = point_limits.positions(
         np.asarray(request.coverages),
-        all_samples.total_mass,
-        all_samples.squared_weight_sum,
-        all_samples.unit_count,
+        mass=all_samples.total_mass,
+        squared_weight_sum=all_samples.squared_weight_sum,
+        sample_count=all_samples.unit_count,
     )
     by_mass_of_all = np.stack(around_coverages)
     if request.risks:  # which coverage has the risk is not known yet: read everywhere
         around_cuts = point_limits.positions(
-            point_limits.coverages(), totals.total_mass, totals.squared_weight_sum, totals.sample_count
+            point_limits.coverages(),
+            mass=totals.total_mass,
+            squared_weight_sum=totals.squared_weight_sum,
+            sample_count=totals.sample_count,
         )
         by_mass_of_all = np.concatenate([by_mass_of_all, np.stack(around_cuts)], axis=1)
     around_tprs = point_limits.positions_along_right(
@@ -425,8 +428,8 @@ def _merge_sums_at_positions(
     row_mass = np.full(math.prod(shape), part_totals[-1, 0])
     sums = np.repeat((sums_above[-1] + part_totals[-1])[:, None], math.prod(shape), axis=1)
     # where two parts read the same position, the first one counts: it is written last
-    for part, above in zip(reversed(parts), sums_above[::-1]):
-        row_mass[part.positions] = part.columns[0]
+    for part, above in zip(reversed(parts), sums_above[::-1], strict=True):
+        row_mass[part.positions] = part.columns[0]  # the mass of the row; then come the ten sums
         sums[:, part.positions] = part.columns[1:] + above[:, None]
     # sums of w, of w l, of w^2 l^j (three) and of w^4 l^j (five), in the order of `MomentTable.moment_columns`
     sums = sums.reshape(len(sums), *shape)

@@ -315,7 +315,7 @@ class AnswerSpread(NamedTuple):
             standard_error=self.standard_error,
             effective_draws=draws.effective,
             few_draws_note=draws.note,
-            risk=self.estimate,
+            risk=self.estimate,  # its size tells rounding errors from differences
             unit_count=min(len(unit_effects) for unit_effects in kinds),
             limits_at_level=self.limits,
             unit_effects=self.effects,
