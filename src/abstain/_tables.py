@@ -295,12 +295,17 @@ def html_page(headline: str, tables: Mapping[str, TextColumns], notes: Sequence[
 def format_number(value: float | None, digits: int = 4) -> str:
     """Format a number for a table, with so many significant digits; None becomes a dash.
 
-    >>> format_number(0.12345), format_number(-0.0), format_number(None)
-    ('0.1235', '0', '-')
+    Large numbers are whole, without an exponent: they are costs and counts.
+
+    >>> format_number(0.12345), format_number(-0.0), format_number(None), format_number(109467.2)
+    ('0.1235', '0', '-', '109,500')
     """
     if value is None:
         return "-"
-    return f"{value + 0.0:.{digits}g}"  # adding 0.0 turns -0.0 into 0.0
+    number = f"{value + 0.0:.{digits}g}"  # adding 0.0 turns -0.0 into 0.0
+    if "e+" in number and abs(value) < 1e15:
+        return f"{float(number):,.0f}"
+    return number
 
 
 def format_p_value(p_value: float, level: float = 0.95) -> str:

@@ -86,3 +86,11 @@ def test_lists_in_a_log_are_not_called_nothing(tmp_path):
     columns = describe(path)["columns"]
     content = dict(zip(columns["column"], columns["holds"]))
     assert content["f1"] == "lists, no score of an answer"
+
+
+def test_the_suggested_risk_is_the_same_whichever_metric_is_shown(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"{int(k % 5 > 1)},{(k * 7) % 50}" for k in range(50)]  # two of five are wrong
+    path.write_text("correct,confidence\n" + "\n".join(rows) + "\n")
+    for metric in ("aurc", "auroc", "risk"):
+        assert "--risk 0.2" in run("evaluate", path, "--metric", metric).stderr

@@ -561,6 +561,11 @@ def _caption(result: Comparison) -> str:
     return f"{columns}\nmodels that share a letter do not differ significantly"
 
 
+def _p_cell(p_value: float) -> str:
+    """A p-value with two digits; one that is too small for a floating-point number is not called 0."""
+    return f"{p_value:.2g}" if p_value > 0 else "<1e-300"
+
+
 def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] = ()) -> None:
     """Print the ranking, sentences about pairs that cannot be told apart, and notes.
 

@@ -136,19 +136,21 @@ def evaluate(
     screen.deliver(output, table, quiet=quiet, draw=draw)
     is_standard_input = file == "-"  # which cannot be read a second time
     if chosen_engine == "memory" and output.is_screen and not is_standard_input:
-        suggest_after(file, read_options, table)
+        assert predictions is not None
+        suggest_after(file, read_options, predictions)
 
 
-def suggest_after(file: str, read_options: opt.ReadOptions, table: Evaluation) -> None:
+def suggest_after(file: str, read_options: opt.ReadOptions, predictions: Predictions) -> None:
     """Print what to run after a table of `file`, on stderr: a threshold, a page, and the meaning of the numbers.
 
-    The commands have the same options for reading the file. The risk of the threshold is half of the error rate in the
-    table, rounded to one digit; 0.05 if the table has no error rate or all answers are right.
+    The commands have the same options for reading the file. The risk of the threshold is half of the error rate of the
+    answered samples, rounded to one digit; 0.05 if the file has other losses or all answers are right.
     """
-    error_rates = [
-        entry.estimate for entry in table.entries if entry.metric == "risk" and entry.loss == "zero_one"
-    ]
-    half_error_rate = (error_rates[0] or 0.0) / 2 if error_rates else 0.0
+    half_error_rate = 0.0
+    if predictions.kind != "confidence" or predictions.loss_name != "loss":
+        answered = predictions.answered()
+        losses = answered.samples("max_softmax", "zero_one").loss
+        half_error_rate = float(np.average(losses, weights=answered.sample_weight)) / 2
     risk = f"{half_error_rate:.1g}" if half_error_rate else "0.05"
     flags = read_options.flags()
     opt.suggest_commands(
