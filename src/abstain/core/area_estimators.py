@@ -543,9 +543,10 @@ def oracle_rows(xp: Namespace, loss: Array, weight: Array | None) -> Rows:
     is_row_end = xp.ones_like(loss, dtype=xp.bool)  # every sample is a row
     if weight is None:
         return rows_from_sorted(xp, xp.sort(loss, axis=-1), is_row_end)
-    by_weight = xp.argsort(xp.astype(weight, wide), axis=-1, stable=True)
+    weight = xp.astype(weight, wide)
+    by_weight = xp.argsort(weight, axis=-1, stable=True)
     loss = xp.take_along_axis(loss, by_weight, axis=-1)
-    weight = xp.take_along_axis(xp.astype(weight, wide), by_weight, axis=-1)
+    weight = xp.take_along_axis(weight, by_weight, axis=-1)
     by_loss = xp.argsort(loss, axis=-1, stable=True)  # equal losses stay in the order of their weights
     loss = xp.take_along_axis(loss, by_loss, axis=-1)
     weight = xp.take_along_axis(weight, by_loss, axis=-1)
