@@ -114,7 +114,10 @@ def _parse_costs(ctx: click.Context, param: click.Parameter, value: str | None) 
 )
 @click.option("--title", default="Cascade", help="Title of that page.")
 @input_option("--apply", help="Apply a saved rule: which model answers each sample.")
-@input_option("--check", help="Check a saved rule on these data.")
+@input_option(
+    "--check",
+    help="Check a saved rule on these data. Rows are read in order, as cases come in; shuffle them if it is not time.",
+)
 @output_option(
     "--state",
     kind="json",

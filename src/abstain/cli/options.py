@@ -309,9 +309,10 @@ def note_chosen_confidence(predictions: abstain.formats.Predictions) -> None:
 def fitted_rows_notes(predictions: abstain.formats.Predictions) -> list[str]:
     """A sentence if a learned confidence ranks rows that it was fitted on, which flatter it; otherwise none."""
     learned = predictions.learned
-    if learned is None or learned.fitted is None or predictions.confidence is None:
+    confidence = predictions.answered().confidence
+    if learned is None or learned.fitted is None or confidence is None:
         return []
-    share = learned.fitted.share_known(predictions.answered().confidence)
+    share = learned.fitted.share_known(confidence)
     if not share:
         return []
     name = abstain.formats.safety.display_name(predictions.name)
