@@ -44,12 +44,15 @@ def training() -> dict[str, Any]:
 
 
 def first_page() -> dict[str, Any]:
-    """A small network, and batches of inputs and targets."""
+    """A small network with its optimiser, and batches of inputs and targets."""
     import torch
 
     torch.manual_seed(0)
     batches = [(torch.randn(64, 8), torch.randint(3, (64,))) for _ in range(2)]
-    return {"network": torch.nn.Linear(8, 3), "train_batches": batches, "held_out_batches": batches}
+    network = torch.nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    names = {"torch": torch, "network": network, "optimizer": optimizer}
+    return {**names, "train_batches": batches, "held_out_batches": batches}
 
 
 def billion() -> dict[str, Any]:

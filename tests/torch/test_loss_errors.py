@@ -141,3 +141,15 @@ def test_module_can_be_pickled_and_moved(batch):
 def test_what_would_train_on_nonsense_is_refused(batch, options, words):
     with pytest.raises(AbstainError, match=words):
         aurc_loss(*batch(20), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"score": "msp"}, InputError, 'Did you mean "max_softmax"'),
+        ({"weight": [1.0, 2.0, 3.0]}, DtypeError, r"AURCLoss: `weight` .* got list. Use `torch\.tensor"),
+    ],
+)
+def test_mistakes_in_the_options_are_named_when_the_loss_is_made(options, error, says):
+    with pytest.raises(error, match=says):
+        AURCLoss(**options)

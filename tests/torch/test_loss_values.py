@@ -95,6 +95,14 @@ def test_smooth_zero_one_keeps_its_digits():
     assert smooth_zero_one(logits, torch.tensor([0])).item() == pytest.approx(np.exp(-40), rel=1e-10)
 
 
+def test_smooth_zero_one_of_class_probabilities_is_the_mean_over_classes():
+    logits = torch.randn(6, 4, 5, dtype=torch.float64)
+    probs = torch.rand(6, 4, 5, dtype=torch.float64).softmax(1)
+    classes = [smooth_zero_one(logits, torch.full((6, 5), k)) * probs[:, k] for k in range(4)]
+    torch.testing.assert_close(smooth_zero_one(logits, probs), sum(classes))
+    assert AURCLoss(criterion=smooth_zero_one)(logits, probs) > 0
+
+
 def test_reductions(batch):
     logits, target = batch(21)
     each = aurc_loss(logits, target, reduction="none")

@@ -328,3 +328,56 @@ def test_bins_refuse_what_they_cannot_certify(metric):
         SelectiveMetric(metric, thresholds=500)
     with pytest.raises(InputError, match="unknown metric"):
         SelectiveMetric("no such metric")
+
+
+@pytest.mark.parametrize("thresholds", [None, 512])
+def test_shards_merge_to_the_metric_of_all_samples(thresholds):
+    logits, target = draw(300)
+    for name, metric in metrics(thresholds=thresholds).items():
+        shard, whole = metrics(thresholds=thresholds)[name], metrics(thresholds=thresholds)[name]
+        metric.update(logits[:120], target[:120])
+        shard.update(logits[120:], target[120:])
+        whole.update(logits, target)
+        from_dict = pickle.loads(pickle.dumps(metric))
+        metric.merge_state(shard)
+        from_dict.merge_state(shard.metric_state)
+        assert metric.compute() == from_dict.compute() == whole.compute()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"loss": "cross_entropy"}, "loss='zero_one' and loss='cross_entropy'"),
+        ({"score": "negative_entropy"}, "score='max_softmax' and score='negative_entropy'"),
+        ({"input": "probs"}, "input='logits' and input='probs'"),
+        ({"ignore_index": 255}, "ignore_index=None and ignore_index=255"),
+        ({"thresholds": 512}, "thresholds=None and thresholds=512"),
+    ],
+)
+def test_metrics_with_other_samples_do_not_merge(options, says):
+    with pytest.raises(InputError, match=rf"^AURC: metrics with {says} cannot be merged\. .*\.$"):
+        AURC().merge_state(AURC(**options))
+
+
+@pytest.mark.parametrize(("thresholds", "other"), [(None, 512), (512, None), (512, 1024)])
+def test_states_of_other_bins_do_not_merge(thresholds, other):
+    with pytest.raises(InputError, match="a state of other `thresholds` cannot be merged"):
+        AURC(thresholds=thresholds).merge_state(AURC(thresholds=other).metric_state)
+
+
+@pytest.mark.parametrize("confidence", [None, torch.rand(40)])
+def test_the_label_that_losses_ignore_is_refused_with_the_remedy(confidence):
+    logits, target = draw(40)
+    preds = logits if confidence is None else logits.argmax(1)
+    marked = torch.where(torch.arange(40) < 10, -100, target)
+    with pytest.raises(InputError, match="Pass ignore_index=-100"):
+        AURC().update(preds, marked, confidence)
+    metric = AURC(ignore_index=-100)
+    metric.update(preds, marked, confidence)
+    assert len(metric.samples()[0]) == 30
+
+
+def test_soft_targets_are_refused_with_the_remedy():
+    logits, _ = draw(40)
+    with pytest.raises(ShapeError, match=r"target\.argmax\(1\)"):
+        AURC().update(logits, logits.softmax(1))

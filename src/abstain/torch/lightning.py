@@ -95,7 +95,7 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         loss, confidence = metric.samples()
         has_improved = self.rule.improved(loss, confidence)  # this also records the evaluation
         if has_improved and self.path is not None:
-            trainer.save_checkpoint(self.path)
+            trainer.save_checkpoint(self.path, weights_only=False)  # with all that resuming needs
         if self.rule.exhausted:
             trainer.should_stop = True
 

@@ -198,11 +198,12 @@ def smooth_zero_one(logits: Array, labels: Array) -> Array:
     logits : tensor, shape (N, C) or (N, C, d1, ...)
         Classes along axis 1.
     labels : integer tensor, shape (N,) or (N, d1, ...)
-        Class numbers, from 0.
+        Class numbers, from 0; or class probabilities p', of the shape of `logits`, for which it is the mean over
+        classes, :math:`\sum_k p'_{ik} (1 - p_{ik})`.
 
     Returns
     -------
-    tensor of the shape of `labels`
+    tensor, shape (N,) or (N, d1, ...)
         From 0 to 1, float32 or wider.
 
     Examples
@@ -211,6 +212,8 @@ def smooth_zero_one(logits: Array, labels: Array) -> Array:
     tensor([0.5000])
     """
     log_probs = F.log_softmax(_in_full_precision(logits), dim=1)
+    if labels.is_floating_point():
+        return (labels * -torch.expm1(log_probs)).sum(dim=1)
     return -torch.expm1(log_probs.gather(1, labels.unsqueeze(1)).squeeze(1))
 
 
@@ -275,6 +278,12 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
             label_smoothing=label_smoothing,
             criterion=criterion,
         )
+        if not callable(score):
+            check_name(_NAME, score, scores.NAMES)
+        if weight is not None and not isinstance(weight, torch.Tensor):
+            raise DtypeError(
+                f"AURCLoss: `weight` must be a torch tensor, got {type(weight).__name__}. Use `torch.tensor(weight)`."
+            )
         _check_combination(estimator, weight, rank, gather)
         self.options: dict[str, Any] = {
             "estimator": estimator,

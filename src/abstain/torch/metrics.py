@@ -42,6 +42,7 @@ TorchMetric = import_optional("torchmetrics", "abstain.torch metrics", "torch").
 # and take twice the scratch, half as many are 25% slower.
 _LOGITS_PER_CHUNK = 1 << 24
 _UNIT_SCORES = ("max_softmax", "softmax_margin", "probability_norm", "vote_share")  # displayed within [0, 1]
+_USUAL_IGNORE = -100  # the default `ignore_index` of PyTorch's losses, and of AURCLoss
 _STORED_DTYPES = (torch.uint8, torch.float32, torch.float64)  # of stored samples, from narrow to wide
 
 
@@ -135,17 +136,22 @@ class BatchReader:
         return loss, self.score(probs=preds)
 
     def _check_batch(self, preds: Array, target: Array, confidence: Array | None) -> None:
-        """Raise ShapeError or DtypeError unless shapes and dtypes of a batch fit together.
+        """Raise ShapeError or DtypeError unless shapes and dtypes fit together, InputError for labels of -100.
 
         Allowed are floating-point `preds` (N, C, ...) with `target` (N, ...), and whole numbers of the shape of
-        `target`, if there is a `confidence` and the loss is 0/1. A `confidence` has the shape of `target`.
+        `target`, if there is a `confidence` and the loss is 0/1. A `confidence` has the shape of `target`. Labels are
+        looked at only on the CPU, since reading them would make a GPU wait, and only without an `ignore_index`.
         """
         if preds.is_floating_point():
             expected_shape = preds.shape[:1] + preds.shape[2:]
             if preds.ndim < 2 or target.shape != expected_shape:
+                has_probs = target.is_floating_point() and target.shape == preds.shape
+                remedy = (
+                    "For class probabilities pass `target.argmax(1)`." if has_probs else "Classes are axis 1."
+                )
                 raise ShapeError(
                     f"{self.name}: `preds` must have shape (N, C, ...) and `target` (N, ...), got "
-                    f"{tuple(preds.shape)} and {tuple(target.shape)}. Classes are axis 1."
+                    f"{tuple(preds.shape)} and {tuple(target.shape)}. {remedy}"
                 )
         elif confidence is None or not self.is_zero_one:
             raise DtypeError(
@@ -156,6 +162,15 @@ class BatchReader:
             raise ShapeError(
                 f"{self.name}: `preds` and `target` must have one shape, got {tuple(preds.shape)} and "
                 f"{tuple(target.shape)}."
+            )
+        if (
+            self.ignore_index is None
+            and target.device.type == "cpu"
+            and bool((target == _USUAL_IGNORE).any())
+        ):
+            raise InputError(
+                f"{self.name}: `target` holds {_USUAL_IGNORE}, the label that losses leave out. Pass "
+                f"ignore_index={_USUAL_IGNORE} to leave it out here, too."
             )
         if confidence is not None and confidence.shape != target.shape:
             raise ShapeError(
@@ -331,6 +346,44 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot a value, or a list of values over time, as all torchmetrics do; by default the current value."""
         return self._plot(val, ax)
+
+    def merge_state(self, incoming_state: Any) -> None:
+        """Add the samples of another metric of this class, such as that of another shard of the data.
+
+        `incoming_state` is that metric, or its `metric_state`. Raises InputError if it has another loss, score, input
+        or number of bins. Options that only `compute` reads, such as the estimator, may differ.
+        """
+        name = type(self).__name__
+        if isinstance(incoming_state, SelectiveMetric):
+            other_settings = incoming_state._sample_settings()
+            for option, value in self._sample_settings().items():
+                if other_settings[option] != value:
+                    raise InputError(
+                        f"{name}: metrics with {option}={value!r} and {option}={other_settings[option]!r} cannot be "
+                        f"merged. Make both with the same options."
+                    )
+        elif isinstance(incoming_state, dict) and not self._has_same_bins(incoming_state):
+            raise InputError(
+                f"{name}: a state of other `thresholds` cannot be merged; here they are {self.thresholds}. Make both "
+                f"metrics with the same options."
+            )
+        super().merge_state(incoming_state)
+
+    def _has_same_bins(self, metric_state: dict[str, Any]) -> bool:
+        """Return True if a state has as many bins as this metric, or lists of samples if it keeps samples."""
+        if self.thresholds is None:
+            return "confidence" in metric_state
+        return "bin_count" in metric_state and metric_state["bin_count"].shape == self.bin_count.shape
+
+    def _sample_settings(self) -> dict[str, Any]:
+        """Return the options that decide what is stored of a sample, by their names in `__init__`."""
+        return {
+            "loss": self.reader.loss.name,
+            "score": self.reader.score.name,
+            "input": self.reader.input_kind,
+            "thresholds": self.thresholds,
+            "ignore_index": self.reader.ignore_index,
+        }
 
     def set_dtype(self, dst_type: Any) -> SelectiveMetric:
         """Do nothing: in half precision, confidences would lose their order and counts would lose whole numbers."""
