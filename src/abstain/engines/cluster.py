@@ -170,9 +170,9 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
     """Cut every group into ranges of confidence, number them and fill bundles with them.
 
     A range holds at most about `1 / task_count` of all samples, and a bundle, the ranges that one task finishes, about
-    as many. A group without a histogram is not cut. A range with one confidence counts as empty, because its sums are
-    enough and its samples are not sent. `survey` holds what the first pass found of each group: number of samples,
-    histogram of confidences, weights.
+    as many. A group without a histogram is too small to be cut. A range with one confidence counts as empty, because
+    its sums are enough and its samples are not sent. `survey` is the first pass over the data: numbers of samples and
+    histograms of confidences by group.
     """
     all_rows = survey.sample_count
     cuts: dict[Any, np.ndarray] = {}
@@ -180,13 +180,14 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
     sizes: list[float] = []
     for group, rows in survey.sample_counts.items():
         histogram = survey.histograms.get(group, empty_histogram())
-        cuts[group] = choose_cuts(histogram, -(-rows * task_count // all_rows))
+        ranges_for_size = -(-rows * task_count // all_rows)  # rounded up
+        cuts[group] = choose_cuts(histogram, ranges_for_size)
         first[group] = len(sizes)
         range_count = len(cuts[group]) + 1
         if len(histogram):
             range_of_bin = np.searchsorted(cuts[group], histogram.low, "right")
             mass = np.bincount(range_of_bin, histogram.mass, range_count)
-            range_sizes = mass * (rows / max(mass.sum(), 1.0))
+            range_sizes = mass * (rows / max(mass.sum(), 1.0))  # the histogram counts only some of the rows
         else:
             range_sizes = np.full(range_count, rows / range_count)
         range_sizes = np.where(has_one_confidence(cuts[group]), 0.0, range_sizes)
@@ -411,9 +412,7 @@ class ClusterRun(ABC):
 
         The survey reads the first model only. Ranges with one confidence are finished here from their sums, all others
         by tasks, a bundle each. `stage` is a prefix for the titles of progress bars. InputError for data without
-        samples, too many groups or points, and weights that do not suit the request. `load` reads files or frames as
-        checked columns by group. A bundle is a run of neighbouring ranges that one task finishes; `tied` marks ranges
-        with a single confidence, and `low` is the smallest confidence of each range. `request` says what to compute.
+        samples, too many groups or points, and weights that do not suit the request.
         """
         survey_task = partial(survey_groups, function=load.function)
         merge_task = partial(merge_surveys, function=load.function)

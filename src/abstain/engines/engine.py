@@ -533,8 +533,9 @@ def _explain_missing_interval(entry: Entry, metric: Metric, answers: Mapping[Key
     For losses other than 0/1 engines compute the value of such a metric but no standard error. Other entries are
     returned unchanged, also those without a value, which have their reason already.
     """
-    total = answers[entry.score, entry.loss, entry.group].totals
-    needs_samples = metric.needs.order_by_loss and not total.in_error_units().zero_one
+    totals = answers[entry.score, entry.loss, entry.group].totals
+    # losses of 0 and one number c are 0/1 losses in units of c
+    needs_samples = metric.needs.order_by_loss and not totals.in_error_units().zero_one
     if needs_samples and entry.low is None and entry.estimate is not None:
         return replace(entry, reason=NO_SPREAD)
     return entry

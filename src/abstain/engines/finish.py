@@ -98,7 +98,7 @@ class EngineRequest:
         weight_bytes = 8 if has_weights else 0
         stored_bytes = confidence_bytes + loss_bytes + weight_bytes
         if self.area_only and zero_one and not has_weights:
-            # packed keys, and a copy of them while threads sort
+            # an area of unweighted 0/1 losses is computed from packed keys, which threads copy while they sort
             return stored_bytes + (_BYTES_FOR_DOUBLE_KEYS if is_double else _BYTES_FOR_SINGLE_KEYS)
         if self.needs_blocks:
             return stored_bytes + _BYTES_FOR_BLOCKS
@@ -457,12 +457,13 @@ def _add_up_tables(
         terms = [part.area_sums[area].mass_times_area for part in request_parts if area in part.area_sums]
         mass_times_areas.append(error_size * math.fsum(terms))
     point_intervals: dict[PointKey, Interval] = {}
+    # nothing lies above the range, and the mass accepted at its last row is that of the whole set
     is_whole_set = position.mass_above == 0 and accepted_mass >= position.totals.total_mass * (
         1 - SUM_ROUNDING
     )
     if is_whole_set and position.totals.sample_count > 1:
-        # keep the intervals of the points, and drop the sums that they were computed from (`sums_at_positions`), since
-        # results are sent between processes
+        # results are sent between processes: keep the intervals of the points, and drop the sums behind them
+        # (`sums_at_positions`)
         for evidence_request, request_parts in zip(request.evidence_requests, parts):
             whole = evidence.merge_parts(request_parts, position.totals, evidence_request)
             point_intervals |= _measure_points(whole, request.level)
@@ -644,7 +645,8 @@ class Answer:
         metric has no closed form.
         """
         best_area = self._area(index, self.oracle_results)
-        if metric.reads_area:  # with relative weights the order by loss is not always the very best
+        if metric.reads_area:
+            # with relative weights the order by loss is not always the very best: the actual order may be better
             best_area = min(best_area, area)
         if not self.totals.zero_one:
             return BestArea(best_area)
@@ -699,7 +701,7 @@ class Answer:
         for result in self.results:
             assert result.curve is not None
             piece = result.curve.copy()
-            piece[3:] += samples_above  # counts start at the top of each range
+            piece[3:] += samples_above  # row 3, if there is one, counts samples from the top of its range
             pieces.append(piece)
             samples_above += result.sample_count
         return np.concatenate(pieces, axis=1)

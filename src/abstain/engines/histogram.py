@@ -130,7 +130,7 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
     """
     high = np.maximum(table.high[1:], table.high[:-1])
     height = tree_height(bits_of(table.low[:-1]), bits_of(high)).astype(np.int64)
-    beyond_tree = [1 << 20]
+    beyond_tree = [1 << 20]  # higher than any two floats meet: the first and last bin have no outer neighbour
     height_of_previous = np.concatenate([beyond_tree, height[:-1]])
     height_of_next = np.concatenate([height[1:], beyond_tree])
     pairs = np.flatnonzero((height < height_of_previous) & (height <= height_of_next))
@@ -156,7 +156,8 @@ def _joining_cost(table: Histogram) -> np.ndarray:
     l = loss[:-1] + loss[1:]
     N = np.cumsum(mass[::-1])[::-1][:-1]
     S = np.cumsum(loss[::-1])[::-1][:-1]
-    risk = max(float(S[0] / N[0]), _SMALLEST_RISK)  # of all samples, which are accepted at the first bin
+    # bins ascend, so all samples are accepted at the first one
+    risk = max(float(S[0] / N[0]), _SMALLEST_RISK)
     return np.asarray(m / N * (l + m * (S / (2 * N) + _ERRORS_TO_COME * risk)))
 
 
@@ -225,12 +226,11 @@ def find_overlaps(table: Histogram) -> Overlaps:
 
 
 def as_bins(table: Histogram, largest_loss: float | None, whole: bool) -> confidence_bins.Bins:
-    """Bins as bins, each with the mass and loss that lie above it at best and at worst.
+    """The bins of a histogram as `core` takes them, each with the mass and loss above it at best and at worst.
 
-    A bin that overlaps the bin may lie above it with any of its samples. At best those are all samples without loss, at
-    worst as many samples of the largest loss as make up the overlapping loss. `largest_loss` bounds all losses (None: 1
-    is taken); `whole` says that masses are counts of samples. `table` holds bins of the confidence axis, least
-    confident first, with the mass and loss of each.
+    Any of the samples in overlapping bins may lie above a bin. The bin's risk is smallest (best) if exactly those
+    without loss do, and largest (worst) if exactly those with loss do, taken as few samples of the largest loss.
+    `largest_loss` bounds all losses (None: 1 is taken); `whole` says that masses are counts of samples.
     """
     mass_above, loss_above, overlapping_mass, overlapping_loss = find_overlaps(table)
     largest = largest_loss or 1.0

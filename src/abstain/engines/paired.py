@@ -68,7 +68,9 @@ def range_influences(
     constants, slopes = effects_of_other_parts(stack_parts(sums_of_ranges))
     # A range may have several parts. The offset of the last one is what lies below the whole range; what its own parts
     # add to each other is computed from the samples, in `influence_on_area`.
-    last_parts = np.cumsum([len(result.parts[0]) for result in results]) - 1
+    last_parts = (
+        np.cumsum([len(result.parts[0]) for result in results]) - 1
+    )  # index of each range's last part
     # these sums count losses in units of an error, the samples have them in the user's units
     error_size = positions[0].totals.in_error_units().error_size
     return [
@@ -164,6 +166,7 @@ class PairComparison:
         squared_difference, second, fourth = sums
         joint = DifferenceSums(
             variance_on_scale=np.asarray([second]),
+            # the sum over samples of (e^2 - its mean)^2
             variance_of_variance_on_scale=np.asarray([fourth - second**2 / n]),
             standard_error=np.sqrt(np.asarray([squared_difference])),
             unit_count=n,

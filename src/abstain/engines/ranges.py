@@ -503,6 +503,7 @@ def cut_at_window(cuts: np.ndarray, window: tuple[float, float]) -> tuple[np.nda
     `window` holds its first and last float32 value. Cuts inside the window are removed, and cuts are added at its first
     value and at the float32 after its last one (unless that is infinite).
     """
+    # infinite if the window ends at the largest float32
     after_window = float(np.nextafter(np.float32(window[1]), np.float32(np.inf)))
     is_inside = (cuts > window[0]) & (cuts < after_window)
     new_cuts = np.unique(np.concatenate([cuts[~is_inside], [window[0], after_window]]))
