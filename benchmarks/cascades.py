@@ -443,7 +443,7 @@ def tried(count: int) -> None:
     changes: dict[str, tuple[Any, str, Any]] = {
         "as it is": (search, "ORDERING_SHARE", 0.2),
         "raw losses instead of smoothed ones": (search.PolicyGrid, "smoothed_losses", raw),
-        "cubes of the ranks besides": (search, "_rank_features", _cubic(search._rank_features)),
+        "cubes of the ranks besides": (search, "_quadratic_features", _cubic(search._quadratic_features)),
         "penalty 100 instead of 0.1": (search, "RIDGE_PENALTY", 100.0),
         "start at z = 5 instead of 8": (search, "START_MARGINS", (5.0, 0.0)),
         "start at z = 20": (search, "START_MARGINS", (20.0, 0.0)),

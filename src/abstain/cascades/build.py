@@ -215,7 +215,8 @@ def cascade(
         chosen = min(policies, key=lambda policy: measure_policy(data, policy, level=None).cost)
     alternatives = None
     if chosen is not None and sum(threshold < math.inf for threshold in chosen) == 1 < data.stage_count:
-        alternatives = search.estimate_least_costs(list(promises.values()), max_cuts)
+        least_costs = search.estimate_least_costs(list(promises.values()), max_cuts)
+        alternatives = (least_costs.of_any_policy, least_costs.of_a_single_stage)
     rules = {}
     for name, scaled_promise in promises.items():
         advice = None
@@ -317,6 +318,7 @@ def _locate_cuts(
     ):
         accepted_count = int(np.count_nonzero((confidence >= threshold) & (confidence > -math.inf)))
         stage = stages[name]
+        # None: the stage accepts nothing, and its cut has no threshold
         cuts[name] = cut_between(calibration.ranked, accepted_count or None, stage.confidences, stage.score)
     return cuts
 
@@ -328,11 +330,12 @@ def _advise(promise: CascadePromise, delta: float, max_cuts: int, seed: int) -> 
     can be certified, and no number of samples if no policy keeps the promise by these data. That number takes the
     estimated risks for the true ones, so it is a guide. `delta` is the probability with which the promise may fail,
     `max_cuts` the number of thresholds to try at each stage, and `seed` that of the split of the samples, which is the
-    same at every risk. A policy is one threshold per stage.
+    same at every risk.
     """
     data = promise.data
 
     def certify(risk: float) -> list[tuple[float, ...]]:
+        """The policies that can be certified at this risk, on the scale [0, 1] of the losses."""
         return search.certify([promise._replace(risk=risk)], delta, max_cuts, seed)
 
     feasible_risk = None
@@ -346,7 +349,9 @@ def _advise(promise: CascadePromise, delta: float, max_cuts: int, seed: int) -> 
     sample_count = None
     if best_z_score > 0:
         needed_z_squared = 2 * math.log(2 / delta)  # more than the squared normal quantile at half of delta
-        estimated = data.sample_count * needed_z_squared / best_z_score**2
+        estimated = (
+            data.sample_count * needed_z_squared / best_z_score**2
+        )  # z grows as the root of the sample count
         two_digits = int(float(f"{estimated:.1e}"))
-        sample_count = max(data.sample_count + 1, two_digits)
+        sample_count = max(data.sample_count + 1, two_digits)  # these data were not enough
     return Advice(risk=feasible_risk, coverage=coverage, samples=sample_count)

@@ -29,20 +29,24 @@ from abstain.thresholds.record import (
 )
 from abstain.thresholds.rules import Origin, Promised, Threshold
 
-CLEARLY_CHEAPER = 0.98  # a cascade below this share of the best single stage's cost would be worth having
+# A cascade is worth having if it costs at most this share of what the best single stage costs.
+WORTHWHILE_COST_SHARE = 0.98
 NOTHING_CERTIFIED = "No cascade and no single stage can be certified at this risk and delta with these data."
 _Cost = Annotated[float, Within(infinite=True)]
 
 
 class LaterAnswers(NamedTuple):
-    """Who answers each later sample, and what the user gave for each stage."""
+    """Who answers each later sample, and what the user gave for each stage.
 
-    answering: (
-        np.ndarray
-    )  # index of the stage that answers each sample; the number of stages: the person does
-    stages_left: np.ndarray  # stages from the one that answers to the end; 0: the person answers
-    losses: dict[str, Any]  # by stage, as the user gave them
-    columns: dict[str, dict[str, Any]]  # "confidence", "logits" and "probs": arrays by stage
+    `answering` is the index of the stage that answers each sample; the number of stages means the person. `stages_left`
+    counts the stages from that one to the end; 0: the person answers. `losses` holds what the user gave, by stage, and
+    `columns` maps "confidence", "logits" and "probs" to arrays by stage.
+    """
+
+    answering: np.ndarray
+    stages_left: np.ndarray
+    losses: dict[str, Any]
+    columns: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,26 +185,23 @@ class Cascade(Promised):
 
         `saved_as` is the name of the file with the rule. `risks` says what each promise's risk was on the calibration
         data, `guarantee` what is promised (None: nothing), and `asked_for` the largest risks.
-
-        `shares` are the shares of samples that each stage and the person answer, `person` the person's cost and mean
-        loss, `largest` the number of samples in the largest cluster.
         """
         rule = [f"- Who answers: {self.rule}."]
         if self.feasible:
             low, high = self.cost_interval
             cost = f"cost {self.cost:.4g} [{low:.4g}, {high:.4g}] {self.unit}".strip()
             observed = f"coverage {self.coverage:.4f}, {risks}, {cost}, n = {self.n:,}"
-            shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares.items())
-            rule += [f"  On the calibration data: {observed}.", f"  Answered by: {shares}."]
+            answered_by = ", ".join(f"{answerer} {share:.1%}" for answerer, share in self.shares.items())
+            rule += [f"  On the calibration data: {observed}.", f"  Answered by: {answered_by}."]
         promise = [guarantee or "None: this rule promises nothing."]
         if self.note:
             promise.append(f"- Note: {self.note}")
-        models = "models"
-        assumptions = list_assumptions(self.clusters, models=models)
+        assumptions = list_assumptions(self.clusters, models="models")
         if self.clusters is not None:
-            assumptions.append(state_cluster_limit(self.largest))
-        if self.promise == "system":
-            _, person_loss = self.person
+            samples_in_largest_cluster = self.largest
+            assumptions.append(state_cluster_limit(samples_in_largest_cluster))
+        if self.promise == "system":  # the promise includes the person's answers
+            _person_cost, person_loss = self.person
             assumptions.append(f"- The person's mean loss is {person_loss:g}, as was stated.")
         apply = ("--apply", saved_as, "--csv", "-o", "who.csv")
         check = ("--check", saved_as, "--state", "series.json")
@@ -211,7 +212,7 @@ class Cascade(Promised):
             data=self._data_lines(asked_for),
             assumptions=assumptions,
             voids=list_void_conditions(
-                self.clusters, ", ".join(self.scores.values()) or "the confidences here", models
+                self.clusters, ", ".join(self.scores.values()) or "the confidences here", "models"
             ),
             decide=later_command(self.names, self.origins, action=apply, has_truth=False),
             check=later_command(self.names, self.origins, action=check, has_truth=True),
@@ -222,9 +223,6 @@ class Cascade(Promised):
         """Return Markdown list items on the data behind each stage, then on what all stages share.
 
         A stage without a stated origin is described by its score alone. `asked_for` says which risks were asked for.
-
-        `bounded` are the bounds of the losses, `person` is the person's cost and mean loss, `unit` the unit of costs,
-        `largest` the number of samples in the largest cluster.
         """
         lines = []
         for name in self.names:
@@ -238,9 +236,9 @@ class Cascade(Promised):
             if origin.loss:
                 facts.append(f"loss {origin.loss}")
             lines += list_facts({f"stage {name}": ", ".join(facts)})
-        low, high = self.bounded
+        least_loss, largest_loss = self.bounded
         person_cost, person_loss = self.person
-        # all share command and version
+        # all origins have the same command and version
         first_origin = next(iter(self.origins.values()), Origin("confidence"))
         cluster_sizes = None
         if self.clusters is not None:
@@ -249,7 +247,7 @@ class Cascade(Promised):
             {
                 "samples": f"{self.n:,}",
                 "clusters": cluster_sizes,
-                "losses": f"between {low:g} and {high:g}",
+                "losses": f"between {least_loss:g} and {largest_loss:g}",
                 "person": f"cost {person_cost:g} {self.unit}".strip() + f", mean loss {person_loss:g}",
                 "asked for": f"{asked_for} of {PROMISES[self.promise]}, delta {self.delta:g}",
                 "command": None if not first_origin.command else f"`{first_origin.command}`",
@@ -284,6 +282,7 @@ class Cascade(Promised):
         """
         columns = {"confidence": confidences, "logits": logits, "probs": probs}
         answering = self._find_answering_stage(columns, abstained, scores, units)
+        # the stages given are the first ones: this was checked
         stages_given = self.names[: sum(len(column or {}) for column in columns.values())]
         later_stages = [name for name in self.stages_in_use if name not in stages_given]
         next_to_ask = later_stages[0] if later_stages else PERSON
@@ -395,8 +394,11 @@ class Cascade(Promised):
         of K stages, 1 for the last, 0 for the person. The threshold is 1, so that every answer of a stage counts as
         accepted, or 0 if the promise includes the person's answers. Its table of candidates is empty.
         """
+        # of calibration samples, in the order in which the answerers are asked; n times a share is a whole number
         answered_so_far = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
-        stages_left = np.arange(len(self.names), -1, -1.0)
+        stages_left = np.arange(
+            len(self.names), -1, -1.0
+        )  # in the same order: K for the first, 0 for the person
         has_samples = answered_so_far > 0
         value = 0.0 if self.promise == "system" else 1.0
         promise_fields: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
@@ -443,13 +445,11 @@ class Cascade(Promised):
         Give one of `confidence`, `logits` and `probs`. Confidences of a score that saturates need `units`: "plain" for
         the number people know, "key" for what `abstain.scores` returns. A `score`, if named, must be that of the stage.
         A confidence of NaN or minus infinity, or True in `abstained`, is no answer. Raises InputError for an unknown
-        stage and for numbers that cannot be those of its score, ShapeError for another length of `abstained`.
-
-        `cuts` holds, by stage, the two calibration confidences that its threshold lies between. A score saturates if it
-        rounds to its largest value, such as 1, for many samples.
+        stage and for numbers that cannot be those of its score, ShapeError for another length of `abstained`. A score
+        saturates if it rounds to its largest value, such as 1, for many samples.
         """
         check_choice("Cascade", "stage", name, self.names)
-        cut = self.cuts[name]
+        cut = self.cuts[name]  # how a later confidence is read, and compared with the threshold of this stage
         title = f"Cascade: stage {name!r}"
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
         confidences = cut.read(title, **columns, score=score)
@@ -468,8 +468,8 @@ class Cascade(Promised):
         """Index of the stage that answers each sample; the number of stages given where none does.
 
         `columns` maps "confidence", "logits" and "probs" to a dict by stage, or None; `scores` holds learned
-        confidences by stage. Raises InputError if the stages
-        given are not the first ones of this cascade, ShapeError if their arrays differ in length.
+        confidences by stage. Raises InputError if the stages given are not the first ones of this cascade, ShapeError
+        if their arrays differ in length.
         """
         kind_of_stage: list[tuple[str, str]] = []  # a stage given twice is listed twice, and refused
         for kind, column_of_stage in columns.items():
@@ -490,7 +490,7 @@ class Cascade(Promised):
         for name in stages_given:
             kind = kinds[name]
             arguments: Any = {kind: columns[kind][name]}
-            if kind == "confidence" and self.cuts[name].source != "own":
+            if kind == "confidence" and self.cuts[name].source != "own":  # "own" numbers have one unit only
                 arguments["units"] = units
             if scores is not None:
                 arguments["score"] = scores.get(name)
@@ -505,13 +505,10 @@ class Cascade(Promised):
         """Return each rule that a stored cascade must keep, as the message to show, and whether it keeps it.
 
         Later rules look up every stage by name, so they are left out if a stage is missing.
-
-        `shares` are the shares of samples that each stage and the person answer, `bounded` the bounds of the losses,
-        `largest` the number of samples in the largest cluster. A threshold of infinity belongs to a stage that is never
-        asked.
         """
-        low, high = self.bounded
+        least_loss, largest_loss = self.bounded
         feasible = self.feasible
+        # {True} or {False} if these fields are given together, as they must be
         has_promise_field = {value is not None for value in (self.risk, self.risk_upper, self.guarantee)}
         thresholds = self.thresholds or dict.fromkeys(self.names)
         is_by_stage = tuple(self.cuts) == self.names and tuple(thresholds) == self.names
@@ -544,7 +541,7 @@ class Cascade(Promised):
                 cut.is_consistent(value_of_cut[name]) for name, cut in self.cuts.items()
             ),
             "`counted_answers` must be at most `n`.": (self.counted_answers or 0) <= self.n,
-            "`target` must lie inside `bounded`.": low < self.target < high,
+            "`target` must lie inside `bounded`.": least_loss < self.target < largest_loss,
             "risk and guarantee must come with thresholds.": has_promise_field == {feasible},
             "`guarantee` must say what these numbers promise.": self.guarantee == promise,
             "`note` must be that of these numbers.": self.note == self.write_note(),
@@ -561,10 +558,10 @@ class Cascade(Promised):
         sentences = []
         if not self.feasible:
             sentences.append(NOTHING_CERTIFIED)
-        elif self.alternatives is not None:
+        elif self.alternatives is not None:  # a single stage was chosen: why no cascade of several?
             best_cost, single_stage_cost = self.alternatives
-            if best_cost <= CLEARLY_CHEAPER * single_stage_cost:
-                why = "no cascade was certified that costs less"
+            if best_cost <= WORTHWHILE_COST_SHARE * single_stage_cost:
+                why = "no cascade was certified that costs less"  # one would, but needs more samples for its test
             else:
                 why = "no cascade can help here"
             costs = (
@@ -572,7 +569,7 @@ class Cascade(Promised):
                 f"the best single stage {single_stage_cost:.4g}"
             )
             sentences.append(f"{self.stages_in_use[0]!r} alone: {why}. By these data {costs}.")
-        person_cost, _ = self.person
+        person_cost, _person_loss = self.person
         if self.feasible and self.cost > person_cost:
             sentences.append(f"Leaving everything to the person would cost less: {person_cost:.4g}.")
         if self.grid is not None:
@@ -589,17 +586,13 @@ class Cascade(Promised):
         return request | risk | dict(self.facts_of_use())
 
     def facts_of_use(self) -> list[tuple[str, str]]:
-        """Return the cost per sample with its interval, the coverage, and who answers: a heading and a text of each.
-
-        `shares` are the shares of samples that each stage and the person answer; `cost` is the mean cost per sample, in
-        `unit`.
-        """
+        """Return the cost per sample with its interval, the coverage, and who answers: a heading and a text of each."""
         low, high = self.cost_interval
-        shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares.items())
+        answered_by = ", ".join(f"{answerer} {share:.1%}" for answerer, share in self.shares.items())
         return [
             ("cost", f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip()),
             ("coverage", f"{self.coverage:.4f}"),
-            ("answered by", shares),
+            ("answered by", answered_by),
         ]
 
 
@@ -622,7 +615,7 @@ def state_guarantee(
     so changing a word makes them unreadable. `delta` is the probability with which the promise may fail.
     """
     whose = "what the stages answer"
-    if promise == "system":
+    if promise == "system":  # otherwise it is "answered"
         whose = "all answers, the person's with the error stated,"
     where = " that it is about" if is_about_some else ""
     where += "" if group_count is None else f", in each of {group_count} groups,"

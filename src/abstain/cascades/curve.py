@@ -113,9 +113,6 @@ class CostRiskCurve(Notebook):
 
         Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen), and returns
         the axes.
-
-        `target` are the risks asked for, rising; `cost` is per sample, with a band from `cost_low` to `cost_high`;
-        `everything` holds (risk, cost) of each stage that answers all it can.
         """
         drawn: Any = make_axes(ax, size=size)
         cascade_colour = line_style(0).color
@@ -126,6 +123,7 @@ class CostRiskCurve(Notebook):
         for line_number, (name, cost) in enumerate(self.alone.items(), start=1):
             label = f"{escape_controls(name)} alone"
             drawn.plot(self.target, cost, lw=1, label=label, **line_style(line_number)._asdict())
+        # of each stage that answers all it can; a coin that chooses between two stages lies on the line between them
         coin_risk, coin_cost = np.asarray(list(self.everything.values())).T
         drawn.plot(coin_risk, coin_cost, "o:", color=GREY, lw=1, ms=4, label="a coin between the stages")
         drawn.set(
@@ -140,9 +138,6 @@ class CostRiskCurve(Notebook):
         """Return an HTML section with the picture and a table of seven risks.
 
         It can be added to a report by `more=` of `abstain.report.save_page`.
-
-        `target` are the risks asked for, rising; `cost` is per sample, with a band from `cost_low` to `cost_high`;
-        `alone` holds the cost of each stage by itself for the same risks.
         """
         drawn: Any = self.plot()
         svg_file = io.StringIO()
@@ -306,10 +301,11 @@ def find_cheapest(
         Risks asked for.
     """
     cheapest_first = candidates[np.argsort(cost[candidates], kind="stable")]
-    # falling, so its negative can be searched
+    # The first policy with a risk of at most the target lowers the running minimum to it. The minimum falls, so its
+    # negative rises and can be searched.
     least_risk_so_far = np.minimum.accumulate(risk[cheapest_first])
     position = np.searchsorted(-least_risk_so_far, -target, side="left")
-    last_position = len(cheapest_first) - 1
+    last_position = len(cheapest_first) - 1  # a larger position means that no candidate keeps the risk
     leave_all_to_person = cost.size - 1
     return np.where(
         position <= last_position, cheapest_first[np.minimum(position, last_position)], leave_all_to_person

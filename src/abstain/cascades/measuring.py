@@ -29,7 +29,7 @@ def measure_policy(data: CascadeData, thresholds: tuple[float, ...], level: floa
 
     `thresholds` holds one per stage, infinity for a stage that is never asked. With `level`, cost and risk get
     confidence intervals; without, their limits are NaN. The risk is that of the samples that the promise counts, on the
-    user's scale. A policy is one threshold per stage.
+    user's scale.
     """
     answering = find_answering_stage(data.confidences, thresholds)
     in_promise = data.in_promise(answering)

@@ -45,7 +45,9 @@ DELTA_SHARES = (0.1, 0.55, 0.35)
 RIDGE_PENALTY = 0.1  # on squared coefficients of the smoothed losses; a few samples outweigh it
 NEWTON_STEPS = 25  # at most; a logistic regression converges in about six
 NEWTON_TOLERANCE = 1e-6  # a step this small ends the iteration: policies are only ranked by it
-MAX_FITTED_SAMPLES = 20_000  # samples that the smoothed losses are fitted to
+ENOUGH_FITTED_SAMPLES = (
+    20_000  # the smoothed losses are fitted to every k-th sample that leaves at least so many
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -284,48 +286,48 @@ class PolicyGrid:
 
     def count_in_promise(self) -> np.ndarray:
         """For every policy, how many samples the promise counts."""
+        if self.data.is_counted is not None:  # the promise is about some answers only
+            answerer_count = len(self.shape) + 1  # the stages and the person
+            return self.sum_over_answers([np.ones(self.data.sample_count)] * answerer_count)
         all_samples = np.full(self.shape, float(self.data.sample_count))
-        if self.data.is_counted is not None:
-            return self.sum_over_answers([np.ones(self.data.sample_count)] * (len(self.shape) + 1))
         if self.data.promise_includes_person:
             return all_samples
-        return all_samples - self.sum_over_passed_on(self._counts[-1])
+        return all_samples - self.sum_over_passed_on(self._counts[-1])  # those go to the person
 
     def total_costs(self) -> np.ndarray:
         """For every policy, sum the cost of all samples: of each stage that a sample reaches, and of the person.
 
-        A stage that is never asked (the last index of its axis) costs nothing.
-
-        `shape` is the number of threshold indices at each stage, the shape of the result. `data.costs` holds the cost
-        of each sample, by stage and then the person's. A policy is one threshold per stage.
+        The result has one axis per stage, over the indices of its threshold.
         """
+        *stage_costs, person_cost = self.data.costs  # each holds one cost per sample
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
-        for stage, size in enumerate(self.shape):
-            is_asked = (np.arange(size) < size - 1).reshape((1,) * stage + (size,))
-            cost = self.data.costs[stage]
-            if stage == 0:
-                cost_if_asked: Any = float(cost.sum())
+        for stage, (size, cost) in enumerate(zip(self.shape, stage_costs, strict=True)):
+            is_asked = (
+                np.arange(size) < size - 1
+            )  # with the last index a stage is never asked, and costs nothing
+            if stage == 0:  # every sample reaches it
+                cost_of_reached: Any = float(cost.sum())
             else:
-                cost_if_asked = self.sum_over_passed_on(self.histogram(stage - 1, cost))
-            total += self._with_all_axes(is_asked) * cost_if_asked
-        return total + self.sum_over_passed_on(self.histogram(last_stage, self.data.costs[-1]))
+                cost_of_reached = self.sum_over_passed_on(self.histogram(stage - 1, cost))
+            is_asked_along_axis = is_asked.reshape((1,) * stage + (size,))
+            total += self._with_all_axes(is_asked_along_axis) * cost_of_reached
+        return total + self.sum_over_passed_on(self.histogram(last_stage, person_cost))
 
     def smoothed_losses(self) -> np.ndarray:
         """For every policy, sum the expected losses of the answers, over all samples that the promise counts.
 
         The expected loss of a stage's answer is smoothed over the confidences; the person's losses are as stated.
-        Losses are scaled to [0, 1]. The result has the shape of the grid of policies; a policy is one threshold per
-        stage.
+        Losses are scaled to [0, 1]. The result has the shape of the grid of policies.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
         is_counted = self.data.is_counted  # None: the promise is about all answers
         for stage in range(len(self.shape)):
-            counts = self._counts[stage]  # of samples, by the bins of the stages so far
+            counts_by_bins = self._counts[stage]  # of samples, by the bins of the stages 0 ... `stage`
             if is_counted is not None:
-                counts = self.histogram(stage, is_counted[stage].astype(np.float64))
-            total += self.sum_over_answered(counts * self._expected_loss_by_bin(stage))
+                counts_by_bins = self.histogram(stage, is_counted[stage].astype(np.float64))
+            total += self.sum_over_answered(counts_by_bins * self._expected_loss_by_bin(stage))
         if self.data.promise_includes_person:
             person_loss = self.data.losses[-1]
             if is_counted is not None:
@@ -336,26 +338,29 @@ class PolicyGrid:
     def _expected_loss_by_bin(self, stage: int) -> np.ndarray:
         """Estimate the mean loss of a stage's answers in every combination of bins of this stage and those before it.
 
-        By a logistic regression of the loss on the confidence ranks of these stages, fitted to at most some 20,000
-        samples that have an answer of this stage which the promise is about. One axis per stage, as in `histogram`;
-        1/2 everywhere if there is no such sample.
+        By a logistic regression of the loss on the confidence ranks of these stages, with all products of two ranks. It
+        is fitted to samples that have an answer of this stage which the promise is about. One axis per stage, as in
+        `histogram`; 1/2 everywhere if there is no such sample.
         """
         has_counted_answer = self.bins[stage] > 0  # bin 0 holds samples without an answer
         if self.data.is_counted is not None:
             has_counted_answer &= self.data.is_counted[stage]
         samples = np.flatnonzero(has_counted_answer)
-        fitted_samples = samples[:: max(1, len(samples) // MAX_FITTED_SAMPLES)]
+        # every k-th of many samples: at least ENOUGH_FITTED_SAMPLES, and fewer than twice as many
+        fitted_samples = samples[:: max(1, len(samples) // ENOUGH_FITTED_SAMPLES)]
         sample_ranks = []  # for each stage so far, the rank of each fitted sample
         bin_ranks = []  # for each stage so far, the rank of each bin, along the axis of that stage
         for axis in range(stage + 1):
+            # bin 0 of an earlier stage, without an answer, has the lowest rank there is, -1/2
             rank_of_bin = _mean_rank_by_bin(self.bins[axis], self.shape[axis])
             sample_ranks.append(rank_of_bin[self.bins[axis][fitted_samples]])
             axis_shape = (1,) * axis + (-1,) + (1,) * (stage - axis)
             bin_ranks.append(rank_of_bin.reshape(axis_shape))
         loss = self.data.losses[stage][fitted_samples]
-        coefficients = fit_logistic(_rank_features(sample_ranks), loss)
+        coefficients = fit_logistic(_quadratic_features(sample_ranks), loss)
         log_odds = sum(
-            coefficient * feature for coefficient, feature in zip(coefficients, _rank_features(bin_ranks))
+            coefficient * feature
+            for coefficient, feature in zip(coefficients, _quadratic_features(bin_ranks), strict=True)
         )
         return _expit(np.asarray(log_odds))
 
@@ -378,13 +383,13 @@ def choose_cuts(data: CascadeData, max_cuts: int) -> list[np.ndarray]:
     """Choose the thresholds to try at each stage: minus infinity, then evenly spaced quantiles of its confidences.
 
     They rise strictly. There are at most `max_cuts`, and no more than one for every ten samples. A stage without any
-    answer has minus infinity only. `data` holds losses, confidences and costs of every stage, by sample.
+    answer has minus infinity only.
     """
-    max_cuts = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))
+    cut_count = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))
     cuts = []
-    for confidence in data.confidences:
+    for confidence in data.confidences:  # of one stage, by sample; minus infinity where it gave no answer
         ascending = np.sort(confidence[confidence > -math.inf])
-        positions = (np.arange(1, max_cuts) * len(ascending)) // max_cuts
+        positions = (np.arange(1, cut_count) * len(ascending)) // cut_count
         quantiles = np.unique(ascending[positions]) if len(ascending) else np.zeros(0)
         cuts.append(np.append(-math.inf, quantiles))
     return cuts
@@ -398,11 +403,11 @@ def limit_cuts(stage_count: int, max_cuts: int) -> int:
 def _mean_rank_by_bin(bins: np.ndarray, size: int) -> np.ndarray:
     """The mean rank in each bin, from -1/2 (no answer, or the least confident) to 1/2."""
     count = np.bincount(bins, minlength=size).astype(np.float64)
-    count[0] = 0.0  # samples without an answer have no rank
+    count[0] = 0.0  # samples without an answer take up no ranks; their bin is at the lower end
     return (np.cumsum(count) - count / 2) / max(1.0, count.sum()) - 0.5
 
 
-def _rank_features(ranks: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _quadratic_features(ranks: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Regressors: 1, each rank, and all products of two ranks, squares included."""
     products = [ranks[i] * ranks[j] for i in range(len(ranks)) for j in range(i + 1)]
     return [np.ones_like(ranks[0]), *ranks, *products]
@@ -443,8 +448,7 @@ def expected_z_scores(
 
     The result has the shape of the policy grid of `cuts`; with groups it is the least over groups. `risk` is scaled to
     [0, 1]. Risks are estimated from `data` by expected losses. Standard errors are those of a test on `test_size`
-    independent samples. Policies that answer nothing have a score of minus infinity. A policy is one threshold per
-    stage.
+    independent samples. Policies that answer nothing have a score of minus infinity.
     """
     least_score = np.asarray(math.inf)
     for group in data.split_by_group():
@@ -453,6 +457,8 @@ def expected_z_scores(
         grid = PolicyGrid(group, cuts)
         count = grid.count_in_promise()
         loss_below_limit = risk * count - grid.smoothed_losses()
+        # A loss in [0, 1] with mean `risk` has a variance of at most risk (1 - risk). The sum over `count` samples is
+        # scaled to a test that sees test_size / sample_count times as many.
         variance = risk * (1 - risk) * np.where(count > 0, count, 1.0) * data.sample_count / test_size
         score = np.where(count > 0, loss_below_limit / np.sqrt(variance), -math.inf)
         least_score = np.minimum(least_score, score)
@@ -484,10 +490,12 @@ def find_frontier(cost: np.ndarray, z_score: np.ndarray, candidates: np.ndarray 
     candidates = candidates[z_score.reshape(-1)[candidates] > -math.inf]
     candidate_cost = cost.reshape(-1)[candidates]
     safety = z_score.reshape(-1)[candidates]
-    cheapest_first = np.lexsort((-safety, candidate_cost))
-    safety = safety[cheapest_first]
-    safest_so_far = np.maximum.accumulate(safety)
-    is_on_frontier = safety > np.append(-math.inf, safest_so_far[:-1])
+    cheapest_first = np.lexsort((-safety, candidate_cost))  # of equal costs the safest first
+    rising_cost_safety = safety[cheapest_first]
+    safest_so_far = np.maximum.accumulate(rising_cost_safety)
+    is_on_frontier = rising_cost_safety > np.append(
+        -math.inf, safest_so_far[:-1]
+    )  # safer than all cheaper ones
     return candidates[cheapest_first[is_on_frontier]][::-1]
 
 
@@ -496,7 +504,7 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
 
     `risk` is scaled to [0, 1]; the samples are those of `grid.data`. Losses of 0 and 1 are tested exactly, others by
     twice the smaller of two bounds. With clusters, p-values are computed up to the first above `level`, at which
-    testing stops; those after it are 1. A policy is one threshold per stage.
+    testing stops; those after it are 1.
     """
     data = grid.data
     if data.clusters is not None:
@@ -519,10 +527,10 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
     """Compute p-values of "the risk of this policy is above `risk`" by a bet on each cluster as a whole.
 
     One for each policy with a flat index in `path`, up to the first above `level`; those after it are 1. The bet on a
-    cluster grows with the number of its samples that the promise counts; a cluster without any is left out. `grid`
-    holds the policies: one threshold per stage, all combinations.
+    cluster grows with the number of its samples that the promise counts; a cluster without any is left out.
     """
     data = grid.data
+    # numbered without gaps: `data` may hold some of the clusters only
     cluster_of_sample = np.unique(np.asarray(data.clusters), return_inverse=True)[1]
     p_values = np.ones(len(path))
     largest = float(data.largest_cluster)
@@ -533,7 +541,7 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
         answers_by_cluster = np.bincount(cluster_of_sample, is_counted)
         loss_by_cluster = np.bincount(cluster_of_sample, is_counted * data.loss_of_answers(answering))
         gain = (risk * answers_by_cluster - loss_by_cluster)[answers_by_cluster > 0]
-        log_wealth = np.log1p(stakes * gain[:, None]).sum(axis=0)
+        log_wealth = np.log1p(stakes * gain[:, None]).sum(axis=0)  # of each stake, after all clusters
         cluster_count = np.asarray([len(gain)])
         p_values[position] = testing.wealth_p(log_wealth[None], cluster_count, risk, stakes, largest)[0]
         if p_values[position] > level:
@@ -668,11 +676,18 @@ def _count_independent_units(data: CascadeData) -> int:
     return len(np.unique(data.clusters))
 
 
-def estimate_least_costs(promises: Sequence[CascadePromise], max_cuts: int) -> tuple[float, float]:
-    """Estimate the least cost per sample of any policy that keeps all promises, and of those that ask a single stage.
+class LeastCosts(NamedTuple):
+    """Estimated costs per sample of the cheapest policies that keep all promises; infinite where none does."""
 
-    Risks are estimated by expected losses; nothing is certified here. A cost is infinite if no policy keeps the
-    promises. `max_cuts` is the number of thresholds to try at each stage. A policy is one threshold per stage.
+    of_any_policy: float
+    of_a_single_stage: float  # the cheapest policy that asks one stage only
+
+
+def estimate_least_costs(promises: Sequence[CascadePromise], max_cuts: int) -> LeastCosts:
+    """Estimate the least cost of any policy that keeps all promises, and of those that ask a single stage.
+
+    Risks are estimated by expected losses; nothing is certified here. `max_cuts` is the number of thresholds to try at
+    each stage.
     """
     data = promises[0].data  # all promises share confidences and costs
     cuts = choose_cuts(data, max_cuts)
@@ -680,4 +695,7 @@ def estimate_least_costs(promises: Sequence[CascadePromise], max_cuts: int) -> t
     keeps_promises = least_z_scores(promises, cuts, data.sample_count) >= 0
     cost = np.where(keeps_promises, grid.total_costs() / data.sample_count, math.inf).reshape(-1)
     single_stage_policies = [grid.single_stage_policies(stage) for stage in range(data.stage_count)]
-    return float(cost.min()), min(float(cost[policies].min()) for policies in single_stage_policies)
+    return LeastCosts(
+        of_any_policy=float(cost.min()),
+        of_a_single_stage=min(float(cost[policies].min()) for policies in single_stage_policies),
+    )
