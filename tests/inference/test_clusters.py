@@ -244,3 +244,17 @@ def test_forecasts_that_share_a_place_and_a_week(data_dir):
             f"{difference.standard_error:.4f} |"
         )
         assert line in page
+
+
+def test_without_errors_a_point_of_the_curve_counts_clusters_not_samples():
+    """Right answers of 12 patients are 12 draws, not 60: five alike say no more than one."""
+    patients = np.arange(60) // 5
+    confidence = np.random.default_rng(0).permutation(60).astype(float)
+    point = interval("risk_at_coverage", np.zeros(60), confidence, coverage=1.0, clusters=patients)
+    assert point.high == pytest.approx(1 - 0.025 ** (1 / 12))
+    singles = interval("risk_at_coverage", np.zeros(60), confidence, coverage=1.0, clusters=np.arange(60))
+    alone = interval("risk_at_coverage", np.zeros(60), confidence, coverage=1.0)
+    assert singles.high == pytest.approx(alone.high)
+    two_ways = np.stack([patients, np.arange(60) % 4], axis=1)  # 4 places are fewer draws than 12 patients
+    crossed = interval("risk_at_coverage", np.zeros(60), confidence, coverage=1.0, clusters=two_ways)
+    assert crossed.high == pytest.approx(1 - 0.025 ** (1 / 4))

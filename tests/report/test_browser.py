@@ -15,6 +15,7 @@ from scipy.stats import beta
 
 import abstain
 from abstain.cli import cli
+from abstain.inference import interval
 
 sync_api = pytest.importorskip("playwright.sync_api")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -109,14 +110,18 @@ def by_hand(table: Path, threshold: float) -> dict[str, object]:
     taken = [r for r in rows if r[2] == "0" and float(r[1]) >= threshold]
     wrong = sum(r[0] == "0" for r in taken)
     k, n = len(taken), len(rows)
+    correct, confidence, abstained = np.asarray([r[:3] for r in rows], dtype=float).T
+    risk = interval(
+        "risk_at_coverage", 1 - correct, confidence, coverage=k / n, abstained=abstained.astype(bool)
+    )
     return {
         "accepted": k,
         "rejected": n - k,
         "coverage": k / n,
         "risk": wrong / k,
         "wrong": wrong,
-        "low": limits_of(wrong, k)[0],
-        "high": limits_of(wrong, k)[1],
+        "low": risk.low,
+        "high": risk.high,
         "groups": {
             g: (
                 sum(r[3] == g for r in taken),
@@ -164,9 +169,12 @@ def check_numbers(watched: Watched, table: Path) -> float:
 
 
 def limits_of(errors: int, trials: int) -> tuple[float, float]:
-    """The exact 95% limits of a proportion."""
-    low = beta.ppf(0.025, errors, trials - errors + 1) if errors else 0.0
-    high = beta.ppf(0.975, errors + 1, trials - errors) if errors < trials else 1.0
+    """The 95% limits of a proportion after Jeffreys; exact where no trial or every trial is an error."""
+    low, high = beta.ppf([0.025, 0.975], errors + 0.5, trials - errors + 0.5)
+    if errors == 0:
+        return 0.0, 1 - 0.025 ** (1 / trials)
+    if errors == trials:
+        return 0.025 ** (1 / trials), 1.0
     return low, high
 
 

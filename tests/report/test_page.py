@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import beta
-from scipy.stats import t as student_t
 
 import abstain
 from abstain.formats import read_predictions
+from abstain.inference import interval
 from abstain.report import gather, page
 from abstain.report.content import short_names
 from abstain.report.decision import summary
@@ -59,12 +60,14 @@ def test_losses_that_are_not_errors(read):
     page(content)
 
 
-def test_weights_leave_the_limits_out(read):
+def test_weighted_samples_have_limits_too(read):
     text = "loss,confidence,weight\n" + "\n".join(f"{k % 3 == 0:d},{k / 40},{1 + k % 2}" for k in range(40))
     steps = embedded(gather([read(text)]))["models"][0]["steps"]
-    assert steps["high"] == [None] * len(steps["high"])
     weight = 1 + np.arange(40) % 2
-    assert steps["risk"][-1] == pytest.approx(np.sum(weight * (np.arange(40) % 3 == 0)) / weight.sum())
+    loss = np.arange(40) % 3 == 0
+    assert steps["risk"][-1] == pytest.approx(np.sum(weight * loss) / weight.sum())
+    risk = interval("risk_at_coverage", loss, np.arange(40.0), coverage=1.0, sample_weight=weight)
+    assert (steps["low"][-1], steps["high"][-1]) == pytest.approx((risk.low, risk.high))
 
 
 def test_two_test_sets_are_compared_unpaired(read):
@@ -137,47 +140,81 @@ def test_many_classes_are_listed_worst_first_and_the_rest_added_up(tmp_path):
         assert sum(part.accepted[at]) + accepted == steps.accepted[at]
         assert sum(part.loss[at]) + loss == pytest.approx(steps.loss[at])
     wrong = np.bincount(labels, logits.argmax(axis=1) != labels, 60)
+    # Jeffreys' limits of a proportion; the exact one where all answers are wrong
     lows = {
-        str(k): beta.ppf(0.025, wrong[k], sizes[k] - wrong[k] + 1) if wrong[k] else 0.0 for k in range(60)
+        str(k): beta.ppf(0.025, wrong[k] + 0.5, sizes[k] - wrong[k] + 0.5) if wrong[k] else 0.0
+        for k in range(60)
     }
+    lows |= {str(k): 0.025 ** (1 / sizes[k]) for k in range(60) if wrong[k] == sizes[k]}
     shown = [lows[part.names[i]] for i in part.listed[-1]]
     assert shown == pytest.approx(sorted(lows.values(), reverse=True)[:24])
     assert part.low[-1] == pytest.approx(shown, rel=1e-3)
 
 
+@pytest.mark.parametrize("clustering", ["none", "patients", "patients and places"])
+@pytest.mark.parametrize("weighting", ["equal", "weighted"])
 @pytest.mark.parametrize("kind", ["errors", "costs", "losses", "gains"])
-def test_limits_of_groups_follow_the_samples(kind):
-    """Of a group: the exact limits of a proportion, or Student's; a weight of two is not two draws."""
+def test_limits_of_groups_are_those_of_evaluate(kind, weighting, clustering):
+    """Of a group: the limits that `evaluate` gives its accepted samples alone."""
     rng = np.random.default_rng(1)
     values = {"errors": rng.random(90) < 0.3, "losses": rng.gamma(1.0, size=90), "gains": rng.normal(size=90)}
     values["costs"] = 10 * values["errors"]
     loss = np.asarray(values[kind], dtype=np.float64)
-    weight = rng.integers(1, 4, 90).astype(float)
+    weight = np.ones(90) if weighting == "equal" else rng.integers(1, 4, 90).astype(float)
+    patients = rng.integers(0, 12, 90)
+    places = rng.integers(0, 7, 90)
+    two_kinds = np.stack([patients, places], axis=1)
+    clusters = {"none": None, "patients": patients, "patients and places": two_kinds}[clustering]
     codes = np.repeat(np.arange(3), 30)
     partition = Partition(codes, ["a", "b", "c"], "group")
-    part = make_breakdown(partition, np.arange(90), loss, weight, np.array([90]), 0.9)
+    accepted = rng.permutation(90)[:60]
+    part = make_breakdown(partition, accepted, loss, weight, clusters, np.array([60]), 0.9)
     for place, low, high, risk in zip(part.listed[0], part.low[0], part.high[0], part.risk[0]):
-        w, l = weight[codes == place], loss[codes == place]
-        mean = np.average(l, weights=w)
-        draws = w.sum() ** 2 / (w**2).sum()
-        assert risk == pytest.approx(mean, rel=1e-3)
-        if kind in ("errors", "costs"):
-            hits = mean * draws / loss.max()
-            limits = loss.max() * beta.ppf([0.05, 0.95], [hits, hits + 1], [draws - hits + 1, draws - hits])
-        else:
-            error = np.sqrt(np.sum((w * (l - mean)) ** 2) / w.sum() ** 2 * draws / (draws - 1))
-            step = student_t.ppf(0.95, draws - 1) * error
-            limits = (
-                mean * np.exp([-step / mean, step / mean]) if kind == "losses" else [mean - step, mean + step]
-            )
-        assert (low, high) == pytest.approx(tuple(limits), rel=1e-3)
+        rows = accepted[codes[accepted] == place]
+        alone = interval(
+            "risk_at_coverage",
+            loss[rows],
+            np.arange(len(rows)) * 1.0,
+            coverage=1.0,
+            sample_weight=weight[rows],
+            clusters=None if clusters is None else clusters[rows],
+            level=0.9,
+        )
+        assert (risk, low, high) == pytest.approx((alone.estimate, alone.low, alone.high), rel=1e-3)
     assert part.low[0] == sorted(part.low[0], reverse=True)
+
+
+@pytest.mark.parametrize("weights", [None, "weight"])
+def test_limits_at_the_slider_are_those_of_evaluate_with_clusters(tmp_path, weights):
+    """Five pictures of each patient say less than five patients, at every step and in every group."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(60), 5)
+    confidence = rng.random(300)
+    hard = rng.random(60)[patient]
+    correct = (rng.random(300) > 0.7 * hard * (1 - confidence)).astype(int)
+    columns = [correct, confidence, patient, rng.integers(1, 3, 300), patient % 2]
+    rows = [",".join(map(str, row)) for row in zip(*columns)]
+    (tmp_path / "t.csv").write_text("\n".join(["correct,confidence,patient,w,group", *rows]))
+    names = {"clusters": "patient", "group": "group"} | ({} if weights is None else {"weight": "w"})
+    predictions = read_predictions(tmp_path / "t.csv", columns=names)
+    slider = gather([predictions]).models[0].slider
+    for step in range(0, len(slider.coverage), 40):
+        table = abstain.evaluate(
+            **predictions.arguments() | {"groups": None},
+            metrics=[f"risk_at_coverage@{slider.coverage[step]!r}"],
+        )
+        [entry] = table.entries
+        assert (slider.low[step], slider.high[step]) == pytest.approx((entry.low, entry.high), rel=1e-9)
+    alone = gather([replace(predictions, clusters=None)]).models[0].slider
+    assert slider.high[-1] - slider.low[-1] > 1.2 * (alone.high[-1] - alone.low[-1])
+    widths = [np.subtract(steps.parts[0].high[-1], steps.parts[0].low[-1]).max() for steps in (slider, alone)]
+    assert widths[0] > 1.2 * widths[1]
 
 
 def test_two_equal_losses_are_no_proof_of_a_bad_group():
     loss = np.array([5.0, 5.0, *np.linspace(0.5, 4, 40)])
     partition = Partition(np.array([0, 0] + [1] * 40), ["pair", "many"], "group")
-    part = make_breakdown(partition, np.arange(42), loss, np.ones(42), np.array([1, 42]), 0.95)
+    part = make_breakdown(partition, np.arange(42), loss, np.ones(42), None, np.array([1, 42]), 0.95)
     assert [part.names[i] for i in part.listed[-1]] == ["many", "pair"]
     assert part.low[-1][1] is None
 

@@ -183,3 +183,33 @@ def test_thresholds_of_a_clinical_table():
     for wrong in ([np.nan], [[0.5]]):
         with pytest.raises(InputError, match="thresholds"):
             clinical_table([1, 0], [1, 0], [0.9, 0.8], thresholds=wrong)
+
+
+def test_clinical_limits_count_patients_where_clusters_are_given():
+    """Five equal pictures of each of 40 patients: the limits of 40 draws, whatever the rate, and never narrower."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 40)
+    said = np.where(rng.random(40) < 0.2, 1 - truth, truth)
+    confidence = rng.random(40)
+    five_times = [np.repeat(values, 5) for values in (truth, said, confidence, np.arange(40))]
+    patients = five_times.pop()
+    options = {"positive": 1, "thresholds": [0.0, 0.5]}
+    clustered = clinical_table(*five_times, clusters=patients, **options)
+    once = clinical_table(truth, said, confidence, **options)
+    for name in ("sensitivity", "specificity", "ppv", "npv", "prevalence"):
+        rate, expected = getattr(clustered, name), getattr(once, name)
+        assert rate.value == pytest.approx(expected.value)
+        # C / (C - 1) of C clusters is the only difference from C single draws
+        assert rate.low == pytest.approx(expected.low, abs=0.03)
+        assert rate.high == pytest.approx(expected.high, abs=0.03)
+    alone = clinical_table(*five_times, **options)
+    assert (clustered.sensitivity.high - clustered.sensitivity.low)[0] > 1.9 * (
+        alone.sensitivity.high - alone.sensitivity.low
+    )[0]
+    singles = clinical_table(truth, said, confidence, clusters=np.arange(40), **options)
+    assert (singles.ppv.low <= once.ppv.low + 1e-12).all()
+    two_kinds = np.stack([patients, np.arange(200) % 7], axis=1)
+    crossed = clinical_table(*five_times, clusters=two_kinds, **options)
+    assert (crossed.npv.low <= clustered.npv.low + 1e-12).all()
+    one_patient = clinical_table(truth, said, confidence, clusters=np.zeros(40, dtype=int), **options)
+    assert (one_patient.ppv.low[0], one_patient.ppv.high[0]) == (0.0, 1.0)  # one draw says nothing

@@ -537,6 +537,7 @@ def estimate_interval(
     loss_bound: float | None = None,
     design_effect: float = 1.0,
     answered_design_effect: float = 1.0,
+    cluster_effect: float = 1.0,
 ) -> Interval:
     """The interval, in the user's units, of any metric that the evidence was gathered for.
 
@@ -546,7 +547,7 @@ def estimate_interval(
     points of the curve do not read these two. Raises InputError for a metric that the sums do not suffice for.
     """
     if isinstance(metric, PointMetric):
-        return _point_interval(metric, evidence, level, design_effect, answered_design_effect)
+        return _point_interval(metric, evidence, level, design_effect, answered_design_effect, cluster_effect)
     if not metric.is_smooth:
         raise InputError(
             f"interval: {metric.name} has no influence function and needs the samples themselves."
@@ -559,14 +560,20 @@ def estimate_interval(
 
 
 def _point_interval(
-    metric: PointMetric, evidence: Evidence, level: float, design_effect: float, answered_design_effect: float
+    metric: PointMetric,
+    evidence: Evidence,
+    level: float,
+    design_effect: float,
+    answered_design_effect: float,
+    cluster_effect: float,
 ) -> Interval:
     """The interval, in the user's units, of a point of the curve.
 
     The cut of the point, `metric.cut`, is a coverage, a risk or a TPR (`metric.cut_at` says which) and must be among
     those of `evidence.request`. `design_effect` multiplies the variance of the point, `answered_design_effect` that of
-    the share of answered samples. The standard error is that of a normal interval of the same width. Limits include the
-    estimate; shares stay within [0, 1]. `level` is the two-sided confidence level, such as 0.95.
+    the share of answered samples; `cluster_effect` divides the number of draws where no variance is seen. The standard
+    error is that of a normal interval of the same width. Limits include the estimate; shares stay within [0, 1].
+    `level` is the two-sided confidence level, such as 0.95.
     """
     totals = evidence.totals
     note = ""
@@ -575,9 +582,11 @@ def _point_interval(
         note = draws_behind(metric.rule, sample.error_draws, sample).note
         point = _fpr_at_tpr(metric.cut, evidence, level, design_effect)
     elif metric.cut_at == "coverage":
-        point = _risk_at_coverage(metric.cut, evidence, level, design_effect)
+        point = _risk_at_coverage(metric.cut, evidence, level, design_effect, cluster_effect)
     else:
-        point = _coverage_at_risk(metric.cut, evidence, level, design_effect, answered_design_effect)
+        point = _coverage_at_risk(
+            metric.cut, evidence, level, design_effect, answered_design_effect, cluster_effect
+        )
     low = min(point.low, point.value)
     high = max(point.high, point.value)
     is_share = totals.zero_one or metric.cut_at == "risk"  # a risk of 0/1 losses, an FPR, or a coverage
@@ -627,11 +636,14 @@ def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: flo
     return _Point(accepted_errors / totals.loss_sum, low, high)
 
 
-def _risk_at_coverage(coverage: float, evidence: Evidence, level: float, design_effect: float) -> _Point:
+def _risk_at_coverage(
+    coverage: float, evidence: Evidence, level: float, design_effect: float, cluster_effect: float
+) -> _Point:
     """Selective risk at a coverage, in units of an error, and its limits at this two-sided level.
 
     `coverage`, a share of all samples, is one of `evidence.request.coverages`. `design_effect` multiplies the variance,
-    for clusters and strata. Raises InfeasibleError where too many samples abstained to reach the coverage.
+    for clusters and strata; `cluster_effect` divides the number of draws where all accepted losses are equal. Raises
+    InfeasibleError where too many samples abstained to reach the coverage.
     """
     totals = evidence.totals
     all_samples = weights_of_all(totals)
@@ -644,20 +656,26 @@ def _risk_at_coverage(coverage: float, evidence: Evidence, level: float, design_
     assert evidence.accepted_sums is not None
     accepted_sums = evidence.accepted_sums.by_mass_of_all.select([evidence.request.coverages.index(coverage)])
     risk_limits = point_limits.risk_limits(
-        accepted_sums, np.asarray([coverage]), all_samples, level, design_effect
+        accepted_sums, np.asarray([coverage]), all_samples, level, design_effect, cluster_effect
     )
     risk = accepted_sums.split_positions().cut.risk.item()
     return _Point(risk, risk_limits.low.item(), risk_limits.high.item())
 
 
 def _coverage_at_risk(
-    risk: float, evidence: Evidence, level: float, design_effect: float, answered_design_effect: float
+    risk: float,
+    evidence: Evidence,
+    level: float,
+    design_effect: float,
+    answered_design_effect: float,
+    cluster_effect: float,
 ) -> _Point:
     """Largest coverage, as a share of all samples, with a selective risk of at most `risk`; and its limits.
 
     `risk`, in the user's units, is one of `evidence.request.risks`. The limits are those of the coverage among the
     answered samples, whose variance `design_effect` multiplies, times the share of answered samples, whose variance
-    `answered_design_effect` multiplies. `level` is the two-sided confidence level, such as 0.95.
+    `answered_design_effect` multiplies; `cluster_effect` divides the number of draws where no variance is seen. `level`
+    is the two-sided confidence level, such as 0.95.
     """
     totals = evidence.totals  # over the answered samples
     all_samples = weights_of_all(totals)
@@ -668,7 +686,12 @@ def _coverage_at_risk(
     sums_at_cuts = evidence.accepted_sums.by_mass_of_all.select(slice(len(evidence.request.coverages), None))
     risk_in_errors = risk / totals.error_size  # losses of `evidence` are in units of an error
     low, high = point_limits.coverage_limits(
-        sums_at_cuts, weights_of_answered(totals), risk_in_errors, level, design_effect
+        sums_at_cuts,
+        weights_of_answered(totals),
+        risk_in_errors,
+        level,
+        design_effect,
+        cluster_effect,
     )
     # limits of the risk, inverted, need not contain the estimated coverage
     low = min(low, coverage_of_answered)

@@ -329,17 +329,38 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
         answered_design_effect = _design_effect(samples, influence_on_answered_share)
     if metric.cut_at == "tpr":
         influences = _influence_on_fpr(samples, metric.cut)
-    elif metric.cut_at == "coverage":
-        influences = _influence_on_risk(samples, coverage=metric.cut)
-    else:  # at a risk: the estimate is the coverage at which the ranking is cut
-        influences = _influence_on_risk(samples, coverage=interval.estimate)
+        cluster_effect = 1.0  # it has a rule of its own where few errors are seen
+    else:  # at a risk, the estimate is the coverage at which the ranking is cut
+        coverage = metric.cut if metric.cut_at == "coverage" else interval.estimate
+        influences = _influence_on_risk(samples, coverage=coverage)
+        cluster_effect = _cluster_effect(samples, coverage=coverage)
     return estimate_interval(
         metric,
         evidence,
         level=level,
         design_effect=_design_effect(samples, influences),
         answered_design_effect=answered_design_effect,
+        cluster_effect=cluster_effect,
     )
+
+
+def _cluster_effect(samples: CheckedSamples, coverage: float) -> float:
+    """How many times fewer independent draws than samples are accepted at a coverage: 1 without clusters.
+
+    That counts where all accepted samples are right, or all are wrong: no variance shows then how alike the samples of
+    a cluster are, so each cluster is one draw. Clusters of several sizes count as the number of equal ones with the
+    same sum of squares, and of two kinds of clusters the one with fewer draws counts.
+    """
+    weight = samples.times_weight(np.ones(len(samples.answered_loss)))
+    is_accepted = _find_cut(samples, weight, coverage * samples.total_mass).is_accepted
+    is_accepted = samples.extend_to_all(is_accepted, for_abstained=0.0)
+    masses = effects_of_units(is_accepted, samples._replace(clusters=None), centred=False)
+    square_sum = float(masses @ masses)
+    effects = [1.0]
+    for clustered in samples.by_each_clustering():
+        cluster_masses = effects_of_units(is_accepted, clustered, centred=False)
+        effects.append(float(cluster_masses @ cluster_masses) / square_sum)
+    return max(effects)
 
 
 def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:

@@ -107,8 +107,8 @@ class WeightTotals(NamedTuple):
         Sum of all weights, abstained samples included.
     squared_weight_sum, fourth_power_weight_sum : float
         Sums of the squares and of the fourth powers of the weights.
-    unit_count : int
-        Number of independent units (samples or clusters).
+    unit_count : int or array
+        Number of independent units (samples or clusters), or one for each of several groups.
     zero_one, has_negative_loss : bool
         Are all losses 0 or 1? Is any loss negative?
     """
@@ -116,7 +116,7 @@ class WeightTotals(NamedTuple):
     total_mass: float
     squared_weight_sum: float
     fourth_power_weight_sum: float
-    unit_count: int
+    unit_count: Any
     zero_one: bool
     has_negative_loss: bool = False
 
@@ -191,6 +191,7 @@ def risk_limits(
     weights: WeightTotals,
     level: float,
     design_effect: float = 1.0,
+    cluster_effect: float = 1.0,
     at_ties: Literal["cut may move", "threshold is fixed"] = "cut may move",
 ) -> RiskLimits:
     """Lower and upper limits of the selective risk at each cut, and whether many samples tie at the cut.
@@ -207,6 +208,8 @@ def risk_limits(
         Two-sided level of the limits at each single cut, such as 0.95.
     design_effect : float
         Multiplies the variance, for clusters.
+    cluster_effect : float
+        Divides the number of draws, for clusters, where all accepted 0/1 losses are equal: then no variance is seen.
     at_ties : str
         Where many samples have the confidence at the cut: "cut may move" includes the limits at the neighbouring
         confidences that the cut may fall on; "threshold is fixed" keeps the cut there.
@@ -214,7 +217,7 @@ def risk_limits(
     around = accepted_sums.split_positions()
     cut = around.cut
     local_risks = (_local_risk(cut, around.window_above), _local_risk(cut, around.window_below))
-    low, high = _limits_at_cut(cut, local_risks, weights, level, design_effect)
+    low, high = _limits_at_cut(cut, local_risks, weights, level, design_effect, cluster_effect)
     # standard error of the mass above the cut
     cut_error = np.sqrt(share * (1 - share) * weights.squared_weight_sum)
     # more mass at one confidence than the cut can move, and more than a single sample
@@ -226,12 +229,29 @@ def risk_limits(
             possible_cuts += [around.earliest_cut, around.latest_cut]
         # with the selective risk as local risk, the variance is that of the mean loss above a fixed threshold
         limits = [
-            _limits_at_cut(possible, (possible.risk,), weights, level, design_effect)
+            limits_at_threshold(possible, weights, level, design_effect, cluster_effect)
             for possible in possible_cuts
         ]
         low = np.where(is_tied, np.min([low_there for low_there, _ in limits], axis=0), low)
         high = np.where(is_tied, np.max([high_there for _, high_there in limits], axis=0), high)
     return RiskLimits(low, high, is_tied)
+
+
+def limits_at_threshold(
+    accepted: AcceptedSums,
+    weights: WeightTotals,
+    level: float,
+    design_effect: Any = 1.0,
+    cluster_effect: Any = 1.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper limits of the mean loss of the samples above a threshold that was fixed beforehand.
+
+    `accepted` holds the sums over these samples; with arrays, one entry for each threshold or group of samples.
+    `weights` holds the sums of the weights of all samples. `design_effect` multiplies the variance, for clusters.
+    `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal. `level` is two-sided.
+    """
+    # a fixed threshold does not move: a sample next to it that is rejected has no influence
+    return _limits_at_cut(accepted, (accepted.risk,), weights, level, design_effect, cluster_effect)
 
 
 def _local_risk(cut: AcceptedSums, window_end: AcceptedSums) -> np.ndarray:
@@ -267,15 +287,17 @@ def _limits_at_cut(
     local_risks: Sequence[np.ndarray],
     weights: WeightTotals,
     level: float,
-    design_effect: float,
+    design_effect: Any,
+    cluster_effect: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper limits of the selective risk at each cut.
 
     The local risk is the mean loss of samples next to the cut. `local_risks` holds one or more estimates of it (from
     above and from below); variances are averaged over them. `cut` holds the sums over the accepted samples, `weights`
-    those of the weights of all samples. `design_effect` multiplies the variance, for clusters. A 0/1 loss has the
-    limits of a proportion; other losses Student's, on the log scale if no loss is negative. `level` is two-sided, such
-    as 0.95. Arrays have one entry per cut.
+    those of the weights of all samples. `design_effect` multiplies the variance, for clusters; where all accepted
+    losses are 0, or all are 1, no variance is seen, and `cluster_effect` divides the number of draws instead. A 0/1
+    loss has the limits of a proportion; other losses Student's, on the log scale if no loss is negative. `level` is
+    two-sided, such as 0.95. Arrays have one entry per cut.
     """
     risk = cut.risk
     squares = [_influence_power(2, cut, local_risk, weights) for local_risk in local_risks]
@@ -288,7 +310,7 @@ def _limits_at_cut(
     if weights.zero_one:
         return proportion_limits(
             risk,
-            draws=cut.accepted_mass**2 / cut.squared_weight_moments[0],
+            draws=cut.accepted_mass**2 / cut.squared_weight_moments[0] / cluster_effect,
             level=level,
             draws_by_variance=_equivalent_draws(risk, variance, weights, level),
         )
@@ -355,7 +377,12 @@ def pointwise_level(level: float, span: float, cuts: int) -> float:
 
 
 def coverage_limits(
-    accepted_sums: AcceptedSums, weights: WeightTotals, risk: float, level: float, design_effect: float = 1.0
+    accepted_sums: AcceptedSums,
+    weights: WeightTotals,
+    risk: float,
+    level: float,
+    design_effect: float = 1.0,
+    cluster_effect: float = 1.0,
 ) -> tuple[float, float]:
     """Lower and upper limit of the largest coverage with a selective risk of at most `risk`.
 
@@ -364,11 +391,18 @@ def coverage_limits(
     of the risk is.
 
     `accepted_sums` are taken at the `positions` of the shares that `coverages` returns, arrays of shape (..., 5, CUTS).
-    `weights` holds the sums over the answered samples alone. `design_effect` multiplies the variance, for clusters.
+    `weights` holds the sums over the answered samples alone. `design_effect` multiplies the variance, for clusters;
+    `cluster_effect` divides the number of draws where all accepted losses are equal, so that no variance is seen.
     `level` is the two-sided confidence level, such as 0.95.
     """
     limits = risk_limits(
-        accepted_sums, coverages(), weights, level, design_effect, at_ties="threshold is fixed"
+        accepted_sums,
+        coverages(),
+        weights,
+        level,
+        design_effect,
+        cluster_effect,
+        at_ties="threshold is fixed",
     )
     coverage = accepted_sums.split_positions().cut.accepted_mass / weights.total_mass
     coverage = np.where(coverage > 1 - SUM_ROUNDING, 1.0, coverage)
@@ -581,7 +615,7 @@ def _equivalent_draws(
 
 
 def _variance_from_powers(
-    square_sum: np.ndarray, fourth_power_sum: np.ndarray, unit_count: int
+    square_sum: np.ndarray, fourth_power_sum: np.ndarray, unit_count: Any
 ) -> UnitVariance:
     """The variance of an estimate from sums over units of the squares and fourth powers of what each does to it."""
     return UnitVariance(

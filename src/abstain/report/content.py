@@ -469,11 +469,17 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
         answered = ~predictions.abstained
         answered_table = clinical_table(
             labels[answered], predicted[answered], confidence[answered], positive=positive, level=level
-        )
+        )  # read for its thresholds alone
         thresholds = answered_table.threshold
         confidence = np.where(answered, confidence, np.nextafter(confidence[answered].min(), -np.inf))
     table = clinical_table(
-        labels, predicted, confidence, positive=positive, thresholds=thresholds, level=level
+        labels,
+        predicted,
+        confidence,
+        positive=positive,
+        thresholds=thresholds,
+        level=level,
+        clusters=predictions.clusters,
     )
     if predictions.kind == "confidence":
         return table

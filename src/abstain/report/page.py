@@ -338,6 +338,7 @@ def page(
         "summary": f'<p class="lead">{text(lead)}</p>' + "".join(f"<p>{text(line)}</p>" for line in numbers),
         "decision": decision_card(content),
         "notes": _notes(content),
+        "dependence": _dependence(content),
         "verdicts": verdicts(content),
         "crowd": " (for the selected model if there are many)" if model_count > 3 else "",
         "points": curves_table(content),
@@ -371,6 +372,14 @@ def page(
         data=embedded(content, command),
         fields=fields,
     )
+
+
+def _dependence(content: Content) -> str:
+    """Words after what limits are said to be: how they count clusters; empty without clusters."""
+    counts = {count_clusters(model.predictions) for model in content.models}
+    if not any(counts):
+        return ""
+    return ", with each cluster as one independent draw"
 
 
 def _notes(content: Content) -> str:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+import abstain
 from abstain import Threshold
 from abstain._tables import GROUPS_SHOWN
 from abstain.core.sorting import is_zero_one
+from abstain.errors import AbstainError
 from abstain.evaluation.results import worst_first
 from abstain.formats import Predictions, TextValues
-from abstain.inference import interval
-from abstain.inference.limits import student_quantile
+from abstain.inference.clusters import cluster_codes, split_two_way, two_way_variance
+from abstain.inference.intervals import SMALLEST_DESIGN_EFFECT
+from abstain.inference.point_limits import AcceptedSums, WeightTotals, limits_at_threshold
 from abstain.metrics import RiskCoverageCurve
-from abstain.metrics.summaries import Scale
 from abstain.report.certified import CertifiedSteps, threshold_text
-from abstain.thresholds import clopper_pearson
 
 Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences of all samples, in the order of the file
 _SLIDER_STEPS = 400  # for one model
@@ -144,52 +147,56 @@ def make_slider(
     accepted_count = curve.count[points]
     threshold = curve.threshold[points].astype(np.float64)
     accepted_loss = np.append(0.0, np.cumsum(loss[most_confident_first]))[accepted_count]
-    sorted_samples = (loss[most_confident_first], confidence[most_confident_first])
-    low, high = _risk_limits(predictions, sorted_samples, accepted_count, accepted_loss, level)
+    coverages: list[float] = curve.coverage[points].tolist()
+    low, high = _risk_limits(predictions, samples, coverages, level)
     weight = np.ones(len(loss))
     if predictions.sample_weight is not None:
         weight = predictions.sample_weight.astype(np.float64)
     return Slider(
         threshold=threshold.tolist(),
         threshold_text=[threshold_text(predictions, score, value) for value in threshold],
-        coverage=curve.coverage[points].tolist(),
+        coverage=coverages,
         risk=curve.risk[points].tolist(),
-        low=low.tolist(),
-        high=high.tolist(),
+        low=low,
+        high=high,
         accepted=accepted_count.tolist(),
         loss=accepted_loss.tolist(),
         parts=[
-            make_breakdown(partition, most_confident_first, loss, weight, accepted_count, level)
+            make_breakdown(
+                partition, most_confident_first, loss, weight, predictions.clusters, accepted_count, level
+            )
             for partition in partitions
         ],
     )
 
 
 def _risk_limits(
-    predictions: Predictions,
-    sorted_samples: Samples,
-    accepted_count: np.ndarray,
-    accepted_loss: np.ndarray,
-    level: float,
-) -> np.ndarray:
-    """Return lower and upper limits of the risk at each step, shape (2, steps); None where there are none.
+    predictions: Predictions, samples: Samples, coverages: list[float], level: float
+) -> tuple[list[float | None], list[float | None]]:
+    """Return the lower and the upper limits of the risk at each coverage; None where there are none.
 
-    Clopper-Pearson limits for 0/1 losses, otherwise the interval of a mean if that is quick and at least 10 samples are
-    accepted. Weighted samples have none. `sorted_samples` are losses and confidences of the answered samples, most
-    confident first; at step k the first `accepted_count[k]` of them are accepted, with total loss `accepted_loss[k]`.
-    `predictions` holds what a file says of one model: class scores or confidences, labels or losses, weights and
-    groups. `level` is the two-sided confidence level, such as 0.95.
+    They are those of `abstain.evaluate` for the risk at this coverage, by the weights, clusters and abstentions of the
+    file. `samples` are losses and confidences of all samples, in the order of the file. There are no limits for a
+    single sample, nor for clusters of so many samples that a page would have to wait for them. `level` is two-sided.
     """
-    loss, confidence = sorted_samples
-    if predictions.sample_weight is None and is_zero_one(loss):
-        return np.asarray(clopper_pearson(accepted_loss, accepted_count, level))
-    limits = np.full((2, len(accepted_count)), None)
-    if predictions.sample_weight is None and float(accepted_count.sum()) <= MAX_SAMPLES_READ:
-        for step in np.flatnonzero(accepted_count >= 10):
-            count = accepted_count[step]
-            risk = interval("risk", loss[:count], confidence[:count], level=level)
-            limits[:, step] = risk.low, risk.high
-    return limits
+    loss, confidence = samples
+    no_limits: list[float | None] = [None] * len(coverages)
+    if predictions.clusters is not None and len(loss) * len(coverages) > MAX_SAMPLES_READ:
+        return no_limits, no_limits
+    try:
+        table = abstain.evaluate(
+            loss=loss,
+            confidence=confidence,
+            sample_weight=predictions.sample_weight,
+            abstained=predictions.abstained,
+            clusters=predictions.clusters,
+            metrics=[f"risk_at_coverage@{coverage!r}" for coverage in coverages],
+            level=level,
+            progress=False,
+        )
+    except AbstainError:  # one sample, or one cluster
+        return no_limits, no_limits
+    return [entry.low for entry in table.entries], [entry.high for entry in table.entries]
 
 
 class Partition(NamedTuple):
@@ -205,6 +212,7 @@ def make_breakdown(
     most_confident_first: np.ndarray,
     loss: np.ndarray,
     weight: np.ndarray,
+    clusters: np.ndarray | None,
     accepted_count: np.ndarray,
     level: float,
 ) -> Breakdown:
@@ -218,6 +226,8 @@ def make_breakdown(
         Indices of the answered samples in this order.
     loss, weight : array, shape (samples,)
         Of all samples.
+    clusters : array or None
+        The cluster of each sample, with two columns for two kinds of clusters; None if all samples are independent.
     accepted_count : array of int
         How many of `most_confident_first` are accepted at each step, ascending.
     level : float
@@ -225,19 +235,29 @@ def make_breakdown(
     """
     group_count = len(partition.names)
     codes = partition.codes
-    # sums over the accepted samples of each group; `_group_risks` reads them in this order
-    summands = (
-        np.ones(len(loss)),
-        loss,
-        weight,
-        weight * loss,
-        weight**2,
-        (weight**2) * loss,
-        (weight * loss) ** 2,
-    )
-    sums = np.zeros((len(summands), group_count))
     error_cost = _error_cost(loss)
-    scale = Scale("normal" if bool((loss < 0).any()) else "log")
+    unit = error_cost or 1.0  # of losses: errors of one cost become 0/1 losses
+    in_units = loss / unit
+    # sums over the accepted samples of each group; `_group_risks` reads all but the first two, in this order
+    summands = [np.ones(len(loss)), loss, weight, weight * in_units]
+    with np.errstate(over="ignore"):  # without finite squares there are no limits
+        summands += [weight**2 * in_units**power for power in range(3)]
+        summands += [weight**4 * in_units**power for power in range(5)]
+    sums = np.zeros((len(summands), group_count))
+    all_weights = WeightTotals(
+        total_mass=float(weight.sum()),
+        squared_weight_sum=float(np.sum(weight**2)),
+        fourth_power_weight_sum=float(np.sum(weight**4)),
+        unit_count=len(weight),
+        zero_one=error_cost is not None,
+        has_negative_loss=bool((loss < 0).any()),
+    )
+    cluster_sums = []
+    if clusters is not None:
+        numbers_of_clusters = cluster_codes("report", clusters, len(loss))
+        assert numbers_of_clusters is not None
+        kinds = [numbers_of_clusters] if clusters.ndim == 1 else list(split_two_way(numbers_of_clusters))
+        cluster_sums = [_ClusterSums(partition, kind, weight, weight * in_units) for kind in kinds]
     group_sizes = np.bincount(codes, minlength=group_count)
     listed: list[np.ndarray] = []
     numbers: dict[str, list[Any]] = {
@@ -249,13 +269,15 @@ def make_breakdown(
             group_sums += np.bincount(
                 codes[newly_accepted], weights=values[newly_accepted], minlength=group_count
             )
+        for one_kind in cluster_sums:
+            one_kind.add(newly_accepted)
         accepted, accepted_loss, accepted_mass, weighted_loss = sums[:4]
-        risk, low, high = _group_risks(sums, error_cost, scale, level)
+        risk, low, high = unit * _group_risks(sums, all_weights, cluster_sums, level)
         worst = worst_first(risk, low, high, lower_is_better=True)
         worst_listed = worst[:GROUPS_SHOWN]
         unlisted = worst[GROUPS_SHOWN:]
         unlisted_mass = float(accepted_mass[unlisted].sum())
-        unlisted_risk = float(weighted_loss[unlisted].sum()) / unlisted_mass if unlisted_mass else None
+        unlisted_risk = unit * float(weighted_loss[unlisted].sum()) / unlisted_mass if unlisted_mass else None
         listed.append(worst_listed)
         numbers["accepted"].append(accepted[worst_listed].astype(int).tolist())
         numbers["loss"].append(round_six(accepted_loss[worst_listed]))
@@ -287,53 +309,100 @@ def _error_cost(loss: np.ndarray) -> float | None:
     return largest if is_zero_one(loss / (largest or 1.0)) else None
 
 
-def _group_risks(
-    sums: np.ndarray, error_cost: float | None, scale: Scale, level: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the mean loss of each group with its lower and upper limit; nan for groups without accepted samples.
+class _ClusterSums:
+    """Weight and weighted loss of the accepted samples of each cluster within each group, as more are accepted.
 
-    Errors of one cost have the exact limits of a proportion (with weights, of the effective number of draws). Other
-    losses have Student's limits, and none if they do not vary: two equal losses do not prove that a group is bad.
+    `cluster` numbers the clusters of all samples; `weight` and `weighted_loss` belong to all samples.
+    """
+
+    def __init__(
+        self, partition: Partition, cluster: np.ndarray, weight: np.ndarray, weighted_loss: np.ndarray
+    ) -> None:
+        group_and_cluster = np.stack([partition.codes, cluster])
+        part, part_of_sample = np.unique(group_and_cluster, axis=1, return_inverse=True)
+        self.group_of_part = part[0]  # a part is what a group and a cluster share
+        self.part_of_sample = part_of_sample.reshape(-1)
+        self.group_count = len(partition.names)
+        self.values = (weight, weighted_loss)
+        self.sums = np.zeros((2, len(self.group_of_part)))
+
+    def add(self, newly_accepted: np.ndarray) -> None:
+        """Accept further samples, given by their indices."""
+        for part_sums, values in zip(self.sums, self.values):
+            part_sums += np.bincount(
+                self.part_of_sample[newly_accepted],
+                weights=values[newly_accepted],
+                minlength=len(self.group_of_part),
+            )
+
+    def effects(self, risk: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each group: the square sum of what a cluster does to its loss, that of its weights, and cluster counts.
+
+        `risk` is the mean loss of each group. The first sum has the factor C / (C - 1) of C clusters.
+        """
+        mass, loss = self.sums
+        deviation = loss - mass * risk[self.group_of_part]
+        by_group = partial(np.bincount, self.group_of_part, minlength=self.group_count)
+        count = by_group(weights=(mass > 0).astype(np.float64))
+        inflation = count / np.maximum(count - 1, 1)
+        return inflation * by_group(weights=deviation**2), by_group(weights=mass**2), count
+
+
+def _group_risks(
+    sums: np.ndarray, all_weights: WeightTotals, cluster_sums: Sequence[_ClusterSums], level: float
+) -> np.ndarray:
+    """Return the mean loss of each group with its lower and upper limit, shape (3, groups), in units of an error.
+
+    The limits are those of `abstain.evaluate` for the risk of the accepted samples of the group, at a threshold that is
+    fixed. Groups without accepted samples have the risk nan. There are no limits (nan) for a single cluster, and where
+    losses other than errors do not vary: two equal losses do not prove that a group is bad.
 
     Parameters
     ----------
-    sums : array, shape (7, groups)
-        Sums over the accepted samples of each group, in this order: 1, loss, weight w, w loss, w^2, w^2 loss,
-        w^2 loss^2.
-    error_cost : float or None
-        The loss of an error if every loss is 0 or this number; 0 if there are no errors, None for other losses.
-    scale : Scale
-        The scale on which Student's limits are symmetric around the mean: "normal", or "log" for losses that are not
-        negative.
+    sums : array, shape (12, groups)
+        Sums over the accepted samples of each group, in this order: 1, loss in the user's units, and with losses l in
+        units of an error and weights w: w, w l, w^2 l^j for j = 0, 1, 2, and w^4 l^j for j = 0 ... 4.
+    all_weights : WeightTotals
+        Sums of the weights of all samples.
+    cluster_sums : sequence of _ClusterSums
+        Empty for independent samples; one for clusters; three for two kinds of clusters and their intersections.
     level : float
         Confidence level.
     """
-    mass, weighted_loss, squared_weight = sums[2:5]
-    has_accepted = mass > 0
-    risk, low, high = np.full((3, len(mass)), np.nan)
-    mean = weighted_loss[has_accepted] / mass[has_accepted]
-    # as many samples of equal weight would vary as much; the number of samples if there are no weights
-    effective_n = mass[has_accepted] ** 2 / squared_weight[has_accepted]
-    risk[has_accepted] = mean
-    if error_cost is not None:
-        error_share = mean / error_cost if error_cost else mean
-        # many groups have the same counts, and the limits are computed once for each pair of counts
-        counts, pair_index = np.unique([error_share * effective_n, effective_n], axis=1, return_inverse=True)
-        errors, trials = counts
-        limits = np.asarray(clopper_pearson(errors, trials, level)) * (error_cost if error_cost else 1.0)
-        low[has_accepted], high[has_accepted] = limits[:, pair_index.reshape(-1)]
-        return risk, low, high
-    mass_sum, _, square_sum, square_loss_sum, square_loss2_sum = sums[2:, has_accepted]
-    spread = square_loss2_sum - 2 * mean * square_loss_sum + mean**2 * square_sum
-    varies = spread > 1e-12 * square_loss2_sum  # more than rounding error
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a single sample has the limits nan
-        variance = np.where(varies, spread, np.nan) / mass_sum**2 * effective_n / (effective_n - 1)
-        half_width = student_quantile(effective_n - 1, level) * np.sqrt(variance)
-        scaled_half_width = half_width * scale.derivative(mean)  # by the derivative of the scale at the mean
-        # the two numbers that lie so far from the mean on the scale
-        limits = scale.shift(mean, np.stack([-scaled_half_width, scaled_half_width]))
-        low[has_accepted], high[has_accepted] = limits
-    return risk, low, high
+    result = np.full((3, sums.shape[1]), np.nan)
+    has_accepted = sums[2] > 0
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # empty groups, huge losses
+        risk = sums[3] / sums[2]
+        result[0] = risk
+        square_sum = sums[6] - 2 * risk * sums[5] + risk**2 * sums[4]  # of weight * (loss - risk)
+        varies = square_sum > 1e-12 * sums[6]  # more than rounding error
+        design_effect, cluster_effect = np.ones((2, sums.shape[1]))
+        has_limits = has_accepted if all_weights.zero_one else has_accepted & varies
+        if cluster_sums:
+            effects = [one_kind.effects(np.where(has_accepted, risk, 0.0)) for one_kind in cluster_sums]
+            cluster_square_sums, squared_masses, cluster_counts = zip(*effects)
+            variance = cluster_square_sums[0]
+            if len(effects) > 1:
+                variance = two_way_variance(*cluster_square_sums)
+            design_effect = np.where(varies, np.maximum(variance / square_sum, SMALLEST_DESIGN_EFFECT), 1.0)
+            cluster_effect = np.max([squared / sums[4] for squared in squared_masses], axis=0)
+            has_limits = has_limits & (np.min(cluster_counts, axis=0) > 1)
+        # many groups have the same sums, and the limits are computed once for each
+        columns = np.vstack([sums[0], sums[2:], design_effect, cluster_effect])[:, has_limits]
+        distinct, index = np.unique(columns, axis=1, return_inverse=True)
+        count, mass, loss = distinct[:3]
+        accepted = AcceptedSums(
+            row_mass=mass,
+            accepted_mass=mass,
+            accepted_loss=loss,
+            squared_weight_moments=distinct[3:6],
+            fourth_power_moments=distinct[6:11],
+        )
+        limits = limits_at_threshold(
+            accepted, all_weights._replace(unit_count=count), level, distinct[11], distinct[12]
+        )
+    result[1:, has_limits] = np.stack(limits)[:, index.reshape(-1)]
+    return result
 
 
 def _partitions(predictions: Predictions) -> list[Partition]:

@@ -19,6 +19,7 @@ from abstain._stored import Stored, Within
 from abstain.core.curve_points import cheapest
 from abstain.core.sorting import rank_samples
 from abstain.errors import InputError, ShapeError
+from abstain.inference.clusters import cluster_codes, split_two_way, two_way_variance
 from abstain.metrics._sample import Sample, group_codes, prepare
 from abstain.thresholds.testing import clopper_pearson
 
@@ -386,6 +387,7 @@ def clinical_table(
     positive: Any = 1,
     thresholds: ArrayLike | None = None,
     level: float = 0.95,
+    clusters: ArrayLike | None = None,
 ) -> ClinicalTable:
     """Sensitivity, specificity, PPV, NPV and class mix among the accepted, with exact (Clopper-Pearson) intervals.
 
@@ -403,6 +405,9 @@ def clinical_table(
         Those of coverage 100%, 90%, ..., 10% when left out.
     level : float in (0, 1)
         Of each interval on its own; they are not joint.
+    clusters : array, shape (n,) or (n, 2), optional
+        The cluster of each sample, such as its patient; two columns for two kinds of clusters. An interval is then that
+        of as many independent draws as have the variance of the rate, and never narrower than without clusters.
 
     Returns
     -------
@@ -439,14 +444,26 @@ def clinical_table(
         """How many samples of the mask each threshold accepts."""
         return np.append(0, np.cumsum(mask[most_confident_first]))[accepted]
 
+    codes = cluster_codes("clinical_table", clusters, n)
+    sample_clusters = None if codes is None else codes[most_confident_first]
+
+    def rate(is_hit: np.ndarray, is_trial: np.ndarray, *, of_accepted: bool = True) -> Rate:
+        """The share of hits among the accepted trials, or of accepted hits among all trials, at each threshold."""
+        hits = count_accepted(is_hit & is_trial)
+        trials = count_accepted(is_trial) if of_accepted else np.full(len(threshold), int(is_trial.sum()))
+        if sample_clusters is None:
+            return _rate(hits, trials, level)
+        draws = np.empty(len(threshold))
+        for place, count in enumerate(accepted):
+            was_accepted = np.arange(n) < count
+            trial = is_trial[most_confident_first] & (was_accepted | (not of_accepted))
+            hit = (is_hit & is_trial)[most_confident_first] & was_accepted
+            draws[place] = _independent_draws(hit, trial, sample_clusters)
+        return _rate(hits, trials, level, draws)
+
     is_positive = true_class == positive
     says_positive = predicted_class == positive
-    true_positives = count_accepted(is_positive & says_positive)
-    false_positives = count_accepted(~is_positive & says_positive)
-    false_negatives = count_accepted(is_positive & ~says_positive)
-    true_negatives = count_accepted(~is_positive & ~says_positive)
-    positives = true_positives + false_negatives
-    all_positives = np.full(len(threshold), int(is_positive.sum()))
+    every_sample = np.ones(n, dtype=bool)
     class_mix = {}
     for label in classes.tolist():
         class_mix[label] = count_accepted(true_class == label) / np.maximum(accepted, 1)
@@ -454,12 +471,12 @@ def clinical_table(
         threshold=threshold,
         accepted=accepted,
         coverage=accepted / n,
-        sensitivity=_rate(true_positives, positives, level),
-        specificity=_rate(true_negatives, true_negatives + false_positives, level),
-        ppv=_rate(true_positives, true_positives + false_positives, level),
-        npv=_rate(true_negatives, true_negatives + false_negatives, level),
-        prevalence=_rate(positives, accepted, level),
-        positives_accepted=_rate(positives, all_positives, level),
+        sensitivity=rate(says_positive, is_positive),
+        specificity=rate(~says_positive, ~is_positive),
+        ppv=rate(is_positive, says_positive),
+        npv=rate(~is_positive, ~says_positive),
+        prevalence=rate(is_positive, every_sample),
+        positives_accepted=rate(is_positive, is_positive, of_accepted=False),
         class_mix=class_mix,
         positive=positive,
         level=level,
@@ -488,9 +505,45 @@ def _check_clinical_sample(labels: np.ndarray, predictions: np.ndarray, confiden
     return confidence
 
 
-def _rate(hits: np.ndarray, trials: np.ndarray, level: float) -> Rate:
-    """The proportion of hits among trials with its exact interval; NaN where there are no trials."""
-    low, high = clopper_pearson(hits, trials, level)
+def _rate(hits: np.ndarray, trials: np.ndarray, level: float, draws: np.ndarray | None = None) -> Rate:
+    """The proportion of hits among trials with its exact interval; NaN where there are no trials.
+
+    `draws` is the number of independent draws that vary as much, where samples depend on each other.
+    """
     has_trials = trials > 0
     value = np.where(has_trials, hits / np.where(has_trials, trials, 1), np.nan)
+    if draws is None:
+        low, high = clopper_pearson(hits, trials, level)
+    else:
+        low, high = clopper_pearson(np.where(has_trials, value, 0.0) * draws, draws, level)
+        low = np.where(draws > 1, low, 0.0)  # one cluster does not say how much clusters vary
+        high = np.where(draws > 1, high, 1.0)
     return Rate(value, low, high, trials)
+
+
+def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.ndarray) -> float:
+    """How many independent draws vary as much as the share of hits among trials; at most the number of trials.
+
+    All arrays have one entry per sample, and every hit is a trial. Where all trials are hits, or none is, each cluster
+    is one draw. 0 without trials; 1 if all are of one cluster. `clusters` has two columns for two kinds of clusters.
+    """
+    trial_count = int(is_trial.sum())
+    if not trial_count:
+        return 0.0
+    share = float(is_hit.sum()) / trial_count
+    kinds = [clusters] if clusters.ndim == 1 else list(split_two_way(clusters))
+    variances = []
+    draws_by_size = []
+    for codes in kinds:
+        trials_of_cluster = np.bincount(codes[is_trial]).astype(np.float64)
+        hits_of_cluster = np.bincount(codes[is_trial], weights=is_hit[is_trial])
+        cluster_count = int(np.count_nonzero(trials_of_cluster))
+        if cluster_count < 2:
+            return 1.0
+        deviations = hits_of_cluster - share * trials_of_cluster
+        variances.append(float(deviations @ deviations) * cluster_count / (cluster_count - 1))
+        draws_by_size.append(trial_count**2 / float(trials_of_cluster @ trials_of_cluster))
+    if share in (0.0, 1.0):
+        return min(draws_by_size)
+    variance = variances[0] if len(kinds) == 1 else float(two_way_variance(*variances))
+    return min(share * (1 - share) * trial_count**2 / variance, float(trial_count))

@@ -172,7 +172,7 @@ function showStep() {
   const low = steps.low[at], high = steps.high[at];
   byId("bound").dataset.low = String(low);
   byId("bound").dataset.high = String(high);
-  byId("bound").textContent = high === null || low === null ? "no limits for this loss" : `${DATA.level} limits ${asRisk(low)} to ${asRisk(high)}`;
+  byId("bound").textContent = high === null || low === null ? "without limits" : `${DATA.level} limits ${asRisk(low)} to ${asRisk(high)}`;
   tell("accepted", accepted, asCount(accepted));
   tell("rejected", n - accepted, asCount(n - accepted));
   byId("wrong").textContent = DATA.zero_one ? `${asCount(Math.round(steps.loss[at]))} of them wrong` : "";
