@@ -97,6 +97,27 @@ def count_noun(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def count_samples(n: int, clusters: Sequence[int]) -> str:
+    """A number of samples, and of the clusters they are in: one number for each kind of clusters, none for no clusters.
+
+    >>> count_samples(5000, ()), count_samples(5000, (1000,)), count_samples(5000, (60, 12))
+    ('5,000 samples', '5,000 samples in 1,000 clusters', '5,000 samples in 60 and 12 clusters')
+    """
+    return count_noun(n, "sample") + in_clusters(clusters)
+
+
+def in_clusters(clusters: Sequence[int]) -> str:
+    """Words after a number of samples: in how many clusters they are; empty without clusters.
+
+    >>> in_clusters((1000,)), in_clusters(())
+    (' in 1,000 clusters', '')
+    """
+    if not clusters:
+        return ""
+    plural = "cluster" if tuple(clusters) == (1,) else "clusters"
+    return f" in {' and '.join(f'{count:,}' for count in clusters)} {plural}"
+
+
 def has_or_have(count: int) -> str:
     """The verb that follows a count: "has" after 1, otherwise "have"."""
     return "has" if count == 1 else "have"

@@ -14,7 +14,7 @@ from abstain.cli import cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 COMMANDS = {
-    "abstain.Evaluation/1": ["evaluate", "a.npz", "--json"],
+    "abstain.Evaluation/2": ["evaluate", "a.npz", "--json"],
     "abstain.Comparison/4": ["compare", "a.npz", "b.npz", "--json"],
     "abstain.GateVerdict/1": ["gate", "a.npz", "b.npz", "--margin", "0.01", "--json"],
     "abstain.ClinicalTable/1": ["clinical", "a.npz", "--positive", "1", "--json"],

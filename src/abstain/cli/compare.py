@@ -17,7 +17,7 @@ from rich.text import Text
 import abstain
 from abstain import metrics
 from abstain._outputs import locked
-from abstain._tables import count_noun, format_p_value
+from abstain._tables import count_noun, count_samples, format_p_value
 from abstain.cli import options as opt
 from abstain.cli.folder_table import compare_folders, hold_several_tasks, holds_folder
 from abstain.cli.missing_confidences import missing_confidence_notes
@@ -574,7 +574,7 @@ def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] =
     direction = "lower" if result.lower_is_better else "higher"
     data = "different test sets"
     if result.paired:
-        data = f"the same {count_noun(result.n, 'sample')}"
+        data = f"the same {count_samples(result.n, result.clusters)}"
     console.print(Text(f"{result.label} on {data}, {direction} is better", style="bold"))
     console.print(Text(_caption(result), style="dim"))
     console.print()

@@ -48,6 +48,9 @@ _CONFIDENCE_WORDS = ("conf", "prob", "certain", "sure", "likelihood", "agreement
 _UNCERTAINTY_WORDS = ("uncertain", "entropy", "perplexity", "variance")
 _LABEL_WORDS = ("truth", "label", "target", "gold", "expected", "reference", "correct_answer")
 _PREDICTION_WORDS = ("pred", "extracted", "response", "output", "answer")
+_CLUSTER_WORDS = ("patient", "subject", "person", "user", "document", "session", "speaker", "site", "cluster")
+_MIN_CLUSTERS = 20  # of a column that is taken for clusters; with fewer values it is rather a category
+_MAX_CLUSTER_SIZE = 50  # mean rows for each of its values
 _HOW_TO_STATE = (
     "State which column is which: -c correct=NAME -c confidence=NAME, or -c labels=NAME -c prediction=NAME "
     "-c confidence=NAME."
@@ -119,6 +122,9 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         if source.log is None:
             notes.append(_HOW_TO_STATE)
     row_count = max((column.shape[0] for column in source.columns.values() if column.shape), default=0)
+    if column_by_role and "clusters" not in column_by_role:
+        used_columns = {str(column).split(" (")[0] for column in column_by_role.values()}
+        notes += _hint_at_clusters(source, used_columns)
     has_confidence = "read as" in column_by_role
     return {
         "file": source.path.name,
@@ -160,6 +166,35 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
     if min(wrong_count, len(losses) - wrong_count) < MIN_OF_A_KIND:
         return None
     return shlex.join(["abstain", "improve", file, *options.flags(), "--save", "confidence.json"])
+
+
+def _hint_at_clusters(source: OpenedTable, used_columns: set[str]) -> list[str]:
+    """A sentence on the first unused column whose values look like those of clusters; empty if there is none.
+
+    Its values occur several times each, and either in blocks of rows, or the column is named like a patient or another
+    common kind of clusters. `source` is the opened file; `used_columns` are names of columns that were read.
+    """
+    for name, column in source.columns.items():
+        if name in used_columns:
+            continue
+        try:
+            values = column.load()
+        except AbstainError:  # objects, or a mixture of texts and numbers
+            continue
+        codes = values.code_of_row if isinstance(values, TextValues) else np.asarray(values)
+        if codes.ndim != 1 or codes.dtype.kind not in "iuf" or not np.array_equal(codes, np.floor(codes)):
+            continue  # measured numbers, or some are missing
+        count = len(np.unique(codes))
+        if count < _MIN_CLUSTERS or not 2 * count <= len(codes) <= _MAX_CLUSTER_SIZE * count:
+            continue
+        block_count = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
+        if block_count == count or any(word in name.lower() for word in _CLUSTER_WORDS):
+            return [
+                f"`{display_name(name)}` has {count:,} values in {len(codes):,} rows. If rows with one value depend on "
+                f"each other, such as pictures of one patient, add -c clusters={shlex.quote(display_name(name))}: "
+                f"otherwise the intervals are too narrow."
+            ]
+    return []
 
 
 def _describe_origin(source: OpenedTable) -> str:

@@ -14,14 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 import abstain
-from abstain._tables import GROUPS_SHOWN, count_noun
+from abstain._tables import GROUPS_SHOWN, count_noun, count_samples
 from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.cli.describe import answer_notes, describe_file, draw_description
 from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainError, MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
-from abstain.evaluation.results import best_scores
+from abstain.evaluation.results import STAR_LEGEND, best_scores
 from abstain.formats import Predictions
 from abstain.formats.columns import UncertainError
 from abstain.formats.file_evaluation import choose_engine, engine_can_read, evaluate_with_engine
@@ -350,13 +350,13 @@ def draw_evaluation(console: Console, table: Evaluation, predictions: Prediction
 
     `console` is where the text goes.
     """
-    title = count_noun(table.n, "sample")
+    title = count_samples(table.n, table.clusters)
     if predictions is not None:
         title = f"{display_name(predictions.name)}: {title}"
     if table.abstained:
         title += f", {table.abstained:.1%} abstained"
     console.print(Text(title, style="bold"))
-    console.print(Text(f"estimate, {table.level:.0%} interval below it; * best of its row", style="dim"))
+    console.print(Text(f"estimate, {table.level:.0%} interval below it; {STAR_LEGEND}", style="dim"))
     for loss in table.losses:
         for scores in _split_scores(console, table, loss):
             console.print()

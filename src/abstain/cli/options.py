@@ -99,18 +99,28 @@ class DocumentedCommand(click.Command):
         super().__init__(*args, **settings)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print the options, then all metrics if there is an option for them."""
+        """Print the options, then the metrics that the command takes if there is an option for them."""
         super().format_options(ctx, formatter)
-        if any(isinstance(parameter, MetricOption) for parameter in self.params):
-            with formatter.section("Metrics"):
-                formatter.write_dl(_describe_metrics(abstain.metrics.METRICS.values()))
-            further_metrics = [
-                *abstain.metrics.ANSWER_METRICS.values(),
-                *(abstain.metrics.score_at_target(target) for target in _TARGETS_IN_HELP),
-                *abstain.calibration.table_metrics.CALIBRATION_METRICS.values(),
-            ]
-            with formatter.section("Metrics of right, wrong and not attempted, and of calibration"):
-                formatter.write_dl(_describe_metrics(further_metrics))
+        options = [parameter for parameter in self.params if isinstance(parameter, MetricOption)]
+        if not options:
+            return
+        is_comparison = not options[0].multiple  # of models, by one metric
+        ranking_metrics = [
+            metric for metric in abstain.metrics.METRICS.values() if metric.is_smooth or not is_comparison
+        ]
+        answer_metrics = [
+            *abstain.metrics.ANSWER_METRICS.values(),
+            *(abstain.metrics.score_at_target(target) for target in _TARGETS_IN_HELP),
+        ]
+        with formatter.section("Metrics"):
+            formatter.write_dl(_describe_metrics(ranking_metrics))
+        if is_comparison:
+            with formatter.section("Metrics of right, wrong and not attempted"):
+                formatter.write_dl(_describe_metrics(answer_metrics))
+            return
+        calibration_metrics = abstain.calibration.table_metrics.CALIBRATION_METRICS.values()
+        with formatter.section("Metrics of right, wrong and not attempted, and of calibration"):
+            formatter.write_dl(_describe_metrics([*answer_metrics, *calibration_metrics]))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Check that the outputs can be written and replace no input, then run the command.

@@ -25,7 +25,7 @@ from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
 from abstain.evaluation.vectors import flat, read_model
 from abstain.inference.anytime import AnytimeRule, check_anytime
-from abstain.inference.clusters import check_one_kind, cluster_columns
+from abstain.inference.clusters import check_one_kind, cluster_columns, cluster_counts
 from abstain.inference.differences import (
     AnytimeTest,
     Side,
@@ -40,7 +40,7 @@ from abstain.inference.records import Interval
 from abstain.inference.standard_errors import CheckedSamples, gather, spread_by_sample, summarise_samples
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.answer_metrics import AnswerMetric, answer_metric, grade_answers
-from abstain.metrics.definitions import AURC, AUROC, by_name
+from abstain.metrics.definitions import AURC, AUROC, METRICS, by_name
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
 from abstain.scores.catalogue import by_name as score_by_name
@@ -175,8 +175,10 @@ def compare(
         raise InputError("compare: takes `anytime=True` for the same samples only, got paired=False.")
     compared_metric = by_name(metric)
     if not compared_metric.is_smooth:
+        compared = ", ".join(known.name for known in METRICS.values() if known.is_smooth)
         raise InputError(
-            f"compare: {compared_metric.name} has no influence function. Compare by an area, AUROC or risk."
+            f"compare: `metric` must be one that has a paired test, got {compared_metric.name}, a point of the curve. "
+            f"Use one of {compared}; `abstain.evaluate` gives {compared_metric.name} with its interval."
         )
     loss_name = "own losses"
     if labels is not None:
@@ -576,7 +578,8 @@ def _compare_samples(
         )
         notes.append(_note_on_ties(comparison.pairs, tests, level))
     curves = tuple(_curve_of_samples(name, samples_by_name[name]) for name in comparison.names)
-    return replace(comparison, notes=tuple(notes), curves=curves)
+    clusters = cluster_counts(next(iter(samples_by_name.values())).clusters) if paired else ()
+    return replace(comparison, notes=tuple(notes), curves=curves, clusters=clusters)
 
 
 def _competitor_of_samples(name: str, samples: CheckedSamples, interval_level: float) -> Competitor:
@@ -772,7 +775,7 @@ def compare_answers(
         model_clusters = clusters.get(model_name) if isinstance(clusters, Mapping) else clusters
         spread = spread_of_answers(name, compared_metric, answers, model_clusters)
         competitors.append(competitor_of(model_name, spread, level))
-    return assemble_comparison(
+    comparison = assemble_comparison(
         competitors,
         metric=compared_metric,
         scale=scale_of_answers(compared_metric),
@@ -780,6 +783,11 @@ def compare_answers(
         level=level,
         paired=paired,
     )
+    first_clusters = next(iter(clusters.values()), None) if isinstance(clusters, Mapping) else clusters
+    if not paired or first_clusters is None:
+        return comparison
+    columns = cluster_columns(name, first_clusters, next(iter(counts.values())))
+    return replace(comparison, clusters=cluster_counts(columns))
 
 
 def competitor_of(name: str, spread: AnswerSpread, level: float) -> Competitor:

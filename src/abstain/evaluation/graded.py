@@ -21,7 +21,7 @@ from abstain._stored import Stored
 from abstain.calibration.table_metrics import CALIBRATION_METRICS, CalibrationMetric
 from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation.results import MISSING, Entry, Evaluation
-from abstain.inference.clusters import cluster_codes, cluster_columns
+from abstain.inference.clusters import cluster_codes, cluster_columns, cluster_counts
 from abstain.inference.ratios import spread_of_answers
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import CheckedSamples
@@ -107,7 +107,7 @@ def evaluate_answers(
                 clusters=None if cluster_labels is None else cluster_labels[rows],
                 group=MISSING if label is None else label,
             )
-    return Evaluation(entries=tuple(entries), n=n, level=level)
+    return Evaluation(entries=tuple(entries), n=n, level=level, clusters=cluster_counts(cluster_labels))
 
 
 def answer_entries(

@@ -29,6 +29,7 @@ ComparisonKind = Literal["intervals", "differences", "curves"]
 _OWN_LOSSES = ("own losses", "loss", "graded answers")  # names of losses that are no words for an axis
 _CURVE_PANEL_HEIGHT = 2.3  # inches, of the curves above the differences in a figure of one column
 _MOST_PANEL_CURVES = 6  # in the left panel of a comparison; more curves in one figure cannot be followed
+STAR_LEGEND = "* best value of its row, not tested"
 MISSING = "(missing)"  # the group of samples without a label; the group None is all samples
 
 
@@ -160,6 +161,8 @@ class Evaluation(Stored):
         For each score, how many samples share its largest value.
     notes : tuple of str
         Warnings and remarks for the reader, a sentence each.
+    clusters : tuple of int
+        Number of clusters, for each kind of them; empty for independent samples.
 
     Examples
     --------
@@ -172,6 +175,7 @@ class Evaluation(Stored):
     """
 
     _noun: ClassVar[str] = "an evaluation"
+    _number: ClassVar[int] = 2
 
     entries: tuple[Entry, ...]
     n: int
@@ -180,6 +184,7 @@ class Evaluation(Stored):
     abstained: float = 0.0
     top_ties: tuple[TopTies, ...] = ()
     notes: tuple[str, ...] = ()
+    clusters: tuple[int, ...] = ()
 
     # what is in it ----------------------------------------------------------------------------------------
 
@@ -393,8 +398,13 @@ class Evaluation(Stored):
 
     def _head(self) -> str:
         abstained = f", {self.abstained:.1%} abstained" if self.abstained else ""
-        legend = f"estimate [{self.level:.0%} interval], * best of its row"
-        return f"Evaluation of {self.n} samples{abstained}; {legend}"
+        legend = f"estimate [{self.level:.0%} interval], {STAR_LEGEND}"
+        samples = f"{self.n} samples{_tables.in_clusters(self.clusters)}"
+        return f"Evaluation of {samples}{abstained}; {legend}"
+
+    def _sample_size(self) -> str:
+        """The number of samples as a caption states it, with that of clusters."""
+        return f"n = {self.n}{_tables.in_clusters(self.clusters)}"
 
     def undefined(self) -> list[str]:
         """Which numbers are absent, and why."""
@@ -411,7 +421,8 @@ class Evaluation(Stored):
     def to_markdown(self) -> str:
         """One Markdown table per loss, one of the groups, and the notes below."""
         parts = [
-            f"**{loss}** (n = {self.n})\n\n{_tables.markdown_table(self.grid(loss))}" for loss in self.losses
+            f"**{loss}** ({self._sample_size()})\n\n{_tables.markdown_table(self.grid(loss))}"
+            for loss in self.losses
         ]
         if self.groups:
             parts.append(f"**{self.group_title()}**\n\n{_tables.markdown_table(self.group_grid())}")
@@ -419,10 +430,10 @@ class Evaluation(Stored):
 
     def to_latex(self) -> str:
         """One LaTeX table (booktabs) per loss, and one of the groups."""
-        about = f"n = {self.n}, {self.level:.0%} intervals"
+        about = f"{self._sample_size()}, {self.level:.0%} intervals"
         has_tie_marks = any(entry.mark for entry in self.entries)
         tie_legend = "t depends on how ties are counted" if has_tie_marks else ""
-        legend = f"* best of its row; {tie_legend}" if has_tie_marks else "* best of its row"
+        legend = f"{STAR_LEGEND}; {tie_legend}" if has_tie_marks else STAR_LEGEND
         tables = [
             _tables.latex_table(self.grid(loss), f"{loss} loss, {about}", legend) for loss in self.losses
         ]
@@ -719,6 +730,8 @@ class Comparison(Stored):
         The confidence of all contestants, such as "max_softmax"; empty where they differ in it, or it has no name.
     entered : tuple of str
         The contestants in the order in which they were passed; figures give each the colour of its place in it.
+    clusters : tuple of int
+        Number of clusters, for each kind of them; empty for independent samples and for different test sets.
 
     Examples
     --------
@@ -746,6 +759,7 @@ class Comparison(Stored):
     curves: tuple[CurveLine, ...] = ()
     score: str = ""
     entered: tuple[str, ...] = ()
+    clusters: tuple[int, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -846,7 +860,9 @@ class Comparison(Stored):
         }
 
     def _head(self) -> str:
-        samples = f"the same {self.n} samples" if self.paired else "different test sets"
+        samples = "different test sets"
+        if self.paired:
+            samples = f"the same {self.n} samples{_tables.in_clusters(self.clusters)}"
         direction = "lower is better" if self.lower_is_better else "higher is better"
         correction = f"Holm-corrected at {self.level:.0%}"
         looks = "" if self.planned is None else f", at any time, planned for {self.planned:,}"

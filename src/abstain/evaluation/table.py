@@ -46,7 +46,7 @@ from abstain.evaluation.vectors import (
     may_name_columns,
     read_classifier,
 )
-from abstain.inference.clusters import cluster_columns
+from abstain.inference.clusters import cluster_columns, cluster_counts
 from abstain.inference.evidence import (
     Evidence,
     EvidenceRequest,
@@ -74,6 +74,7 @@ from abstain.metrics.metric import Metric, PointMetric
 
 ONE_KIND = "needs both right and wrong samples, got only one kind"
 _PROGRESS_FROM = 5_000_000  # samples; from this number on a progress bar is shown by default
+_TOLD_TIES = 0.05  # share of the samples that tie, from which on a note says so
 _ONE_UNIT = "needs at least two samples (or clusters) to see any spread, got one."  # why there is no interval
 
 
@@ -175,12 +176,13 @@ def _make_evaluation(
     top_ties: Sequence[TopTies],
     notes: Sequence[str],
     abstained: float,
+    clusters: tuple[int, ...] = (),
 ) -> Evaluation:
     """Make the `Evaluation`, with entries in the order of the printed table: by group, then loss, metric and score.
 
     The entries of one key (score, loss, group) must be in the order of the metrics, the same for all scores. Groups,
-    losses and scores keep the order in which the keys name them. Notes on few errors are added to `notes`. `level` is
-    the two-sided confidence level, such as 0.95.
+    losses and scores keep the order in which the keys name them. Notes on few errors are added to `notes`. `clusters`
+    counts the clusters of each kind. `level` is the two-sided confidence level, such as 0.95.
     """
     scores = dict.fromkeys(score for score, _, _ in entries_by_key)
     losses = dict.fromkeys(loss for _, loss, _ in entries_by_key)
@@ -203,6 +205,7 @@ def _make_evaluation(
         abstained=abstained,
         top_ties=tuple(top_ties),
         notes=(*notes, *_notes_on_few_errors(entries)),
+        clusters=clusters,
     )
 
 
@@ -428,7 +431,7 @@ def evaluate(
     --------
     >>> table = evaluate(loss=[0, 0, 1, 0, 1, 1], confidence=[9, 8, 7, 6, 5, 4], metrics=["aurc", "risk"])
     >>> table
-    Evaluation of 6 samples; estimate [95% interval], * best of its row
+    Evaluation of 6 samples; estimate [95% interval], * best value of its row, not tested
     loss: loss
       metric  confidence
       AURC    0.2472 [0.00696, 1]
@@ -688,6 +691,9 @@ def _evaluate_in_memory(
     entries: dict[Key, list[Entry]] = {}
     curves: dict[tuple[str, str], CurveLine] = {}
     warnings: list[str] = []
+    tied_of_score: dict[
+        str, float
+    ] = {}  # share of the answered samples that share their confidence with others
     show_progress = progress if progress or vectors.n >= _PROGRESS_FROM else False
     with progress_bars(show_progress) as bars:
         for score, confidence in all_samples.scores.items():
@@ -718,6 +724,7 @@ def _evaluate_in_memory(
                         group=group,
                     )
                     if group is None:
+                        tied_of_score[score] = _tied_share(ranking)
                         curves[score, loss] = curve
                         auroc = next(
                             (entry.estimate for entry in entries[key] if entry.metric == AUROC.key), None
@@ -737,8 +744,9 @@ def _evaluate_in_memory(
         level,
         curves=[(score, loss, curves[score, loss]) for loss in vectors.losses for score in vectors.scores],
         top_ties=top_ties,
-        notes=[*warnings, *vectors.notes, *_notes_on_ties(top_ties, entries)],
+        notes=[*warnings, *vectors.notes, *_notes_on_ties(top_ties, entries), *_note_on_tied(tied_of_score)],
         abstained=abstained_mass / (any_total.total_mass + abstained_mass),
+        clusters=cluster_counts(columns["clusters"]),
     )
 
 
@@ -747,6 +755,22 @@ def _check_repetitions(metrics: Sequence[Metric], samples: CheckedSamples) -> No
     for metric in metrics:
         if metric.counting_option and not samples.has_whole_weights:
             raise repetitions_error("evaluate", metric.counting_option)
+
+
+def _tied_share(ranking: Ranking) -> float:
+    """The share of the samples of a ranking that have the same confidence as another one."""
+    sizes = np.diff(ranking.row_stops, prepend=0)
+    return float(sizes[sizes > 1].sum()) / len(ranking.order)
+
+
+def _note_on_tied(tied_of_score: Mapping[str, float]) -> list[str]:
+    """A sentence on scores by which a noticeable share of the samples ties; empty if there is none."""
+    listed = [f"{share:.0%} by {score}" for score, share in tied_of_score.items() if share >= _TOLD_TIES]
+    if not listed:
+        return []
+    return [
+        f"Samples that have the same confidence as another one: {', '.join(listed)}. They are accepted together."
+    ]
 
 
 def _notes_on_ties(top_ties: Sequence[TopTies], entries_by_key: Mapping[Key, Sequence[Entry]]) -> list[str]:

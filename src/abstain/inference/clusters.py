@@ -78,6 +78,21 @@ def cluster_codes(function: str, clusters: ArrayLike | None, n: int) -> np.ndarr
     return group_codes(function, columns, argument="clusters").codes
 
 
+def cluster_counts(clusters: np.ndarray | None) -> tuple[int, ...]:
+    """Number of clusters for each kind of them; empty for independent samples, each of which is a cluster of its own.
+
+    `clusters` holds the cluster of each sample, in two columns for two kinds; None for independent samples.
+
+    >>> cluster_counts(np.asarray([1, 1, 2, 2])), cluster_counts(np.asarray([1, 2, 3])), cluster_counts(None)
+    ((2,), (), ())
+    """
+    if clusters is None:
+        return ()
+    columns = clusters.reshape(len(clusters), -1).T
+    counts = tuple(len(np.unique(column)) for column in columns)
+    return () if counts == (len(clusters),) else counts
+
+
 class TwoWayCodes(NamedTuple):
     """Cluster numbers 0, 1, ... of each sample, shape (n,), for two crossed kinds of clusters.
 

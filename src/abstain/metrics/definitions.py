@@ -374,7 +374,7 @@ def _auroc_from_area(area: float, risk: float, best: BestArea | None, options: O
 AUROC = AreaMetric(
     name="auroc",
     label="AUROC of failures",
-    summary="the chance that a right answer is more confident than a wrong one",
+    summary="the chance that a right answer is more confident than a wrong one (0.5 by chance)",
     lower_is_better=False,
     needs=_RIGHT_AND_WRONG,
     value_of_table=_auroc,
@@ -446,7 +446,8 @@ TRUNCATED_REJECTION_RATIO = AreaMetric(
 REJECTION_RATIO = AreaMetric(
     name="prediction_rejection_ratio",
     label="PRR",
-    summary="the gain over random rejection, as a share of the largest possible gain",
+    summary="prediction rejection ratio: the gain over random rejection, as a share of the largest possible gain "
+    "(0 by chance; with 0/1 losses 2 AUROC - 1)",
     lower_is_better=False,
     options=(MAX_REJECTION,),
     variants=(("max_rejection", TRUNCATED_REJECTION_RATIO),),
@@ -479,7 +480,7 @@ def _aupr_error_from_area(
 AUPR_ERROR = AreaMetric(
     name="aupr_error",
     label="AUPR of errors",
-    summary="precision against recall when low confidence is taken for an error",
+    summary="the mean precision when low confidence is taken for an error (by chance the error rate)",
     lower_is_better=False,
     needs=_RIGHT_AND_WRONG,
     value_of_table=_aupr_error,
@@ -512,7 +513,7 @@ def _aupr_success_from_area(
 AUPR_SUCCESS = AreaMetric(
     name="aupr_success",
     label="AUPR of successes",
-    summary="precision against recall when high confidence is taken for a right answer",
+    summary="the mean precision when high confidence is taken for a right answer (by chance the accuracy)",
     lower_is_better=False,
     needs=_RIGHT_AND_WRONG,
     value_of_table=_aupr_success,
@@ -533,7 +534,7 @@ def _fpr_at_tpr(table: CurveTable, options: Options) -> Any:
 FPR_AT_TPR = PointMetric(
     name="fpr_at_tpr",
     label="FPR at TPR",
-    summary="the share of wrong answers accepted when that share of right ones is",
+    summary="the share of wrong answers accepted when that share of right ones is (by chance the same share)",
     lower_is_better=True,
     options=(TPR,),
     needs=_RIGHT_AND_WRONG,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._tables import count_noun
+from abstain._tables import count_noun, count_samples
 from abstain.calibration import calibration_error
 from abstain.display import CurveLine, thinned
 from abstain.errors import AbstainError, InputError
@@ -516,5 +516,5 @@ def _subtitle(comparison: Comparison, direction: str) -> str:
     models = count_noun(len(comparison.names), "model")
     data = "different test sets"
     if comparison.paired:
-        data = f"the same {count_noun(comparison.n, 'sample')}"
+        data = f"the same {count_samples(comparison.n, comparison.clusters)}"
     return f"{models} by {comparison.label} ({direction} is better) on {data}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from abstain._tables import count_noun
+from abstain._tables import count_noun, count_samples, in_clusters
 from abstain.evaluation import Comparison
 from abstain.evaluation.chance import chance_warnings
 from abstain.formats import replacing
@@ -250,7 +250,8 @@ def files_table(content: Content) -> str:
             f"{text(role)}: <code>{text(column)}</code>" for role, column in predictions.used.items()
         )
         file_name = f"<code>{text(Path(predictions.path).name)}</code>"
-        sample_count = Cell(f"{predictions.n:,}", (str(predictions.n),))
+        shown_count = f"{predictions.n:,}{in_clusters(model.evaluation.clusters)}"
+        sample_count = Cell(shown_count, (str(predictions.n),))
         kind = f"{text(predictions.kind)} ({text(predictions.format)})"
         rows.append([name_cell[predictions.name], file_name, sample_count, kind, columns])
     head = ["model", "file", "samples", "read as", "columns"]
@@ -268,7 +269,7 @@ def ranking(content: Content) -> str:
     contestants = "scores of one model" if len(content.models) == 1 else "models"
     data = "on different test sets (Welch's test)"
     if comparison.paired:
-        data = f"on the same {count_noun(comparison.n, 'sample')} (paired tests)"
+        data = f"on the same {count_samples(comparison.n, comparison.clusters)} (paired tests)"
     return f"""
 <section id="ranking"><h2>Ranking</h2>
 <p>The {contestants} compared by {text(comparison.label)} {data}, corrected after Holm at
@@ -376,10 +377,9 @@ def page(
 
 def _dependence(content: Content) -> str:
     """Words after what limits are said to be: how they count clusters; empty without clusters."""
-    counts = {count_clusters(model.predictions) for model in content.models}
-    if not any(counts):
-        return ""
-    return ", with each cluster as one independent draw"
+    if any(model.evaluation.clusters for model in content.models):
+        return ", with each cluster as one independent draw"
+    return ""
 
 
 def _notes(content: Content) -> str:
@@ -491,5 +491,7 @@ def _subtitle(content: Content) -> str:
     if len(sizes) > 1:
         samples = f"{sizes[0]:,} to {samples}"
     first = content.models[0]
+    if all(model.evaluation.clusters == first.evaluation.clusters for model in content.models):
+        samples += in_clusters(first.evaluation.clusters)
     confidence = "" if first.score == "confidence" else f"confidence by {first.score}, "
     return f"{models}, {samples}, {confidence}{loss_words(first.loss)}"

@@ -1,0 +1,106 @@
+"""Clusters on the command line: a file that seems to have some says so, and every count of samples tells them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import abstain
+from abstain.cli import cli
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(cli, [*map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Two models on five pictures of each of 40 patients, with a stated confidence of few values."""
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        correct = (rng.random(200) < 0.8).astype(int)
+        confidence = np.round(rng.random(200), 2)
+        topic = np.arange(200) % 3
+        rows = [",".join(map(str, row)) for row in zip(correct, confidence, np.arange(200) // 5, topic)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["correct,confidence,picture_of,topic", *rows]))
+    return tmp_path
+
+
+def test_describe_hints_at_a_column_whose_values_repeat_in_blocks(pictures):
+    told = run("describe", pictures / "a.csv")
+    assert "`picture_of` has 40 values in 200 rows." in told
+    assert "add -c clusters=picture_of" in told
+    assert "topic` has" not in told
+    assert (
+        "clusters="
+        not in run("describe", pictures / "a.csv", "-c", "clusters=picture_of").split("commands")[0]
+    )
+
+
+def test_every_count_of_samples_tells_the_clusters(pictures):
+    columns = ("-c", "clusters=picture_of")
+    counted = "200 samples in 40 clusters"
+    assert counted in run("evaluate", pictures / "a.csv", *columns)
+    assert "n = 200 in 40 clusters" in run("evaluate", pictures / "a.csv", *columns, "--latex")
+    assert '"clusters": [40]' in run("evaluate", pictures / "a.csv", *columns, "--json")
+    both = [pictures / "a.csv", pictures / "b.csv", *columns]
+    assert f"the same {counted}" in run("compare", *both)
+    assert f"the same {counted}" in run("compare", *both, "--latex")
+    assert '"clusters": [40]' in run("compare", *both, "--json")
+    assert '"clusters": [40]' in run("compare", *both, "--metric", "accuracy", "--json")
+    run("report", *both, "-o", pictures / "report.html")
+    page = (pictures / "report.html").read_text()
+    assert page.count("200 samples in 40 clusters") >= 2  # subtitle and ranking
+    assert "with each cluster as one independent draw" in page
+    run("compare", *both, "--html", pictures / "board.html")
+    assert f"the same {counted}" in (pictures / "board.html").read_text()
+
+
+def test_two_kinds_of_clusters_are_both_counted():
+    rng = np.random.default_rng(0)
+    loss, confidence = rng.integers(0, 2, 60), rng.random(60)
+    place, week = np.arange(60) // 5, np.arange(60) % 7
+    table = abstain.evaluate(loss=loss, confidence=confidence, clusters=[place, week], metrics=["aurc"])
+    assert table.clusters == (12, 7)
+    assert "60 samples in 12 and 7 clusters" in repr(table)
+    assert abstain.Evaluation.from_json(table.to_json()) == table
+    alone = abstain.evaluate(loss=loss, confidence=confidence, clusters=np.arange(60), metrics=["aurc"])
+    assert alone.clusters == ()  # each sample by itself
+
+
+def test_evaluate_notes_what_share_of_the_samples_ties(pictures):
+    told = run("evaluate", pictures / "a.csv")
+    share = re.search(r"same confidence as another one: (\d+)% by confidence", told)
+    values = np.loadtxt(pictures / "a.csv", delimiter=",", skiprows=1, usecols=1)
+    _, sizes = np.unique(values, return_counts=True)
+    assert int(share[1]) == round(100 * sizes[sizes > 1].sum() / 200)
+    distinct = abstain.evaluate(loss=[0, 1, 0, 1], confidence=[0.1, 0.2, 0.3, 0.4], metrics=["aurc"])
+    assert not any("same confidence" in note for note in distinct.notes)
+
+
+@pytest.mark.parametrize("command", ["compare", "gate"])
+def test_metrics_in_the_help_of_a_comparison_can_be_compared(command, pictures):
+    listed = re.findall(r"^  (\S+) {2,}\S", CliRunner().invoke(cli, [command, "--help"]).output, re.M)
+    metrics = [name for name in listed if not name.startswith("-")]
+    assert {"aurc", "auroc", "prediction_rejection_ratio", "accuracy"} <= set(metrics)
+    assert not {"risk_at_coverage@0.8", "coverage_at_risk@0.05", "fpr_at_tpr@0.95", "ece"} & set(metrics)
+    if command == "compare":
+        for metric in metrics:
+            done = CliRunner().invoke(
+                cli, ["compare", str(pictures / "a.csv"), str(pictures / "b.csv"), "--metric", metric, "-q"]
+            )
+            assert done.exit_code == 0 or "undefined" in done.output or "unanswerable" in done.output, metric
+
+
+def test_a_refused_metric_is_told_which_ones_can_be_compared(pictures):
+    done = CliRunner().invoke(
+        cli, ["compare", str(pictures / "a.csv"), str(pictures / "b.csv"), "--metric", "risk_at_coverage@0.8"]
+    )
+    assert done.exit_code == 3
+    assert "paired test" in done.output
+    assert "aurc, augrc" in " ".join(done.output.split())
