@@ -79,7 +79,7 @@ def test_a_refused_case_is_not_accepted_and_stays_in_the_shares(tmp_path):
     head = "label,prediction,confidence,abstained,cluster"
     path.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows)]))
     done = run("clinical", path, "--positive", 1, "--csv")
-    assert "clusters is not read here: samples are taken as independent" in done.stderr
+    assert "samples in 200 clusters" in run("clinical", path, "--positive", 1).stdout
     for row in csv.DictReader(io.StringIO(done.stdout)):
         taken = (float(row["threshold"]) <= SURE) & ~away
         assert int(row["accepted"]) == taken.sum()

@@ -300,10 +300,7 @@ def _drop_folders(argument: str) -> str:
 
 def note_unread_columns(predictions: abstain.formats.Predictions, *names: str) -> None:
     """Print a note for each of these columns that the file has; the command ignores them."""
-    consequences = {
-        "sample_weight": "every sample counts once",
-        "clusters": "samples are taken as independent",
-    }
+    consequences = {"sample_weight": "every sample counts once"}
     for name in names:
         if getattr(predictions, name) is not None:
             say(f"note: the column of {name} is not read here: {consequences[name]}.")

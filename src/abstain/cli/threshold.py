@@ -38,6 +38,7 @@ from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
+from abstain.inference.clusters import cluster_counts
 from abstain.report.certified import choose_threshold, origin_facts
 from abstain.report.content import clinical_of
 from abstain.thresholds import (
@@ -575,10 +576,10 @@ def clinical(
     with naming_file(file):
         table = replace(clinical_of(predictions, score, positive_label, level), positive=positive)
     grid = table.grid()
-    opt.note_unread_columns(predictions, "sample_weight", "clusters")
+    opt.note_unread_columns(predictions, "sample_weight")
 
     def draw(console: Any) -> None:
-        samples = _tables.count_noun(table.n, "sample")
+        samples = _tables.count_samples(table.n, cluster_counts(predictions.clusters))
         title = f"Among the accepted, positive: {positive}, {samples}, {level:.0%} intervals below"
         console.print(Text(title, style="bold"))
         columns = {}
