@@ -149,6 +149,8 @@ class Content:
         Bootstrap replicates of the bands.
     notes : tuple of str
         How the files were read: how refusals count, which models are not ranked.
+    by_risk : Comparison or None
+        Of several models by their risk when everything is answered; None for one model or several of its confidences.
 
     Examples
     --------
@@ -162,6 +164,7 @@ class Content:
     rng: int
     replicates: int
     notes: tuple[str, ...] = ()
+    by_risk: Comparison | None = None
 
 
 def gather(
@@ -245,9 +248,17 @@ def gather(
                 )
             )
     progress("comparing")
-    comparison = _compare_models(
-        models, contents, score=score, loss=loss, level=level, repetitions=repetitions, paired=paired
-    )
+    comparison_options: dict[str, Any] = {
+        "score": score,
+        "loss": loss,
+        "level": level,
+        "repetitions": repetitions,
+        "paired": paired,
+    }
+    comparison = _compare_models(models, contents, metric="aurc", **comparison_options)
+    by_risk = None
+    if len({model.path for model in models}) > 1:  # confidences of one file have one risk
+        by_risk = _compare_models(models, contents, metric="risk", **comparison_options)
     notes = []
     for content in contents:
         prefix = f"{content.predictions.name}: " if len(contents) > 1 else ""
@@ -263,6 +274,7 @@ def gather(
         rng=rng,
         replicates=replicates,
         notes=tuple(notes),
+        by_risk=by_risk,
     )
 
 
@@ -329,6 +341,7 @@ def _gather_model(
     else:
         usual_scores = _SCORES if predictions.kind == "logits" else _SCORES[:-1]
         arguments["scores"] = list(dict.fromkeys([score, *usual_scores]))
+        arguments["losses"] = [loss]
     estimators = []
     for name in ESTIMATORS:
         try:
@@ -523,13 +536,14 @@ def _compare_models(
     models: Sequence[Predictions],
     contents: list[ModelContent],
     *,
+    metric: str,
     score: str,
     loss: str,
     level: float,
     repetitions: bool,
     paired: bool,
 ) -> Comparison | None:
-    """Compare several models by AURC, or the scores of a single model; None if there is nothing to compare.
+    """Compare several models by a metric, or the scores of a single model; None if there is nothing to compare.
 
     `contents` are in the order of `models`. `score` and `loss` are names of the confidence and the loss for files with
     class scores. `paired`: row k is the same sample in all models. `level` is the two-sided confidence level, such as
@@ -542,7 +556,9 @@ def _compare_models(
         return None
     entries = {model.name: model.samples(model_score, loss) for model, model_score in contestants}
     columns = comparison_arguments([model for model, _ in contestants], paired=paired)
-    return abstain.compare(entries, level=level, paired=paired, repetitions=repetitions, **columns)
+    return abstain.compare(
+        entries, metric=metric, level=level, paired=paired, repetitions=repetitions, **columns
+    )
 
 
 def in_one_order(models: Sequence[Predictions]) -> tuple[Sequence[Predictions], bool]:

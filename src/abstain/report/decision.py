@@ -44,8 +44,11 @@ def summary(content: Content) -> list[str]:
     assert comparison is not None
     best_model = _best_model(content)
     direction = "lower" if comparison.lower_is_better else "higher"
+    verdict = _describe_verdict(comparison, is_before_and_after(content))
+    if content.by_risk is not None:
+        verdict += _describe_other_leader(content.by_risk, best_model)
     return [
-        _describe_verdict(comparison, is_before_and_after(content)),
+        verdict,
         f"{_describe_value(comparison)}; {direction} is better. {_describe_gain(best_model, 'It')}",
     ]
 
@@ -81,6 +84,24 @@ def _describe_verdict(comparison: Comparison, before_and_after: bool) -> str:
     else:
         named = " and ".join(rivals)
     return f"{best} ranks first of {count} {noun}, but these data cannot tell it apart from {named}."
+
+
+def _describe_other_leader(by_risk: Comparison, best_model: ModelContent) -> str:
+    """A sentence for the verdict if another model has a smaller risk, when everything is answered, than the first one.
+
+    Empty if the model that ranks first by the area also has the smallest risk. `by_risk` compares the same models by
+    their risk.
+    """
+    first = by_risk[best_model.predictions.name]
+    leader = by_risk.contestants[0]
+    if leader.estimate >= first.estimate:
+        return ""
+    noun = "makes fewer errors" if best_model.zero_one else "has a smaller mean loss"
+    certainty = "" if by_risk.pair(leader.name, first.name).different else ", which may be chance"
+    return (
+        f" If everything is answered, {leader.name} {noun}: {format_risk(best_model, leader.estimate)} against "
+        f"{format_risk(best_model, first.estimate)}{certainty}."
+    )
 
 
 def describe_first_place(comparison: Comparison) -> str:
@@ -234,17 +255,17 @@ def verdicts(content: Content) -> str:
         rows.append(
             [
                 name_cell[pair.a],
+                f'<span class="said">{text(_describe_pair(pair, first))}</span>',
                 Cell(difference, (csv_number(pair.difference),)),
                 Cell(f"{low} to {high}", (csv_number(pair.low), csv_number(pair.high))),
                 Cell(text(p_value), (csv_number(pair.p_adjusted),)),
-                f'<span class="said">{text(_describe_pair(pair, first))}</span>',
             ]
         )
     pair_count = len(comparison.pairs)
     correction = f"; interval and p corrected for all {pair_count} pairs" if pair_count > 1 else ""
     caption = f"{text(comparison.label)} minus that of {name_cell[first].html}{correction}"
-    head = ["model", "difference", f"{comparison.level:.0%} interval", "p", "in words"]
-    table = html_table(head, rows, caption, number_columns=(1, 2, 3))
+    head = ["model", "in words", "difference", f"{comparison.level:.0%} interval", "p"]
+    table = html_table(head, rows, caption, number_columns=(2, 3, 4))
     return f'<div class="card" id="verdicts">{table}</div>'
 
 

@@ -127,13 +127,13 @@ def model_cells(content: Content) -> dict[str, Cell]:
 
 
 def glossary(content: Content) -> str:
-    """What the metrics on the page are, folded."""
+    """What the metrics on the page are: a list that can be folded."""
     names = dict.fromkeys(name for model in content.models for name in model.evaluation.metrics)
     entries = ""
     for name in names:
         metric = by_name(name)
         entries += f"<li>{text(metric.full_label)}: {text(metric.summary)}.</li>"
-    return f"<details><summary>What these numbers are</summary><ul class='soft'>{entries}</ul></details>"
+    return f"<details open><summary>What these numbers are</summary><ul class='soft'>{entries}</ul></details>"
 
 
 def curves_table(content: Content) -> str:
@@ -343,7 +343,7 @@ def page(
         "verdicts": verdicts(content),
         "crowd": " (for the selected model if there are many)" if model_count > 3 else "",
         "points": curves_table(content),
-        "words": glossary(content),
+        "observed": _observed(content),
         "level": f"{content.level:.0%}",
         "chips": "".join(
             f'<button type="button" class="chip" data-model="{index}" aria-pressed="true">{key}{name}</button>'
@@ -372,6 +372,17 @@ def page(
         links=links,
         data=embedded(content, command),
         fields=fields,
+    )
+
+
+def _observed(content: Content) -> str:
+    """A sentence on why coverage at a risk is larger than the coverage that is promised; empty without that metric."""
+    metrics = {name for model in content.models for name in model.evaluation.metrics}
+    if not any(name.startswith("coverage_at_risk") for name in metrics):
+        return ""
+    return (
+        " Coverage at a risk is what these samples would have allowed; the promise above is smaller, since it holds "
+        "for new ones."
     )
 
 
@@ -428,7 +439,8 @@ def _scores_by_model(content: Content, line_keys: Sequence[str], html_names: Seq
     parts_by_model = []
     for index, model in enumerate(content.models):
         tables = "".join(f"<div>{scores_table(model, loss)}</div>" for loss in model.evaluation.losses)
-        model_part = f'<div class="tables">{tables}</div>{undefined_list(model)}'
+        beside = f'<div class="narrow">{glossary(content)}</div>' if index == 0 else ""
+        model_part = f'<div class="tables">{tables}{beside}</div>{undefined_list(model)}'
         if len(content.models) > 1:
             open_attribute = " open" if index == 0 else ""
             heading = f"{line_keys[index]} {html_names[index]}"

@@ -26,6 +26,7 @@ from abstain.report.certified import CertifiedSteps, threshold_text
 Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences of all samples, in the order of the file
 _SLIDER_STEPS = 400  # for one model
 _ALL_SLIDER_STEPS = 600  # for all models together
+GROUPS_UNFOLDED = 10  # rows of a table of groups that are shown at first
 _MAX_CELLS = 10_000  # rows of groups and classes at all steps of all sliders: they take most of a page's size
 MAX_SAMPLES_READ = (
     4e7  # by one computation for a page, summed over its steps or tests; above it, it is left out
@@ -65,6 +66,15 @@ class Slider:
     parts: list[Breakdown]
 
 
+class GroupSum(NamedTuple):
+    """Sums over several groups: all their samples, the accepted ones, and the loss and mean loss of these."""
+
+    samples: int
+    accepted: int
+    loss: float
+    risk: float | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Breakdown:
     """At each step of the slider, the groups (or classes) with the largest error rates, and all others as one row.
@@ -83,6 +93,8 @@ class Breakdown:
         At each step, the numbers of the listed groups, in the same order.
     unlisted : list of tuple
         At each step, the sum over all groups that are not listed: samples, accepted, loss, error rate.
+    folded : list of tuple
+        The same over all groups but the first `GROUPS_UNFOLDED`, which the page shows before the reader asks for more.
     """
 
     by: str
@@ -95,7 +107,8 @@ class Breakdown:
     risk: list[list[float | None]]
     low: list[list[float | None]]
     high: list[list[float | None]]
-    unlisted: list[tuple[int, int, float, float | None]]
+    unlisted: list[GroupSum]
+    folded: list[GroupSum]
 
 
 def certified_point(curve: RiskCoverageCurve, rule: Threshold) -> int:
@@ -261,7 +274,7 @@ def make_breakdown(
     group_sizes = np.bincount(codes, minlength=group_count)
     listed: list[np.ndarray] = []
     numbers: dict[str, list[Any]] = {
-        name: [] for name in ("accepted", "loss", "risk", "low", "high", "unlisted")
+        name: [] for name in ("accepted", "loss", "risk", "low", "high", "unlisted", "folded")
     }
     for start, end in pairwise([0, *accepted_count]):
         newly_accepted = most_confident_first[start:end]
@@ -275,23 +288,23 @@ def make_breakdown(
         risk, low, high = unit * _group_risks(sums, all_weights, cluster_sums, level)
         worst = worst_first(risk, low, high, lower_is_better=True)
         worst_listed = worst[:GROUPS_SHOWN]
-        unlisted = worst[GROUPS_SHOWN:]
-        unlisted_mass = float(accepted_mass[unlisted].sum())
-        unlisted_risk = unit * float(weighted_loss[unlisted].sum()) / unlisted_mass if unlisted_mass else None
         listed.append(worst_listed)
         numbers["accepted"].append(accepted[worst_listed].astype(int).tolist())
         numbers["loss"].append(round_six(accepted_loss[worst_listed]))
         numbers["risk"].append(_round_four(risk[worst_listed]))
         numbers["low"].append(_round_four(low[worst_listed]))
         numbers["high"].append(_round_four(high[worst_listed]))
-        numbers["unlisted"].append(
-            (
-                int(group_sizes[unlisted].sum()),
-                int(accepted[unlisted].sum()),
-                float(accepted_loss[unlisted].sum()),
-                unlisted_risk,
+        for name, first in (("unlisted", GROUPS_SHOWN), ("folded", GROUPS_UNFOLDED)):
+            others = worst[first:]
+            mass = float(accepted_mass[others].sum())
+            numbers[name].append(
+                GroupSum(
+                    samples=int(group_sizes[others].sum()),
+                    accepted=int(accepted[others].sum()),
+                    loss=float(accepted_loss[others].sum()),
+                    risk=unit * float(weighted_loss[others].sum()) / mass if mass else None,
+                )
             )
-        )
     ever_listed = np.unique(listed)
     return Breakdown(
         by=partition.by,

@@ -229,7 +229,7 @@ function saveTable(table) {
   save(`${caption.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60) || "table"}.csv`, new Blob([csvLines(table).join("\r\n") + "\r\n"], { type: "text/csv" }));
 }
 
-// a table wider than the screen can be scrolled by keyboard: it is reached by Tab, and only then
+// a table wider than the screen says so, and can be scrolled by keyboard: it is reached by Tab, and only then
 
 function addScrolling() {
   const check = (box) => {

@@ -1,6 +1,6 @@
 "use strict";
 const DATA = JSON.parse(byId("data").textContent);
-const STATE = { view: "risk", bands: true, log: DATA.log, hidden: new Set(), model: DATA.best, step: DATA.models.map((m) => m.start), rule: DATA.models.map((m) => m.rule_start) };
+const STATE = { view: "risk", bands: true, log: DATA.log, hidden: new Set(), unfolded: new Set(), model: DATA.best, step: DATA.models.map((m) => m.start), rule: DATA.models.map((m) => m.rule_start) };
 const SETTLED = 0.05; // a few cases decide the risk further left: that does not stretch the scale of the figure
 const MANY = 3; // with more curves than this only the selected one has a band
 
@@ -181,55 +181,66 @@ function showStep() {
   byId("slider").setAttribute("aria-valuetext", told);
   clearTimeout(announcing);
   announcing = setTimeout(() => { byId("announced").textContent = `${model.name}: ${told}`; }, 400);
-  steps.parts.forEach((part, k) => showPart(part, at, byId(`part-${k}`)));
+  steps.parts.forEach((part, k) => showPart(part, k, at));
   document.querySelectorAll(".part").forEach((card, k) => { card.hidden = k >= steps.parts.length; });
 }
 
-// accepted samples by group: rows are sorted, worst first; the last row adds up the groups that are not listed
+// accepted samples by group: rows are sorted, worst first; the last row adds up the groups that are not shown
 
-function partRows(part, at) {
-  const rows = part.listed[at].map((place, k) => ({
-    name: part.names[place], total: part.totals[place], yes: part.accepted[at][k], loss: part.loss[at][k],
-    risk: part.risk[at][k], low: part.low[at][k], high: part.high[at][k],
+const UNFOLDED = 10; // rows that are shown at first (report/slider.py), unless only one or two would be left out
+const isFolded = (part, k) => !STATE.unfolded.has(k) && part.listed[0].length > UNFOLDED + 2;
+
+function partRows(part, k, at) {
+  const folded = isFolded(part, k), shown = folded ? part.listed[at].slice(0, UNFOLDED) : part.listed[at];
+  const rows = shown.map((place, j) => ({
+    name: part.names[place], total: part.totals[place], yes: part.accepted[at][j], loss: part.loss[at][j],
+    risk: part.risk[at][j], low: part.low[at][j], high: part.high[at][j],
   }));
-  const left = part.groups - rows.length, [total, yes, loss, risk] = part.unlisted[at];
+  const left = part.groups - rows.length, [total, yes, loss, risk] = (folded ? part.folded : part.unlisted)[at];
   return left ? [...rows, { name: left === 1 ? "1 other" : `${asCount(left)} others together`, total, yes, loss, risk, low: null, high: null }] : rows;
 }
 
-function showPart(part, at, body) {
-  const rows = partRows(part, at), left = part.groups - part.listed[at].length;
+function showPart(part, k, at) {
+  const body = byId(`part-${k}`), rows = partRows(part, k, at), fold = byId(`unfold-${k}`), listed = part.listed[at].length;
   while (body.rows.length > rows.length) body.deleteRow(-1);
-  rows.forEach((r, k) => {
-    const row = body.rows[k] || newRow(body), cells = row.cells, share = r.total ? r.yes / r.total : 0;
-    cells[0].textContent = shortened(r.name, 40);
-    cells[0].title = r.name;
-    row.querySelector("i").style.width = `${100 * share}%`;
-    cells[2].textContent = r.total ? asShare(share) : "–";
-    cells[3].textContent = asCount(r.yes);
-    cells[4].textContent = asCount(r.total - r.yes);
-    cells[5].textContent = DATA.zero_one ? asCount(Math.round(r.loss)) : "";
-    cells[6].querySelector("b").textContent = r.risk === null ? "–" : asRisk(r.risk);
-    cells[6].querySelector("span").textContent = r.risk === null || r.low === null ? "" : `${asRisk(r.low)} to ${asRisk(r.high)}`;
-    setCsv(cells[0], r.name);
-    setCsv(cells[1]);
-    setCsv(cells[2], r.total ? share.toPrecision(6) : "");
-    setCsv(cells[3], r.yes);
-    setCsv(cells[4], r.total - r.yes);
-    setCsv(cells[5], r.loss);
-    setCsv(cells[6], r.risk, r.risk === null ? "" : r.low, r.risk === null ? "" : r.high);
+  rows.forEach((r, j) => {
+    const row = body.rows[j] || newRow(body), [name, risk, , share, yes, left, wrong] = row.cells, answered = r.total ? r.yes / r.total : 0;
+    name.textContent = shortened(r.name, 40);
+    name.title = r.name;
+    risk.querySelector("b").textContent = r.risk === null ? "–" : asRisk(r.risk);
+    risk.querySelector("span").textContent = r.risk === null || r.low === null ? "" : `${asRisk(r.low)} to ${asRisk(r.high)}`;
+    row.querySelector("i").style.width = `${100 * answered}%`;
+    share.textContent = r.total ? asShare(answered) : "–";
+    yes.textContent = asCount(r.yes);
+    left.textContent = asCount(r.total - r.yes);
+    wrong.textContent = DATA.zero_one ? asCount(Math.round(r.loss)) : "";
+    setCsv(name, r.name);
+    setCsv(risk, r.risk, r.risk === null ? "" : r.low, r.risk === null ? "" : r.high);
+    setCsv(row.cells[2]);
+    setCsv(share, r.total ? answered.toPrecision(6) : "");
+    setCsv(yes, r.yes);
+    setCsv(left, r.total - r.yes);
+    setCsv(wrong, r.loss);
   });
-  const order = `worst first, by the lower of the ${DATA.level} limits`;
-  const all = left ? `The ${rows.length - 1} worst of ${asCount(part.groups)} are listed; the last row adds up the others, with ${countNoun(part.unlisted[at][0], "sample")}.` : "";
-  body.parentNode.caption.firstElementChild.textContent = `By ${part.by}, at the threshold above, ${order}. ${all}`.trim();
+  const sums = (isFolded(part, k) ? part.folded : part.unlisted)[at], shown = rows.length - 1;
+  const all = part.groups > shown + 1 ? ` The ${shown} worst of ${asCount(part.groups)} are shown; the last row adds up the others, with ${countNoun(sums[0], "sample")}.` : "";
+  body.parentNode.caption.firstElementChild.textContent = `By ${part.by}, at the threshold above, worst first, by the lower of the ${DATA.level} limits.${all}`;
+  fold.hidden = part.listed[0].length <= UNFOLDED + 2;
+  fold.textContent = isFolded(part, k) ? `Show ${listed - UNFOLDED} more` : `Show the ${UNFOLDED} worst only`;
+  fold.setAttribute("aria-expanded", String(!isFolded(part, k)));
+  fold.onclick = () => {
+    STATE.unfolded.has(k) ? STATE.unfolded.delete(k) : STATE.unfolded.add(k);
+    showPart(part, k, at);
+  };
 }
 
 function newRow(body) {
   const row = body.insertRow();
-  for (let k = 0; k < 7; k++) row.insertCell().className = k > 1 ? "num" : k === 1 ? "wide" : "";
+  ["", "num", "wide", "num", "num", "num left", "num"].forEach((name) => { row.insertCell().className = name; });
   const bar = Object.assign(document.createElement("div"), { className: "bar" });
   bar.appendChild(document.createElement("i"));
-  row.cells[1].appendChild(bar);
-  row.cells[6].append(document.createElement("b"), Object.assign(document.createElement("span"), { className: "span" }));
+  row.cells[2].appendChild(bar);
+  row.cells[1].append(document.createElement("b"), Object.assign(document.createElement("span"), { className: "span" }));
   return row;
 }
 
