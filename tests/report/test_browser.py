@@ -152,7 +152,7 @@ def check_numbers(watched: Watched, table: Path) -> float:
     assert len(rows) == len(told["groups"])
     lows = []
     for row in rows:
-        name, _, share, yes, no, wrong, risk = row.locator("td").all_inner_texts()
+        name, risk, _, share, yes, no, wrong = row.locator("td").all_inner_texts()
         accepted, total, errors = told["groups"][name]
         assert (int(yes), int(no), int(wrong)) == (accepted, total - accepted, errors)
         assert float(share.rstrip("%")) == pytest.approx(100 * accepted / total, abs=0.051)
@@ -268,7 +268,7 @@ def test_numbers_from_probabilities(models, digits, name):
         assert models.value("risk") == pytest.approx(wrong[taken].mean(), rel=1e-9)
         rows = models.page.locator("#part-0 tr").all()
         for row in rows:
-            digit, _, _, yes, no, errors, _ = row.locator("td").all_inner_texts()
+            digit, _, _, _, yes, no, errors = row.locator("td").all_inner_texts()
             assert int(yes) == (taken & (labels == int(digit))).sum()
             assert int(errors) == (taken & wrong & (labels == int(digit))).sum()
             assert int(yes) + int(no) == (labels == int(digit)).sum()
@@ -491,7 +491,7 @@ def test_findings_lead_with_difference_interval_and_p(models, digits):
         {name: (wrong.astype(float), np.minimum(key, 1e3)) for name, (key, wrong, _) in entries.items()}
     )
     pair = found.pair("naive-bayes", "logistic-regression")
-    name, difference, span, p, words = models.page.locator("#verdicts tbody tr td").all_inner_texts()
+    name, words, difference, span, p = models.page.locator("#verdicts tbody tr td").all_inner_texts()
     assert name == "naive-bayes"
     assert float(difference) == pytest.approx(pair.difference, abs=1e-3)
     assert [float(x) for x in span.split(" to ")] == pytest.approx([pair.low, pair.high], abs=1e-3)
@@ -555,7 +555,7 @@ def test_figures_and_tables_can_be_saved(models):
         models.page.locator("#parts .saving button", has_text="CSV").click()
     rows = list(csv.reader(Path(got.value.path()).read_text().splitlines()))
     limits = ["error rate", "error rate low", "error rate high"]
-    assert rows[0] == ["name", "share answered", "answered", "left", "wrong", *limits]
+    assert rows[0] == ["name", *limits, "share answered", "answered", "left", "wrong"]
     assert len(rows) == 11
     models.check_quiet()
 
@@ -707,15 +707,30 @@ def test_the_worst_group_leads_and_the_rest_is_counted(browser, hospitals):
     page.select_option("#model", index=0)
     page.locator("#slider").focus()
     page.keyboard.press("End")
-    rows = page.locator("#part-0 tr").all()
-    cells = [row.locator("td").all_inner_texts() for row in rows]
-    assert len(cells) == 25
+
+    def shown_cells() -> list[list[str]]:
+        return [row.locator("td").all_inner_texts() for row in page.locator("#part-0 tr").all()]
+
+    caption = page.locator("#parts caption").first
+    cells = shown_cells()
+    assert len(cells) == 11  # the ten worst; the others are folded
     assert cells[0][0] == "small"
-    assert cells[0][3] == "25"
-    assert cells[-1][0] == "37 others together"
-    caption = page.locator("#parts caption").first.inner_text()
-    assert "The 24 worst of 61 are listed; the last row adds up the others" in caption
-    assert sum(int(c[3].replace(",", "")) for c in cells) == 2400
+    assert cells[0][4] == "25"
+    assert cells[-1][0] == "51 others together"
+    assert "The 10 worst of 61 are shown; the last row adds up the others" in caption.inner_text()
+    assert sum(int(row[4].replace(",", "")) for row in cells) == 2400
+    fold = page.locator("#unfold-0")
+    assert fold.get_attribute("aria-expanded") == "false"
+    fold.click()
+    unfolded = shown_cells()
+    assert fold.get_attribute("aria-expanded") == "true"
+    assert len(unfolded) == 25
+    assert unfolded[:10] == cells[:10]
+    assert unfolded[-1][0] == "37 others together"
+    assert "The 24 worst of 61 are shown" in caption.inner_text()
+    assert sum(int(row[4].replace(",", "")) for row in unfolded) == 2400
+    fold.click()
+    assert shown_cells() == cells
     watched.check_quiet()
     watched.context.close()
 

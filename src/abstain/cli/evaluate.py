@@ -43,6 +43,10 @@ _ENGINE_HELP = "Compute backend. By default memory, and files for a table whose 
 _METRICS_HELP = "Metrics, e.g. aurc, aurc:loo, risk_at_coverage@0.9, or all; listed below."
 _SCORES_HELP = "Confidences computed from class scores, e.g. max_softmax, max_logit, or all."
 _LOSSES_HELP = "Losses computed from class scores, e.g. zero_one, cross_entropy, brier, or all."
+_CROSS_ENTROPY_LEGEND = (
+    "the same with the loss -ln(probability of the true class), which is no share of errors; "
+    "--loss zero_one leaves it out"
+)
 _PRICE_HELP = (
     "What a wrong answer costs if a right one gains 1, for files with unanswered questions. 1 by default."
 )
@@ -358,6 +362,9 @@ def draw_evaluation(console: Console, table: Evaluation, predictions: Prediction
     console.print(Text(title, style="bold"))
     console.print(Text(f"estimate, {table.level:.0%} interval below it; {STAR_LEGEND}", style="dim"))
     for loss in table.losses:
+        if loss == "cross_entropy" and len(table.losses) > 1:
+            console.print()
+            console.print(Text(_CROSS_ENTROPY_LEGEND, style="dim"))
         for scores in _split_scores(console, table, loss):
             console.print()
             console.print(_scores_table(console, table, loss, scores))

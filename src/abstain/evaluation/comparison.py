@@ -177,8 +177,8 @@ def compare(
     if not compared_metric.is_smooth:
         compared = ", ".join(known.name for known in METRICS.values() if known.is_smooth)
         raise InputError(
-            f"compare: `metric` must be one that has a paired test, got {compared_metric.name}, a point of the curve. "
-            f"Use one of {compared}; `abstain.evaluate` gives {compared_metric.name} with its interval."
+            f"compare: {compared_metric.name} has no influence function, so there is no paired test of it. Use one of "
+            f"{compared}; `abstain.evaluate` gives {compared_metric.name} with its interval."
         )
     loss_name = "own losses"
     if labels is not None:

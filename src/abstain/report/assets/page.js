@@ -223,8 +223,8 @@ function showPart(part, k, at) {
     setCsv(wrong, r.loss);
   });
   const sums = (isFolded(part, k) ? part.folded : part.unlisted)[at], shown = rows.length - 1;
-  const all = part.groups > shown + 1 ? ` The ${shown} worst of ${asCount(part.groups)} are shown; the last row adds up the others, with ${countNoun(sums[0], "sample")}.` : "";
-  body.parentNode.caption.firstElementChild.textContent = `By ${part.by}, at the threshold above, worst first, by the lower of the ${DATA.level} limits.${all}`;
+  const all = part.groups > shown + 1 ? `. The ${shown} worst of ${asCount(part.groups)} are shown; the last row adds up the others, with ${countNoun(sums[0], "sample")}` : "";
+  body.parentNode.caption.firstElementChild.textContent = `By ${part.by}, at the threshold above, worst first, by the lower of the ${DATA.level} limits${all}`;
   fold.hidden = part.listed[0].length <= UNFOLDED + 2;
   fold.textContent = isFolded(part, k) ? `Show ${listed - UNFOLDED} more` : `Show the ${UNFOLDED} worst only`;
   fold.setAttribute("aria-expanded", String(!isFolded(part, k)));
