@@ -133,7 +133,8 @@ def _read_records(
     source = make_log_source(path, Limits(), content)
     has_filters = bool(source.facts.variant_column)
     rules = Rules(only={"filter": filter_name} if has_filters else {}, unanswered=unanswered, missing="last")
-    return make_log(source, source.roles(user_columns), rules, right_answers=None)
+    columns_of_role = source.roles(user_columns)  # those of the user, and those that the harness says
+    return make_log(source, columns_of_role, rules, right_answers=None)
 
 
 def _harness_values(label: str, filter_name: str, result: Interval) -> dict[str, float]:

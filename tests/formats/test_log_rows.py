@@ -85,7 +85,10 @@ def test_a_scorer_is_chosen_only_where_that_is_clear():
 def test_columns_hold_numbers_or_text():
     rows = [{"question": "a", "acc": True}, {"question": None, "acc": None, "extra": 2}]
     facts = LogFacts(
-        tool="mine", roles={}, correctness_columns=("acc", "absent"), confidence_columns=("extra", "absent")
+        tool="mine",
+        column_of_role={},
+        correctness_columns=("acc", "absent"),
+        confidence_columns=("extra", "absent"),
     )
     source = make_log_source(Path("t.json"), Limits(), LogContent(rows, facts))
     assert source.columns["question"].load().texts().tolist() == ["a", ""]
@@ -96,7 +99,7 @@ def test_columns_hold_numbers_or_text():
 
 
 def test_a_log_without_answers_or_beyond_the_limits_is_refused():
-    facts = LogFacts(tool="mine", roles={})
+    facts = LogFacts(tool="mine", column_of_role={})
     with pytest.raises(DataError, match="is a log of mine that holds no answers"):
         make_log_source(Path("t.json"), Limits(), LogContent([], facts))
     rows = [{f"column {k}": k for k in range(5)}]

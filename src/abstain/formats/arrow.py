@@ -70,8 +70,8 @@ def _find_field(data: memoryview, table: int, number: int) -> int:
     """
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
     vtable_length = int(struct.unpack_from("<H", data, vtable)[0])
-    entry = 4 + 2 * number
-    if entry >= vtable_length:
+    entry = 4 + 2 * number  # after the two lengths; each entry has two bytes
+    if entry >= vtable_length:  # a vtable ends after the last field that is present
         return 0
     offset = int(struct.unpack_from("<H", data, vtable + entry)[0])
     return table + offset if offset else 0
@@ -131,6 +131,7 @@ def open_parquet(path: Path, limits: Limits) -> OpenedTable:
 
     def load(name: str) -> Values:
         """Read one column by name, after its type and size were checked; `bytes_of_column` is updated."""
+        # `columns` is made below, from this function
         is_text = columns[name].kind == "text"
         _check_column_type(path, name, _list_fields(schema)[name].arrow_type)
         dictionary_columns = [name] if is_text else None
@@ -138,11 +139,14 @@ def open_parquet(path: Path, limits: Limits) -> OpenedTable:
             reporting_damage(path, "parquet"),
             parquet.ParquetFile(path, read_dictionary=dictionary_columns) as file,
         ):
-            copies = _TEXT_COPIES if is_text else 1
+            copies = (
+                _TEXT_COPIES if is_text else 1
+            )  # texts are in memory several times while they are converted
             bytes_of_column[name] = copies * _unpacked_column_size(path, file.metadata, name)
             limits.check(path, bytes_of_column[name], f"column `{display_name(name)}`")
             limits.check(path, sum(bytes_of_column.values()), f"its {len(bytes_of_column)} columns")
-            return convert_arrow(path, name, _select_field(file.read(columns=[name]), name), limits)
+            values = _select_field(file.read(columns=[name]), name)
+            return convert_arrow(values, path=path, name=name, limits=limits)
 
     columns = _make_columns(schema, row_count, load)
     return OpenedTable(path=path, format="parquet", columns=columns)
@@ -159,8 +163,10 @@ def read_number_lists(path: Path, name: str, limits: Limits) -> list[list[float]
         arrow_type = _list_fields(file.schema_arrow)[name].arrow_type
         if not _is_list(arrow_type) or not _is_number(arrow_type.value_type):
             raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
-        unpacked_size = _unpacked_column_size(path, file.metadata, name)
-        limits.check(path, _BYTES_PER_LISTED_NUMBER * unpacked_size // 8, f"column `{display_name(name)}`")
+        most_numbers = (
+            _unpacked_column_size(path, file.metadata, name) // 8
+        )  # the size counts 8 bytes for each
+        limits.check(path, _BYTES_PER_LISTED_NUMBER * most_numbers, f"column `{display_name(name)}`")
         lists: list[list[float] | None] = _select_field(file.read(columns=[name]), name).to_pylist()
         return lists
 
@@ -240,7 +246,7 @@ def open_arrow(path: Path, limits: Limits) -> OpenedTable:
     with reporting_damage(path, "arrow"):
         with pyarrow.memory_map(str(path)) as stream:
             is_file = stream.read(len(_ARROW_FILE_START)) == _ARROW_FILE_START
-            stream.seek(_ARROW_FILE_HEADER if is_file else 0)
+            stream.seek(_ARROW_FILE_HEADER if is_file else 0)  # a file is a stream of messages after a header
             total = 0
             for message in pyarrow.ipc.MessageReader.open_stream(stream):
                 total += unpacked_message_size(message)
@@ -250,7 +256,7 @@ def open_arrow(path: Path, limits: Limits) -> OpenedTable:
         _check_table(path, table.schema, table.num_rows, limits)
 
     def load(name: str) -> Values:
-        return convert_arrow(path, name, _select_field(table, name), limits)
+        return convert_arrow(_select_field(table, name), path=path, name=name, limits=limits)
 
     return OpenedTable(path=path, format="arrow", columns=_make_columns(table.schema, table.num_rows, load))
 
@@ -306,7 +312,7 @@ def read_contents(path: Path, format_name: str) -> Contents:
                 schema = file.schema_arrow
                 row_group_sizes = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
         return Contents(row_group_sizes, {field.name: str(field.type) for field in schema})
-    except Exception:
+    except Exception:  # raised again as a DataError
         with reporting_damage(path, format_name):
             raise
 
@@ -357,7 +363,7 @@ def read_batches(
             # An untrusted file may hold offsets that point outside its buffers.
             chosen_columns.validate(full=True)
             yield chosen_columns
-    except Exception:
+    except Exception:  # raised again as a DataError
         with reporting_damage(path, format_name):
             raise
 
@@ -441,7 +447,7 @@ def _check_column_type(path: Path, name: str, arrow_type: Any) -> None:
         )
 
 
-def convert_arrow(path: Path, name: str, values: Any, limits: Limits) -> Values:
+def convert_arrow(values: Any, *, path: Path, name: str, limits: Limits) -> Values:
     """Return an Arrow chunked array as a numpy array, or as `TextValues` where it holds text.
 
     Lists of numbers become the rows of a matrix; null is NaN in numbers and "" in text. `path` and `name`, that of the
@@ -466,9 +472,9 @@ def _convert_texts(values: Any) -> TextValues:
     A chunk stores its rows as indices into its dictionary of distinct texts, which are made the same for all chunks.
     """
     joined = values.unify_dictionaries().combine_chunks()
-    chunks = joined.chunks if hasattr(joined, "chunks") else [joined]
+    chunks = joined.chunks if hasattr(joined, "chunks") else [joined]  # large columns may keep several chunks
     texts = ["" if text is None else str(text) for text in chunks[0].dictionary.to_pylist()]
-    null_code = len(texts)
+    null_code = len(texts)  # the index of the empty text that is appended below
     codes = [
         np.asarray(chunk.indices.fill_null(null_code).to_numpy(zero_copy_only=False)) for chunk in chunks
     ]

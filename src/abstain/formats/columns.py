@@ -192,7 +192,7 @@ class LogFacts:
     ----------
     tool : str
         Name of the harness that wrote it.
-    roles : dict
+    column_of_role : dict
         Role -> column; no "correct" where several columns could say it.
     correctness_columns, confidence_columns : tuple of str
         Columns that may say how right an answer is, and columns that may be confidences.
@@ -215,12 +215,12 @@ class LogFacts:
 
     Examples
     --------
-    >>> LogFacts("Inspect", {"correct": "match"}, ("match",)).roles
+    >>> LogFacts("Inspect", {"correct": "match"}, ("match",)).column_of_role
     {'correct': 'match'}
     """
 
     tool: str
-    roles: dict[str, str]
+    column_of_role: dict[str, str]
     correctness_columns: tuple[str, ...] = ()
     confidence_columns: tuple[str, ...] = ()
     word_grade_columns: tuple[str, ...] = ()
@@ -297,7 +297,7 @@ class OpenedTable:
             A key of `stated` is no role, or two keys mean the same role.
         """
         stated_names = columns_by_role(stated)
-        names = {role: name for role, name in self.facts.roles.items() if role not in stated_names}
+        names = {role: name for role, name in self.facts.column_of_role.items() if role not in stated_names}
         names |= stated_names
         roles = {role: _match_columns(self, role, pattern) for role, pattern in names.items()}
         if self.log is not None:  # a log says which column is which; names of columns do not count
@@ -315,7 +315,7 @@ class OpenedTable:
         """
         used_names = {name for role_columns in roles.values() for name in role_columns.names}
         free_names = [name for name in self.columns if name not in used_names]
-        for role, role_names in COLUMN_NAMES.items():
+        for role, role_names in COLUMN_NAMES.items():  # role -> normalised names that state it
             matches = [name for name in free_names if normalise_name(name) in role_names]
             if role in roles or not matches:
                 continue
@@ -326,7 +326,10 @@ class OpenedTable:
                     self,
                 )
             roles[role] = RoleColumns((matches[0],))
-        for role, pattern in CLASS_COLUMN_PATTERNS.items():
+        for (
+            role,
+            pattern,
+        ) in CLASS_COLUMN_PATTERNS.items():  # role -> pattern of a name, whose group is the class
             class_of_column = {}
             for name in free_names:
                 match = pattern.match(normalise_name(name))

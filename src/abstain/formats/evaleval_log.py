@@ -16,6 +16,7 @@ from abstain.formats.log_rows import (
     find_correctness_columns,
     get_nested,
     number_or_none,
+    single_text,
 )
 from abstain.formats.safety import count_noun, file_error, is_or_are
 
@@ -77,9 +78,12 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
     correctness_columns = find_correctness_columns(rows, ["is_correct", "score"])
     tasks = {row["task"] for row in rows}
     models = {row["model"] for row in rows}
-    roles = {**assign_correct_role(correctness_columns, "is_correct", "score"), "question": "question"}
+    column_of_role = {
+        **assign_correct_role(correctness_columns, "is_correct", "score"),
+        "question": "question",
+    }
     if len(tasks) > 1:
-        roles["task"] = "task"
+        column_of_role["task"] = "task"
     notes = []
     if failed_count:
         notes.append(f"{count_noun(failed_count, 'sample')} failed and {is_or_are(failed_count)} left out.")
@@ -90,10 +94,10 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
         )
     facts = LogFacts(
         tool="EvalEval",
-        roles=roles,
+        column_of_role=column_of_role,
         correctness_columns=correctness_columns,
-        task=next(iter(tasks)) or "" if len(tasks) == 1 else "",
-        model=next(iter(models)) or "" if len(models) == 1 else "",
+        task=single_text(tasks),
+        model=single_text(models),
         model_column="model" if len(models) > 1 else "",
         notes=tuple(notes),
     )

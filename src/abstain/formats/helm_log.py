@@ -63,6 +63,7 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
         row: Row = {
             "question": instance_id,
             "epoch": number_or_none(trial),
+            # a request whose options or reply the run does not hold counts as answered
             "answered": chose_option.get((instance_id, trial), True) if chose_option else None,
         }
         for statistic in statistics:
@@ -74,21 +75,19 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
     column_names = dict.fromkeys(name for row in rows for name in row)
     score_names = [name for name in column_names if re.search("match|correct|accuracy|f1", name)]
     correctness_columns = find_correctness_columns(rows, score_names)
-    roles = {
+    column_of_role = {
         **assign_correct_role(correctness_columns, "exact_match"),
         "question": "question",
         "epoch": "epoch",
     }
     if chose_option:
-        roles["answered"] = "answered"
+        column_of_role["answered"] = "answered"
     facts = LogFacts(
         tool="HELM",
-        roles=roles,
+        column_of_role=column_of_role,
         correctness_columns=correctness_columns,
         confidence_columns=("max_prob", "logprob") if _model_generates(path, load_json) else ("max_prob",),
-        task=_MODEL_IN_NAME.sub(
-            "", path.absolute().parent.name
-        ),  # the folder names the scenario and the model
+        task=_MODEL_IN_NAME.sub("", path.absolute().parent.name),  # the folder is named scenario,model=NAME
         model=_find_model(path, load_json),
         descriptions={"answered": "the reply is one of the options"},
     )

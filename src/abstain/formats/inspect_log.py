@@ -194,7 +194,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     headline_scorer = text_or_none(get_nested(header, "results", "headline", "score")) or ""
     facts = LogFacts(
         tool="Inspect",
-        roles={
+        column_of_role={
             **assign_correct_role(correctness_columns, headline_scorer, *correctness_columns),
             "question": "question",
             "epoch": "epoch",
@@ -268,7 +268,8 @@ def _grade_letters_in_place(rows: list[Row]) -> tuple[str, ...]:
         values = [row.get(name) for row in rows]
         words = {value for value in values if isinstance(value, str)}
         has_numbers = any(isinstance(value, float) for value in values)
-        if words - GRADES.keys() and not has_numbers:
+        other_words = words - GRADES.keys()  # than the letters C, P, I and N
+        if other_words and not has_numbers:
             word_grade_columns.append(name)
             continue
         for row in rows:

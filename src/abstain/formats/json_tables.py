@@ -58,9 +58,11 @@ def _find_tables_below(path: Path, content: Any, *, place: str, depth: int) -> l
         if isinstance(part, (dict, list)):
             part_place = f"{place}.{name}" if place else str(name)
             tables += _find_tables_below(path, part, place=part_place, depth=depth + 1)
+    # Lists of this object itself are its table, unless there are tables below and no list is called as a role is.
     columns = _read_object_of_columns(path, content)
     if columns and (not tables or _state_a_role(columns)):
         return [JsonTable(place, columns)]
+    # An object of one object, which may be a record by its id, is taken for that only if it is nothing else.
     if not tables and len(content) == 1 and _holds_objects(content):
         return [JsonTable(place, _columns_from_records(path, _add_keys(content)))]
     return tables
@@ -77,18 +79,20 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
     if not isinstance(content, dict):
         return None
     columns = _read_named_rows(content)
-    if columns is not None or len(content) < 2:
+    if columns is not None or len(content) < 2:  # a single key may as well be a name around the table
         return columns
     if _holds_objects(content):
         if _is_by_row_number(content):
             return _columns_by_row_number(content)
         records = _add_keys(content)
+        # Few objects with tables inside are parts of a file, such as one for each task, and not records.
         if not _share_a_field(records) or (len(content) < _MIN_KEYS and _hold_tables(records)):
             return None
         return _columns_from_records(path, records)
     if all(_are_records(part) for part in content.values()):
         longest = max(len(part) for part in content.values())
-        if len(content) >= max(_MIN_KEYS, longest + 1):  # the answers to each question
+        # More keys than records under any key: the keys are questions, and the lists the answers to each.
+        if len(content) >= max(_MIN_KEYS, longest + 1):
             return _columns_from_records(path, _add_keys_of_lists(content))
     return None
 

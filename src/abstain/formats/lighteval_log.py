@@ -57,6 +57,7 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
             number = number_or_none(values[index])
             row[name] = None if number is None or np.isnan(number) else number
         if row_loglikelihoods is not None and len(row_loglikelihoods) > 1:
+            # length 0: the file does not say how long the options are
             options = [ScoredOption(loglikelihood=number, length=0) for number in row_loglikelihoods]
             row |= option_signals(options, is_normalised=False)
         rows.append(row)
@@ -64,7 +65,7 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
     match = _TASK_IN_NAME.match(source.path.name)
     facts = LogFacts(
         tool="lighteval",
-        roles={
+        column_of_role={
             **assign_correct_role(
                 correctness_columns, "acc", "loglikelihood_acc", "exact_match", "em", "extractive_match"
             ),
@@ -75,6 +76,7 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
         # Accuracy by normalised log-likelihoods judges another answer than these confidences are of.
         excluded_confidences={name: OPTION_SIGNALS for name in metrics if "norm" in name},
         task=match[1] if match else "",
+        # the harness writes details/MODEL/DATE/details_TASK.parquet
         model=source.path.absolute().parent.parent.name if match else "",
     )
     return LogContent(rows, facts)

@@ -63,18 +63,21 @@ def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> 
     `content` is a parsed JSON value.
     """
     samples = _samples_by_task(content)
-    records: list[Any] = []
-    tasks: list[str] = []
+    records: list[Any] = []  # those of all tasks, one task after the other
+    tasks: list[str] = []  # of each record
     for task, task_records in samples.items():
         records += task_records
         tasks += [task] * len(task_records)
-    rows, facts = read_lm_eval(path, records, load_json)  # a row per record, in the order of the records
+    # one row per record, in the order of the records; the facts say what the columns of the rows mean
+    rows, facts = read_lm_eval(path, records, load_json)
     for row, task in zip(rows, tasks, strict=True):
         row["task"] = task
     model = text_or_none(get_nested(content, "model_name")) or ""
     if len(samples) == 1:
         return LogContent(rows, replace(facts, task=tasks[0], model=model))
-    return LogContent(rows, replace(facts, roles={**facts.roles, "task": "task"}, task="", model=model))
+    return LogContent(
+        rows, replace(facts, column_of_role={**facts.column_of_role, "task": "task"}, task="", model=model)
+    )
 
 
 def is_lm_eval_write_out(content: Any) -> bool:
@@ -122,13 +125,16 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
             metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
             rows.append({"question": question, "task": task, **scores, **_read_write_out_reply(record)})
     correctness_columns = find_correctness_columns(rows, list(metric_names))
-    roles = {**assign_correct_role(correctness_columns, "acc", "exact_match", "em"), "question": "question"}
+    column_of_role = {
+        **assign_correct_role(correctness_columns, "acc", "exact_match", "em"),
+        "question": "question",
+    }
     if len(parts) > 1:
-        roles["task"] = "task"
+        column_of_role["task"] = "task"
     match = re.fullmatch(r"(.+)_write_out_info", path.name.partition(".")[0])
     facts = LogFacts(
         tool="lm-evaluation-harness",
-        roles=roles,
+        column_of_role=column_of_role,
         correctness_columns=correctness_columns,
         confidence_columns=OPTION_SIGNALS,
         excluded_confidences={"acc_norm": OPTION_SIGNALS},
@@ -152,6 +158,7 @@ def _read_write_out_reply(record: Row) -> Row:
     logits = [record[name] for name in sorted(record, key=_number_at_end) if name.startswith("logit_")]
     numbers = [number_or_none(logit) for logit in logits]
     if isinstance(record.get("truth"), int) and len(logits) > 1 and None not in numbers:
+        # length 0: the file does not say how long the options are
         options = [ScoredOption(loglikelihood=number, length=0) for number in numbers if number is not None]
         return option_signals(options, is_normalised=False)
     return {"answer": logits[0]} if logits and isinstance(logits[0], str) else {}
@@ -216,13 +223,13 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
             row |= option_signals(options, is_normalised="acc_norm" in record)
         rows.append(row)
     correctness_columns = find_correctness_columns(rows, list(metric_names))
-    roles = {
+    column_of_role = {
         **assign_correct_role(correctness_columns, "acc", "exact_match", "pass@1"),
         "question": "question",
     }
     if any("answered" in row for row in rows):
         rows = [{"answered": True, **row} for row in rows]  # a multiple-choice task always has an answer
-        roles["answered"] = "answered"
+        column_of_role["answered"] = "answered"
     document_count = len({row["question"] for row in rows})
     results_file = _load_results(path, load_json)
     notes = _note_missing_documents(path, document_count, results_file.name, results_file.content)
@@ -233,7 +240,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         )
     facts = LogFacts(
         tool="lm-evaluation-harness",
-        roles=roles,
+        column_of_role=column_of_role,
         correctness_columns=correctness_columns,
         confidence_columns=(*OPTION_SIGNALS, "softmax_norm", AGREEMENT),
         # Accuracy by normalised log-likelihoods judges another answer than accuracy, so each has its own confidences.

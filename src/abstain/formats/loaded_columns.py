@@ -47,6 +47,7 @@ _LOSS_WORDS = {
 # From so many rows on, a probability that is never below one half is that of the prediction and not of class 1.
 _ROWS_TO_JUDGE_PROBABILITY = 8
 _MAX_ROUNDING = 0.1  # sums of probabilities that are further from one are not explained by rounding
+_CALLER_OF_READ_PREDICTIONS = 6  # frames up from where a column of one class is loaded, for warnings
 _ROUNDING_SAMPLE = 10_000  # rows that are looked at to see to how many decimals probabilities are rounded
 
 
@@ -131,11 +132,11 @@ class LoadedColumns:
         class 1: a probability that is never below one half, or one that contradicts a column of predictions.
         """
         values = self.require_numbers(kind)
-        if values.ndim != 1 and values.shape[-1] != 1:
+        if values.ndim != 1 and values.shape[-1] != 1:  # a column for each class
             if kind == "logits" and values.size and values.min() >= 0 and values.max() <= 1:
                 self.check_not_probabilities(values)
             return values
-        if values.ndim > 2 or not len(values):
+        if values.ndim > 2 or not len(values):  # the caller refuses it
             return values
         score_of_class_1 = values.reshape(-1).astype(np.float64)
         name = display_name(self.roles[kind].names[0])
@@ -149,7 +150,7 @@ class LoadedColumns:
         self.check_prediction(score_of_class_1 > boundary, name)
         meaning = "probability" if kind == "probs" else "log-odds"
         message = f"{display_name(self.source.path)}: `{name}` is taken for the {meaning} of class 1 of a binary model."
-        warnings.warn(message, AbstainWarning, stacklevel=6)
+        warnings.warn(message, AbstainWarning, stacklevel=_CALLER_OF_READ_PREDICTIONS)
         if kind == "probs":
             return np.stack([1 - score_of_class_1, score_of_class_1], axis=1)
         return np.stack([-score_of_class_1 / 2, score_of_class_1 / 2], axis=1)
@@ -214,7 +215,7 @@ class LoadedColumns:
         warnings.warn(message, AbstainWarning, stacklevel=5)
         return np.asarray(probs / row_sums)
 
-    def check_verdict(self, is_wrong: np.ndarray, is_known: Any = True) -> None:
+    def check_verdict(self, is_wrong: np.ndarray, is_known: np.ndarray | bool = True) -> None:
         """Raise DataError where a column of correct or error contradicts the labels, unless the user named that column.
 
         `is_wrong` says for each row whether the prediction differs from the label, and `is_known` (a mask, or True for
@@ -226,7 +227,7 @@ class LoadedColumns:
         """
         if "abstained" in self.values_by_role:
             is_known = is_known & (self.require_truth_values("abstained") != 1)
-        for role in {"correct", "error"} & self.values_by_role.keys() - self.stated_roles:
+        for role in ({"correct", "error"} & self.values_by_role.keys()) - self.stated_roles:
             if role == "correct" and self.holds_partial_credit():
                 continue
             truth = self.require_truth_values(role)

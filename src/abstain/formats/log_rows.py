@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,12 +158,12 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTa
     limits.check_columns(path, len(names))
     limits.check(path, _BYTES_PER_VALUE * len(names) * len(rows))
     columns = {name: _make_column([row.get(name) for row in rows]) for name in names}
-    roles = dict(facts.roles)
+    column_of_role = dict(facts.column_of_role)
     if UNANSWERABLE in columns:
-        roles[UNANSWERABLE] = UNANSWERABLE
+        column_of_role[UNANSWERABLE] = UNANSWERABLE
     present_facts = replace(
         facts,
-        roles=roles,
+        column_of_role=column_of_role,
         correctness_columns=tuple(name for name in facts.correctness_columns if name in columns),
         confidence_columns=tuple(name for name in facts.confidence_columns if name in columns),
     )
@@ -175,6 +175,15 @@ def _make_column(values: list[Any]) -> Column:
     if all(value is None or isinstance(value, (bool, int, float)) for value in values):
         return Column.of(np.array([math.nan if value is None else float(value) for value in values]))
     return Column.of(TextValues.of("" if value is None else str(value) for value in values))
+
+
+def single_text(texts: Collection[str | None]) -> str:
+    """Return the one text of a set; "" where there are several or none, or where it is None.
+
+    >>> single_text({"law"}), single_text({"law", "art"}), single_text({None})
+    ('law', '', '')
+    """
+    return (next(iter(texts)) or "") if len(texts) == 1 else ""
 
 
 def find_correctness_columns(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:

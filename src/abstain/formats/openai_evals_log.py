@@ -84,7 +84,7 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
     completion_functions = get_nested(specification, "completion_fns")
     facts = LogFacts(
         tool="OpenAI evals",
-        roles={
+        column_of_role={
             **assign_correct_role(correctness_columns, "correct", "accuracy", "score"),
             "question": "question",
             "epoch": "epoch",
@@ -149,7 +149,7 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
     )
     facts = LogFacts(
         tool="simple-evals",
-        roles={**assign_correct_role(correctness_columns, "score"), "question": "question"},
+        column_of_role={**assign_correct_role(correctness_columns, "score"), "question": "question"},
         correctness_columns=correctness_columns,
     )
     return LogContent(rows, facts)

@@ -127,7 +127,7 @@ def _parse_unsigned(data: mmap.mmap, position: int) -> tuple[int, int]:
     `data` is the file, mapped into memory.
     """
     value = 0
-    for shift in range(0, 70, 7):
+    for shift in range(0, 70, 7):  # ten groups hold 64 bits
         byte = data[position]
         position += 1
         value |= (byte & 127) << shift

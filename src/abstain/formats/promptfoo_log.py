@@ -20,6 +20,7 @@ from abstain.formats.log_rows import (
     find_correctness_columns,
     get_nested,
     number_or_none,
+    single_text,
     summarise_token_logprobs,
 )
 from abstain.formats.safety import Limits, count_noun, file_error, is_or_are
@@ -90,15 +91,15 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     notes = []
     if failed_count:
         notes.append(f"{count_noun(failed_count, 'result')} failed and {is_or_are(failed_count)} left out.")
-    roles = {"correct": "correct", "question": "question"}
+    column_of_role = {"correct": "correct", "question": "question"}
     if len(providers) > 1:
-        roles["groups"] = "provider"
+        column_of_role["groups"] = "provider"
     facts = LogFacts(
         tool="promptfoo",
-        roles=roles,
+        column_of_role=column_of_role,
         correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
         confidence_columns=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
-        model=next(iter(providers)) or "" if len(providers) == 1 else "",
+        model=single_text(providers),
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "success", "question": "the values of vars"},
         notes=tuple(notes),
@@ -174,35 +175,36 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
     rows: list[Row] = []
     failed_count = 0
     for title, cells in verdict_columns.items():
-        model_title = _MODEL_TITLE.fullmatch(title)
+        model_title = _MODEL_TITLE.fullmatch(title)  # "[provider] prompt"; another title serves for both
         for index, question in enumerate(questions):
-            start = _CELL_START.match(cells.row(index))
+            start = _CELL_START.match(cells.row(index))  # the verdict, and the score where there is one
             if start is None:
                 continue
-            if start[1] == "ERROR":
+            verdict, score = start[1], start[2]
+            if verdict == "ERROR":
                 failed_count += 1
                 continue
             row: Row = {
                 "question": question,
-                "correct": float(start[1] == "PASS"),
+                "correct": float(verdict == "PASS"),
                 "provider": model_title[1] if model_title else title,
                 "prompt": model_title[2] if model_title else title,
             }
-            if start[2] is not None:
-                row["score"] = float(start[2])
+            if score is not None:
+                row["score"] = float(score)
             rows.append(row)
     notes = []
     if failed_count:
         notes.append(f"{count_noun(failed_count, 'result')} failed and {is_or_are(failed_count)} left out.")
-    roles = {"correct": "correct", "question": "question"}
+    column_of_role = {"correct": "correct", "question": "question"}
     providers = {row["provider"] for row in rows}
     if len(providers) > 1:
-        roles["groups"] = "provider"
+        column_of_role["groups"] = "provider"
     facts = LogFacts(
         tool="promptfoo",
-        roles=roles,
+        column_of_role=column_of_role,
         correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
-        model=next(iter(providers)) if len(providers) == 1 else "",
+        model=single_text(providers),
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "PASS or FAIL", "question": "the values of the variables"},
         notes=tuple(notes),

@@ -250,7 +250,7 @@ def read_column_names(path: str | Path, *, format: str | None = None) -> OpenedT
         if format_name in ("parquet", "arrow"):
             names = list(read_contents(path, format_name).column_types)
         else:
-            with open_limited(path, Limits()) as stream:
+            with open_limited(path, Limits()) as stream:  # of which the first line is read alone
                 header = next(split_cells(path, stream).rows, [])
             names = [name.strip() for name in header]
 

@@ -218,10 +218,12 @@ def open_limited(path: Path, limits: Limits) -> IO[bytes]:
     compressed twice raises it too.
     """
     ending = path.suffix.lower()
+    # gzip, lzma, bz2, or io for a file that is not compressed: each has an `open`
     module = importlib.import_module(_DECOMPRESSORS.get(ending, "io"))
     stream: IO[bytes] = module.open(path, "rb")
     buffered = io.BufferedReader(LimitedStream(path, stream, limits.allowed(path)), _BUFFER_BYTES)
-    if ending in COMPRESSED_ENDINGS and buffered.peek(2)[:2] in _COMPRESSED_STARTS:
+    decompressed_start = buffered.peek(2)[:2]  # of the file's content; the position of the stream stays at 0
+    if ending in COMPRESSED_ENDINGS and decompressed_start in _COMPRESSED_STARTS:
         raise file_error(
             path, f"is compressed twice ({ending} of a compressed file). Decompress it once first."
         )

@@ -55,6 +55,7 @@ def find_files(function: str, path: Any) -> list[str]:
                 f"once. Copy what it gives into a file first."
             )
     if not files:
+        # .gz stands for .csv.gz, and would read as any compressed file
         endings = ", ".join(ending for ending in _TABLE_FORMATS if ending != ".gz")
         raise DataError(
             f"{function}: found no files at {text!r}. Give a file, a folder or a glob of {endings} files."

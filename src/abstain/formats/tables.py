@@ -48,7 +48,8 @@ def _load_column(table: Any, name: Any) -> Values:
     """Return one column of a pandas, polars or pyarrow table as a numpy array, or as `TextValues` where it holds text.
 
     `name` is the column's name as the table has it (not always a str). DataError where the column mixes numbers and
-    text, or holds neither. MissingDependencyError without pyarrow.
+    text, or holds neither. MissingDependencyError without pyarrow. Only `evaluate` takes tables, so that messages begin
+    with its name.
     """
     pyarrow = import_optional("pyarrow", "evaluate", "files")
     column = table[name]
@@ -63,4 +64,5 @@ def _load_column(table: Any, name: Any) -> Values:
             ) from None
     is_chunked = isinstance(column, pyarrow.ChunkedArray)
     chunked_column = column if is_chunked else pyarrow.chunked_array([column])
-    return convert_arrow(_NAME, str(name), chunked_column, _NO_LIMIT)
+    # The values are in memory already, so that no limit is checked.
+    return convert_arrow(chunked_column, path=_NAME, name=str(name), limits=_NO_LIMIT)

@@ -113,7 +113,8 @@ def _make_tensor_column(
         )
     dtype = np.dtype(SAFETENSORS_TYPES[type_name])
     byte_count = math.prod(shape) * dtype.itemsize
-    if min((start, *shape), default=0) < 0 or stop - start != byte_count or stop > data_size:
+    has_negative = min(start, *shape) < 0 if shape else start < 0
+    if has_negative or stop - start != byte_count or stop > data_size:
         raise file_error(
             path, f"tensor `{display_name(name)}` does not lie inside the file; is it truncated?"
         )

@@ -68,7 +68,11 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     signals = [name for name in number_names if name not in truth_names and not _is_entropy(name)]
     facts = LogFacts(
         tool="UQLM",
-        roles={**assign_correct_role(correctness_columns), "question": "question", "prediction": "answer"},
+        column_of_role={
+            **assign_correct_role(correctness_columns),
+            "question": "question",
+            "prediction": "answer",
+        },
         correctness_columns=correctness_columns,
         confidence_columns=tuple(signals),
         variant_column="part" if any("part" in row for row in rows) else "",
@@ -97,6 +101,7 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
         row: Row = {"part": part_name} if part_name else {}
         row["question"] = text_or_none(get_nested(lists, "prompts", index)) or str(index + 1)
         row["answer"] = text_or_none(get_nested(lists, "responses", index))
+        # texts are no numbers, and give no column; "tokens" is one where the log has a number for each response
         for name, values in {**lists, "tokens": token_logprobs}.items():
             number = number_or_none(get_nested(values, index))
             if number is not None:

@@ -124,7 +124,7 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
     labels: np.ndarray | None = predictions.labels
     if labels is None and predictions.label_words is not None:
         labels = predictions.label_words.texts()
-    arrays: dict[str, np.ndarray | None] = {
+    arrays: dict[str, np.ndarray | None] = {  # in the order of the columns of a file
         "logits": predictions.logits,
         "probs": predictions.probs,
         "labels": labels,
