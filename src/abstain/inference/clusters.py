@@ -88,9 +88,10 @@ def cluster_counts(clusters: np.ndarray | None) -> tuple[int, ...]:
     """
     if clusters is None:
         return ()
-    columns = clusters.reshape(len(clusters), -1).T
-    counts = tuple(len(np.unique(column)) for column in columns)
-    return () if counts == (len(clusters),) else counts
+    codes = cluster_codes("cluster_counts", clusters, len(clusters))
+    assert codes is not None
+    counts = tuple(int(column.max()) + 1 for column in codes.reshape(len(codes), -1).T)
+    return () if counts == (len(codes),) else counts
 
 
 class TwoWayCodes(NamedTuple):

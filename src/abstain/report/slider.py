@@ -269,7 +269,11 @@ def make_breakdown(
     if clusters is not None:
         numbers_of_clusters = cluster_codes("report", clusters, len(loss))
         assert numbers_of_clusters is not None
-        kinds = [numbers_of_clusters] if clusters.ndim == 1 else list(split_two_way(numbers_of_clusters))
+        kinds = (
+            [numbers_of_clusters]
+            if numbers_of_clusters.ndim == 1
+            else list(split_two_way(numbers_of_clusters))
+        )
         cluster_sums = [_ClusterSums(partition, kind, weight, weight * in_units) for kind in kinds]
     group_sizes = np.bincount(codes, minlength=group_count)
     listed: list[np.ndarray] = []
