@@ -497,7 +497,7 @@ def _widen_for_few_errors(
     (ascending). Losses lie in [0, largest_loss], in units of `samples.error_size`, as do `risk`, `low` and `high`.
     `level` is that of the whole band.
     """
-    order = argsort_descending(samples.answered_confidence)
+    order = argsort_descending(samples.answered_confidence)  # most confident first
     weight = samples.times_weight(np.ones(len(samples.answered_loss)))[order]
     loss = samples.answered_loss[order].astype(np.float64) / largest_loss
     last_accepted = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
@@ -510,7 +510,7 @@ def _widen_for_few_errors(
         right_count = _effective_count(weight * (1 - loss), last_accepted) * clusters_per_sample
         rarer_count = np.minimum(rarer_count, right_count)
     few_share = np.clip(2 - rarer_count / FEW, 0.0, 1.0)  # how much of the widening applies
-    span = float(np.log(draws[-1] / draws[0]))
+    span = float(np.log(draws[-1] / draws[0]))  # in ln N, from the first coverage to the last
     level_at_one_coverage = pointwise_level(level, span, len(draws))
     proportion_low, proportion_high = proportion_limits(risk / largest_loss, draws, level_at_one_coverage)
     low = low - few_share * np.maximum(low - largest_loss * proportion_low, 0.0)
