@@ -50,17 +50,37 @@ def sessions(page: Path) -> list[tuple[list[str], list[str]]]:
 
 
 def missing_lines(page: Path) -> list[str]:
-    """Lines that the page shows below a command and that the command does not print; "..." stands for any lines."""
+    """Lines that the page shows below a command and that the command does not print there.
+
+    What is shown must be all that is printed, in order, but for empty lines, the rules of tables, and cuts: "..." on a
+    line of its own, or at the end of a line, stands for any text up to what is shown next.
+    """
     missing = []
     for words, shown_lines in sessions(page):
         done = CliRunner().invoke(cli, words)
         assert done.exit_code == 0, done.output
         printed_lines = [" ".join(line.split()) for line in done.output.splitlines()]
-        missing += [
-            shown
-            for shown in shown_lines
-            if shown != "..." and not any(shown in printed for printed in printed_lines)
-        ]
+        printed_lines = [line for line in printed_lines if line.strip("─ ")]
+        place = 0
+        after_cut = False
+        for shown in shown_lines:
+            if shown == "...":
+                after_cut = True
+                continue
+            start = shown.removesuffix(" ...")
+            matches = [
+                index
+                for index in range(place, len(printed_lines))
+                if printed_lines[index] == shown
+                or (start != shown and printed_lines[index].startswith(start))
+            ]
+            if not matches or (matches[0] > place and not after_cut):
+                missing.append(shown)
+                continue
+            place = matches[0] + 1
+            after_cut = start != shown
+        if place < len(printed_lines) and not after_cut:
+            missing.append(f"... (uncut: {printed_lines[place]})")
     return missing
 
 
@@ -73,8 +93,20 @@ def test_the_commands_print_what_the_readme_shows(tmp_path, monkeypatch):
 def test_a_line_that_no_command_prints_is_caught(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = tmp_path / "page.md"
-    page.write_text("```console\n$ abstain demo --copy .\nwrote a network\n```\n")
+    page.write_text("```console\n$ abstain demo --copy .\n...\nwrote a network\n...\n```\n")
     assert missing_lines(page) == ["wrote a network"]
+
+
+def test_a_cut_that_is_not_marked_is_caught(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    command = "```console\n$ abstain demo --copy .\n"
+    page.write_text(f"{command}wrote cifar10_resnet18_ce.npz\n...\n```\n")
+    assert missing_lines(page) == ["wrote cifar10_resnet18_ce.npz"]  # a line before it was left out
+    page.write_text(f"{command}wrote cifar10_resnet18_aurc.npz\nwrote cifar10_resnet18_ce.npz\n```\n")
+    assert "next:" in missing_lines(page)[0]  # and lines after it
+    page.write_text(f"{command}wrote cifar10_resnet18_aurc.npz ...\n```\n")
+    assert missing_lines(page) == []
 
 
 def test_the_first_session_needs_only_the_files_of_the_first_command(tmp_path, monkeypatch):
