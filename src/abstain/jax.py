@@ -121,7 +121,8 @@ def aurc_loss(
     batch.check_returned("criterion", "one number per sample", losses, flat_labels.shape)
     losses = jnp.where(valid, losses, 0.0)
     weights = _rank_weights(rows, valid, estimator, score, rank, temperature)
-    weights = weights + mix * (valid - weights)  # the plain criterion has weight 1 for every valid sample
+    # the plain criterion has weight 1 for every valid sample
+    weights = weights + mix * (valid - weights)
     weighted_losses = weights * losses
     if reduction == "none":
         return weighted_losses.reshape(labels.shape)
@@ -223,14 +224,16 @@ def _cross_entropy(rows: Array, labels: Array, label_smoothing: float) -> Array:
 def _confidence(rows: Array, score: Score) -> Array:
     """Compute one confidence per row of logits (n, C), higher = surer, by a name in `_SCORES` or a user's function.
 
-    Raises InputError for an unknown score, ShapeError if a user's score does not return one number per sample.
+    Only the order of the confidences matters: for softmax scores they are not the scores themselves but rank keys,
+    which have the same order and do not saturate. Raises InputError for an unknown score, ShapeError if a user's score
+    does not return one number per sample.
     """
     if callable(score):
-        confidence = score(rows)
+        confidence = score(rows)  # in the dtype of the loss; only the package's own scores are computed wider
         batch.check_returned("score", "one number per sample", confidence, rows.shape[:1])
         return confidence
     check_name(batch.NAME, score, _SCORES)
-    wide_rows = rows.astype(float_dtype(jnp))
+    wide_rows = rows.astype(float_dtype(jnp))  # float64 where JAX has it, otherwise float32
     if score == "max_logit":
         return jnp.max(wide_rows, axis=-1)
     return batch.softmax_key(jnp, wide_rows, score)
@@ -248,6 +251,7 @@ def _rank_weights(
     as "harmonic".
     """
     mass = valid.astype(float_dtype(jnp))
+    # at least 1, so that without valid samples all weights are 0 and not NaN
     total = jnp.maximum(jnp.sum(mass, keepdims=True), 1)
     confidence = _confidence(rows, score)
     if rank == "soft":

@@ -49,9 +49,8 @@ from abstain.thresholds.promise import OUT_OF_FOLD
 
 Score = str | Callable[..., Any]
 LEARNED = "learned"  # the score that `learn_confidence` makes of the classifier's own class scores
-_SHARE_TO_LEARN = (
-    0.5  # of the calibration data, where the confidence is learned; the others certify the threshold
-)
+# on this share of the calibration data a confidence is learned; the others certify the threshold
+_SHARE_TO_LEARN = 0.5
 _RESIDUAL_FOLDS = 5  # out-of-fold residuals, on which the regressor's error model is trained
 
 
@@ -130,11 +129,14 @@ def resolve_abstain_label(classifier: Any) -> Any:
     if not (isinstance(label, str) and label == AUTO):
         return label
     classes = np.asarray(classifier.classes_)
-    if classes.dtype.kind == "f":
+    kind = (
+        classes.dtype.kind
+    )  # of numpy: "f" floats, "b" booleans, "i" and "u" integers; all others are words here
+    if kind == "f":
         return np.nan
-    if classes.dtype.kind == "b":
+    if kind == "b":
         return -1
-    if classes.dtype.kind in "iu":
+    if kind in "iu":
         return int(classes.min()) - 1 if -1 in classes else -1
     if DEFAULT_WORD in classes.tolist():
         raise InputError(
@@ -151,7 +153,7 @@ def replace_rejected(prediction: np.ndarray, accepted: np.ndarray, label: Any) -
     """
     label_array = np.asarray(label)
     kinds = {label_array.dtype.kind, prediction.dtype.kind}
-    has_common_type = len(kinds) == 1 or kinds <= set("biuf")
+    has_common_type = len(kinds) == 1 or kinds <= set("biuf")  # booleans, integers and floats mix
     if has_common_type:
         return np.where(accepted, prediction, label_array)
     return np.where(accepted, prediction.astype(object), label)
@@ -223,11 +225,13 @@ Rule = Threshold | GroupThresholds | JointThreshold | JointGroupThresholds
 
 def _map_thresholds(rule: Rule, change: Callable[[Threshold], Threshold]) -> Any:
     """Apply `change` to the rule's threshold, or to that of every group and every promise; returns the same kind."""
-    if isinstance(rule, GroupThresholds):
-        thresholds = {}
-        for group, threshold in rule.thresholds.items():
-            thresholds[group] = _map_thresholds(threshold, change)
-        return replace(rule, thresholds=thresholds)
+    if isinstance(
+        rule, GroupThresholds
+    ):  # also a JointGroupThresholds: each group has a rule of several promises
+        rule_of_group = {
+            group: _map_thresholds(group_rule, change) for group, group_rule in rule.thresholds.items()
+        }
+        return replace(rule, thresholds=rule_of_group)
     if isinstance(rule, JointThreshold):
         promises = {name: change(threshold) for name, threshold in rule.promises.items()}
         return replace(rule, promises=promises)
@@ -314,7 +318,7 @@ class CalibrationSamples(NamedTuple):
     loss: np.ndarray  # one per sample
     columns: dict[
         str, Any
-    ]  # confidences, or class scores with their score, as arguments of `Threshold.accepts`
+    ]  # keyword arguments of `Threshold.accepts`: a confidence, or class scores and a score
     predictions: np.ndarray  # one per sample
 
 
@@ -358,6 +362,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             samples = self._measure(_safe_indexing(X, calibration), y[calibration])
             calibration_arguments = arguments.select(calibration, len(y))
         _copy_feature_attributes(self, self.estimator_)
+        # a classifier that learns its confidence uses up some of the samples here
         samples, calibration_arguments = self._learn_confidence(samples, calibration_arguments)
         self.threshold_ = self._select_threshold(
             samples, groups=calibration_arguments.groups, clusters=calibration_arguments.clusters
@@ -389,7 +394,9 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{name}: no threshold could be certified, so nothing will be accepted. {rule.note or ''}"
             )
             message = f"{message} {rule.advice or ''}".strip()
-        warnings.warn(message, AbstainWarning, stacklevel=4)
+        warnings.warn(
+            message, AbstainWarning, stacklevel=4
+        )  # the line that called `fit`, which called `_fit`
 
     def confidence(self, X: ArrayLike) -> np.ndarray:
         """Compute one confidence per sample, higher = surer; it is compared with the threshold."""
@@ -489,7 +496,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         cv: Any = self.cv
         if isinstance(cv, str) and cv == "prefit":
             return "prefit"
-        if isinstance(cv, numbers.Integral) and cv is not True and int(cv) >= 2:
+        if isinstance(cv, numbers.Integral) and int(cv) >= 2:
             return "folds"
         if isinstance(cv, numbers.Real) and 0 < float(cv) < 1:
             return "share"
@@ -505,18 +512,18 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         If `risk` is a dict, one threshold keeps several promises. Out-of-fold calibration removes every promise.
         """
-        arguments: dict[str, Any] = {"loss": samples.loss}
+        promise_options: dict[str, Any] = {}
         if isinstance(self.risk, Mapping):
-            arguments |= self._promise_options(samples)  # perhaps with `losses` instead of the loss
-        loss = arguments.pop("loss", None)
+            promise_options = self._promise_options(samples)
+        has_loss_per_promise = "losses" in promise_options
         rule: Rule = select_threshold(
-            loss,
+            None if has_loss_per_promise else samples.loss,
             risk=self.risk,
             coverage=self.coverage,
             delta=self.delta,
             method=self.method,
             **samples.columns,
-            **arguments,
+            **promise_options,
             **options,
         )
         return remove_promise(rule) if self._calibration_kind() == "folds" else rule
@@ -801,7 +808,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         if kind is None:
             raise InputError(f"{type(self).__name__}: a learned confidence needs at least two classes.")
         n = len(loss)
-        learn, certify = split_for_calibration(n, arguments.clusters, 1 - _SHARE_TO_LEARN, self.random_state)
+        learn, certify = split_for_calibration(
+            n, arguments.clusters, calibration_share=1 - _SHARE_TO_LEARN, random_state=self.random_state
+        )
         learn_clusters = None if arguments.clusters is None else arguments.clusters[learn]
         inputs: dict[str, Any] = {kind: columns[kind][learn]}
         self.confidence_ = learn_confidence(loss=loss[learn], clusters=learn_clusters, **inputs)
@@ -823,8 +832,10 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     def _select_threshold(self, samples: CalibrationSamples, **options: Any) -> Rule:
         """Choose the threshold on these samples; `options` are passed to `select_threshold`."""
         rule = super()._select_threshold(samples, **options)
-        has_numbers_of_classes = list(self.estimator_.classes_) == list(range(len(self.estimator_.classes_)))
-        if isinstance(rule, JointThreshold) and has_numbers_of_classes:
+        classes = list(self.estimator_.classes_)
+        # `by_class` means that the promises are named by class numbers, which are columns of the class scores
+        are_column_numbers = classes == list(range(len(classes)))
+        if isinstance(rule, JointThreshold) and are_column_numbers:
             return replace(rule, by_class=True)
         return rule
 
@@ -950,8 +961,9 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
                 "error without a bound carries no guarantee. Or pass `coverage`."
             )
         if isinstance(self.risk, Mapping) or isinstance(self.tolerance, Mapping):
-            names = [set(x) if isinstance(x, Mapping) else None for x in (self.risk, self.tolerance)]
-            if names[0] != names[1]:
+            risk_names = set(self.risk) if isinstance(self.risk, Mapping) else None
+            tolerance_names = set(self.tolerance) if isinstance(self.tolerance, Mapping) else None
+            if risk_names != tolerance_names:
                 rule = "`risk` and `tolerance` must be dicts of the same names"
                 raise InputError(f"SelectiveRegressor: {rule}, got {self.risk!r} and {self.tolerance!r}.")
         is_regressor = hasattr(self.uncertainty, "predict")
@@ -960,7 +972,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
             raise InputError(f"SelectiveRegressor: {rule}, got {self.uncertainty!r}.")
         if y is not None:
             y = np.asarray(y)
-            y = y.astype(np.float64) if y.dtype.kind == "O" else y
+            y = y.astype(np.float64) if y.dtype.kind == "O" else y  # numbers that came as Python objects
         self._fit(X, y, groups, clusters, params)
         return self
 
@@ -1051,10 +1063,13 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         return error > self.tolerance if has_one_tolerance else error
 
     def _promise_options(self, samples: CalibrationSamples) -> dict[str, Any]:
-        """Return the options of `select_threshold` for a dict of risks: where the error is beyond each tolerance."""
+        """Return the options of `select_threshold` for a dict of risks: one loss per promise.
+
+        A promise's loss is True where the error is larger than the tolerance of that name.
+        """
         assert isinstance(self.tolerance, Mapping)  # `fit` checked it
         losses = {name: samples.loss > tolerance for name, tolerance in self.tolerance.items()}
-        return {"loss": None, "losses": losses}
+        return {"losses": losses}
 
     def _select_threshold(self, samples: CalibrationSamples, **options: Any) -> Rule:
         """Choose the threshold on these samples; without a tolerance, losses are bounded by the largest one.
@@ -1064,7 +1079,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         """
         if self.tolerance is not None:
             return super()._select_threshold(samples, **options)
-        largest_loss = max(float(samples.loss.max()), np.finfo(float).tiny)
+        largest_loss = max(float(samples.loss.max()), np.finfo(float).tiny)  # a bound must be positive
         rule = super()._select_threshold(samples, bounded=(0.0, largest_loss), **options)
         # that bound comes from the data, so the limit on the risk that follows from it does not hold
         unbounded: Rule = _map_thresholds(rule, lambda threshold: replace(threshold, risk_upper=None))
@@ -1074,10 +1089,10 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
 class StageAnswers(NamedTuple):
     """What the classifiers of a cascade answer, one entry per sample."""
 
-    prediction: np.ndarray  # of the last classifier that was asked, whether it answers or the person does
-    answering_stage: (
-        np.ndarray
-    )  # position of the classifier that answers; the number of classifiers: the person
+    # of the last classifier that was asked, whether it answers or the person does
+    prediction: np.ndarray
+    # position of the classifier that answers, 0 for the first; the number of classifiers means the person
+    answering_stage: np.ndarray
 
 
 class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -1177,10 +1192,10 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         _copy_feature_attributes(self, self.estimators_[0])
 
         X_calibration = _safe_indexing(X, calibration)
-        stage_data: dict[str, Any] = {}  # what `cascade` takes, by the name of the stage
-        answers_of_class: dict[
-            Any, dict[str, np.ndarray]
-        ] = {}  # by class and stage: where the stage answers it
+        # what `cascade` takes of a stage, by its name: (loss, confidence, cost), or a dict with class scores
+        stage_data: dict[str, Any] = {}
+        # by class and stage: a mask of the samples that the stage predicts as that class; empty with one risk for all
+        answers_of_class: dict[Any, dict[str, np.ndarray]] = {}
         for (name, _), model, cost in zip(stages, self.estimators_, costs):
             predictions = model.predict(X_calibration)
             loss = predictions != y[calibration]
@@ -1255,7 +1270,8 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def decide(self, X: ArrayLike) -> np.ndarray:
         """Return who answers each sample: the name of a classifier, or "person"."""
-        return np.asarray([*self.cascade_.names, PERSON])[self._run_stages(X).answering_stage]
+        deciders = np.asarray([*self.cascade_.names, PERSON])
+        return deciders[self._run_stages(X).answering_stage]
 
     def predict_selective(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return the prediction for every sample, and a boolean array: True where a classifier answers.
@@ -1296,8 +1312,9 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         If no stage is in use, the predictions are those of the last classifier. `X` holds the inputs, one row per
         sample.
 
-        `estimators_` are the fitted classifiers by stage, `cascade_` the calibrated rule, `scores` the confidence score
-        of each stage.
+        `estimators_` and `cascade_.names` are the fitted classifiers and their names, in the order in which they are
+        asked; `cascade_.stages_in_use` are the names of those with a threshold. `scores` is the one confidence score of
+        all: a name in `abstain.scores`, or a function.
         """
         check_is_fitted(self, "cascade_")
         X = _make_indexable(X)
@@ -1311,7 +1328,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X_open = X if len(open_rows) == n else _safe_indexing(X, open_rows)
             prediction[open_rows] = model.predict(X_open)
             columns = predict_threshold_arguments(model, X_open, self.scores)
-            answered = self.cascade_.answers(name, **columns)
+            answered = self.cascade_.answers(name, **columns)  # True where the stage's confidence suffices
             answering_stage[open_rows[answered]] = position
             open_rows = open_rows[~answered]
         if not self.cascade_.stages_in_use:

@@ -28,6 +28,7 @@ def predict_with_confidence(estimator: Any, X: ArrayLike, score: Score) -> tuple
     inputs, one row per sample.
     """
     if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "confidence"):
+        # a Pipeline does not pass on `confidence`, so its steps are called here
         X = estimator[:-1].transform(X) if len(estimator) > 1 else X
         estimator = estimator[-1]
     if hasattr(estimator, "confidence"):
@@ -48,7 +49,7 @@ class SelectiveScorer(_BaseScorer):  # type: ignore[misc]
         scikit-learn calls it with a `method_caller`, which is not used. `kwargs` (such as `sample_weight`) are passed
         to the metric, but for "score", which names the confidence. `X` holds the inputs, one row per sample.
         """
-        options = {**self._kwargs, **kwargs}
+        options = {**self._kwargs, **kwargs}  # those of `metric_scorer`, then those of this call
         prediction, confidence = predict_with_confidence(estimator, X, options.pop("score"))
         is_wrong = prediction != np.asarray(y_true)
         return float(self._sign * self._score_func(is_wrong, confidence, **options))

@@ -149,6 +149,7 @@ def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidenc
     low_bits = to_ordered_bits(state.low)
     high_bits = to_ordered_bits(state.high)
     error_count = torch.zeros_like(state.count)
+    # four programs, each with up to 46 KB of bins, share a multiprocessor
     program_count = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
     slot_count = 1 << binmap.size.bit_length()  # a power of two above the number of bins, as Triton needs
     kernels.add_to_shared_bins[(program_count,)](

@@ -25,6 +25,7 @@ _ESTIMATORS = ("harmonic", "loo", "sele", "2sele")
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 _LOGITS_PER_PROGRAM = 2048
+_MAX_ROWS_PER_TILE = 64
 _WEIGHTS_PER_PROGRAM = 32  # at most MAX_SAMPLES / 32 = 128 programs, and `work` holds 128 partial sums
 _PARTIAL_SUMS_AND_COUNTER = 129  # numbers at the end of `work`
 
@@ -89,8 +90,9 @@ def _tiling(sample_count: int, class_count: int) -> tuple[int, int, tuple[int], 
     Returns the rows and columns of the tile that one program reads (powers of two), the launch grid of the kernels that
     read logits, and the launch grid of those that compute weights. `class_count` is the number of classes.
     """
-    tile_columns = max(2, 1 << (class_count - 1).bit_length())
-    tile_rows = max(1, min(64, _LOGITS_PER_PROGRAM // tile_columns))
+    # all classes of a row are in one tile; Triton needs a power of two
+    tile_columns = 1 << (class_count - 1).bit_length()
+    tile_rows = max(1, min(_MAX_ROWS_PER_TILE, _LOGITS_PER_PROGRAM // tile_columns))
     reading_programs = -(-sample_count // tile_rows)  # rounded up
     weighting_programs = -(-sample_count // _WEIGHTS_PER_PROGRAM)
     return tile_rows, tile_columns, (reading_programs,), (weighting_programs,)
@@ -162,8 +164,10 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         """Return the gradient with respect to the logits, and None for each of the five other arguments of `forward`.
 
         `upstream` is the gradient with respect to the result of `forward`: a scalar, or one number per sample for
-        reduction "none".
+        reduction "none". The gradient has the shape (N, C) and dtype of the logits, and is contiguous.
         """
+        # `work` is a float64 vector: N keys, N log-sum-exps, N losses, N rank weights (divided by the number of samples
+        # for reduction "mean"), N shares, then partial sums; the kernel reads log-sum-exps and weights
         logits, target, work = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative was requested, by create_graph=True
             gradient = _differentiable_gradient(
@@ -182,7 +186,7 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
             gradient,
             sample_count,
             class_count,
-            logits.stride(0),
+            logits.stride(0),  # rows may be apart in memory; the classes of a row are side by side
             upstream_stride,
             ctx.ignore_index,
             ctx.label_smoothing,

@@ -72,10 +72,12 @@ def trainer_loss(**options: Any) -> Callable[..., Array]:
         if criterion.weight is None:
             total_mass = counted_items
         else:
+            # the mass of a sample is the weight of its class; without samples it is not 0, since it divides
             total_mass = criterion.weight[labels[is_counted]].sum().clamp(min=1e-30)
         mean = weighted_losses.sum() / total_mass
         if num_items_in_batch is None:  # no gradient accumulation
             return mean
+        # this micro-batch's share of the items whose losses the Trainer adds up
         return mean * counted_items / num_items_in_batch
 
     return compute_loss
@@ -241,7 +243,8 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
         callback, or `looks` or `level` is out of range.
         """
         averaging_state = None
-        if state.global_step > 0:
+        resumes = state.global_step > 0
+        if resumes:
             file = _state_file("TrainerTuning", args, state)
             if not file.exists():
                 raise InputError(
@@ -258,6 +261,7 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
             level=self.level,
             state=averaging_state,
         )
+        # the checkpoint may have been saved after the last step of an epoch, but before that epoch was averaged
         self._averaging.catch_up(_whole_epochs(state), train_dataloader)
 
     def on_epoch_end(

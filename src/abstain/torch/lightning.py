@@ -154,14 +154,15 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
         anew. Raises InputError if the module has no network under the stated name, if the checkpoint has no state of
         this callback, or if `trainer.max_epochs`, `looks` or `level` is out of range.
         """
-        network = getattr(pl_module, self.network, None)
+        network_attribute = self.network
+        network = getattr(pl_module, network_attribute, None)
         if network is None:
             raise InputError(
-                f"SelectiveTuning: the module has no `{self.network}`. Name the attribute that holds the network, "
+                f"SelectiveTuning: the module has no `{network_attribute}`. Name the attribute that holds the network, "
                 f"`SelectiveTuning(..., network=...)`."
             )
-        state = self._state_to_resume
-        self._state_to_resume = None
+        state = self._state_to_resume  # None unless this run resumes
+        self._state_to_resume = None  # used once: a later fit starts anew
         if state is None and trainer.ckpt_path is not None:
             raise InputError(
                 f"SelectiveTuning: {trainer.ckpt_path} has no state of this callback, so the weights before tuning are "
@@ -177,6 +178,7 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
             level=self.level,
             state=None if state is None else state["averaging"],
         )
+        # the checkpoint may have been saved after the last step of an epoch, but before that epoch was averaged
         self._averaging.catch_up(trainer.current_epoch - self._first_epoch, trainer.train_dataloader)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:

@@ -537,10 +537,11 @@ def _confidence(logits: Array, score: Score, *, differentiable: bool) -> Array:
 def _minus_odds_against(logits: Array) -> Array:
     """Compute -(1 - p_max) / p_max in wide floats, which ranks samples as the maximum softmax does, in seven kernels.
 
-    It is a sum over the *other* classes, so it does not round to 0 where p_max rounds to 1. Exponentials vanish only
-    beyond a logit gap of 745, where samples tie at the top.
+    It is a sum over the *other* classes, so it does not round to 0 where p_max rounds to 1. In float64 exponentials
+    vanish only beyond a logit gap of 745, where samples tie at the top. `logits` are (N, C, ...), the result (N, ...).
     """
     wide_logits = logits.to(wide_dtype(logits))
+    # p_k / p_max = exp(z_k - z_max); the predicted class itself counts 0
     max_logit, predicted_class = wide_logits.max(dim=1, keepdim=True)
     return -(wide_logits - max_logit).exp_().scatter_(1, predicted_class, 0.0).sum(dim=1)
 
@@ -616,6 +617,7 @@ def _sorted_weights(confidence: Array, mass: Array | None, estimator: str) -> Ar
     """
     valid = ~torch.isnan(confidence)
     sample_mass = valid.to(confidence.dtype) if mass is None else torch.where(valid, mass, 0)
+    # samples that are not ranked have no mass, so it changes nothing that they come last
     ranked_confidence = torch.where(valid, confidence, -torch.inf)
     weights = area_estimators.sample_weights(xp, ranked_confidence, sample_mass, estimator, ties="threshold")
     return torch.where(valid, weights, 0)
@@ -689,14 +691,15 @@ def _gather_vectors(x: Array, group: Array) -> tuple[Array, int]:
     Returns the joined vector and the index at which this replica's part starts.
     """
     replica_count = dist.get_world_size(group)
+    # first the lengths, then the vectors
     length = torch.tensor([x.shape[0]], device=x.device)
     gathered_lengths = [torch.empty_like(length) for _ in range(replica_count)]
     dist.all_gather(gathered_lengths, length, group=group)
     lengths = [int(size) for size in torch.cat(gathered_lengths).tolist()]
-    zero_padded = x.new_zeros(max(*lengths, 1))  # all_gather needs equal lengths
+    zero_padded = x.new_zeros(max(*lengths, 1))  # all_gather needs equal lengths, and here never 0
     zero_padded[: x.shape[0]] = x
     gathered = [torch.empty_like(zero_padded) for _ in range(replica_count)]
     dist.all_gather(gathered, zero_padded, group=group)
     joined = torch.cat([part[:size] for part, size in zip(gathered, lengths)])
-    start = sum(lengths[: dist.get_rank(group)])
+    start = sum(lengths[: dist.get_rank(group)])  # behind the parts of the replicas with lower ranks
     return joined, start

@@ -74,7 +74,7 @@ class BatchReader:
         self.ignore_index = ignore_index
         self.loss = losses.by_name(loss)
         self.score = scores.by_name(score)
-        if input_kind not in self.score.takes:
+        if input_kind not in self.score.takes:  # the kinds of input that the score can be computed from
             raise InputError(
                 f'{name}: score="{self.score.name}" needs {self.score.takes[0]}, got input="{input_kind}". '
                 f'Pass the model\'s logits, or use score="max_softmax".'
@@ -101,7 +101,8 @@ class BatchReader:
             rows = preds.reshape(-1)
         flat_target = target.reshape(-1)
         flat_confidence = None if confidence is None else confidence.detach().reshape(-1)
-        chunk_size = max(1, _LOGITS_PER_CHUNK // (rows.shape[1] if has_class_axis else 1))
+        numbers_per_sample = rows.shape[1] if has_class_axis else 1
+        chunk_size = max(1, _LOGITS_PER_CHUNK // numbers_per_sample)
         for start in range(0, flat_target.shape[0], chunk_size):
             chunk = slice(start, start + chunk_size)
             chunk_confidence = None if flat_confidence is None else flat_confidence[chunk]
@@ -470,14 +471,14 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         """
         if self.thresholds is None:
             for name in ("loss", "confidence"):
-                parts = getattr(self, name)
+                parts = getattr(self, name)  # one tensor per batch
                 joined = torch.cat(parts) if parts else torch.zeros(0, device=self.device)
                 dtype_index = torch.tensor(
                     _STORED_DTYPES.index(joined.dtype) if parts else 0, device=self.device
                 )
                 all_indices = dist_sync_fn(dtype_index, group=process_group or self.process_group)
                 widest_dtype = _STORED_DTYPES[int(torch.stack(list(all_indices)).max())]
-                setattr(self, name, [joined.to(widest_dtype)])
+                setattr(self, name, [joined.to(widest_dtype)])  # a list again, as torchmetrics expects
         super()._sync_dist(dist_sync_fn, process_group)
 
 

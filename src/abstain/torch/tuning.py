@@ -331,8 +331,8 @@ class Averaging:
     def _evaluate_average(self, train: Iterable[Any]) -> None:
         """Recompute batch norm on `train`, measure the held-out AURC of the mean, and remember the best mean.
 
-        `train` is the training data, an iterable of batches. Appends to `looks`, and replaces `best` if the AURC is
-        lower than at all evaluations before.
+        `train` is the training data, an iterable of batches; the network is not trained on it here. Appends the epoch
+        and the AURC to `looks`, and replaces `best` if the AURC is lower than at all evaluations before.
         """
         # each batch is wrapped in a mapping, because `update_bn` would pass on only the first part of a pair
         train_batches = _read_batches(self.name, "train", train, self.network)
@@ -536,11 +536,14 @@ class PairedPatience:
         AURC lower than that of the last progress by more than `sigmas` standard errors of the difference. It makes this
         evaluation the best one; otherwise the count of evaluations without progress rises.
         """
+        is_first = self.samples is None
+        # the first evaluation is compared with itself, which also checks its samples
         best_samples = (loss, confidence) if self.samples is None else self.samples
         if isinstance(loss, torch.Tensor):  # those of a checkpoint may be on another device
             best_samples = _move_samples(best_samples, loss.device)
-        difference = paired_difference(loss, confidence, *best_samples)
-        is_first = self.samples is None
+        difference = paired_difference(
+            loss, confidence, *best_samples
+        )  # of a, this evaluation, minus b, the best
         if is_first or difference.difference < -self.sigmas * difference.standard_error:
             self.best = difference.estimate_a
             self.samples = (loss, confidence)
