@@ -77,7 +77,9 @@ def check_fraction(
     is_below_high = number < 1 if open_high else number <= 1
     if not (is_above_low and is_below_high):
         span = f"{'(' if open_low else '['}0, 1{')' if open_high else ']'}"
-        hint = " Give it as a fraction, not in percent." if 1 < number <= 100 else ""
+        hint = ""
+        if 1 < number <= 100:
+            hint = f" Give it as a fraction, not in percent: {number / 100:g} for {number:g}%."
         raise InputError(f"{function}: `{argument}` must lie in {span}, got {number:g}.{hint}")
     return number
 

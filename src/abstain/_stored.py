@@ -86,7 +86,8 @@ class Stored(Printable):
         if cls._has_checksum and isinstance(record, dict):
             checksum = record.pop("checksum", None)
         restored: Self = _restore(cls, record, cls.__name__, _ANY_NUMBER)
-        if cls._has_checksum and checksum != _checksum(_to_plain(restored)):
+        # a record in an older format has the checksum of its own fields
+        if cls._has_checksum and checksum not in (_checksum(_to_plain(restored)), _checksum(record)):
             raise DataError(f"{cls.__name__}: `checksum` must be that of the other fields. {_REMEDY}")
         return restored
 
@@ -104,6 +105,11 @@ class Stored(Printable):
     @classmethod
     def _format(cls) -> str:
         return f"abstain.{cls.__name__}/{cls._number}"
+
+    @classmethod
+    def _upgraded(cls, record: Any) -> Any:
+        """The parsed JSON of an older format that can still be read, in today's format; anything else unchanged."""
+        return record
 
     def _readable(self) -> dict[str, Any]:
         """Extra entries for people who read the JSON; when it is read back they must agree with the fields."""
@@ -286,6 +292,8 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
     entries for readers must agree with its fields, and its rules over several fields must hold.
     """
     is_stored = issubclass(record_type, Stored)
+    if is_stored:
+        value = record_type._upgraded(value)
     if is_stored and not (isinstance(value, dict) and value.get("format") == record_type._format()):
         got = repr(value.get("format") if isinstance(value, dict) else value)[:60]
         raise DataError(

@@ -341,3 +341,33 @@ def test_a_damaged_rule_is_one_line(run, files, tmp_path):
             result = run(*arguments)
             assert result.exit_code == 3
             assert result.stderr.count("\n") == 1
+
+
+def test_a_check_without_labels_is_about_the_confidences_alone(run, files, tmp_path):
+    assert run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    header, *rows = (tmp_path / "cal.csv").read_text().splitlines()
+    names = header.split(",")
+    kept = [k for k, name in enumerate(names) if name not in ("label", "labels", "truth", "correct")]
+    later = [",".join(line.split(",")[k] for k in kept) for line in (header, *rows[:200])]
+    (tmp_path / "new.csv").write_text("\n".join(later))
+    checked = run("threshold", "new.csv", "--check", "rule.json")
+    assert checked.exit_code == 0, checked.stderr
+    assert "Check of the confidences alone: no alarm" in checked.stdout
+    assert "this says nothing about the risk" in " ".join(checked.stdout.split())
+    assert json.loads(run("threshold", "new.csv", "--check", "rule.json", "--json").stdout)["holds"]
+    with_state = run("threshold", "new.csv", "--check", "rule.json", "--state", "s.json")
+    assert with_state.exit_code == 2
+    assert "--state needs labels" in with_state.stderr
+    assert run("threshold", "new.csv", "--risk", "0.1").exit_code == 3  # a new rule needs them
+
+
+def test_other_notations_of_a_risk_are_refused_with_what_to_write(run, files):
+    for typed, fraction in (("20%", "0.2"), ("0,2", "0.2"), ("a=5%", "0.05")):
+        asked = run("threshold", "cal.csv", "--risk", typed)
+        assert asked.exit_code == 2
+        assert f"Write {fraction} for" in asked.stderr
+
+
+def test_the_bounds_of_the_loss_are_risks_in_the_command_as_in_python(run, files):
+    assert run("threshold", "cal.csv", "--risk", "0").exit_code == 4
+    assert run("threshold", "cal.csv", "--risk", "1").exit_code == 0

@@ -114,6 +114,8 @@ def monitoring() -> dict[str, Any]:
     names = shipping()
     with np.load("preds.npz") as data:
         logits = np.log(np.maximum(data["probs"].astype(np.float64), 1e-30))
+        # the page checks later data: rows like these, but not the same
+        logits += np.random.default_rng(0).normal(0, 0.05, logits.shape)
         abstain.select_threshold(logits=logits, labels=data["labels"], risk=0.05).save("rule.json")
     return names
 

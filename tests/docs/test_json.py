@@ -18,9 +18,9 @@ COMMANDS = {
     "abstain.Comparison/4": ["compare", "a.npz", "b.npz", "--json"],
     "abstain.GateVerdict/1": ["gate", "a.npz", "b.npz", "--margin", "0.01", "--json"],
     "abstain.ClinicalTable/1": ["clinical", "a.npz", "--positive", "1", "--json"],
-    "abstain.Threshold/4": ["threshold", "a.npz", "--risk", "0.1", "--json"],
+    "abstain.Threshold/5": ["threshold", "a.npz", "--risk", "0.1", "--json"],
     "abstain.LearnedConfidence/2": ["improve", "b.npz", "--json"],
-    "abstain.Check/3": ["threshold", "b.npz", "--check", "rule.json", "--json"],
+    "abstain.Check/4": ["threshold", "b.npz", "--check", "rule.json", "--json"],
 }
 KINDS = {
     "record": dict,

@@ -61,13 +61,13 @@ def test_the_page_starts_at_five_percent_or_where_the_user_asks():
 
 
 def test_a_risk_that_is_too_small_says_how_many_labels_would_help():
-    content = gather([make_predictions(n=60)], risk=0.01)
+    content = gather([make_predictions(n=600)], risk=0.03)
     model = content.models[0]
     rule = model.certified.rules[model.certified.start]
     assert not rule.feasible
     told = describe_rule(rule, model.predictions, "confidence", is_zero_one=True)
-    assert f"About {rule.advice.samples:,} labelled cases would be enough; there are 60 now." in told
-    assert "At most 1% errors cannot be promised with these data." in page(content)
+    assert f"About {rule.advice.samples:,} labelled cases would be enough; there are 600 now." in told
+    assert "At most 3% errors cannot be promised with these data." in page(content)
 
 
 def test_nothing_can_be_promised_of_two_answers():

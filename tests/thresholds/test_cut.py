@@ -495,3 +495,20 @@ def test_one_row_of_whole_logits_is_no_probability():
     assert alone == rule.accepts(logits=z)[:300].tolist()
     with pytest.raises(InputError, match=r"rows in \[0, 1\] that sum to one"):
         rule.accepts(logits=np.float32([[0.0, 1.0], [1.0, 0.0]]))
+
+
+def test_one_row_without_its_axis_says_how_to_pass_it():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 5, 500)
+    logits = rng.normal(size=(500, 5)) + 4 * np.eye(5)[labels]
+    rule = abstain.select_threshold(logits=logits, labels=labels, risk=0.2)
+    with pytest.raises(InputError, match=r"one row of 5 class scores .* got a vector of 5\..*`x\[None\]`"):
+        rule.accepts(logits=logits[0])
+    with pytest.raises(InputError, match="calibrated on 5 classes, got 2"):
+        rule.accepts(logits=logits[:, :2])
+
+
+def test_the_number_that_is_off_the_scale_is_named():
+    rule = abstain.select_threshold([0] * 99, np.linspace(0.1, 0.9, 99), risk=0.2)
+    with pytest.raises(InputError, match="got -1"):
+        rule.accepts([-1.0, 0.95])

@@ -1,7 +1,9 @@
 """Monitoring: false alarms over streams, detection, series of looks."""
 
 import base64
+import hashlib
 import itertools
+import json
 from contextlib import suppress
 from dataclasses import replace
 
@@ -241,7 +243,9 @@ def test_an_alarm_says_at_which_look_it_came(shipped):
     assert (fine.risk_alarm_look, fine.risk_alarm_p) == (3, worse.risk_p)
     assert fine.drift_p > 0.05 > fine.drift_alarm_p
     assert f"p = {fine.drift_p:.3g} in this look, ALARM at look 2 (p = {shifted.drift_p:.3g})" in repr(fine)
-    assert f"ALARM at look 3 (p = {worse.risk_p:.3g}, after {fine.alarm_after} samples)" in repr(fine)
+    counted = fine.alarm_counted
+    when = f"when {counted} of its first {counted} accepted were wrong"
+    assert f"ALARM at look 3 (p = {worse.risk_p:.3g}), {when}" in repr(fine)
     assert 600 < fine.alarm_after < 700
     assert "at most 0.05 in the whole series, 0.025 by risk and 0.025 by confidences" in repr(fine)
 
@@ -397,8 +401,8 @@ def test_a_long_series_of_small_looks_keeps_a_small_state(shipped):
     assert len(remembering.to_json()) < 50_000
 
 
-def test_a_series_of_the_last_version_is_refused_in_one_line(shipped):
-    text = shipped.check([0], [0.9]).to_json().replace("abstain.Check/3", "abstain.Check/2")
+def test_a_series_of_an_older_version_is_refused_in_one_line(shipped):
+    text = shipped.check([0], [0.9]).to_json().replace("abstain.Check/4", "abstain.Check/2")
     with pytest.raises(
         DataError, match=r"got 'abstain.Check/2'. Begin a new series, in a new file.*"
     ) as caught:
@@ -506,3 +510,138 @@ def test_confidences_are_held_against_those_of_the_later_population():
         assert abstain.Threshold.from_json(t.to_json()).to_json() == t.to_json()
     assert alarms / 200 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
     assert found == 200
+
+
+# what an alarm says -------------------------------------------------------------------------------------------------
+
+
+def test_an_alarm_counts_accepted_samples_and_their_errors(shipped):
+    """A bad start, then a good time: the alarm is about the start, and the recent risk is fine again."""
+    accepted = np.resize([True, False], 100)
+    confidence = np.where(accepted, 1.0, 0.0)
+    bad_start = np.where(np.arange(100) < 30, accepted, False)
+    seen = shipped.check(bad_start, confidence)
+    assert seen.risk_alarm
+    assert seen.alarm_counted == (seen.alarm_after + 1) // 2  # half of the samples are not accepted
+    assert seen.alarm_loss_sum == seen.alarm_counted
+    assert f"when {seen.alarm_counted} of its first {seen.alarm_counted} accepted were wrong" in repr(seen)
+    assert "accepted in look 1: above 0.03" in repr(seen)
+    later = shipped.check(np.zeros(3000), np.full(3000, 1.0), previous=seen)
+    assert later.alarm_counted == seen.alarm_counted
+    assert "accepted in look 2: not above 0.03 now; the alarm stays in this series" in repr(later)
+
+
+def test_errors_at_the_alarm_are_those_of_its_own_look(shipped):
+    rng = np.random.default_rng(4)
+    good = shipped.check(rng.random(2000) < 0.01, np.ones(2000))
+    bad = shipped.check(rng.random(2000) < 0.2, np.ones(2000), previous=good)
+    assert bad.risk_alarm_look == 2
+    assert bad.alarm_counted == bad.alarm_after - 2000
+    assert 0.1 < bad.alarm_loss_sum / bad.alarm_counted < 0.4
+
+
+def test_an_alarm_of_losses_that_are_no_errors_counts_accepted_samples():
+    rng = np.random.default_rng(5)
+    g = rng.random(4000)
+    rule = abstain.select_threshold(0.05 * rng.random(4000), g, risk=0.1)
+    seen = rule.check(rng.random(500), rng.random(500))
+    assert f"after {seen.alarm_counted} accepted samples of it" in repr(seen)
+
+
+def test_a_series_of_format_3_is_continued(shipped):
+    seen = shipped.check(np.ones(100), np.ones(100))
+    record = json.loads(seen.to_json())
+    for name in ("alarm_counted", "alarm_loss_sum", "from_calibration", "counts_errors", "checksum"):
+        del record[name]
+    record["format"] = "abstain.Check/3"
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    record["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    again = abstain.thresholds.Check.from_json(json.dumps(record))
+    assert f"after {seen.alarm_after} samples" in repr(again)
+    assert shipped.check([0], [1.0], previous=again).n == 101
+
+
+# rows of the calibration data ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def classes():
+    """Logits and labels of five classes: 3,000 rows to calibrate on, 3,000 that came later."""
+    rng = np.random.default_rng(11)
+    labels = rng.integers(0, 5, 6000)
+    logits = (rng.normal(size=(6000, 5)) + 2 * np.eye(5)[labels]).astype(np.float32)
+    rule = abstain.select_threshold(logits=logits[:3000], labels=labels[:3000], risk=0.2)
+    assert rule.feasible
+    return rule, logits, logits.argmax(1) != labels
+
+
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(1, keepdims=True))
+    return exponentials / exponentials.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("form", ["same", "shuffled", "float64", "probs", "confidence"])
+def test_calibration_rows_are_recognised_however_they_come(classes, form):
+    rule, logits, wrong = classes
+    rows = np.random.default_rng(0).permutation(3000) if form == "shuffled" else np.arange(3000)
+    later = {"logits": logits[rows]}
+    if form == "float64":
+        later = {"logits": logits[rows].astype(np.float64)}
+    if form == "probs":
+        later = {"probs": softmax(logits[rows].astype(np.float64))}
+    if form == "confidence":
+        later = {"confidence": softmax(logits[rows].astype(np.float64)).max(1), "units": "plain"}
+    with pytest.warns(AbstainWarning, match="rows of the calibration data"):
+        check = rule.check(wrong[rows], **later)
+    assert 2700 <= check.from_calibration <= 3000
+    assert "samples are rows of the calibration data" in repr(check)
+
+
+@pytest.mark.parametrize(("old", "new"), [(3000, 3000), (1000, 3000), (600, 0), (300, 300)])
+def test_calibration_rows_among_others_are_counted(classes, old, new):
+    rule, logits, wrong = classes
+    rows = np.append(np.arange(old), np.arange(3000, 3000 + new))
+    with pytest.warns(AbstainWarning, match="rows of the calibration data"):
+        check = rule.check(wrong[rows], logits=logits[rows])
+    assert check.from_calibration == pytest.approx(old, rel=0.35)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", [5, 50, 500, 3000])
+def test_later_rows_are_no_calibration_rows(classes, count):
+    rule, logits, wrong = classes
+    for form in ("logits", "probs"):
+        later = logits[3000 : 3000 + count]
+        if form == "probs":
+            later = softmax(later)
+        assert rule.check(wrong[3000 : 3000 + count], **{form: later}).from_calibration == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("levels", [2, 10, 100, 1000, 10_000, 100_000])
+def test_confidences_that_many_samples_share_are_not_taken_for_calibration_rows(levels):
+    """Confidences of a few decimals are equal by chance, in calls of any size."""
+    rng = np.random.default_rng(12)
+
+    def draw(n):
+        g = np.rint(rng.random(n) * levels) / levels
+        return rng.random(n) < 0.1 * (1 - g), g
+
+    rule = abstain.select_threshold(*draw(2000), risk=0.08)
+    assert rule.feasible
+    for count in (1, 3, 10, 30, 100, 300, 1000, 3000):
+        for _ in range(20):
+            assert rule.check(*draw(count)).from_calibration == 0
+
+
+def test_calibration_rows_of_groups_and_of_several_promises_are_recognised():
+    rng = np.random.default_rng(13)
+    g = rng.random(2000)
+    wrong = rng.random(2000) < 0.1 * (1 - g)
+    site = np.resize(["a", "b"], 2000)
+    rules = abstain.select_threshold(wrong, g, risk=0.1, groups=site)
+    with pytest.warns(AbstainWarning, match="rows of the calibration data"):
+        assert rules.check(wrong, g, site)["a"].from_calibration == 1000
+    both = abstain.select_threshold(losses={"x": wrong, "y": wrong}, confidence=g, risk={"x": 0.1, "y": 0.12})
+    with pytest.warns(AbstainWarning, match="rows of the calibration data"):
+        assert both.check(wrong, g)["x"].from_calibration == 2000

@@ -36,3 +36,48 @@ def test_a_record_of_groups_tells_the_facts_of_each(rule):
     assert "from one population" in decision_record(rule)
     weighted = decision_record(abstain.select_threshold(wrong, p, risk=0.3, sample_weight=p))
     assert "later ones from the population that the sample weights stand for" in weighted
+
+
+def test_a_record_has_the_plain_number_first_and_the_promise_in_everyday_words(rule):
+    page = decision_record(rule, model="reviews 2.1")
+    plain, key = f"max_softmax above {rule.origin.plain:.6g}", repr(rule.value)
+    assert page.index(plain) < page.index(key)
+    assert "In the long run, at most 10% of the answers that the model gives are wrong." in page
+    assert "at least 95% lead to a rule that keeps its promise" in page
+    assert f"In full: {rule.guarantee}" in page
+    assert "- model: reviews 2.1" in page
+    assert "to be filled in" in decision_record(rule)
+
+
+def test_a_record_says_nothing_that_only_the_user_knows(rule):
+    wrong, p = data(6000)
+    clusters = np.arange(6000) // 5
+    rules = [rule, abstain.select_threshold(wrong, p, risk=0.3, clusters=clusters)]
+    rules.append(abstain.select_threshold(wrong, p, coverage=0.5))
+    rules.append(
+        abstain.select_threshold(losses={"a": wrong, "b": wrong}, confidence=p, risk={"a": 0.2, "b": 0.3})
+    )
+    for page in map(decision_record, rules):
+        assert not {"patient", "scanner", "hospital", "person", "clinic"} & set(page.lower().split())
+        assert "Cases that are not accepted are not answered by the model." in page
+
+
+def test_a_promise_on_the_coverage_says_nothing_of_errors():
+    wrong, p = data(6000)
+    page = decision_record(abstain.select_threshold(wrong, p, coverage=0.5))
+    assert "the model answers at least 0.5 of all cases" in page
+    assert "nothing about how many of its answers are wrong" in page
+
+
+@pytest.mark.parametrize("groups", [None, np.resize(["a", "b"], 3000)])
+def test_a_record_of_a_rule_that_accepts_nothing_says_what_would_help(groups):
+    wrong, p = data()
+    options = {} if groups is None else {"groups": groups[: len(wrong)]}
+    rule = abstain.select_threshold(wrong, p, risk=1e-4, **options)
+    page = decision_record(rule)
+    first = rule if groups is None else rule["a"]
+    assert "the model answers no case" in page
+    assert str(first.advice) in page
+    assert "## What would help" in page
+    for text in ("What voids it", "--check", "Exit code", "accept nothing"):
+        assert text not in page

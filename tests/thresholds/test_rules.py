@@ -1,5 +1,6 @@
 """Stored rules: every field has a type and a range when it is read; what they know of their score is used."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -37,7 +38,7 @@ TAMPERED = {
     "format": (
         "abstain.Threshold/1",
         "abstain.Threshold/2",
-        "abstain.Threshold/5",
+        "abstain.Threshold/6",
         "abstain threshold 1",
         None,
         2,
@@ -64,7 +65,20 @@ TAMPERED = {
         {"value": [1], "at_least": [1], "n": 3},
         {"value": [], "at_least": [], "n": 2000},
     ),
-    "advice": (5, {"risk": 7}, {"risk": 0.1, "coverage": 2, "samples": 3}),
+    "advice": (
+        5,
+        {"risk": 7},
+        {"risk": 0.1, "coverage": 2, "samples": 3},
+        {
+            "risk": 0.1,
+            "coverage": 0.2,
+            "samples": None,
+            "samples_coverage": None,
+            "why_none": "never",
+            "fewest": 59,
+            "unit": "samples",
+        },
+    ),
     "clusters": (0, -1, 1.5, "many", 20),
     "largest": (0, -1, "x", 5.0),
     "origin": (
@@ -507,3 +521,62 @@ def test_every_alarm_of_a_group_is_shown():
     assert frame["holds"] == [False] * 30 + [True] * 10
     excess = [check.risk_interval[0] for check in map(checks.__getitem__, checks.worst_first()[30:])]
     assert excess == sorted(excess, reverse=True)
+
+
+# older files --------------------------------------------------------------------------------------------------------
+
+
+def few_errors(n):
+    rng = np.random.default_rng(0)
+    g = rng.random(n)
+    return rng.random(n) < 0.3 * (1 - g), g
+
+
+def as_format_4(rule):
+    """The JSON that format 4 had for this rule: the same, without what is new in its advice."""
+    record = json.loads(rule.to_json())
+    del record["checksum"]
+    record["format"] = "abstain.Threshold/4"
+    if record["advice"]:
+        for name in ("samples_coverage", "why_none", "fewest"):
+            del record["advice"][name]
+        record["advice"]["samples"] = 41_000
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return record | {"checksum": hashlib.sha256(text.encode()).hexdigest()}
+
+
+@pytest.mark.parametrize("risk", [0.1, 0.001])
+def test_a_rule_of_format_4_is_read(risk):
+    wrong, g = few_errors(2000)
+    rule = abstain.select_threshold(wrong, g, risk=risk)
+    again = Threshold.from_json(json.dumps(as_format_4(rule)))
+    assert again.value == rule.value
+    assert again.guarantee == rule.guarantee
+    assert json.loads(again.to_json())["format"] == "abstain.Threshold/5"
+    if not rule.feasible:  # the number of samples that format 4 advised was too low
+        assert again.advice.samples is None
+        assert again.advice.risk == rule.advice.risk
+
+
+def test_a_changed_rule_of_format_4_is_refused():
+    record = as_format_4(abstain.select_threshold(*few_errors(2000), risk=0.1))
+    record["note"] = "changed"
+    with pytest.raises(DataError):
+        Threshold.from_json(json.dumps(record))
+    record = as_format_4(abstain.select_threshold(*few_errors(2000), risk=0.1))
+    record["largest"] = 5.0
+    with pytest.raises(DataError):
+        Threshold.from_json(json.dumps(record))
+
+
+def test_thresholds_of_groups_with_records_of_format_4_are_read():
+    wrong, g = few_errors(2000)
+    rules = abstain.select_threshold(wrong, g, risk=0.1, groups=["a", "b"] * 1000)
+    record = json.loads(rules.to_json())
+    del record["checksum"]
+    for _, threshold in record["thresholds"]:
+        threshold["format"] = "abstain.Threshold/4"
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    record["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    again = abstain.thresholds.GroupThresholds.from_json(json.dumps(record))
+    assert again["a"].value == rules["a"].value

@@ -22,6 +22,7 @@ from abstain.thresholds.monitoring import Check, Reference
 from abstain.thresholds.promise import PromiseBasis
 from abstain.thresholds.record import (
     RecordParts,
+    list_advice,
     list_assumptions,
     list_facts,
     list_void_conditions,
@@ -115,7 +116,7 @@ class Cascade(Promised):
     """
 
     _noun: ClassVar[str] = "a stored cascade"
-    _number: ClassVar[int] = 4
+    _number: ClassVar[int] = 5
     _none: ClassVar[str] = "none keeps the promise"
 
     names: tuple[str, ...]
@@ -217,6 +218,7 @@ class Cascade(Promised):
             decide=later_command(self.names, self.origins, action=apply, has_truth=False),
             check=later_command(self.names, self.origins, action=check, has_truth=True),
             delta=self.delta,
+            would_help=[] if self.feasible else list_advice({"": self}),
         )
 
     def _data_lines(self, asked_for: str) -> list[str]:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from abstain import Threshold, _tables, scores
 from abstain.cli import options as opt
-from abstain.cli.main import INFEASIBLE
+from abstain.cli.main import ALARM, INFEASIBLE
 from abstain.cli.promises import (
     PromiseColumns,
     check_columns,
@@ -34,7 +34,7 @@ from abstain.cli.screen import (
     write_text,
 )
 from abstain.cli.series import Look, run_look
-from abstain.errors import DataError
+from abstain.errors import AbstainError, DataError
 from abstain.formats import Predictions
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
@@ -74,6 +74,7 @@ _RECORD_HELP = "Write a page to file with the rule: data, guarantee, assumptions
 _STATE_HELP = "With --check: file with the series of checks so far. It is updated."
 # if more than this share of new confidences exceeds all calibration data, they are probably on another scale
 _LARGE_SHARE_ABOVE = 0.1
+_OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 
 
 @click.command("threshold", cls=opt.DocumentedCommand)
@@ -129,6 +130,9 @@ def threshold(
     Samples of one cluster (a column `cluster`: patient, document) may depend on each other: the guarantee is then
     for whole clusters.
 
+    With --check, a file without labels is compared with the calibration by its confidences alone, which says nothing
+    about the risk.
+
     If no threshold can be certified, the exit code is 4. An alarm of --check is exit code 5.
     """
     if sum(option is not None for option in (target["risk"], target["coverage"], target["cost"], check)) != 1:
@@ -138,19 +142,25 @@ def threshold(
     low, high = target["bounded"]
     risk = target["risk"]
     for single_risk in risk.values() if isinstance(risk, dict) else [risk]:
-        if single_risk is not None and not low < single_risk < high:
+        if single_risk is not None and not low <= single_risk <= high:
             hint = opt.percent_hint(single_risk)
             raise click.UsageError(
                 f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{hint}"
             )
     promise_columns = None
+    predictions: Predictions | None
     promise_names = _promise_names(check, risk)
     with show_working(f"reading {display_name(file)}"):
         if promise_names:
             promise_columns = read_promises(read_options, file, promise_names)
             predictions = promise_columns.predictions
         else:
-            predictions = read_options.read(file)
+            predictions = _read_labelled(file, read_options, allow_unlabelled=check is not None)
+    if predictions is None:
+        if state is not None:
+            raise click.UsageError(f"--state needs labels, and {display_name(file)} has none.")
+        check_unlabelled(str(check), file, read_options, output)
+        return
     opt.note_chosen_confidence(predictions)
     answered = predictions.answered()
     abstained_count = predictions.n - answered.n
@@ -207,6 +217,52 @@ def threshold(
                 ): "does the guarantee hold on later data with labels?",
             }
         )
+
+
+def _read_labelled(file: str, read_options: opt.ReadOptions, *, allow_unlabelled: bool) -> Predictions | None:
+    """Read a file with labels; None for one that has confidences or class scores alone, with `allow_unlabelled`.
+
+    Raises DataError for any other file.
+    """
+    try:
+        return read_options.read(file)
+    except DataError:
+        states_outcome = read_options.labels is not None or _OUTCOME_ROLES & set(read_options.columns)
+        if not allow_unlabelled or states_outcome:
+            raise
+        try:
+            unlabelled = read_options.read_unlabelled(file)
+        except AbstainError:
+            unlabelled = None
+        # a column of outcomes that could not be read is a mistake in the file, not a file without labels
+        if unlabelled is None or _OUTCOME_ROLES & {name.lower() for name in unlabelled.other_columns}:
+            raise
+        return None
+
+
+def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output: opt.Output) -> None:
+    """Compare the confidences of a file without labels with those of a saved rule; an alarm is exit code 5.
+
+    Raises DataError if the rule does not fit the file, or has a threshold for each group.
+    """
+    saved_rule = load_rule(rule)
+    if isinstance(saved_rule, GroupThresholds):
+        raise DataError(f"{display_name(rule)}: a rule per group can be checked on data with labels only.")
+    threshold_to_check = first_rule(saved_rule)
+    predictions, _ = read_options.read_unlabelled(file)
+    score = check_rule_fits(rule, threshold_to_check.cut.score, predictions.kind, opt.explicit_value("score"))
+    with naming_file(file):
+        result = threshold_to_check.check_confidences(**rule_columns(predictions, score))
+
+    def draw(console: Console) -> None:
+        console.print(Text(repr(result)))
+
+    names = ["n", "accepted", "coverage", "drift_p", "delta", "from_calibration", "holds"]
+    columns = _tables.collect_columns([result], names)
+    verdict = "holds" if result.holds else "alarm"
+    deliver(output, result, quiet=verdict, draw=draw, columns=columns, latex=repr(result))
+    if not result.holds:
+        click.get_current_context().exit(ALARM)
 
 
 def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> list[str]:

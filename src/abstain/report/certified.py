@@ -292,10 +292,14 @@ def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: 
     """
     unit = "labelled cases" if advice.unit == "samples" else "clusters of labelled cases"
     count = n if advice.unit == "samples" else clusters
-    if advice.samples is None:
-        needed = f"By what was seen, no number of {unit} would be enough: the model or its confidence has to improve."
-    else:
+    if advice.samples is not None:
         needed = f"About {advice.samples:,} {unit} would be enough; there are {count:,} now."
+        if advice.samples_coverage is not None:
+            needed += f" They would let it answer about {share_text(advice.samples_coverage)} of the cases."
+    elif advice.why_none == "few":
+        needed = f"There are too few {unit} to tell how many would be enough; there are {count:,} now."
+    else:
+        needed = f"By what was seen, no number of {unit} would be enough: the model or its confidence has to improve."
     if advice.risk is None:
         return f"{needed} No other risk can be promised with these data either."
     smallest = f"The smallest risk that can be promised here is {risk_text(advice.risk, is_zero_one)}"

@@ -4,7 +4,7 @@ from abstain.thresholds.calibration import Candidates
 from abstain.thresholds.cut import Cut
 from abstain.thresholds.joint import JointGroupThresholds, JointThreshold
 from abstain.thresholds.loading import load_rule
-from abstain.thresholds.monitoring import Check, GroupChecks
+from abstain.thresholds.monitoring import Check, ConfidenceCheck, GroupChecks
 from abstain.thresholds.outcomes import ClinicalTable, CostCurve, class_costs, clinical_table, cost_curve
 from abstain.thresholds.record import decision_record
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
@@ -21,5 +21,13 @@ __all__ = [
     "Threshold",
     "class_costs",
 ]
-__all__ += ["GroupChecks", "JointGroupThresholds", "JointThreshold", "Origin", "decision_record", "load_rule"]
+__all__ += [
+    "ConfidenceCheck",
+    "GroupChecks",
+    "JointGroupThresholds",
+    "JointThreshold",
+    "Origin",
+    "decision_record",
+    "load_rule",
+]
 __all__ += ["clinical_table", "clopper_pearson", "cost_curve", "select_threshold"]

@@ -19,6 +19,7 @@ from abstain.thresholds.calibration import Calibration, Candidates, ClusteredSam
 
 TABLE_ROWS = 400  # thresholds shown where nothing is tested rank by rank
 PILOT_SHARE = 0.05  # of the clusters propose thresholds; the others are tested on
+CLUSTER_STARTS = 2  # sequences of tests with clusters, which share delta
 MAX_CLUSTER_TESTS = 100  # thresholds tested with clusters, where each costs a pass over the samples
 
 
@@ -151,10 +152,15 @@ class Pilot(NamedTuple):
     )  # numbers of the clusters that were not drawn; empty if there is only one cluster
 
 
+def tested_cluster_count(cluster_count: int) -> int:
+    """How many of so many clusters are left for the tests once a twentieth, at least one, is drawn as the pilot."""
+    return cluster_count - max(1, math.ceil(PILOT_SHARE * cluster_count))
+
+
 def _draw_pilot(clusters: ClusteredSamples) -> Pilot:
     """Draw a twentieth of the clusters at random, at least one; the same clusters at every call."""
     shuffled = np.random.default_rng(0).permutation(clusters.cluster_count)
-    pilot_size = max(1, math.ceil(PILOT_SHARE * clusters.cluster_count))
+    pilot_size = clusters.cluster_count - tested_cluster_count(clusters.cluster_count)
     drawn, other_clusters = np.split(shuffled, [pilot_size])
     is_drawn = np.isin(clusters.cluster_of_sample, drawn)
     mass_of_drawn = clusters.sum_by_cluster(np.ones(len(clusters.loss)), drawn)
@@ -183,7 +189,7 @@ def _certify_by_clusters(
     pilot = _draw_pilot(clusters)
     # how many clusters of the largest mass would weigh as much as those that are tested on
     equal_clusters = int(len(pilot.other_clusters) * pilot.mean_mass / clusters.heaviest_cluster_mass)
-    planned = testing.plan(equal_clusters, planning_risk, delta, max_starts=2)
+    planned = testing.plan(equal_clusters, planning_risk, delta, max_starts=CLUSTER_STARTS)
     if not len(planned.ranks):
         no_counts = np.zeros(0, dtype=np.int64)
         return [

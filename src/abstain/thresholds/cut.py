@@ -85,6 +85,13 @@ class RoundedDecisions(NamedTuple):
     is_ambiguous: np.ndarray  # rounding hides whether the sample is above or below the threshold
 
 
+class EqualConfidences(NamedTuple):
+    """Which calibration confidences occur among new ones."""
+
+    is_found: np.ndarray  # of bool, one entry per calibration confidence
+    shared_count: int  # how many new samples have the confidence of another new one
+
+
 class LearnedScore(Protocol):
     """A confidence that was learned from labelled rows, as `abstain.learn_confidence` returns it.
 
@@ -123,6 +130,9 @@ class CheckedConfidences(NamedTuple):
     classes: int | None = None
     magnitude: np.ndarray = np.zeros(())
     learned: str | None = None
+    is_one_score_per_sample: bool = (
+        False  # class scores came as a vector, which is the form of a binary model
+    )
 
     @property
     def is_informative(self) -> bool:
@@ -219,6 +229,7 @@ def read_confidences(
         observed_precision=_detect_precision(class_scores, dtype),
         classes=2 if is_one_column else int(class_scores.shape[-1]),
         magnitude=magnitude,
+        is_one_score_per_sample=class_scores.ndim == 1,
     )
 
 
@@ -405,6 +416,10 @@ class Cut:
         calling function, for messages. `confidences` are those of the new samples, with their source and precision.
         """
         if None not in (self.classes, confidences.classes) and confidences.classes != self.classes:
+            if confidences.is_one_score_per_sample:
+                rule = f"one row of {self.classes} class scores per sample"
+                remedy = "For one sample, pass a table with one row: `x[None]`."
+                raise InputError(f"{name}: needs {rule}, got a vector of {len(confidences.values)}. {remedy}")
             rule = f"this rule was calibrated on {self.classes} classes"
             raise InputError(f"{name}: {rule}, got {confidences.classes}. Calibrate one for this model.")
         if self.source == "own":
@@ -437,12 +452,14 @@ class Cut:
         largest = float(confidences.max())
         smallest = float(confidences.min())
         scale = None
+        wrong = 0.0
         if self.lowest >= 0 and self.highest <= 1 and (largest > 1 or smallest < 0):
             scale = "within [0, 1]"
+            wrong = largest if largest > 1 else smallest
         elif self.highest <= 0 and self.lowest < 0 and largest > 0:
             scale = "at or below 0"
+            wrong = largest
         if scale is not None:
-            wrong = largest if largest > max(self.highest, 0.0) else smallest
             rule = f"this rule was calibrated on confidences {scale}"
             remedy = (
                 "Give the confidence it was calibrated on: no percentages, no rank keys for probabilities."
@@ -527,6 +544,28 @@ class Cut:
         surely = _count_at_least(exact_new.low, exact_points.high)
         possibly = _count_at_least(exact_new.high, exact_points.low)
         return surely, possibly
+
+    def find_equal(self, confidences: CheckedConfidences, points: np.ndarray) -> EqualConfidences:
+        """Find which calibration confidences occur among new ones, as exactly as both were stored.
+
+        `points` are calibration confidences, in the unit of the calibration. The same sample is found in another
+        precision or unit too. `confidences` are those of the new samples, all finite, with their source and precision.
+        """
+        rounding = _finest_rounding(self.source, confidences.source)
+        new = self._new_bounds(confidences, rounding)
+        calibration = self._calibration_bounds(points, rounding)
+        rising_low = np.sort(new.low)
+        rising_high = np.sort(new.high)
+
+        def count_overlaps(bounds: ExactBounds) -> np.ndarray:
+            ends_below = np.searchsorted(rising_high, bounds.low, side="left")
+            starts_at_most = np.searchsorted(rising_low, bounds.high, side="right")
+            return np.asarray(starts_at_most - ends_below)
+
+        return EqualConfidences(
+            is_found=count_overlaps(calibration) > 0,
+            shared_count=int((count_overlaps(new) > 1).sum()),  # each sample overlaps itself
+        )
 
     def rounding_to_allow_for(self, name: str, confidences: CheckedConfidences) -> Rounding | None:
         """Return the rounding error to allow for in a comparison with the threshold; None to compare exactly.

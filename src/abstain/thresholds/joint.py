@@ -17,10 +17,12 @@ from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units
 from abstain.thresholds.monitoring import GroupChecks, PromiseToCheck, Reference, check_promises
 from abstain.thresholds.record import (
     RecordParts,
+    list_advice,
     list_assumptions,
     list_facts,
     list_void_conditions,
     state_cluster_limit,
+    state_rule,
 )
 from abstain.thresholds.rules import GroupThresholds, Kind, Origin, Threshold
 
@@ -481,8 +483,7 @@ class JointThreshold(JointRule, Stored):
 
         `group` is the label of the group that the rule is for, "" without groups.
         """
-        for_group = "" if group == "" else f" for group {group}"
-        lines = [f"- Accept{for_group}: {self.rule}. All other cases go to a person."]
+        lines = [state_rule(self.any_promise, self.rule, group)]
         if self.feasible:
             known_risks = {name: risk for name, risk in self.risks.items() if risk is not None}
             risks = ", ".join(f"risk of {name} {risk:.4g}" for name, risk in known_risks.items())
@@ -540,6 +541,7 @@ def _make_record(
         decide=f"abstain decide {saved_as} new.csv -o decided.csv",
         check=f"abstain threshold later.csv --check {saved_as} --state series.json",
         delta=delta,
+        would_help=[] if any(rule.feasible for rule in rules.values()) else list_advice(rules),
     )
 
 

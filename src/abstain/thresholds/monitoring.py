@@ -18,7 +18,7 @@ from abstain._stored import Finite, Share, Stored, Within
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.metrics._sample import group_codes, prepare
 from abstain.thresholds import bets
-from abstain.thresholds.cut import CheckedConfidences
+from abstain.thresholds.cut import MISSING, CheckedConfidences
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ FILE_DIGITS = (
 )
 RECENT_COUNTED = 1_000  # the latest looks that hold so many counted samples are called recent ...
 RECENT_LOOKS = 100  # ... but no more looks than this
+_FEWEST_FOUND = 3  # remembered confidences among the new ones: one or two may be chance in any data
+_CHANCE_FACTOR = 2  # times the number that chance explains at most
 _NEW_SERIES = "Begin a new series, in a new file; its false alarms are counted anew."
 
 
@@ -100,7 +102,11 @@ class Check(Stored, _tables.Notebook):
     risk_alarm : bool
         Whether `risk_p` ever fell to delta / 2.
     risk_alarm_look, risk_alarm_p, alarm_after : int, float, int, or None
-        The look of that alarm, `risk_p` at the end of that look, and after how many samples of the series it came.
+        The look of that alarm, `risk_p` at the end of that look, and after how many samples of the series it came,
+        those that were not accepted included.
+    alarm_counted, alarm_loss_sum : int, float, or None
+        How many counted samples of that look came before the alarm, and their summed loss, scaled to [0, 1]; for 0/1
+        losses the number of errors. None also in a series that an earlier version began.
     drift_p : float
         p-value of "the confidences are distributed as in calibration", of the last look alone.
     drift_alarm : bool
@@ -109,10 +115,15 @@ class Check(Stored, _tables.Notebook):
         The first such look, and its p-value.
     looks : int
         Calls of `check` in this series that brought new samples.
+    from_calibration : int
+        About how many samples of the series are rows of the calibration data, which say nothing new; recognised look by
+        look by their confidences, where no chance explains that so many are equal.
     left_out : int
         Samples left out of everything because an earlier look held their cluster.
     delta, value : float
         Of the threshold.
+    counts_errors : bool
+        Is each loss 0 or 1?
     loss_sum : float
         Summed loss of the counted, scaled to [0, 1].
     recent_looks : tuple of (int, float)
@@ -135,7 +146,7 @@ class Check(Stored, _tables.Notebook):
 
     _noun: ClassVar[str] = "a check"
     _has_checksum: ClassVar[bool] = True
-    _number: ClassVar[int] = 3
+    _number: ClassVar[int] = 4
     _remedy: ClassVar[str] = _NEW_SERIES
 
     n: Count = 0  # the defaults are those of a series that has not begun
@@ -154,12 +165,15 @@ class Check(Stored, _tables.Notebook):
     risk_alarm_look: Count | None = None
     risk_alarm_p: Share | None = None
     alarm_after: Count | None = None
+    alarm_counted: Count | None = None
+    alarm_loss_sum: Finite | None = None
     drift_p: Share = 1.0
     drift_alarm: bool = False
     drift_alarm_look: Count | None = None
     drift_alarm_p: Share | None = None
     looks: Count = 0
     left_out: Count = 0
+    from_calibration: Count = 0
     delta: Share = 0.0
     loss_sum: Finite = 0.0
     recent_looks: tuple[tuple[Count, Finite], ...] = ()
@@ -167,8 +181,22 @@ class Check(Stored, _tables.Notebook):
     log_wealth: tuple[Finite, ...] = bets.first_log_wealth()
     log_peak: Finite = 0.0
     value: Annotated[float, Within(infinite=True)] = 0.0
+    counts_errors: bool = False
     clusters_seen: str = ""
     files: tuple[str, ...] = ()
+
+    @classmethod
+    def _upgraded(cls, record: Any) -> Any:
+        """The parsed JSON of format 3 in format 4, which has four more fields; anything else unchanged."""
+        if not isinstance(record, dict) or record.get("format") != "abstain.Check/3":
+            return record
+        new_fields = {
+            "alarm_counted": None,
+            "alarm_loss_sum": None,
+            "from_calibration": 0,
+            "counts_errors": False,
+        }
+        return {**record, **new_fields, "format": cls._format()}
 
     def _readable(self) -> dict[str, Any]:
         return {"holds": self.holds}
@@ -202,6 +230,8 @@ class Check(Stored, _tables.Notebook):
             <= self.counted,
             "`recent_looks` must not lose more than all looks.": recent_loss <= self.loss_sum + 1e-6,
             "`settled` must be at most `n`.": self.settled <= self.n,
+            "`from_calibration` must be at most `n`.": self.from_calibration <= self.n,
+            "`alarm_loss_sum` must lie between 0 and `alarm_counted`.": self._alarm_counts_fit(),
             "`risk_alarm_look`, `risk_alarm_p` and `alarm_after` must come with `risk_alarm`.": has_risk_alarm_field
             == {self.risk_alarm},
             "`drift_alarm_look` and `drift_alarm_p` must come with `drift_alarm`.": has_drift_alarm_field
@@ -214,10 +244,38 @@ class Check(Stored, _tables.Notebook):
             "`files` must hold 16 digits of SHA-256 hashes.": _are_hashes(self.files),
         }
 
+    def _alarm_counts_fit(self) -> bool:
+        """Do the counts at the alarm of the risk come together, with the alarm, and within the counts of the series?"""
+        if self.alarm_counted is None or self.alarm_loss_sum is None:
+            return self.alarm_counted is None and self.alarm_loss_sum is None
+        return (
+            self.risk_alarm and 0 <= self.alarm_loss_sum <= self.alarm_counted + 1e-6 <= self.counted + 1e-6
+        )
+
     @property
     def holds(self) -> bool:
         """No alarm so far."""
         return not (self.risk_alarm or self.drift_alarm)
+
+    def _when_alarmed(self) -> str:
+        """Words on how many accepted samples of its look the alarm of the risk rests on."""
+        if self.alarm_counted is None or self.alarm_loss_sum is None:
+            return f" after {self.alarm_after:,} samples"
+        if self.counts_errors:
+            return (
+                f", when {self.alarm_loss_sum:,.0f} of its first {self.alarm_counted:,} accepted were wrong"
+            )
+        return f", after {self.alarm_counted:,} accepted samples of it"
+
+    def _compare_recent(self) -> str:
+        """After an alarm of the risk: words on whether the recent risk is above the promised one; else nothing."""
+        if not self.risk_alarm or self.recent_risk is None or self.recent_risk_interval is None:
+            return ""
+        if self.recent_risk_interval[0] > self.limit:
+            return f": above {self.limit:.4g}"
+        if self.recent_risk > self.limit:
+            return f": above {self.limit:.4g}, but that may be chance"
+        return f": not above {self.limit:.4g} now; the alarm stays in this series"
 
     def __repr__(self) -> str:
         """Say whether there is an alarm, and how risk, coverage and confidences compare with the promise.
@@ -227,8 +285,9 @@ class Check(Stored, _tables.Notebook):
         low, high = self.coverage_interval
         risk_alarm = ""
         if self.risk_alarm:
-            when = f"after {self.alarm_after} samples"
-            risk_alarm = f", ALARM at look {self.risk_alarm_look} (p = {self.risk_alarm_p:.3g}, {when})"
+            risk_alarm = (
+                f", ALARM at look {self.risk_alarm_look} (p = {self.risk_alarm_p:.3g}){self._when_alarmed()}"
+            )
         drift_alarm = ""
         if self.drift_alarm:
             drift_alarm = f", ALARM at look {self.drift_alarm_look} (p = {self.drift_alarm_p:.3g})"
@@ -241,12 +300,17 @@ class Check(Stored, _tables.Notebook):
             f"  risk {_with_limits(self.risk, self.risk_interval)} of {self.counted} accepted, promised at most "
             f"{self.limit:.4g}: p = {self.risk_p:.3g} at any time{risk_alarm}",
             f"  recent risk {_with_limits(self.recent_risk, self.recent_risk_interval)} of {self.recent_counted} "
-            f"accepted in {recent_range}",
+            f"accepted in {recent_range}{self._compare_recent()}",
             f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences as in calibration: "
             f"p = {self.drift_p:.3g} in this look{drift_alarm}",
         ]
         if self.left_out:
             lines.append(f"  left out: {self.left_out} samples of clusters that an earlier look held")
+        if self.from_calibration:
+            lines.append(
+                f"  note: about {self.from_calibration:,} of these samples are rows of the calibration data, by their "
+                f"confidences: they say nothing about later data"
+            )
         each = risk_level(self.delta)
         lines.append(
             f"  false alarms: at most {self.delta:g} in the whole series, {each:g} by risk and {each:g} by confidences"
@@ -434,6 +498,14 @@ def check_promise(
         return replace(before, left_out=before.left_out + left_out)
     scaled_loss = scaled_loss[look.rows]
     confidences = confidences.take(look.rows)
+    from_calibration = count_calibration_rows(rule, confidences)
+    if from_calibration:
+        message = (
+            f"about {from_calibration:,} of {len(scaled_loss):,} samples are rows of the calibration data, by their "
+            f"confidences"
+        )
+        remedy = "They say nothing about later data: check with data that came after the calibration."
+        warnings.warn(f"Threshold.check: {message}. {remedy}", AbstainWarning, stacklevel=3)
     accepted = rule.cut.decide("Threshold.check", confidences, rule.value)
     counted = accepted if counts is None else accepted & counts[look.rows]
     scaled_limit = (limit - low) / (high - low)
@@ -475,9 +547,11 @@ def check_promise(
         limit=limit,
         looks=before.looks + 1,
         left_out=before.left_out + left_out,
+        from_calibration=before.from_calibration + from_calibration,
         delta=rule.delta,
         loss_sum=loss_sum,
         value=rule.value,
+        counts_errors=rule.evidence.zero_one and rule.bounded == (0.0, 1.0),
         clusters_seen=look.clusters_seen,
         files=before.files,
         **risk_fields,
@@ -493,6 +567,28 @@ def _share_interval(rule: Threshold, hits: float, trials: int) -> tuple[float, f
     largest_cluster = rule.largest or 1.0
     low, high = clopper_pearson(hits / largest_cluster, trials / largest_cluster, 1 - rule.delta)
     return float(low), float(high)
+
+
+def count_calibration_rows(rule: Threshold, confidences: CheckedConfidences) -> int:
+    """About how many new samples are rows of the calibration data, by their confidences; 0 where chance explains them.
+
+    A rule remembers up to 512 confidences of its calibration. If all of them occur among the new ones, the new data
+    probably hold all calibration rows, in whatever order and file. Confidences that many samples share would be found
+    in any data. How likely that is, the new samples show: it is the share of them whose confidence another one has.
+    """
+    remembered = rule.reference.value
+    remembered = remembered[np.isfinite(remembered) & (remembered > MISSING)]
+    is_usable = np.isfinite(confidences.values) & (confidences.values > MISSING)
+    n = int(is_usable.sum())
+    if not n or not len(remembered):
+        return 0
+    matches = rule.cut.find_equal(confidences.take(np.flatnonzero(is_usable)), remembered)
+    found_count = int(matches.is_found.sum())
+    # pairs of equal samples are counted by chance: allow for three pairs, and three standard deviations, more
+    shared_at_most = min(1.0, (matches.shared_count + 6 + 3 * np.sqrt(matches.shared_count)) / n)
+    if found_count < _FEWEST_FOUND or found_count <= _CHANCE_FACTOR * shared_at_most * len(remembered):
+        return 0
+    return min(n, round(rule.n * found_count / len(remembered)))
 
 
 class RiskEstimate(NamedTuple):
@@ -582,14 +678,20 @@ def _test_risk(
         "risk_alarm_look": before.risk_alarm_look,
         "risk_alarm_p": before.risk_alarm_p,
         "alarm_after": before.alarm_after,
+        "alarm_counted": before.alarm_counted,
+        "alarm_loss_sum": before.alarm_loss_sum,
     }
     if not before.risk_alarm and log_peak >= alarm_log_wealth:
         first_term = int(np.argmax(log_totals >= alarm_log_wealth))
+        samples_so_far = int(terms.known_after_row[first_term]) + 1  # of this look
+        counted_so_far = counted[:samples_so_far]
         fields |= {
             "risk_alarm": True,
             "risk_alarm_look": before.looks + 1,
             "risk_alarm_p": risk_p,
-            "alarm_after": before.n + int(terms.known_after_row[first_term]) + 1,
+            "alarm_after": before.n + samples_so_far,
+            "alarm_counted": int(counted_so_far.sum()),
+            "alarm_loss_sum": float(scaled_loss[:samples_so_far][counted_so_far].sum()),
         }
     return fields
 
@@ -614,6 +716,89 @@ def _test_drift(rule: Threshold, confidences: CheckedConfidences, before: Check)
     if not before.drift_alarm and drift_p <= drift_level(rule.delta, look_number):
         fields |= {"drift_alarm": True, "drift_alarm_look": look_number, "drift_alarm_p": drift_p}
     return fields
+
+
+@dataclass(frozen=True)
+class ConfidenceCheck(Stored, _tables.Notebook):
+    """What later samples without labels say: are their confidences distributed as in calibration?
+
+    Attributes
+    ----------
+    n, accepted : int
+        Samples, and how many of them the threshold accepts.
+    coverage : float
+        Share accepted.
+    drift_p : float
+        p-value of "the confidences are distributed as in calibration".
+    delta : float
+        Of the threshold: `drift_p` is held against it.
+    holds : bool
+        Is `drift_p` above delta?
+    from_calibration : int
+        About how many samples are rows of the calibration data, which say nothing new.
+
+    Examples
+    --------
+    >>> from abstain import select_threshold
+    >>> t = select_threshold([0] * 99 + [1], list(range(100, 0, -1)), risk=0.2)
+    >>> t.check_confidences([90.5, 80.5, 15.5]).holds
+    True
+    """
+
+    _noun: ClassVar[str] = "a check of confidences"
+
+    n: Annotated[int, Within(1)]
+    accepted: Count
+    coverage: Share
+    drift_p: Share
+    delta: Share
+    from_calibration: Count = 0
+
+    @property
+    def holds(self) -> bool:
+        """Is there no alarm?"""
+        return self.drift_p > self.delta
+
+    def _readable(self) -> dict[str, Any]:
+        return {"holds": self.holds}
+
+    def __repr__(self) -> str:
+        verdict = "no alarm" if self.holds else "ALARM"
+        lines = [
+            f"Check of the confidences alone: {verdict} (n = {self.n})",
+            f"  coverage {self.coverage:.4f}; confidences as in calibration: p = {self.drift_p:.3g}, an alarm from "
+            f"{self.delta:g} down",
+            "  without labels, this says nothing about the risk, and it is no part of a series",
+        ]
+        if self.from_calibration:
+            lines.append(
+                f"  note: about {self.from_calibration:,} of these samples are rows of the calibration data"
+            )
+        return "\n".join(lines)
+
+
+def check_confidences(rule: Threshold, confidences: CheckedConfidences) -> ConfidenceCheck:
+    """Compare confidences of later samples, already checked against the rule, with those of the calibration.
+
+    Raises InfeasibleError if the rule has no threshold, InputError without a sample or for a NaN.
+    """
+    if rule.value is None:
+        raise InfeasibleError(
+            "Threshold.check_confidences: there is no threshold to check; nothing is accepted."
+        )
+    name = "Threshold.check_confidences"
+    values = confidences.values
+    prepare(name, np.zeros(values.shape), values, vector=True)
+    accepted = rule.cut.decide(name, confidences, rule.value)
+    surely, possibly = rule.cut.at_least(name, confidences, rule.reference.value)
+    return ConfidenceCheck(
+        n=len(values),
+        accepted=int(accepted.sum()),
+        coverage=float(accepted.mean()),
+        drift_p=rule.reference.p_value(surely, possibly, len(values), rule.largest or 1.0),
+        delta=rule.delta,
+        from_calibration=count_calibration_rows(rule, confidences),
+    )
 
 
 def check_is_new(check: Check | GroupChecks, previous: Check | GroupChecks | None) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from abstain.errors import InputError
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
@@ -15,7 +18,8 @@ from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 class RecordParts:
     """What a page says of one kind of rule, a list of lines for each section; `decision_record` lays it out.
 
-    `decide` and `check` are the commands that apply the rule and that hold later data against it.
+    `decide` and `check` are the commands that apply the rule and that hold later data against it. `would_help` says
+    what would help if nothing could be promised; it is empty for a rule that answers.
     """
 
     title: str
@@ -27,6 +31,7 @@ class RecordParts:
     decide: str
     check: str
     delta: float
+    would_help: list[str] = field(default_factory=list)
 
 
 @runtime_checkable
@@ -42,6 +47,7 @@ def decision_record(
     *,
     saved_as: str | None = None,
     date: datetime | None = None,
+    model: str | None = None,
 ) -> str:
     """A page of Markdown to be filed beside a rule: date, data, promise, assumptions, what voids it, how to check it.
 
@@ -53,6 +59,8 @@ def decision_record(
         The name of the rule's file, for the commands that the page shows.
     date : datetime, optional
         When the decision was made, with its time zone; shown in UTC. By default now.
+    model : str, optional
+        The model's name and version, as the reader knows it; without it the page leaves room for it.
 
     Returns
     -------
@@ -76,22 +84,26 @@ def decision_record(
         parts = rule.record_parts(file_name)
     else:
         parts = _describe_thresholds(rule, file_name)
-    how_to_check = [  # `parts` holds the commands that apply the rule and that check it
-        f"- Decide on new cases: `{parts.decide}`",
-        f"- Hold labelled cases against it: `{parts.check}`",
-        "- The series goes on from one run to the next and may be looked at as often as one likes. While the promise",
-        "  holds and the confidences are distributed as in calibration, it ever raises an alarm with probability at",
-        f"  most {parts.delta:g}.",
-        "- Exit code 5 is an alarm: stop accepting, find out what changed, and calibrate again.",
-    ]
+    model_line = f"- model: {model or '____________________ (name and version, to be filled in)'}"
     sections = {
         "The rule": parts.rule,
         "The promise": parts.promise,
-        "The data": parts.data,
-        "What is assumed": parts.assumptions,
-        "What voids it": parts.voids,
-        "How to check it later": how_to_check,
+        "The data": [model_line, *parts.data],
     }
+    if parts.would_help:  # there is no promise: nothing ends it, and nothing is to be checked
+        sections["What would help"] = parts.would_help
+    else:
+        sections["What is assumed"] = parts.assumptions
+        sections["What voids it"] = parts.voids
+        sections["How to check it later"] = [
+            f"- Decide on new cases: `{parts.decide}`",
+            f"- Hold labelled cases against it: `{parts.check}`",
+            "- The series goes on from one run to the next and may be looked at as often as one likes. While the",
+            "  promise holds and the confidences are distributed as in calibration, it ever raises an alarm with",
+            f"  probability at most {parts.delta:g}.",
+            "- Exit code 5 is an alarm: stop using the answers, read what it says about the recent risk, and find",
+            "  out what changed. If the risk is still too high or no cause is found, calibrate again.",
+        ]
     lines = [f"# {parts.title}", "", f"Date: {moment:%Y-%m-%d %H:%M} UTC"]
     for heading, text in sections.items():
         lines += ["", f"## {heading}", "", *text]
@@ -111,7 +123,7 @@ def list_assumptions(
     `clusters` is the number of calibration clusters, None without clusters. `draws` says how calibration and later data
     were drawn, after "are". `models` names what was calibrated: "model" or "models".
     """
-    unit = "samples" if clusters is None else "clusters (whole patients, documents, sites)"
+    unit = "samples" if clusters is None else "clusters (whole ones, with all of their samples)"
     return [
         f"- Calibration {unit} and later ones are {draws}.",
         f"- The calibration data were not used to train or tune the {models}, a score or a temperature.",
@@ -128,12 +140,14 @@ def list_void_conditions(clusters: int | None, scores: str, models: str = "model
     other_models = "Another model" if models == "model" else f"Other {models}"
     lines = [
         f"- {other_models}, another version, or another score than {scores}.",
-        "- Another population: another scanner, hospital, language or season than in the calibration data.",
+        "- Another population: cases from other sources or of other kinds than in the calibration data.",
         "- Choosing among several such rules by what they did on these data, or looking again until one passes.",
         "- An alarm of the check below.",
     ]
     if clusters is None:
-        lines.append("- Samples of one patient (document, site) counted as independent.")
+        lines.append(
+            "- Samples that depend on each other (several of one source, copies) counted as independent."
+        )
     return lines
 
 
@@ -157,15 +171,17 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
     threshold_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {"": rule}
     first = next(iter(threshold_of_group.values()))
     origin = first.origin or Origin("confidence")
-    promise = [rule.guarantee or "None: this rule promises nothing."]
+    any_feasible = any(threshold.feasible for threshold in threshold_of_group.values())
     if isinstance(rule, GroupThresholds):
-        promise += [
-            f"- {group}: {threshold.guarantee or 'none'}" for group, threshold in threshold_of_group.items()
-        ]
+        promise = [rule.guarantee or "None: this rule promises nothing."]
+        for group, threshold in threshold_of_group.items():
+            promise.append(f"- {group}: {threshold.guarantee or 'none'}")
+    else:
+        promise = promise_lines(rule)
     promise += [f"- Note: {threshold.note}" for threshold in threshold_of_group.values() if threshold.note]
     return RecordParts(
         title="Decision record: when the model's answer is accepted",
-        rule=_rule_lines(threshold_of_group, origin),
+        rule=_rule_lines(threshold_of_group),
         promise=promise,
         data=_data_lines(threshold_of_group, origin, rule.delta),
         assumptions=_assumption_lines(threshold_of_group),
@@ -173,25 +189,80 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
         decide=f"abstain decide {file_name} new.csv -o decided.csv",
         check=f"abstain threshold later.csv --check {file_name} --state series.json",
         delta=rule.delta,
+        would_help=[] if any_feasible else list_advice(threshold_of_group),
     )
 
 
-def _rule_lines(threshold_of_group: dict[Any, Threshold], origin: Origin) -> list[str]:
+def list_advice(rule_of_group: Mapping[Any, Any]) -> list[str]:
+    """Markdown list items on what would be feasible, for rules that accept nothing.
+
+    The rules are by group; the only key is "" without groups.
+    """
+    lines = []
+    for group, rule in rule_of_group.items():
+        if rule.advice:
+            prefix = "" if group == "" else f"{group}: "
+            lines.append(f"- {prefix}{rule.advice}")
+    return [
+        *lines,
+        "- Ask for less, calibrate on more labelled samples, or use a better model or confidence.",
+    ]
+
+
+def promise_lines(threshold: Threshold) -> list[str]:
+    """State the promise of a threshold in everyday words, then in full."""
+    if threshold.guarantee is None:
+        return ["None: this rule promises nothing."]
+    if threshold.method == "crc" or threshold.evidence.heaviest_sample is not None:
+        return [threshold.guarantee]  # what these promise has no shorter form
+    count = f"{threshold.n:,} cases"
+    if threshold.clusters is not None:
+        count = f"{threshold.clusters:,} clusters ({threshold.n:,} cases)"
+    if threshold.form == "coverage":
+        promised = f"the model answers at least {threshold.target:.4g} of all cases"
+        scope = "This says nothing about how many of its answers are wrong."
+    elif threshold.evidence.zero_one and threshold.bounded == (0.0, 1.0):
+        promised = f"at most {100 * threshold.target:.4g}% of the answers that the model gives are wrong"
+        scope = "It is not about a single answer, the count of one month, or some kinds of cases only."
+    else:
+        promised = f"the mean loss of the answers that the model gives is at most {threshold.target:.4g}"
+        scope = "It is not about a single answer, the mean of one month, or some kinds of cases only."
+    return [
+        f"In the long run, {promised}. {scope}",
+        "",
+        f"How sure this is: the rule was made from {count}, drawn at random. Of all such sets of cases, at least "
+        f"{100 * (1 - threshold.delta):.4g}% lead to a rule that keeps its promise. Whether this set is one of them, "
+        f"nobody can know.",
+        "",
+        f"In full: {threshold.guarantee}",
+    ]
+
+
+def state_rule(threshold: Threshold, rule: str, group: Any = "") -> str:
+    """A Markdown list item that states a rule: the number that people know first, then the one that is compared.
+
+    `rule` is the rule in one line; `group` the label that it is for, "" without groups.
+    """
+    for_group = "" if group == "" else f" for group {group}"
+    others = "Cases that are not accepted are not answered by the model."
+    if not threshold.feasible:
+        return f"- There is no threshold{for_group}: the model answers no case."
+    plain = threshold.origin.plain if threshold.origin else None
+    if threshold.origin is None or not threshold.origin.score or plain is None or threshold.value == -np.inf:
+        return f"- Accept{for_group}: {rule}. {others}"
+    comparison = "above" if threshold.lies_above else "at least"
+    in_keys = "" if plain == threshold.value else f" (in the rule's file, as a rank key: {rule})"
+    return f"- Accept{for_group}: {threshold.origin.score} {comparison} {plain:.6g}{in_keys}. {others}"
+
+
+def _rule_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
     """Return Markdown list items that state each group's rule, and what it did on the calibration data.
 
-    The only key is "" if there are no groups. A rule is stated as the confidence it is compared with and, if the score
-    is known, as the number people know.
+    The only key is "" if there are no groups.
     """
     lines = []
     for group, threshold in threshold_of_group.items():
-        for_group = f" for group {group}" if group != "" else ""
-        in_plain_numbers = ""
-        if origin.score and threshold.origin and threshold.origin.plain is not None:
-            comparison = "above" if threshold.lies_above else "at least"
-            in_plain_numbers = f" (as a plain {origin.score}: {comparison} {threshold.origin.plain:.6g})"
-        lines.append(
-            f"- Accept{for_group}: {threshold.rule}{in_plain_numbers}. All other cases go to a person."
-        )
+        lines.append(state_rule(threshold, threshold.rule, group))
         if threshold.feasible:
             numbers = f"coverage {threshold.coverage:.4f}, risk {threshold.risk:.4g}, n = {threshold.n:,}"
             lines.append(f"  On the calibration data: {numbers}.")

@@ -1,6 +1,6 @@
 """A threshold and what it promises: applied, stored, drawn, by group, and checked on later data.
 
-Needs numpy only, so that a server can load and use it.
+Needs numpy and scipy only, so that a server can load and use it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from abstain.thresholds.cut import (
 )
 from abstain.thresholds.monitoring import (
     Check,
+    ConfidenceCheck,
     GroupChecks,
     PromiseToCheck,
     Reference,
+    check_confidences,
     check_is_new,
     check_promise,
     check_promises,
@@ -125,6 +127,20 @@ class Promised(Stored):
     clusters: Annotated[int, Within(1)] | None = None
     largest: Annotated[float, Within(0, closed=False)] | None = None
 
+    @classmethod
+    def _upgraded(cls, record: Any) -> Any:
+        """The parsed JSON of format 4 in format 5; anything else unchanged.
+
+        Only the advice differs, which a rule has that accepts nothing: its number of samples was too low, and goes.
+        """
+        if not isinstance(record, dict) or record.get("format") != f"abstain.{cls.__name__}/4":
+            return record
+        advice = record.get("advice")
+        if isinstance(advice, dict):
+            unknown = {"samples": None, "samples_coverage": None, "fewest": None}
+            advice = {**advice, **unknown, "why_none": "few"}
+        return {**record, "format": cls._format(), "advice": advice}
+
     def facts(self: Any) -> list[tuple[str, str]]:
         """Return what the repr, the HTML view and the command show: pairs of a heading and a text."""
         facts = {
@@ -199,7 +215,7 @@ class Threshold(Promised):
     """
 
     _noun: ClassVar[str] = "a stored threshold"
-    _number: ClassVar[int] = 4
+    _number: ClassVar[int] = 5
     _none: ClassVar[str] = "no feasible threshold"
 
     value: Annotated[float, Within(infinite=True)] | None
@@ -327,6 +343,30 @@ class Threshold(Promised):
         check = check_promise(self, loss, confidences, clusters=clusters, previous=previous)
         check_is_new(check, previous)
         return check
+
+    def check_confidences(
+        self,
+        confidence: ArrayLike | None = None,
+        *,
+        logits: ArrayLike | None = None,
+        probs: ArrayLike | None = None,
+        score: ScoreName | None = None,
+        units: Units | None = None,
+    ) -> ConfidenceCheck:
+        """Are the confidences of later samples distributed as in calibration? For samples without labels.
+
+        It says nothing about the risk, which needs labels: `check`. It is a single look, at level delta, and no part of
+        a series. `confidence`, `logits`, `probs`, `score` and `units` are as in `accepts`.
+
+        >>> import numpy as np
+        >>> from abstain import select_threshold
+        >>> t = select_threshold([0] * 99 + [1], list(range(100, 0, -1)), risk=0.2)
+        >>> t.check_confidences(np.arange(0.5, 100)).holds, t.check_confidences(np.arange(0.5, 50)).holds
+        (True, False)
+        """
+        name = "Threshold.check_confidences"
+        columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
+        return check_confidences(self, self.cut.read(name, **columns, score=score))
 
     def _rules(self) -> dict[str, Any]:
         """Return each rule that a stored threshold must keep, as the message to show, and whether it keeps it.

@@ -461,7 +461,8 @@ def _select_jointly(
         if selection.threshold is None:
             alone = choosing.certify([requirement], delta)[0]
             if alone.threshold is None:
-                advice = advise(requirement.counted_samples, requirement.risk, delta, "ltt")
+                counted_share = requirement.counted_samples.n / requirement.all_samples.n
+                advice = advise(requirement.counted_samples, requirement.risk, delta, "ltt", counted_share)
         promises[name] = _describe(
             requirement.all_samples, goal, selection, advice, data.confidences, data.origin
         )

@@ -286,10 +286,9 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> Pla
     >>> ranks[:3].tolist(), ranks[-1].item(), round(weights.sum().item(), 12)
     ([141, 143, 145], 1000, 0.05)
     """
-    fewest_samples = least_samples(risk, delta)  # that can prove anything
-    if fewest_samples > n:
+    starts = choose_starts(n, risk, delta, max_starts)
+    if not starts:
         return PlannedTests(ranks=np.zeros(0, dtype=np.int64), weights=np.zeros(0))
-    starts = _choose_starts(n, risk, delta, fewest_samples, max_starts)
     ranks = [starts[0]]
     while ranks[-1] < n:
         rank = ranks[-1]
@@ -300,13 +299,16 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> Pla
     return PlannedTests(np.asarray(ranks), weights=starts_at_rank * (delta / len(starts)))
 
 
-def _choose_starts(n: int, risk: float, delta: float, fewest_samples: float, max_starts: int) -> list[int]:
+def choose_starts(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> list[int]:
     """Choose the ranks at which sequences of tests start: rising, evenly spaced on the logarithmic scale, at most n.
 
-    There are at most `max_starts`, and fewer if n is not much larger than `fewest_samples`, the smallest number that
-    can prove anything at level delta. The first start is a little above that number, the last at half of the samples.
-    Neighbouring starts may be equal. `risk` is the target, scaled to [0, 1].
+    There are at most `max_starts`, fewer if n is not much larger than the smallest number of samples that can prove
+    anything at level delta, and none if n is smaller than that. The first start is a little above that number, the last
+    at half of the samples. Neighbouring starts may be equal. `risk` is the target, scaled to [0, 1].
     """
+    fewest_samples = least_samples(risk, delta)
+    if fewest_samples > n:
+        return []
     most_starts = int(math.log(n / fewest_samples) / math.log(SMALLEST_START_RATIO))
     start_count = max(1, min(max_starts, most_starts))
     if start_count == 1:
