@@ -174,9 +174,11 @@ def test_round_trips(rule, tmp_path):
     loaded = load_rule(tmp_path / "both.json")
     assert isinstance(loaded, GroupThresholds)
     assert loaded.to_json() == both.to_json()
-    checks = loaded.check(wrong, p, groups)
+    later_wrong, later_p = data(seed=2)
+    groups = np.where(np.arange(len(later_p)) % 2, "a", "b")
+    checks = loaded.check(later_wrong, later_p, groups)
     assert GroupChecks.from_json(checks.to_json()) == checks
-    assert checks["a"] == both["a"].check(wrong[groups == "a"], p[groups == "a"])
+    assert checks["a"] == both["a"].check(later_wrong[groups == "a"], later_p[groups == "a"])
     with pytest.raises(DataError, match="no such file"):
         load_rule(tmp_path / "none.json")
 
