@@ -162,7 +162,7 @@ def test_equal_models_small():
 def test_equal_models_are_decided_in_one_of_twenty_runs_at_most(population):
     decided, decided_by_one_look = looks.share_decided(population, 2000, 2026)
     assert decided <= 0.05
-    assert decided_by_one_look > 0.2
+    assert decided_by_one_look > 3 * 0.05  # looking often with intervals for one look decides far too often
     assert looks.width_ratio(population, 20, 2026) <= 1.7
 
 
