@@ -12,7 +12,13 @@ from abstain.confidence.combinations import SHIPPED_WEIGHTS, Combination, mean_o
 from abstain.confidence.input_profile import InputProfile
 from abstain.confidence.input_table import InputTable
 from abstain.confidence.model_columns import ColumnPlan
-from abstain.confidence.models import ConfidenceModel, SingleScore, fit_with_trees, fit_without_trees
+from abstain.confidence.models import (
+    ConfidenceModel,
+    SingleScore,
+    fit_with_trees,
+    fit_without_trees,
+    shrink_to_max_softmax,
+)
 from abstain.core.area_estimators import area_of_samples
 
 BASELINE = "baseline"
@@ -22,6 +28,7 @@ COMBINED = "combined"
 LOGITS = "logits"
 CLASS_OFFSETS = "class offsets"
 RUNNER_UP = "runner-up"
+SHRUNK = "shrunk"
 SIGNALS = "signals"
 _MAX_CLASSES_WITH_RUNNER_UP = 100  # with more classes, each is too rarely in the second place
 # With fewer rows, what is known from other data counts more than what these rows show: on language models with 50 and
@@ -123,19 +130,22 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
     Temperature and p-norm re-rank three or more classes only: with two, every temperature gives the same ranking, and
     the normalised max logit is constant. `combination` is what `choose_combination` found for these rows. If it is the
     shipped weights, the model of all signals shrinks towards them. From 500 rows on, the last and most flexible
-    candidate is a logistic model averaged with boosted trees. `table` holds the inputs of all rows: signals
-    (confidences), other numbers and categories by name, and class scores.
+    candidate is a logistic model averaged with boosted trees. Of the models of class scores alone, only the most
+    flexible is tried by default, whole and shrunk: the lowest of many that are nearly equal is lowest by luck.
+
+    `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
     candidates = [Candidate(BASELINE, _fit_baseline, has_common_scale=False)]
     class_count = table.class_count or 0
     if class_count > 2:
-        candidates.append(Candidate(TEMPERATURE, _fit_temperature, has_common_scale=False))
+        candidates.append(Candidate(TEMPERATURE, _fit_temperature, has_common_scale=False, by_default=False))
         if table.kind == "logits":
-            candidates.append(Candidate(P_NORM, _fit_p_norm, has_common_scale=False))
+            candidates.append(Candidate(P_NORM, _fit_p_norm, has_common_scale=False, by_default=False))
     uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
     if combination is not None and len(table.signals) > 1:
+        # from FEW_ROWS on, the model of all signals is the better choice
         candidates.append(_combined_candidate(uses_shipped, by_default=table.row_count < FEW_ROWS))
-    plans: dict[str, ColumnPlan] = {}  # of the logistic models, by name
+    plans: dict[str, ColumnPlan] = {}  # of the logistic models by name, the simplest first
     if class_count:
         plans[LOGITS] = ColumnPlan(logits=True)
         plans[CLASS_OFFSETS] = ColumnPlan(logits=True, classes=True)
@@ -151,13 +161,19 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
         )
     has_trees = table.row_count >= _MIN_ROWS_FOR_TREES and _has_joint_effects(table)
     most_flexible = list(plans)[-1]
+    most_flexible_of_logits = next((name for name in (RUNNER_UP, CLASS_OFFSETS) if name in plans), None)
     for name, plan in plans.items():
+        with_trees = has_trees and name == most_flexible
+        is_main = name in (most_flexible, most_flexible_of_logits)
+        if name == most_flexible_of_logits:
+            candidates.append(_linear_candidate(SHRUNK, plan, with_trees=with_trees, is_shrunk=True))
         candidates.append(
             _linear_candidate(
                 name,
                 plan,
-                uses_shipped=uses_shipped and name == SIGNALS,
-                with_trees=has_trees and name == most_flexible,
+                uses_shipped=uses_shipped and name == SIGNALS,  # the weights are those of signals
+                with_trees=with_trees,
+                by_default=is_main,
             )
         )
     return candidates
@@ -190,11 +206,19 @@ def _combined_candidate(uses_shipped: bool, by_default: bool) -> Candidate:
 
 
 def _linear_candidate(
-    name: str, plan: ColumnPlan, *, uses_shipped: bool = False, with_trees: bool = False
+    name: str,
+    plan: ColumnPlan,
+    *,
+    uses_shipped: bool = False,
+    with_trees: bool = False,
+    is_shrunk: bool = False,
+    by_default: bool = True,
 ) -> Candidate:
     """A logistic model of the inputs that the plan names, `with_trees` averaged with boosted trees of the same inputs.
 
-    With `uses_shipped` the combination by shipped weights is one more column, towards which the model shrinks.
+    With `uses_shipped` the combination by shipped weights is one more column, towards which the model shrinks. With
+    `is_shrunk` the model is averaged with one of the max softmax alone. `by_default` says whether it is tried where the
+    user names no candidates.
     """
     fit_model = fit_with_trees if with_trees else fit_without_trees
 
@@ -202,9 +226,12 @@ def _linear_candidate(
         full_plan = plan
         if uses_shipped:
             full_plan = replace(plan, transfer=with_shipped_weights(profile).model)
-        return fit_model(data.table, profile, full_plan, data.target, data.weight)
+        model = fit_model(data.table, profile, full_plan, data.target, data.weight)
+        if is_shrunk:
+            model = shrink_to_max_softmax(model, data.table, data.target, data.weight)
+        return model
 
-    return Candidate(name, fit, has_common_scale=True)
+    return Candidate(name, fit, has_common_scale=True, by_default=by_default)
 
 
 def _choose(data: LearningData, profile: InputProfile, choices: list[SingleScore]) -> ConfidenceModel:

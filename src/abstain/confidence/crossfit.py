@@ -56,7 +56,8 @@ def _take_turns(shares: np.ndarray, count: int, rng: np.random.Generator) -> np.
 
     With equal shares, the folds take turns in random order.
     """
-    stops = np.rint(np.cumsum(shares) / max(shares.sum(), 1e-300) * count).astype(np.intp)
+    total = max(shares.sum(), 1e-300)  # shares are all 0 only where `count` is 0
+    stops = np.rint(np.cumsum(shares) / total * count).astype(np.intp)
     times = np.diff(stops, prepend=0)  # how often each fold occurs
     fold = np.repeat(np.arange(len(shares)), times)
     occurrence = np.arange(len(fold)) - np.repeat(stops - times, times)  # 0, 1, ... within each fold
@@ -70,6 +71,7 @@ def find_repeated_rows(table: InputTable) -> np.ndarray:
 
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
+    # NaN differs from itself; inputs are finite, so that infinity can stand for a missing value
     columns = [np.nan_to_num(column, nan=np.inf) for column in table.numbers.values()]
     columns += [
         group_codes("learn_confidence", labels).codes.astype(np.float64)
@@ -80,6 +82,7 @@ def find_repeated_rows(table: InputTable) -> np.ndarray:
     if table.predicted is not None:
         columns.append(table.predicted.astype(np.float64))
     matrix = np.ascontiguousarray(np.column_stack(columns) + 0.0)  # adding 0 turns -0.0 into 0.0
+    # the bytes of a row as one value, so that whole rows are compared
     row_bytes = matrix.view(np.dtype((np.void, matrix.dtype.itemsize * matrix.shape[1]))).reshape(-1)
     return np.asarray(np.unique(row_bytes, return_inverse=True)[1]).reshape(-1)
 
@@ -115,8 +118,8 @@ def _interpolated_ranks(values: np.ndarray, reference: np.ndarray) -> np.ndarray
     distinct, counts = np.unique(reference, return_counts=True)
     middle = (np.cumsum(counts) - 0.5 * counts) / len(reference)
     ranks = np.interp(values, distinct, middle)
+    # above the largest reference value positive, below the smallest negative, between them 0
     beyond = np.where(values > distinct[-1], values - distinct[-1], np.minimum(values - distinct[0], 0.0))
-    half_step = 0.25 / len(reference)
-    return np.asarray(
-        ranks + half_step * np.tanh(beyond / (np.abs(distinct[-1]) + np.abs(distinct[0]) + 1.0))
-    )
+    largest_step = 0.25 / len(reference)  # neighbouring ranks differ by at least four times as much
+    unit = np.abs(distinct[-1]) + np.abs(distinct[0]) + 1.0  # so that tanh rarely saturates
+    return np.asarray(ranks + largest_step * np.tanh(beyond / unit))

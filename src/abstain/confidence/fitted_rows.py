@@ -40,6 +40,7 @@ class FittedRows:
         """Remember the confidences of the rows of a fit."""
         distinct, counts = np.unique(_round(confidence), return_counts=True)
         single = distinct[counts == 1]
+        # Good and Turing: the share of fresh rows that repeat a value seen once is that of rows in pairs
         chance = min(1.0, 2.0 * int(np.sum(counts == 2)) / len(confidence))
         largest_hash = 1.0
         if len(single) > _MAX_STORED:
@@ -56,8 +57,9 @@ class FittedRows:
             return 0.0
         known_count = int(np.isin(single, self.confidences).sum())
         share = known_count / len(single)
-        is_chance = known_count < _MIN_KNOWN or share <= max(_OVERLAP, _CHANCE_FACTOR * self.chance)
-        return 0.0 if is_chance else share
+        largest_by_chance = max(_OVERLAP, _CHANCE_FACTOR * self.chance)
+        may_be_chance = known_count < _MIN_KNOWN or share <= largest_by_chance
+        return 0.0 if may_be_chance else share
 
 
 def _round(confidence: np.ndarray) -> np.ndarray:

@@ -143,6 +143,7 @@ class InputProfile:
         for name, reference in self.numbers.items():
             column = table.numbers[name]
             missing = float(np.mean(np.isnan(column)))
+            # standard error of the difference of two shares
             noise = math.sqrt(
                 missing * (1 - missing) / len(column) + reference.missing * (1 - reference.missing) / self.n
             )
@@ -151,8 +152,8 @@ class InputProfile:
                     f"{name!r} is missing in {missing:.0%} of the rows, in learning in {reference.missing:.0%}."
                 )
             distance = reference.distance(column)
-            rounding = _KOLMOGOROV_FACTOR * math.sqrt(1 / table.row_count + 1 / self.n)
-            if distance > _TOLERATED_DISTANCE + rounding:
+            noise_of_distance = _KOLMOGOROV_FACTOR * math.sqrt(1 / table.row_count + 1 / self.n)
+            if distance > _TOLERATED_DISTANCE + noise_of_distance:
                 changes.append(
                     f"{name!r} is distributed otherwise than in learning: cumulative shares differ by up to "
                     f"{distance:.0%}."

@@ -212,7 +212,7 @@ def _read_numbers(function: str, title: str, column: Array) -> np.ndarray:
     values = np.asarray(to_host(column))
     if values.ndim != 1:
         raise ShapeError(f"{function}: `{title}` must be a vector, got shape {values.shape}.")
-    if values.dtype.kind in "USMmc":
+    if values.dtype.kind in "USMmc":  # texts, dates, time spans, complex numbers
         raise DtypeError(
             f"{function}: `{title}` must hold numbers, got dtype {values.dtype}. Text goes into `categories`."
         )
@@ -297,7 +297,7 @@ def read_losses(
             f"{function}: `{stated[0]}` must have one entry per row, got shape {values.shape} "
             f"for {table.row_count} rows."
         )
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in "biuf":  # booleans, whole numbers, floats
         raise DtypeError(f"{function}: `{stated[0]}` must hold numbers, got dtype {values.dtype}.")
     numbers = values.astype(np.float64)
     if correct is not None:

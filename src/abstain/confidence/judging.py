@@ -10,16 +10,21 @@ import numpy as np
 
 from abstain._stored import Finite, Share, Within
 from abstain.confidence.candidates import LearningData
-from abstain.core.influence import RankedLoss
-from abstain.core.rows import rank_confidences
-from abstain.inference.differences import Tests, compare_sides, convert_to_one_error_size, side_from_samples
-from abstain.inference.limits import make_interval
-from abstain.inference.standard_errors import gather, spread_by_sample, summarise_samples
-from abstain.metrics.definitions import AURC
-
-_MIN_GAIN = (
-    0.25  # standard errors by which a candidate must be below the baseline: less is as likely to be a loss
+from abstain.inference.differences import (
+    Tests,
+    compare_sides,
+    convert_to_one_error_size,
+    side_from_samples,
+    side_from_spread,
 )
+from abstain.inference.limits import make_interval
+from abstain.inference.standard_errors import CheckedSamples, gather, spread_by_sample, summarise_samples
+from abstain.metrics.definitions import AURC
+from abstain.metrics.summaries import EstimateSpread
+
+# Standard errors by which a candidate must be below the baseline: with less, what is kept is often kept by chance.
+# Chosen on simulated rows with nothing to learn and on every second file of logits.
+_MIN_GAIN = 0.5
 _CLEAR_GAIN = (
     0.5  # standard errors by which, with few rows, a model must be below the combination without labels
 )
@@ -108,11 +113,17 @@ class Judged(NamedTuple):
     tests: Tests
 
 
-def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], level: float) -> Judged:
+def judge(
+    function: str, data: LearningData, confidences: Sequence[np.ndarray], level: float, fold: np.ndarray
+) -> Judged:
     """Compare confidences of the same rows by AURC, all against the first one, as one family of paired tests.
 
-    `function` is named in messages, `level` is that of the intervals and of the family of tests. `data` holds the
-    labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
+    AURC is the mean over folds of that within each fold: only rows that were scored by the same model are compared. A
+    model that was fitted without a wrong row is too sure of rows like it, which a model that was fitted with it is not;
+    compared across folds, every fitted confidence would look worse than it is.
+
+    `fold` is the fold of each row. `function` is named in messages, `level` is that of the intervals and of the family
+    of tests. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
     """
     has_equal_weights = bool(np.all(data.weight == data.weight[0]))
     gathered = [
@@ -126,15 +137,15 @@ def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], 
         )
         for confidence in confidences
     ]
-    samples = []
-    for contestant in convert_to_one_error_size(function, gathered):
-        ranked = RankedLoss(
-            rank_confidences(contestant.answered_confidence),
-            contestant.answered_loss,
-            contestant.answered_weight,
-        )
-        samples.append(contestant._replace(ranked_by_confidence=ranked))
-    sides = [side_from_samples(contestant) for contestant in samples]
+    samples = convert_to_one_error_size(function, gathered)
+    fold = _folds_with_clusters(fold, data.cluster)
+    summaries = [summarise_samples(contestant) for contestant in samples]
+    spreads = []
+    sides = []
+    for contestant, summary in zip(samples, summaries, strict=True):
+        spread, effects = _spread_within_folds(function, contestant, fold)
+        spreads.append(spread)
+        sides.append(side_from_spread(AURC, spread, summary, effects=(effects,)))
     has_negative = any(bool((contestant.answered_loss < 0).any()) for contestant in samples)
     scale = AURC.scale_for(samples[0].zero_one, has_negative).scaled(samples[0].error_size)
     later_places = np.arange(1, len(sides))
@@ -144,8 +155,8 @@ def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], 
             sides, a=later_places, b=np.zeros_like(later_places), scale=scale, level=level, paired=True
         )
     intervals = [
-        make_interval(AURC, spread_by_sample(function, contestant), summarise_samples(contestant), level)
-        for contestant in samples
+        make_interval(AURC, spread, summary, level)
+        for spread, summary in zip(spreads, summaries, strict=True)
     ]
     return Judged(
         aurc=[side.estimate for side in sides],
@@ -153,6 +164,53 @@ def judge(function: str, data: LearningData, confidences: Sequence[np.ndarray], 
         high=[interval.high for interval in intervals],
         tests=tests,
     )
+
+
+def _folds_with_clusters(fold: np.ndarray, cluster: np.ndarray | None) -> np.ndarray:
+    """Return the folds, or one fold for all rows if some fold has a single cluster, whose spread is unknown."""
+    if cluster is None:
+        return fold
+    cluster_counts = [len(np.unique(cluster[fold == number])) for number in np.unique(fold)]
+    return fold if min(cluster_counts) > 1 else np.zeros_like(fold)
+
+
+def _spread_within_folds(
+    function: str, samples: CheckedSamples, fold: np.ndarray
+) -> tuple[EstimateSpread, np.ndarray]:
+    """Return the mean AURC within folds, with its variance, and what each row or cluster does to it.
+
+    The folds count by their mass. The spread is in units of `samples.error_size`, the effects are in the user's units
+    of the loss. `function` is named in messages.
+    """
+    weight = samples.weights_of_all
+    mass = np.ones(samples.sample_count) if weight is None else weight
+    estimate = 0.0
+    less_biased_estimate = 0.0
+    effects = []
+    for number in np.unique(fold):
+        rows = np.flatnonzero(fold == number)
+        share = float(mass[rows].sum() / mass.sum())
+        part = gather(
+            function,
+            AURC,
+            samples.error_size * samples.answered_loss[rows],
+            samples.answered_confidence[rows],
+            sample_weight=None if weight is None else weight[rows],
+            clusters=None if samples.clusters is None else samples.clusters[rows],
+            error_size=samples.error_size if samples.zero_one else None,
+        )
+        side = side_from_samples(part)
+        estimate += share * side.estimate
+        less_biased_estimate += share * side.less_biased_estimate
+        effects.append(share * side.unit_effects[0])
+    unit = samples.error_size
+    effect_of_each = np.concatenate(effects)
+    spread = spread_by_sample(function, samples)._replace(
+        estimate=estimate / unit,
+        less_biased_estimate=less_biased_estimate / unit,
+        variance=float(effect_of_each @ effect_of_each) / unit**2,
+    )
+    return spread, effect_of_each
 
 
 def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, ...]:
@@ -168,11 +226,12 @@ def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, .
         }
         note = ""
         if place > 0:
-            test = place - 1
+            test = place - 1  # the baseline has no test
             differs = {
                 "difference": float(judged.tests.difference[test]),
                 "difference_low": float(judged.tests.low[test]),
                 "difference_high": float(judged.tests.high[test]),
+                # NaN where it cannot be estimated
                 "standard_error": float(np.nan_to_num(judged.tests.standard_error[test])),
                 "p_value": float(judged.tests.p_adjusted[test]),
             }
@@ -201,37 +260,42 @@ def choose_candidate(
     """Return the index of the candidate to keep; `results` are ordered from the simplest, the baseline, on.
 
     With `keep` "lowest" it is the one with the lowest AURC, the simplest of those within rounding; but the baseline if
-    the difference is less than a quarter of its standard error. With "proven" it is the lowest among those proven
+    the difference is less than half of its standard error. With "proven" it is the lowest among those proven
     better than the baseline at `level`, or the baseline if there is none.
 
     `is_few` says that the rows are too few to judge by: no margin is then asked for. `trusted` names a candidate that
     is known to be better from other data: with "lowest" the baseline is then out, unless these rows prove the trusted
     candidate worse.
     """
+    baseline = 0  # its place among the results
     eligible = [
         place
         for place, result in enumerate(results)
-        if place == 0 or keep == "lowest" or result.is_proven(level)
+        if place == baseline or keep == "lowest" or result.is_proven(level)
     ]
     if trusted is not None and keep == "lowest":
-        believed = next((result for result in results if result.name == trusted), None)
-        if believed is not None and not (believed.p_value < 1 - level and believed.difference > 0):
-            eligible.remove(0)
+        trusted_result = next((result for result in results if result.name == trusted), None)
+        if trusted_result is not None:
+            is_proven_worse = trusted_result.p_value < 1 - level and trusted_result.difference > 0
+            if not is_proven_worse:
+                eligible.remove(baseline)
     lowest = min(results[place].aurc for place in eligible)
     best = next(place for place in eligible if results[place].aurc <= lowest * (1 + _ROUNDING))
-    is_within_noise = -results[best].difference < _MIN_GAIN * results[best].standard_error
-    if is_within_noise and not is_few and 0 in eligible:
-        return 0
+    gain = -results[best].difference
+    is_within_noise = gain < _MIN_GAIN * results[best].standard_error
+    if is_within_noise and not is_few and baseline in eligible:
+        return baseline
     return best
 
 
 def is_clearly_lower(
-    function: str, data: LearningData, confidence: np.ndarray, reference: np.ndarray
+    function: str, data: LearningData, confidence: np.ndarray, reference: np.ndarray, fold: np.ndarray
 ) -> bool:
     """Is the AURC of `confidence` below that of `reference` by at least half of the standard error of the difference?
 
-    Both hold one confidence per row of `data`, the labelled rows. `function` is named in messages.
+    Both hold one confidence per row of `data`, the labelled rows; `fold` is the fold of each row, and `function` is
+    named in messages.
     """
     any_level = 0.95  # standard errors do not depend on it
-    tests = judge(function, data, [reference, confidence], any_level).tests
+    tests = judge(function, data, [reference, confidence], any_level, fold).tests
     return float(tests.difference[0]) <= -_CLEAR_GAIN * float(np.nan_to_num(tests.standard_error[0]))

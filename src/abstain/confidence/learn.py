@@ -71,9 +71,11 @@ def learn_confidence(
     has seen it:
 
     - "baseline": the single signal, or max softmax, with the lowest AURC on these labels.
-    - "temperature", "p-norm": max softmax at another temperature, and the normalised max logit.
     - "logits", "class offsets", "runner-up": ridge logistic regressions of "right" on features of the class scores,
       with an offset for each predicted class, and with one for each class in the second place (up to 100 classes).
+      By default only the last of them that the classes allow.
+    - "shrunk": that one, averaged with a logistic regression on the max softmax alone.
+    - "temperature", "p-norm": max softmax at another temperature, and the normalised max logit; if asked for.
     - "combined": what `combine_signals` makes of the signals without labels; with fewer than 300 rows, or if asked for.
     - "signals": a logistic regression on all inputs, with smooth functions of the ranks of signals and features, their
       products, and categories. Where the shipped weights of `combine_signals` apply, it starts from them: with few
@@ -111,8 +113,8 @@ def learn_confidence(
         Names of those to try besides the baseline, by default those above that the inputs allow; [] keeps the baseline.
     keep : {"lowest", "proven"}
         "lowest": the candidate with the lowest out-of-fold AURC, whether proven or not; but the baseline if it is lower
-        by less than a quarter of the standard error of the difference. With fewer than 300 rows no such margin is
-        asked for, but "signals" must be lower than "combined" by half a standard error, and where shipped weights apply
+        by less than half of the standard error of the difference. With fewer than 300 rows no such margin is asked
+        for, but "signals" must be lower than "combined" by half a standard error, and where shipped weights apply
         the baseline is kept only if these rows prove them worse.
         "proven": only one that the test proves better than the baseline.
     folds : int
@@ -178,12 +180,12 @@ def learn_confidence(
     baseline = tried[0].fit(data, profile)
     scores = [baseline.apply(data.table)]
     scores += [score_out_of_fold(candidate, data, fold, profiles) for candidate in tried[1:]]
-    results = results_of([candidate.name for candidate in tried], judge(_NAME, data, scores, level))
+    results = results_of([candidate.name for candidate in tried], judge(_NAME, data, scores, level, fold))
     uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
     is_few = data.table.row_count < FEW_ROWS
     place = choose_candidate(results, keep, level, is_few=is_few, trusted=COMBINED if uses_shipped else None)
     if is_few and keep == "lowest":
-        place = _prefer_combination(data, results, scores, place, is_trusted=uses_shipped)
+        place = _prefer_combination(data, results, scores, fold, place, is_trusted=uses_shipped)
     model = tried[place].fit(data, profile)
     parts: tuple[Contribution, ...] = ()
     if contributions and model.linear is not None:
@@ -211,6 +213,7 @@ def _prefer_combination(
     data: LearningData,
     results: Sequence[CandidateResult],
     scores: Sequence[np.ndarray],
+    fold: np.ndarray,
     place: int,
     *,
     is_trusted: bool,
@@ -218,7 +221,8 @@ def _prefer_combination(
     """Return the place of the combination without labels if the chosen candidate is not clearly better than it.
 
     With few rows a model of all signals is often lower by chance. `results` and `scores` are the judgements and the
-    out-of-fold confidences of all candidates, `place` is that of the chosen one, which is returned otherwise.
+    out-of-fold confidences of all candidates, `fold` is the fold of each row, and `place` is that of the chosen
+    candidate, which is returned otherwise.
     `is_trusted` says that the combination is known to be good from other data; if it is not, it must be at least as
     good as the baseline here. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst),
     weights and clusters.
@@ -228,7 +232,7 @@ def _prefer_combination(
         return place
     combined = names.index(COMBINED)
     is_acceptable = is_trusted or results[combined].aurc <= results[0].aurc
-    if is_acceptable and not is_clearly_lower(_NAME, data, scores[place], scores[combined]):
+    if is_acceptable and not is_clearly_lower(_NAME, data, scores[place], scores[combined], fold):
         return combined
     return place
 
@@ -239,12 +243,15 @@ def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
     Raises InputError if no signal and no class scores are left, since there is then no baseline. `table` holds the
     inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
+    if table.row_count == 0:
+        raise InputError(f"{_NAME}: needs labelled rows, got none.")
     notes = []
     for name, column in table.numbers.items():
         values = column[~np.isnan(column)]
         if not len(values):
             notes.append(f"{name!r} was left out: it is missing in every row.")
-        elif bool(np.all(values == values[0])) and len(values) == len(column):
+        elif len(values) == len(column) and bool(np.all(values == values[0])):
+            # one value with gaps is kept: it tells the rows that have it from those that do not
             notes.append(f"{name!r} was left out: it is {values[0]:g} in every row.")
         else:
             continue
@@ -292,7 +299,7 @@ def make_learning_data(
     target = np.ones(len(losses))
     if highest > lowest:
         target = (highest - losses) / (highest - lowest)
-    wrong_count = int(np.sum(target < 0.5))
+    wrong_count = int(np.sum(target < 0.5))  # losses in the worse half of their range
     right_count = len(target) - wrong_count
     if min(wrong_count, right_count) < MIN_OF_A_KIND:
         raise InputError(
@@ -335,19 +342,20 @@ def _make_folds(
     distinct_row = find_repeated_rows(data.table)
     row_count = len(distinct_row)
     repeated_count = row_count - (int(distinct_row.max()) + 1)
-    least_values = max(_MANY_VALUES, row_count // 10)
-    varies_by_row = [
-        len(np.unique(column[~np.isnan(column)])) > least_values for column in data.table.numbers.values()
+    # equal rows are copies only if some input has so many values that rows are hardly equal by chance
+    many_values = max(_MANY_VALUES, row_count // 10)
+    has_many_values = [
+        len(np.unique(column[~np.isnan(column)])) > many_values for column in data.table.numbers.values()
     ]
-    looks_copied = any(varies_by_row) or data.table.class_scores is not None
+    looks_copied = any(has_many_values) or data.table.class_scores is not None
     notes = []
     if looks_copied and repeated_count > _REPEATED_SHARE * row_count:
         notes.append(
             f"{count_noun(repeated_count, 'row')} repeat the inputs of another row. Copies were kept in one fold; if "
             f"rows belong together (a patient, a document), pass `clusters`."
         )
-    if not looks_copied:  # few different values: equal rows are different samples
-        distinct_row = np.arange(row_count)
+    if not looks_copied:
+        distinct_row = np.arange(row_count)  # every row counts as different
     if int(distinct_row.max()) + 1 < fold_count:
         raise InputError(
             f"{_NAME}: needs at least {fold_count} different rows for {fold_count} folds, got "
@@ -388,7 +396,7 @@ def _measure_contributions(
         )
         for name in names:
             scores_without[name][is_held_out] = scores[name]
-    tests = judge(_NAME, data, [scores_with_all, *scores_without.values()], level).tests
+    tests = judge(_NAME, data, [scores_with_all, *scores_without.values()], level, fold).tests
     # tests are "without minus with", contributions "with minus without"
     return tuple(
         Contribution(

@@ -204,13 +204,14 @@ def _split(unit: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarr
     if len(sizes) < 2:
         raise InputError(f"{_NAME}: needs at least two clusters to split, got {len(sizes)}.")
     shuffled = rng.permutation(len(sizes))
+    # units in random order, until the share of the rows is reached; the first is always in, the last never
     rows_before = np.cumsum(sizes[shuffled]) - sizes[shuffled]
-    takes_part = rows_before < share * len(unit)
-    takes_part[0] = True
-    takes_part[-1] = False
-    is_fitted_unit = np.zeros(len(sizes), dtype=bool)
-    is_fitted_unit[shuffled[takes_part]] = True
-    return np.asarray(is_fitted_unit[unit])
+    is_in = rows_before < share * len(unit)
+    is_in[0] = True
+    is_in[-1] = False
+    is_in_by_unit = np.zeros(len(sizes), dtype=bool)
+    is_in_by_unit[shuffled[is_in]] = True
+    return np.asarray(is_in_by_unit[unit])
 
 
 def _take(value: Any, mask: np.ndarray) -> Any:

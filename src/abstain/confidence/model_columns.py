@@ -139,6 +139,7 @@ def describe_columns(profile: InputProfile, plan: ColumnPlan) -> list[DesignColu
 
     `profile` holds the distribution of every input in the rows that are learned from.
     """
+    # beside a transferred score the other columns only correct it, so they are held back more
     factor = 1.0 if plan.transfer is None else _TRANSFER_FACTOR
     columns: list[DesignColumn] = []
     if plan.numbers:

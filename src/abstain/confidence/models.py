@@ -29,6 +29,9 @@ from abstain.confidence.rank_model import RankModel
 from abstain.thresholds.cut import MISSING
 
 _TREE_SHARE = 1 / 3  # of the trees in the mean with a linear model: 1/4 to 1/2 rank equally well
+# of a model of class scores in the mean with one of the max softmax alone; chosen on every second file of logits
+_SHARE_OF_SHRUNK = 0.7
+_MAX_SOFTMAX_PENALTY = 1.0  # as for the features of class scores
 _ROWS_AT_ONCE = 1 << 14  # rows whose columns are computed at a time, so that a million rows fit into memory
 _INTERCEPT_PENALTY = 1e-6  # only there to make the solution unique; an intercept changes no ranking
 
@@ -219,6 +222,35 @@ def fit_with_trees(
     trees = fit_trees(make_tree_columns(table, profile, plan), target, weight)
     return ConfidenceModel(
         profile=profile, linear=linear.scaled(1 - _TREE_SHARE), trees=trees.scaled(_TREE_SHARE)
+    )
+
+
+def shrink_to_max_softmax(
+    model: ConfidenceModel, table: InputTable, target: np.ndarray, weight: np.ndarray
+) -> ConfidenceModel:
+    """Average a model of class scores alone with a logistic regression on the log-odds of the max softmax.
+
+    `table`, `target` (1 for right to 0 for wrong) and `weight` are those of the rows that the model was fitted on.
+    """
+    linear = model.linear
+    assert linear is not None
+    assert table.logit_features is not None
+    # the log-odds of the prediction are the first feature of class scores, and so the first column of the model
+    log_odds = (table.logit_features[:, 0] - linear.centre[0]) / linear.scale[0]
+    intercept, slope = fit_logistic(
+        np.column_stack([np.ones(len(log_odds)), log_odds]),
+        target,
+        weight,
+        penalty=np.asarray([_INTERCEPT_PENALTY, _MAX_SOFTMAX_PENALTY]),
+    )
+    other_share = 1 - _SHARE_OF_SHRUNK
+    shrunk = linear.scaled(_SHARE_OF_SHRUNK)
+    weights = shrunk.weights.copy()
+    weights[0] += other_share * float(slope)
+    return replace(
+        model,
+        linear=replace(shrunk, weights=weights, intercept=shrunk.intercept + other_share * float(intercept)),
+        trees=None if model.trees is None else model.trees.scaled(_SHARE_OF_SHRUNK),
     )
 
 

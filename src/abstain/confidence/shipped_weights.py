@@ -1,6 +1,6 @@
 """Weights for combining signals without labels, learned on other models, and when they may be used.
 
-`tools/make_signal_weights.py` made the file; it says on which models and questions.
+`benchmarks/signal_weights.py` made the file; it says on which models and questions.
 """
 
 from __future__ import annotations

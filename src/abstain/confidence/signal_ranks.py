@@ -61,6 +61,7 @@ class RankReference:
         known_mass = mass_of_value.sum()
         ranks = (np.cumsum(mass_of_value) - 0.5 * mass_of_value) / known_mass
         if len(distinct) > _MAX_REFERENCE_VALUES:
+            # ranks at which values are stored: even ones, and more of them towards either end
             even = np.linspace(ranks[0], ranks[-1], _EVEN_VALUES)
             low_tail = np.geomspace(ranks[0], 1 / _EVEN_VALUES, _TAIL_VALUES)
             high_tail = 1 - np.geomspace(1 - ranks[-1], 1 / _EVEN_VALUES, _TAIL_VALUES)

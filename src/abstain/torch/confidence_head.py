@@ -95,7 +95,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         predicted = rows.argmax(1)
         is_prediction = torch.nn.functional.one_hot(predicted, logits.shape[1])
         runner_up = rows.masked_fill(is_prediction.bool(), float("-inf")).argmax(1)
-        columns = []
+        columns = []  # in the order of `make_columns`, in which `slopes` are
         if self.plan.logits:
             columns.append(features)
         if self.plan.classes:
@@ -123,7 +123,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
             else:
                 answer = classes[column - feature_count] == cut
             leaf = torch.where(answer, 2 * leaf + 1, 2 * leaf)
-            if number % QUESTIONS_PER_TREE == QUESTIONS_PER_TREE - 1:
+            if number % QUESTIONS_PER_TREE == QUESTIONS_PER_TREE - 1:  # the last question of a tree
                 tree = number // QUESTIONS_PER_TREE
                 total = total + self.tree_leaves[LEAVES_PER_TREE * tree + leaf]
                 leaf = torch.zeros_like(leaf)

@@ -473,6 +473,7 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
             for name in ("loss", "confidence"):
                 parts = getattr(self, name)  # one tensor per batch
                 joined = torch.cat(parts) if parts else torch.zeros(0, device=self.device)
+                # dtypes are exchanged as their place in _STORED_DTYPES, which has the wider ones later
                 dtype_index = torch.tensor(
                     _STORED_DTYPES.index(joined.dtype) if parts else 0, device=self.device
                 )

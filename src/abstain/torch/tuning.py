@@ -260,6 +260,7 @@ class Averaging:
         self.level = check_fraction(name, "level", level, open_high=True)
         self.network = network
         self.held_out = held_out
+        # evenly spread, the last epoch among them; fewer than `looks` if there are fewer epochs
         self.epochs_to_evaluate = {math.ceil(epochs * k / looks) for k in range(1, looks + 1)}
         self.epoch = 0
         self.looks: list[tuple[int, float]] = []  # epoch and held-out AURC of each evaluation
@@ -359,7 +360,7 @@ class Averaging:
         if stopped_early:
             self._evaluate_average(train)
         assert self.best is not None  # there was an evaluation, and the first one is the best so far
-        # Bonferroni: the best of several evaluations is compared
+        # Bonferroni: the best of several evaluations is compared, so each gets its part of the error probability
         level = 1 - (1 - self.level) / len(self.looks)
         difference = paired_difference(*self.best.samples, *self.original_samples, metric="aurc", level=level)
         improved = difference.significant and difference.difference < 0
