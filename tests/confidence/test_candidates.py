@@ -31,23 +31,24 @@ def test_inputs_decide_which_candidates_there_are():
     signals = {"a": rng.random(60), "b": rng.random(60)}
     assert names_of(data_of(signals={"a": signals["a"]})) == ["baseline", "signals"]
     assert names_of(data_of(signals=signals)) == ["baseline", "combined", "signals"]
-    assert names_of(data_of(logits=logits)) == [
-        "baseline",
-        "temperature",
-        "p-norm",
-        "logits",
-        "class offsets",
-        "runner-up",
-    ]
-    assert names_of(data_of(probs=probs)) == [
-        "baseline",
-        "temperature",
-        "logits",
-        "class offsets",
-        "runner-up",
-    ]
-    assert "runner-up" not in names_of(data_of(logits=rng.normal(size=(60, 101))))
-    assert names_of(data_of(logits=logits[:, :2])) == ["baseline", "logits", "class offsets"]
+    assert names_of(data_of(logits=logits)) == ["baseline", "shrunk", "runner-up"]
+    assert names_of(data_of(probs=probs)) == ["baseline", "shrunk", "runner-up"]
+    many_classes = data_of(logits=rng.normal(size=(60, 101)))
+    assert names_of(many_classes) == ["baseline", "shrunk", "class offsets"]
+    assert names_of(data_of(logits=logits[:, :2])) == ["baseline", "shrunk", "class offsets"]
+    both = data_of(logits=logits, signals={"a": signals["a"]})
+    assert names_of(both) == ["baseline", "shrunk", "runner-up", "signals"]
+
+
+def test_some_candidates_are_there_for_those_who_ask():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(60, 3))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    all_names = [candidate.name for candidate in list_candidates(data_of(logits=logits).table)]
+    expected = ["baseline", "temperature", "p-norm", "logits", "class offsets", "shrunk", "runner-up"]
+    assert all_names == expected
+    expected.remove("p-norm")  # which needs logits
+    assert [candidate.name for candidate in list_candidates(data_of(probs=probs).table)] == expected
 
 
 def test_the_baseline_is_the_best_single_score():

@@ -10,7 +10,13 @@ from abstain.confidence.boosted_trees import fit_trees
 from abstain.confidence.input_profile import InputProfile
 from abstain.confidence.input_table import read_inputs
 from abstain.confidence.model_columns import ColumnPlan, make_tree_columns
-from abstain.confidence.models import ConfidenceModel, SingleScore, fit_linear, fit_with_trees
+from abstain.confidence.models import (
+    ConfidenceModel,
+    SingleScore,
+    fit_linear,
+    fit_with_trees,
+    shrink_to_max_softmax,
+)
 
 RNG = np.random.default_rng(0)
 TABLE = read_inputs(
@@ -31,6 +37,21 @@ def test_rows_are_scored_alike_in_any_portion(monkeypatch):
     monkeypatch.setattr(models, "_ROWS_AT_ONCE", 64)
     np.testing.assert_allclose(WITH_TREES.apply(TABLE), whole, rtol=1e-12)
     np.testing.assert_allclose(WITH_TREES.apply(TABLE.take(np.array([5, 2]))), whole[[5, 2]], rtol=1e-12)
+
+
+def test_a_shrunk_model_is_a_mean_with_a_model_of_the_max_softmax():
+    table = replace(TABLE, signals={}, categories={})
+    profile = InputProfile.of(table, np.ones(300))
+    plan = ColumnPlan(logits=True, classes=True)
+    model = fit_with_trees(table, profile, plan, TARGET, np.ones(300))
+    shrunk = shrink_to_max_softmax(model, table, TARGET, np.ones(300))
+    # what is left after 0.7 of the model is a rising or falling straight line of the log-odds of the prediction
+    rest = shrunk.apply(table) - 0.7 * model.apply(table)
+    log_odds = table.logit_features[:, 0]
+    slope, intercept = np.polyfit(log_odds, rest, 1)
+    np.testing.assert_allclose(rest, intercept + slope * log_odds, atol=1e-9)
+    right_shares = 1 / (1 + np.exp(-rest / 0.3))
+    assert right_shares.mean() == pytest.approx(TARGET.mean(), abs=1e-6)  # it is a logistic regression
 
 
 def test_trees_are_a_third_of_the_mean():

@@ -1,4 +1,4 @@
-"""Which candidate to keep: AURC of out-of-fold confidences, with paired tests corrected for their number."""
+"""Which candidate to keep: AURC of out-of-fold confidences within folds, with paired tests corrected for their number."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CandidateResult:
     name : str
         Of the candidate.
     aurc, low, high : float
-        AURC and its interval.
+        AURC within folds, averaged over them, and its interval.
     difference, difference_low, difference_high : float
         AURC minus that of the baseline, with an interval that is corrected for the number of candidates.
     standard_error : float
@@ -57,7 +57,7 @@ class CandidateResult:
     >>> number = [8, 7, 3, 6, 2, 1, 5, 4] * 20
     >>> learned = abstain.learn_confidence(right, signals={"number": number})
     >>> learned.candidates[0].name, round(learned.candidates[0].aurc, 4)
-    ('baseline', 0.1034)
+    ('baseline', 0.1051)
     """
 
     name: str
