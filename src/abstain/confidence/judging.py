@@ -1,4 +1,4 @@
-"""Which candidate to keep: AURC of out-of-fold confidences within folds, with paired tests corrected for their number."""
+"""Which candidate to keep: AURC of out-of-fold confidences within folds, by paired tests corrected for their number."""
 
 from __future__ import annotations
 
