@@ -51,7 +51,7 @@ def certified(runs, seed, count, each, wrong, rho, *, clusters=True, risk=0.05, 
 def test_a_cluster_that_is_wrong_as_a_whole_is_the_worst_case(count, risk):
     """Terms are 1 - r with chance r and else -r: the exact chance of a small p-value, over all numbers of errors."""
     terms = np.stack([np.where(np.arange(count) < k, 1 - risk, -risk) for k in range(count + 1)])
-    p = testing.mean_above(terms, risk)
+    p = testing.p_value_mean_above_zero(terms, risk)
     chance = np.asarray([comb(count, k) * risk**k * (1 - risk) ** (count - k) for k in range(count + 1)])
     for level in (0.2, 0.05, 0.01, 0.001):
         assert chance[p <= level].sum() <= level
@@ -62,7 +62,7 @@ def test_a_cluster_that_is_wrong_as_a_whole_is_the_worst_case(count, risk):
 def test_the_p_value_is_the_wealth_written_out():
     rng = np.random.default_rng(0)
     terms, risk = rng.uniform(-0.1, 0.05, size=(3, 60)), 0.1
-    for row, p in zip(terms, testing.mean_above(terms, risk)):
+    for row, p in zip(terms, testing.p_value_mean_above_zero(terms, risk)):
         wealth = 0.0
         for j in range(1, 9):
             stake, product = 0.98 / 0.9 / 2 ** (j - 1), 1.0

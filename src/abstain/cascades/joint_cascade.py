@@ -232,7 +232,7 @@ class JointCascade(JointRule, Stored):
                 clusters=clusters,
                 counts=counted[name],
             )
-        return check_promises(to_check, previous, promise_count=len(names))
+        return check_promises(to_check, previous, series_promise_count=len(names))
 
     def _find_counted(
         self, function: str, later: LaterAnswers, among: Mapping[Any, Any] | None

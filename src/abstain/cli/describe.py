@@ -39,6 +39,9 @@ from abstain.formats.safety import display_name, one_line
 _MAX_COLUMNS = 60  # that are listed
 _MAX_TEXT = 24  # characters of a value that are printed
 _MAX_COMMANDS = 4  # suggested for other columns
+_SAMPLE_METADATA = (
+    "metadata."  # with which readers of logs begin the columns of what a log says of each sample
+)
 _LEVEL = 0.95  # of the intervals
 _MAX_ATTEMPTS = 12  # combinations of columns that are tried for a table without known columns
 _MAX_GUESSED_SIZE = 64 << 20  # bytes of a file that is read again for each of these
@@ -341,12 +344,14 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
         candidates = [
             name
             for name, column in source.columns.items()
-            if name.startswith("metadata.") and _varies(column.load())
+            if name.startswith(_SAMPLE_METADATA) and _varies(column.load())
         ]
         return [{"confidence": name} for name in candidates[:_MAX_COMMANDS]]
     # `used` may add an explanation in brackets to the name of the column
     used_scorer = log.used["correct"].split(" (")[0] if "correct" in log.used else ""
-    return [{"correct": name} for name in correctness_columns if name != used_scorer][: _MAX_COMMANDS - 1]
+    other_scorers = [name for name in correctness_columns if name != used_scorer]
+    # one command fewer, because the first one that is suggested reads the scorer in use
+    return [{"correct": name} for name in other_scorers[: _MAX_COMMANDS - 1]]
 
 
 def _guess_columns(source: OpenedTable) -> list[dict[str, str]]:

@@ -643,7 +643,7 @@ class ReadOptions(NamedTuple):
         settings = self._select(
             "columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules"
         )
-        if self.confidence and purpose == "one file":
+        if self.learned_confidence_files and purpose == "one file":
             purpose = "learning"
         predictions = abstain.formats.read_predictions(path, name=name, purpose=purpose, **settings)
         predictions = self.rank_by_learned(predictions, keep_others=keep_others)
@@ -652,12 +652,17 @@ class ReadOptions(NamedTuple):
                 say(f"{predictions.name}: {line}")
         return predictions
 
+    @property
+    def learned_confidence_files(self) -> tuple[str, ...]:
+        """The files of --confidence, each with a learned confidence; empty without that option."""
+        return self.confidence
+
     def read_to_learn(self, path: str) -> abstain.formats.Predictions:
         """Read labelled data that a confidence is learned from; answers may lack some of the confidences.
 
         Raises a usage error for --confidence, and DataError if the file cannot be read as predictions.
         """
-        if self.confidence:
+        if self.learned_confidence_files:
             raise click.UsageError(
                 "--confidence is a learned confidence; this command learns one. Leave it out."
             )
@@ -681,25 +686,27 @@ class ReadOptions(NamedTuple):
 
         Raises a usage error if the option names several files, and DataError if the file holds something else.
         """
-        if not self.confidence:
+        if not self.learned_confidence_files:
             return None
-        if len(self.confidence) > 1:
-            raise click.UsageError(f"--confidence takes one file here, got {len(self.confidence)}.")
-        return abstain.confidence.LearnedConfidence.load(self.confidence[0])
+        if len(self.learned_confidence_files) > 1:
+            raise click.UsageError(
+                f"--confidence takes one file here, got {len(self.learned_confidence_files)}."
+            )
+        return abstain.confidence.LearnedConfidence.load(self.learned_confidence_files[0])
 
     def of_file(self, number: int, file_count: int) -> ReadOptions:
         """Return the options for one of several files: with its own learned confidence where each file has one.
 
         `number` counts the files from 0. Raises a usage error unless --confidence has one file for all, or one each.
         """
-        if len(self.confidence) <= 1:
+        if len(self.learned_confidence_files) <= 1:
             return self
-        if len(self.confidence) != file_count:
+        if len(self.learned_confidence_files) != file_count:
             raise click.UsageError(
                 f"--confidence must name one file for all models or {file_count}, one each, "
-                f"got {len(self.confidence)}."
+                f"got {len(self.learned_confidence_files)}."
             )
-        return self._replace(confidence=(self.confidence[number],))
+        return self._replace(confidence=(self.learned_confidence_files[number],))
 
     def read_several(self, files: dict[str, str], purpose: str, *, summarise: bool = True) -> ReadModels:
         """Read files by the names of their models; those without a confidence get a note instead.
@@ -782,7 +789,7 @@ class ReadOptions(NamedTuple):
             "missing": self.missing,
             "outside": self.outside,
             "refusals": ",".join(self.refusals),
-            "confidence": ",".join(self.confidence),
+            "confidence": ",".join(self.learned_confidence_files),
         }
         for option, setting in settings.items():
             if setting not in (None, ""):
@@ -838,9 +845,10 @@ class ReadOptions(NamedTuple):
                 "--labels is for data with known labels; new data need none. Leave it out."
             )
         settings = self._select("columns", "kind", "classes", "format", "limits", "tolerance", "rules")
-        to_learn = bool(self.confidence)
+        # a learned confidence has several inputs, so the file may have several columns of confidences
+        has_learned_confidence = bool(self.learned_confidence_files)
         predictions, other_columns = abstain.formats.read_files.read_unlabelled(
-            path, to_learn=to_learn, **settings
+            path, to_learn=has_learned_confidence, **settings
         )
         return UnlabelledFile(self.rank_by_learned(predictions), other_columns)
 

@@ -145,7 +145,7 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
 class Pilot(NamedTuple):
     """A few clusters, drawn at random, that propose thresholds by their confidences and are used for nothing else."""
 
-    confidence: np.ndarray  # of all samples in the drawn clusters, falling
+    falling_confidence: np.ndarray  # of all samples in the drawn clusters, most confident first
     mean_mass: float  # mean total weight of a drawn cluster
     other_clusters: (
         np.ndarray
@@ -165,7 +165,7 @@ def _draw_pilot(clusters: ClusteredSamples) -> Pilot:
     is_drawn = np.isin(clusters.cluster_of_sample, drawn)
     mass_of_drawn = clusters.sum_by_cluster(np.ones(len(clusters.loss)), drawn)
     return Pilot(
-        confidence=np.sort(clusters.confidence[is_drawn])[::-1],
+        falling_confidence=np.sort(clusters.confidence[is_drawn])[::-1],
         mean_mass=float(mass_of_drawn.mean()),
         other_clusters=other_clusters,
     )
@@ -196,7 +196,7 @@ def _certify_by_clusters(
             _choose_largest(requirement.all_samples, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
             for requirement in requirements
         ]
-    value, weights = _propose_thresholds(pilot.confidence, planned)
+    value, weights = _propose_thresholds(pilot.falling_confidence, planned)
     p_values = [
         _p_values_by_clusters(requirement, value, pilot.other_clusters) for requirement in requirements
     ]
@@ -248,7 +248,7 @@ def _p_values_by_clusters(
         is_accepted = clusters.confidence >= threshold
         excess = np.where(is_accepted, clusters.loss - requirement.risk, 0.0)
         terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.heaviest_cluster_mass
-        p_values.append(testing.mean_above(terms, requirement.risk))
+        p_values.append(testing.p_value_mean_above_zero(terms, requirement.risk))
     return np.asarray(p_values)
 
 
@@ -361,13 +361,18 @@ def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta:
     """
     pilot = _draw_pilot(clusters)
     tested_clusters = pilot.other_clusters
-    positions = np.unique(np.linspace(0, len(pilot.confidence) - 1, MAX_CLUSTER_TESTS).astype(np.int64))
-    rising_thresholds = pilot.confidence[positions][::-1]
+    positions = np.unique(
+        np.linspace(0, len(pilot.falling_confidence) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
+    )
+    rising_thresholds = pilot.falling_confidence[positions][::-1]
     least_count = math.inf
     for threshold in rising_thresholds:
         excess = (clusters.confidence < threshold) - (1 - coverage)
         terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.heaviest_cluster_mass
-        if not len(tested_clusters) or testing.mean_above(terms, 1 - coverage) > delta:
+        if not len(tested_clusters):
+            break
+        # a small p-value: the mean of `excess` is below 0, so that less than 1 - coverage is rejected
+        if testing.p_value_mean_above_zero(terms, 1 - coverage) > delta:
             break
         least_count = float(np.count_nonzero(clusters.confidence >= threshold))
     return least_count

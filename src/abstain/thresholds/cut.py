@@ -142,12 +142,12 @@ class CheckedConfidences(NamedTuple):
         )
 
     @property
-    def is_short(self) -> bool:
+    def shows_no_precision(self) -> bool:
         """Are all numbers whole or short fractions, so that any precision may have been their own?"""
         return self.observed_precision.finest is None
 
     @property
-    def coarsest_precision(self) -> Precision:
+    def coarsest_possible_precision(self) -> Precision:
         """The coarsest precision that holds all numbers exactly: they may have been rounded to it."""
         if self.observed_precision.finest is not None:
             return self.observed_precision.finest
@@ -165,7 +165,7 @@ class CheckedConfidences(NamedTuple):
         magnitude = self.magnitude[rows] if self.magnitude.ndim else self.magnitude
         return self._replace(values=self.values[rows], magnitude=magnitude)
 
-    def as_vector(self) -> CheckedConfidences:
+    def flattened(self) -> CheckedConfidences:
         """The same samples in one row, whatever the shape of the confidences was."""
         magnitude = self.magnitude.reshape(-1) if self.magnitude.ndim else self.magnitude
         return self._replace(values=self.values.reshape(-1), magnitude=magnitude)
@@ -577,8 +577,8 @@ class Cut:
         is that of the coarser of both precisions.
 
         Raises InputError for numbers in another form if the score has no known error bound, or if not even their own
-        precision keeps the two confidences apart; numbers so short that they show no precision (`is_short`) are then
-        taken as never rounded. `name` is the calling function, for messages. `confidences` are those of the new
+        precision keeps the two confidences apart; numbers so short that they show no precision are then taken as never
+        rounded. `name` is the calling function, for messages. `confidences` are those of the new
         samples, with their source and precision.
         """
         has_calibration_form = self._has_calibration_form(confidences)
@@ -599,7 +599,7 @@ class Cut:
         )
         if rounding is not None or has_calibration_form:
             return rounding
-        if confidences.is_short:
+        if confidences.shows_no_precision:
             # perhaps the numbers were never rounded: `decide` refuses only rows near the threshold
             return _finest_rounding(self.source, confidences.source)
         self._raise_refusal(name, confidences, "rounding hides on which side of the threshold samples lie")
@@ -625,10 +625,12 @@ class Cut:
         """
         if (confidences.source, confidences.dtype) != (self.source, self.dtype):
             return False
-        shown_precision = confidences.coarsest_precision  # the coarsest that holds all numbers exactly
+        shown_precision = (
+            confidences.coarsest_possible_precision
+        )  # the coarsest that holds all numbers exactly
         if shown_precision == self.precision:
             return True
-        if confidences.is_short:
+        if confidences.shows_no_precision:
             return self.coarsest is None or confidences.values.size < _MIN_BATCH
         shown_bits = MANTISSA_BITS[shown_precision]
         if shown_bits > MANTISSA_BITS[self.precision]:
@@ -645,7 +647,7 @@ class Cut:
         """
         if self._has_calibration_form(confidences):
             return confidences.likely_precision
-        return confidences.coarsest_precision
+        return confidences.coarsest_possible_precision
 
     def _raise_refusal(self, name: str, confidences: CheckedConfidences, reason: str) -> NoReturn:
         """Raise the InputError for numbers in a form that this rule cannot compare, and say which form it can.
@@ -654,13 +656,13 @@ class Cut:
         the new samples, with their source and precision.
         """
         expected = f"{_SOURCE_NAMES[self.source]} in {self.precision}"
-        coarse_form = f"{_SOURCE_NAMES[confidences.source]} in {confidences.coarsest_precision}"
+        coarse_form = f"{_SOURCE_NAMES[confidences.source]} in {confidences.coarsest_possible_precision}"
         remedy = f"Calibrate on {coarse_form}, or give {expected}"
-        if not confidences.is_short or confidences.coarsest_precision == confidences.dtype:
+        # whole numbers and short fractions may have been rounded coarsely, or not at all: the message says so
+        if not confidences.shows_no_precision or confidences.coarsest_possible_precision == confidences.dtype:
             raise InputError(f"{name}: this rule is for {expected}, got {coarse_form}: {reason}. {remedy}.")
-        short_form = (
-            f"{_SOURCE_NAMES[confidences.source]} so short that they may be {confidences.coarsest_precision}"
-        )
+        coarsest = confidences.coarsest_possible_precision
+        short_form = f"{_SOURCE_NAMES[confidences.source]} so short that they may be {coarsest}"
         remedy += " that were not rounded before"
         raise InputError(f"{name}: this rule is for {expected}, got {short_form}: {reason}. {remedy}.")
 

@@ -377,8 +377,9 @@ class JointThreshold(JointRule, Stored):
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
         confidences = self.cut.read(function, **columns, score=score)
         predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
+        # all promises of a series share its memory of clusters
         to_check = self.promises_to_check(function, losses, confidences, predictions, among, clusters)
-        return check_promises(to_check, previous, promise_count=len(to_check))
+        return check_promises(to_check, previous, series_promise_count=len(to_check))
 
     def promises_to_check(
         self,
@@ -602,7 +603,7 @@ class JointGroupThresholds(GroupThresholds):
         """
         function = "GroupThresholds.check"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
-        confidences = self._read(function, score, units, columns).as_vector()
+        confidences = self._read(function, score, units, columns).flattened()
         n = len(confidences.values)
         predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
         names = list(next(iter(self.thresholds.values())).promises)
@@ -625,7 +626,7 @@ class JointGroupThresholds(GroupThresholds):
                 None if clusters is None else label_array(clusters)[rows],
             )
             to_check |= {f"{group}: {name}": promise for name, promise in promises.items()}
-        return check_promises(to_check, previous, promise_count=len(self.thresholds) * len(names))
+        return check_promises(to_check, previous, series_promise_count=len(self.thresholds) * len(names))
 
     def frame(self, library: str | None = None) -> Any:
         """A row for each promise of each group, the worst group first, as a data frame or a dict of lists."""

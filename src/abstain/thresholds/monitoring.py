@@ -972,13 +972,13 @@ class PromiseToCheck(NamedTuple):
 
 
 def check_promises(
-    to_check: Mapping[Any, PromiseToCheck], previous: GroupChecks | None, promise_count: int
+    to_check: Mapping[Any, PromiseToCheck], previous: GroupChecks | None, series_promise_count: int
 ) -> GroupChecks:
     """Test each of these promises on its later samples, and return the checks of the whole series by the same names.
 
     A promise that is in `previous`, the check after the look before, but not in `to_check` keeps its last check. All
-    `promise_count` promises of the series share what it remembers of its clusters. Raises InputError if the samples do
-    not fit a rule, or if earlier looks held all of their clusters.
+    `series_promise_count` promises of the series share what it remembers of its clusters. Raises InputError if the
+    samples do not fit a rule, or if earlier looks held all of their clusters.
     """
     checks = {} if previous is None else dict(previous.checks)
     for name, promise in to_check.items():
@@ -990,7 +990,7 @@ def check_promises(
             previous=checks.get(name),
             counts=promise.counts,
         )
-        checks[name] = share_cluster_memory(check, group_count=promise_count)
+        checks[name] = share_cluster_memory(check, group_count=series_promise_count)
     series = GroupChecks(checks, files=() if previous is None else previous.files)
     if to_check:
         check_is_new(series, previous)

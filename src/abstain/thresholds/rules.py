@@ -652,7 +652,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
         confidences = self._read(name, score, units, columns)
         shape = confidences.values.shape
-        confidences = confidences.as_vector()
+        confidences = confidences.flattened()
         decisions = np.zeros(confidences.values.shape, dtype=bool)
         for group, rows in self._find_groups("accepts", groups, shape).items():
             rule = self.thresholds[group]
@@ -688,7 +688,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
         confidences = self._read(name, score, units, columns)
         shape = confidences.values.shape
-        confidences = confidences.as_vector()
+        confidences = confidences.flattened()
         losses = np.asarray(to_host(loss)).reshape(-1)
         cluster_labels = None if clusters is None else label_array(clusters)
         if clusters is not None:
@@ -706,7 +706,7 @@ class GroupThresholds(Stored, _tables.Notebook):
                     rule.cut.admit(name, confidences.take(rows)),
                     clusters=None if cluster_labels is None else cluster_labels[rows],
                 )
-        return check_promises(to_check, previous, promise_count=len(self.thresholds))
+        return check_promises(to_check, previous, series_promise_count=len(self.thresholds))
 
     def _read(
         self, name: str, score: ScoreName | None, units: Units | None, columns: dict[str, Any]

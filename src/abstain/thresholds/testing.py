@@ -73,10 +73,12 @@ def betting(ranked: RankedSamples, count: np.ndarray, risk: float, largest_weigh
     if not len(count):
         return np.zeros(0)
     stakes = ladder(ranked.n, risk, largest_weight)
+    # each count uses four of the stakes, the same that `wealth_p` takes below
     stakes_of_count = _choose_stakes(count, risk, stakes, largest_weight)
     # a stake is followed only as far as a count uses it: not far for large stakes
     last_count = np.zeros(len(stakes), dtype=np.int64)
     np.maximum.at(last_count, stakes_of_count, np.asarray(count)[:, None])
+    # one row per count, one column per stake; columns that a count does not use may be 0 or unfinished
     log_wealths = log_wealth(ranked, count, risk, stakes, last_count)
     return wealth_p(log_wealths, count, risk, stakes, largest_weight)
 
@@ -168,7 +170,7 @@ def log_wealth(
     return log_wealths
 
 
-def mean_above(terms: np.ndarray, risk: float) -> np.ndarray:
+def p_value_mean_above_zero(terms: np.ndarray, risk: float) -> np.ndarray:
     r"""P-values of "the mean of the terms is above 0" along the last axis, by betting.
 
     Terms x are independent and lie between -r and 1 - r, where r = `risk`. The p-value is 0 if r is 1 or more.
