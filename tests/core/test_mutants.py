@@ -425,7 +425,7 @@ INTERVALS = {
     ),
     "a gate for two sides": (
         "evaluation/release_gate.py",
-        "return 1 - 2 * _SHARE_OF_ERROR * (1 - level)",
+        "return 1 - 2 * _USED_SHARE_OF_ERROR * allowed_error",
         "return level",
         "tests/evaluation/test_release_gate.py",
     ),

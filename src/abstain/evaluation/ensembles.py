@@ -288,9 +288,11 @@ def _mean_of_members(
 
 def _standard_error_of_mean(influence_values: np.ndarray) -> tuple[float, float]:
     """Standard error of a mean of influences, and its degrees of freedom."""
-    second, fourth = power_sums(influence_values.__getitem__, len(influence_values))
     n = len(influence_values)
-    return float(np.sqrt(second)) / n, degrees_of_freedom(second, fourth - second**2 / n, n)
+    # sums of squares and of fourth powers; the values are read slice by slice
+    square_sum, fourth_power_sum = power_sums(influence_values.__getitem__, n)
+    standard_error = float(np.sqrt(square_sum)) / n
+    return standard_error, degrees_of_freedom(square_sum, fourth_power_sum - square_sum**2 / n, n)
 
 
 def _mean_curve(members: list[LossAndConfidence]) -> CurveLine:
@@ -302,6 +304,7 @@ def _mean_curve(members: list[LossAndConfidence]) -> CurveLine:
     total_risk = np.zeros(_CURVE_POINTS)
     for loss, confidence in members:
         curve = risk_coverage_curve(loss, confidence)
+        # a coverage of the curve that is this one but for rounding counts as equal
         place = np.searchsorted(curve.coverage, coverages * (1 - SUM_ROUNDING))
         total_risk += curve.risk[np.minimum(place, len(curve.risk) - 1)]
     mean_risk = total_risk / len(members)

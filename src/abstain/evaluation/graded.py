@@ -136,10 +136,15 @@ def answer_entries(
             estimate = None
             with suppress(InputError, InfeasibleError):  # one question alone has a value, and no interval
                 estimate = metric.value(answers)
-            entries.append(replace(entry, estimate=estimate, reason=str(problem).partition(": ")[2]))
+            entries.append(replace(entry, estimate=estimate, reason=reason_of(problem)))
         else:
             entries.append(_with_interval(entry, spread.interval(level)))
     return entries
+
+
+def reason_of(error: Exception) -> str:
+    """The message of an error of this package without the name of the function, which begins it: "name: message"."""
+    return str(error).partition(": ")[2]
 
 
 def _empty_entry(
@@ -214,8 +219,8 @@ def further_entries(
     attempted = (
         np.ones(samples.sample_count, dtype=bool) if samples.is_answered is None else samples.is_answered
     )
-    losses = samples.error_size * samples.answered_loss.astype(np.float64)
-    problem = ""
+    losses = samples.error_size * samples.answered_loss.astype(np.float64)  # of the attempted answers, 0 to 1
+    problem = ""  # why none of the metrics is defined here
     if samples.answered_weight is not None:
         problem = "takes every sample once, and these have weights"
     elif not holds_graded_answers(samples):
@@ -223,22 +228,22 @@ def further_entries(
     answers = GradedAnswers(
         right=samples.extend_to_all(1 - losses), attempted=attempted, unanswerable=unanswerable
     )
+    # metrics of graded answers count all samples, those of calibration only the attempted ones
+    attempted_clusters = None if samples.clusters is None else samples.clusters[attempted]
     entries = []
     for metric in metrics:
+        entry = _empty_entry(metric, samples.sample_count, score=score, loss=loss, group=group)
         if problem:
-            entry = _empty_entry(metric, samples.sample_count, score=score, loss=loss, group=group)
             entries.append(replace(entry, reason=problem))
         elif isinstance(metric, AnswerMetric):
             entries += answer_entries(
                 answers, [metric], level=level, clusters=samples.clusters, score=score, loss=loss, group=group
             )
         else:
-            entry = _empty_entry(metric, samples.sample_count, score=score, loss=loss, group=group)
-            clusters = None if samples.clusters is None else samples.clusters[attempted]
             try:
-                interval = metric.measure(1 - losses, samples.answered_confidence, level, clusters)
+                interval = metric.measure(1 - losses, samples.answered_confidence, level, attempted_clusters)
             except InputError as error:
-                entries.append(replace(entry, reason=str(error).partition(": ")[2]))
+                entries.append(replace(entry, reason=reason_of(error)))
             else:
                 entries.append(_with_interval(entry, interval))
     return entries
@@ -354,18 +359,19 @@ def score_by_target(
     answers = grade_answers(name, correct, answered)
     probabilities = None if confidence is None else check_probabilities(name, confidence, answers.attempted)
     chosen = np.linspace(0.0, 0.95, 96) if targets is None else np.asarray(to_host(targets), np.float64)
+    ascending_targets = np.sort(chosen.reshape(-1)).tolist()
     attempted_shares = []
     intervals: list[Interval] = []
-    for target in np.sort(chosen.reshape(-1)).tolist():
+    for target in ascending_targets:
         counted = answers
-        if probabilities is not None:
+        if probabilities is not None:  # an answer below the target counts as not attempted
             attempted = answers.attempted & (probabilities >= target)
-            counted = GradedAnswers(np.where(attempted, answers.right, 0.0), attempted)
+            counted = GradedAnswers(right=np.where(attempted, answers.right, 0.0), attempted=attempted)
         attempted_shares.append(float(counted.attempted.mean()))
         spread = spread_of_answers(name, score_at_target(target), counted, clusters)
         intervals.append(spread.interval(level))
     return TargetCurve(
-        target=tuple(np.sort(chosen.reshape(-1)).tolist()),
+        target=tuple(ascending_targets),
         score=tuple(interval.estimate for interval in intervals),
         low=tuple(interval.low for interval in intervals),
         high=tuple(interval.high for interval in intervals),

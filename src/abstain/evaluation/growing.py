@@ -194,7 +194,9 @@ class ComparisonSeries(Stored, Notebook):
         if number is None:
             return None
         pair = next(pair for pair in self.looks[number - 1].pairs if {pair.a, pair.b} == {a, b})
-        first_is_better = (pair.difference < 0) == self.lower_is_better
+        first_is_better = (
+            pair.difference < 0
+        ) == self.lower_is_better  # the difference is that of the pair's first minus its second
         return pair.a if first_is_better else pair.b
 
     def sentences(self) -> list[str]:
@@ -320,7 +322,7 @@ class GrowingComparison(Stored, Notebook):
         """
         function = "GrowingComparison.add"
         columns = {name: (flat(loss), flat(confidence)) for name, (loss, confidence) in models.items()}
-        sizes = {len(column) for pair in columns.values() for column in pair}
+        sizes = {len(column) for loss_and_confidence in columns.values() for column in loss_and_confidence}
         if len(sizes) != 1 or len(columns) < 2:
             raise ShapeError(
                 f"{function}: takes losses and confidences of one length of at least two models, got "
@@ -340,7 +342,7 @@ class GrowingComparison(Stored, Notebook):
         for name, column in (("clusters", batch.clusters), ("sample_weight", batch.sample_weight)):
             if column is not None and len(column) != size:
                 raise ShapeError(f"{function}: `{name}` must have {size} entries, got {len(column)}.")
-        return self._joined(function, batch)._look(self.series)
+        return self._joined(function, batch)._with_look(previous=self.series)
 
     def merge(self, later: GrowingComparison) -> GrowingComparison:
         """Both comparisons as one: the samples of this one, then those of `later`, and one look at all of them.
@@ -356,15 +358,12 @@ class GrowingComparison(Stored, Notebook):
                     f"{getattr(later, field)}."
                 )
         merged = self._joined(function, later)
-        return merged._look(None) if merged.n else merged
+        return merged._with_look(previous=None) if merged.n else merged
 
     def _joined(self, function: str, later: GrowingComparison) -> GrowingComparison:
         """The samples of this comparison, then those of `later`, without a new look; the looks are those of this one.
 
         InputError, in the name of `function`, if both have samples of other models, or columns that the other lacks.
-
-        `losses` and `confidences` hold one array per model with a value per sample, `clusters` and `sample_weight` one
-        array each or None. A look is an evaluation of the data that came in so far.
         """
         if not later.n:
             return self
@@ -378,6 +377,7 @@ class GrowingComparison(Stored, Notebook):
         for name in ("clusters", "sample_weight"):
             if (getattr(self, name) is None) != (getattr(later, name) is None):
                 raise InputError(f"{function}: `{name}` must be given for every batch or for none.")
+        # both have a column, or neither: this was checked
         clusters = None
         if self.clusters is not None and later.clusters is not None:
             clusters = self.clusters + later.clusters
@@ -392,11 +392,11 @@ class GrowingComparison(Stored, Notebook):
             sample_weight=weight,
         )
 
-    def _look(self, series: ComparisonSeries | None) -> GrowingComparison:
-        """Look at all samples, after the looks of `series`."""
+    def _with_look(self, previous: ComparisonSeries | None) -> GrowingComparison:
+        """The same samples with a look at all of them, after the `previous` looks (None: the first look)."""
         comparison = self.comparison()
-        added = ComparisonSeries.begin(comparison) if series is None else series.add(comparison)
-        return replace(self, series=added)
+        series = ComparisonSeries.begin(comparison) if previous is None else previous.add(comparison)
+        return replace(self, series=series)
 
     def comparison(self) -> Comparison:
         """Compare the models on all samples so far; intervals and tests hold at every look."""

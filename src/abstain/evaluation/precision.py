@@ -123,7 +123,10 @@ def precision_recall(
         by_column = []
         for column, value in value_by_column.items():
             is_rejected = np.asarray(sample.confidence)[rows] < value
-            counted = GradedAnswers(np.zeros(len(is_rejected)), is_rejected, is_right[rows])
+            # in the roles that `_METRICS` gives them; how right an answer is, is read by none of these metrics
+            counted = GradedAnswers(
+                right=np.zeros(len(is_rejected)), attempted=is_rejected, unanswerable=is_right[rows]
+            )
             part_clusters = None if cluster_labels is None else cluster_labels[rows]
             by_column.append(
                 answer_entries(
@@ -155,7 +158,9 @@ def _threshold_columns(
     falling = np.sort(confidence)[::-1]
     for coverage in coverages if coverages is not None else ():
         share = check_fraction(function, "coverages", coverage)
-        values_by_name[f"coverage {coverage:g}"] = float(falling[int(np.ceil(share * len(falling))) - 1])
+        accepted_count = int(np.ceil(share * len(falling)))
+        least_accepted = falling[accepted_count - 1]
+        values_by_name[f"coverage {coverage:g}"] = float(least_accepted)
     if not values_by_name:
         raise InputError(f"{function}: needs at least one threshold or coverage, got none.")
     return values_by_name

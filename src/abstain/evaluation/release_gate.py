@@ -17,9 +17,9 @@ from abstain.inference.limits import student_quantile
 
 Question = Literal["non_inferior", "superior", "equivalent"]
 Verdict = Literal["pass", "fail", "undecided"]
-# Limits are computed at this share of the allowed error: they rest on approximations for large samples, and by
-# simulation (benchmarks/gate.py) limits at 5% pass up to 5.4% of the models that are exactly at the margin.
-_SHARE_OF_ERROR = 0.9
+# Each limit may err with this share of the allowed error, 1 - level: limits rest on approximations for large samples,
+# and by simulation (benchmarks/gate.py) limits that may err with 5% pass up to 5.4% of the models at the margin itself.
+_USED_SHARE_OF_ERROR = 0.9
 _POWER = 0.8  # probability of a verdict with as many samples as a verdict says are needed
 
 
@@ -231,7 +231,8 @@ def two_sided_level(level: float) -> float:
     >>> round(two_sided_level(0.95), 4)  # 4.5% beyond either limit
     0.91
     """
-    return 1 - 2 * _SHARE_OF_ERROR * (1 - level)
+    allowed_error = 1 - level  # of each one-sided limit
+    return 1 - 2 * _USED_SHARE_OF_ERROR * allowed_error
 
 
 def judge(
@@ -284,7 +285,7 @@ def judge(
             f"gate: the comparison must have level {two_sided_level(level):g} or above, got {comparison.level:g}. "
             f"Compare with `level=two_sided_level({level:g})`."
         )
-    pair = comparison.pair(new, old)
+    pair = comparison.pair(new, old)  # new minus old
     sign = 1.0 if comparison.lower_is_better else -1.0
     worsening = sign * pair.difference
     low, high = sorted((sign * pair.low, sign * pair.high))
@@ -343,22 +344,22 @@ def _more_samples(
 
     The distance from the estimate to the limit that is in the way, plus the error of the estimate itself, must shrink
     to the distance from the estimate to the margin; both shrink with the root of the number of samples. `low` and
-    `high` are limits of the worsening at n samples. None if the estimate is exactly at the margin. `level` is the
-    two-sided confidence level, such as 0.95.
+    `high` are limits of the worsening at n samples. None if the estimate is exactly at the margin. `level` is that of
+    each one-sided limit.
     """
     if question == "equivalent":
-        bound = margin if worsening >= 0 else -margin
+        bound = margin if worsening >= 0 else -margin  # the nearer of the two
     else:
         bound = margin if question == "non_inferior" else -margin
     distance = abs(bound - worsening)
     if distance == 0:
         return None
-    limit = high if worsening < bound else low
-    # the limit that the log scale puts further away than a symmetric interval would
+    limit = high if worsening < bound else low  # the one between the estimate and the bound
+    # no closer than a symmetric interval has it: the log scale may put one limit closer than the other
     to_limit = max(abs(limit - worsening), _normal_quantile(level) * standard_error)
     power = _POWER
     if question == "equivalent" and abs(worsening) < margin:
-        power = (1 + _POWER) / 2  # both limits must lie inside
+        power = (1 + _POWER) / 2  # both limits must lie inside: each may fail with half of 1 - _POWER
     needed = n * ((to_limit + _normal_quantile(power) * standard_error) / distance) ** 2
     return max(1, math.ceil(needed - n))
 

@@ -34,6 +34,7 @@ from abstain.evaluation.graded import (
     find_further_metric,
     further_entries,
     holds_graded_answers,
+    reason_of,
 )
 from abstain.evaluation.results import MISSING, Entry, Evaluation, TopTies
 from abstain.evaluation.vectors import (
@@ -111,16 +112,16 @@ def requests_for(metrics: Sequence[Metric]) -> list[EvidenceRequest]:
 def _by_estimator(metrics: Sequence[Metric]) -> list[list[Metric]]:
     """Group metrics by estimator and rule for ties, and by whether they can be summed over parts of the ranking.
 
-    Metrics of one group can be computed from one request for evidence. Groups and their members keep the order of
+    Metrics of one list can be computed from one request for evidence. Lists and their members keep the order of
     `metrics`; a metric without such options counts as of the kind (None, None).
     """
-    groups: dict[tuple[Any, ...], list[Metric]] = {}
+    metrics_by_kind: dict[tuple[Any, ...], list[Metric]] = {}
     for metric in metrics:
         settings = dict(metric.settings)
         is_additive = isinstance(metric, PointMetric) or metric.area.is_additive
         kind = (settings.get("estimator"), settings.get("ties"), is_additive)
-        groups.setdefault(kind, []).append(metric)
-    return list(groups.values())
+        metrics_by_kind.setdefault(kind, []).append(metric)
+    return list(metrics_by_kind.values())
 
 
 def evaluation_of(
@@ -268,13 +269,15 @@ def _entry(
     try:
         interval = from_samples(metric)
         if interval is None:
+            # where none covers the metric, the first leads to an error that says what is missing
             gathered = next((item for item in evidence if item.request.covers(metric)), evidence[0])
             interval = estimate_interval(metric, gathered, level=level)
     except (InputError, InfeasibleError) as problem:
-        return replace(without_estimate, reason=str(problem).partition(": ")[2])
+        return replace(without_estimate, reason=reason_of(problem))
     without_interval = replace(without_estimate, estimate=interval.estimate)
     if n < 2:
         return replace(without_interval, reason=_ONE_UNIT)
+    # limits from counts ("bound") and limits of one point of the curve do not rest on the standard error
     has_spread = interval.standard_error != 0 or interval.centre == "bound" or interval.method == "pointwise"
     if not has_spread or not np.isfinite([interval.low, interval.high]).all():
         return replace(without_interval, reason="no interval: the samples show no spread")
@@ -448,7 +451,10 @@ def evaluate(
         metric_names = listed(metrics, default=(), all_names=tuple(METRICS))
         requested_metrics, further_metrics = _split_metrics(metric_names)
     if is_classifier(logits):
-        logits, labels, probs, classes = read_classifier(logits, labels, y, probs, classes)
+        # `evaluate(classifier, X, y)`: here `labels` is X
+        outputs = read_classifier(logits, X=labels, y=y, probs=probs, classes=classes)
+        logits, probs, classes = outputs
+        labels = y
     elif y is not None:
         raise InputError(
             "evaluate: takes `y` after a fitted classifier and its samples only, got something else."
@@ -560,9 +566,11 @@ def _evaluate_without_confidence(
     answered = None
     if abstained is not None:
         answered = ~np.asarray(to_host(abstained)).astype(bool)
+    answer_metrics: list[AnswerMetric] = []
     for metric in metrics or ():
         if not isinstance(metric, AnswerMetric):
             raise InputError(f"evaluate: {metric.key} needs `confidence=`, got none.")
+        answer_metrics.append(metric)
     if not ((losses >= 0) & (losses <= 1)).all():
         raise InputError(
             "evaluate: needs `confidence=` for losses other than 0 (right) to 1 (wrong), got none."
@@ -570,9 +578,7 @@ def _evaluate_without_confidence(
     return evaluate_answers(
         1 - losses,
         answered=answered,
-        metrics=None
-        if metrics is None
-        else [metric for metric in metrics if isinstance(metric, AnswerMetric)],
+        metrics=None if metrics is None else answer_metrics,
         unanswerable=unanswerable,
         level=level,
         clusters=clusters,
@@ -581,15 +587,14 @@ def _evaluate_without_confidence(
 
 
 class _SamplesOfGroup(NamedTuple):
-    """All samples, or those of one group, checked.
+    """All samples, or those of one group, checked, by the name of the loss or the score.
 
-    `losses` holds the checked samples with each loss, `scores` the confidences of the samples that were answered, and
-    `totals` the sums over all samples of each loss.
+    The samples with each loss have some confidence, and no ranking yet; confidences are those of the answered samples.
     """
 
-    losses: dict[str, CheckedSamples]
-    scores: dict[str, np.ndarray]
-    totals: dict[str, Totals]
+    samples_by_loss: dict[str, CheckedSamples]
+    confidence_by_score: dict[str, np.ndarray]
+    totals_by_loss: dict[str, Totals]
 
 
 def _check_samples(
@@ -616,11 +621,11 @@ def _check_samples(
     samples_by_loss = {}
     for name, loss in vectors.losses.items():
         error_size = None
-        if all_samples is not None and all_samples.losses[name].zero_one:
-            error_size = all_samples.losses[name].error_size
+        if all_samples is not None and all_samples.samples_by_loss[name].zero_one:
+            error_size = all_samples.samples_by_loss[name].error_size
         samples_by_loss[name] = gather(
             "evaluate",
-            "risk",
+            "risk",  # any metric: it is replaced by each one that is measured
             loss[rows],
             any_confidence,
             **part,
@@ -633,9 +638,9 @@ def _check_samples(
         sample = prepare("evaluate", any_loss, confidence[rows], **part, repetitions=repetitions)
         confidences[name] = sample.confidence
     return _SamplesOfGroup(
-        losses=samples_by_loss,
-        scores=confidences,
-        totals={name: totals_of_samples(samples) for name, samples in samples_by_loss.items()},
+        samples_by_loss=samples_by_loss,
+        confidence_by_score=confidences,
+        totals_by_loss={name: totals_of_samples(samples) for name, samples in samples_by_loss.items()},
     )
 
 
@@ -672,19 +677,19 @@ def _evaluate_in_memory(
     for name, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
         samples_of_group[name] = _check_samples(vectors, columns, repetitions, rows, all_samples)
         unanswerable_of_group[name] = None if unanswerable is None else unanswerable[rows]
-    any_samples = next(iter(all_samples.losses.values()))
+    any_samples = next(iter(all_samples.samples_by_loss.values()))
     _check_repetitions(requested_metrics or (), any_samples)
     if group_names and any_samples.is_answered is not None:
         codes = codes[any_samples.is_answered]  # rankings hold the answered samples only
     metrics = {
         loss: metrics_for(requested_metrics, total.is_right_or_wrong)
-        for loss, total in all_samples.totals.items()
+        for loss, total in all_samples.totals_by_loss.items()
     }
-    further_metrics_of_loss = dict.fromkeys(all_samples.losses, further_metrics)
+    further_metrics_of_loss = dict.fromkeys(all_samples.samples_by_loss, further_metrics)
     if requested_metrics is None and unanswerable is not None:
         further_metrics_of_loss = {
             loss: abstention_metrics() if holds_graded_answers(samples) else []
-            for loss, samples in all_samples.losses.items()
+            for loss, samples in all_samples.samples_by_loss.items()
         }
     # samples ranked by their loss, the order of the oracle, by group and name of the loss; for losses other than 0/1
     best_order: dict[tuple[Any, str], RankedLoss] = {}
@@ -696,10 +701,10 @@ def _evaluate_in_memory(
     ] = {}  # share of the answered samples that share their confidence with others
     show_progress = progress if progress or vectors.n >= _PROGRESS_FROM else False
     with progress_bars(show_progress) as bars:
-        for score, confidence in all_samples.scores.items():
+        for score, confidence in all_samples.confidence_by_score.items():
             for group, ranking in _rankings(confidence, group_names, codes):
                 group_samples = samples_of_group[group]
-                for loss, samples_with_loss in group_samples.losses.items():
+                for loss, samples_with_loss in group_samples.samples_by_loss.items():
                     if not samples_with_loss.zero_one and (group, loss) not in best_order:
                         best_order[group, loss] = ranked_by_loss(
                             samples_with_loss.answered_loss,
@@ -707,12 +712,12 @@ def _evaluate_in_memory(
                             samples_with_loss.has_whole_weights,
                         )
                     samples = samples_with_loss._replace(
-                        answered_confidence=group_samples.scores[score],
+                        answered_confidence=group_samples.confidence_by_score[score],
                         ranked_by_loss=best_order.get((group, loss)),
                     )
                     key = (score, loss, group)
                     entries[key], curve = _measure(
-                        key, samples, group_samples.totals[loss], ranking, metrics[loss], level
+                        key, samples, group_samples.totals_by_loss[loss], ranking, metrics[loss], level
                     )
                     entries[key] += further_entries(
                         further_metrics_of_loss[loss],
@@ -737,7 +742,7 @@ def _evaluate_in_memory(
         TopTies(score, int(np.count_nonzero(confidence == confidence.max())), len(confidence))
         for score, confidence in vectors.scores.items()
     ]
-    any_total = next(iter(all_samples.totals.values()))
+    any_total = next(iter(all_samples.totals_by_loss.values()))
     abstained_mass = any_total.abstained.mass
     return _make_evaluation(
         entries,
@@ -806,10 +811,11 @@ def _rankings(
     yield None, ranking
     if not group_names:
         return
-    place_in_group = np.empty(len(codes), dtype=np.intp)
+    place_in_group = np.empty(len(codes), dtype=np.intp)  # of each sample, among those of its own group
     for rows in rows_of_groups(codes, len(group_names)):
         place_in_group[rows] = np.arange(len(rows))
     ranked_codes = codes[ranking.order]
+    # `places` are positions in the ranking of all samples, in ascending order: the group's own order
     for name, places in zip(group_names, rows_of_groups(ranked_codes, len(group_names))):
         order = ranking.order[places]
         yield name, Ranking(place_in_group[order], rank_confidences(confidence, order).row_stops)
@@ -842,7 +848,8 @@ def _measure(
     requests = requests_for([metric for metric in metrics if sums_suffice or isinstance(metric, PointMetric)])
     if not sums_suffice:
         samples, ranking = _in_ranking_order(samples, ranking)
-    if sums_suffice or requests != [EvidenceRequest()]:
+    nothing_requested = requests == [EvidenceRequest()]  # what `requests_for` returns for no metrics
+    if sums_suffice or not nothing_requested:
         evidence, accepted_mass, accepted_loss = _gather_evidence(samples, total, ranking, requests)
     else:
         assert samples.ranked_by_confidence is not None
@@ -877,7 +884,8 @@ def _measure(
     drawn = select_drawn_points(accepted_mass)
     coverage = accepted_mass[drawn] / samples.total_mass
     risk = samples.error_size * accepted_loss[drawn] / accepted_mass[drawn]
-    return entries, thinned(key[0], coverage, risk)
+    score, _loss, _group = key
+    return entries, thinned(score, coverage, risk)
 
 
 def _without_interval(entry: Entry, reason: str) -> Entry:
@@ -904,12 +912,14 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
     """How much larger AURC is when samples of equal confidence are accepted one by one, in random order.
 
     Both arrays are cumulated over rows of distinct confidence, most confident first; masses are numbers of samples.
-    Only rows of several samples matter (and the first row, which may be one), so the others are skipped.
+    A row of one sample adds the same to both areas, so such rows are skipped (but for the first row, which may be one).
     """
-    tied_rows = [np.zeros(1, dtype=np.intp)]
-    for start in range(0, len(accepted_mass), CHUNK):
-        row_mass = np.diff(accepted_mass[start : start + CHUNK + 1])
-        tied_rows.append(np.flatnonzero(row_mass > 1) + (start + 1))
+    tied_rows = [np.zeros(1, dtype=np.intp)]  # the first row
+    for start in range(0, len(accepted_mass), CHUNK):  # in parts, to save memory
+        mass_of_later_rows = np.diff(
+            accepted_mass[start : start + CHUNK + 1]
+        )  # of the rows from start + 1 on
+        tied_rows.append(np.flatnonzero(mass_of_later_rows > 1) + (start + 1))
     tied = np.concatenate(tied_rows)
     mass_above = np.where(tied > 0, accepted_mass[tied - 1], 0.0)
     loss_above = np.where(tied > 0, accepted_loss[tied - 1], 0.0)
@@ -955,10 +965,18 @@ def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[Checke
     ), sorted_ranking
 
 
+class _EvidenceAlongRanking(NamedTuple):
+    """Evidence for each request, and mass and loss accepted at each row (distinct confidence), most confident first."""
+
+    evidence: list[Evidence]
+    accepted_mass: np.ndarray
+    accepted_loss: np.ndarray
+
+
 def _gather_evidence(
     samples: CheckedSamples, total: Totals, ranking: Ranking, requests: list[EvidenceRequest]
-) -> tuple[list[Evidence], np.ndarray, np.ndarray]:
-    """Evidence for every request, and accepted mass and loss at each row (distinct confidence), most confident first.
+) -> _EvidenceAlongRanking:
+    """Gather the evidence for every request along one ranking.
 
     The ranking is read once in parts, and each part is summarised for every request that can be summed over parts.
     Requests that cannot (metrics with functions of their own) then get the whole table at once. With relative weights
@@ -966,7 +984,7 @@ def _gather_evidence(
     call: loss (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of
     all.
     """
-    parts: list[list[PartSummary]] = [[] for _ in requests]
+    parts: list[list[PartSummary]] = [[] for _ in requests]  # for each request, a summary of each part
     accepted_mass = []
     accepted_loss = []
     for table in tables_along_ranking(
@@ -995,4 +1013,8 @@ def _gather_evidence(
             loss = samples.answered_loss.astype(np.float64)
             best_area = float(oracle_area(np, loss, samples.answered_weight, request.estimator))
         evidence.append(merge_parts(request_parts, total, request, best_area))
-    return evidence, np.concatenate(accepted_mass), np.concatenate(accepted_loss)
+    return _EvidenceAlongRanking(
+        evidence=evidence,
+        accepted_mass=np.concatenate(accepted_mass),
+        accepted_loss=np.concatenate(accepted_loss),
+    )

@@ -35,7 +35,7 @@ class Vectors(NamedTuple):
 
     losses: dict[str, np.ndarray]
     scores: dict[str, np.ndarray]
-    notes: list[str]
+    notes: tuple[str, ...]
 
     @property
     def n(self) -> int:
@@ -113,15 +113,16 @@ def read_model(
         if not losses_are_default or loss not in _LOSSES_THAT_MAY_BE_UNDEFINED or not computed.losses:
             raise problem
         notes.append(f"{loss} left out: {problem}")
-    vectors = Vectors(_by_name("loss", computed.losses), _by_name("score", computed.scores), notes)
     if computed.ties is not None and computed.ties.tied > 1:
         notes.append(computed.ties.sentence)
-    if computed.rounded > 1:
+    confidences = _by_name("score", computed.scores)
+    if computed.rounded > 1:  # how many samples float32 would round to a softmax of 1
+        sample_count = len(next(iter(confidences.values())))
         notes.append(
-            f"{computed.rounded:,} samples ({computed.rounded / vectors.n:.1%}) have a softmax of exactly 1.0 in "
+            f"{computed.rounded:,} samples ({computed.rounded / sample_count:.1%}) have a softmax of exactly 1.0 in "
             f"float32; ranked here by the logits, they do not tie."
         )
-    return vectors
+    return Vectors(losses=_by_name("loss", computed.losses), scores=confidences, notes=tuple(notes))
 
 
 def _by_name(default_name: str, values: Any) -> dict[str, np.ndarray]:
@@ -148,14 +149,20 @@ def is_classifier(model: Any) -> bool:
     return hasattr(model, "predict") and any(hasattr(model, name) for name in _RESPONSE_METHODS)
 
 
-def read_classifier(
-    classifier: Any, X: Any, y: Any, probs: Any, classes: Any
-) -> tuple[Array | None, Array, Array | None, Any]:
-    """Logits, labels, probabilities and class names from a fitted classifier, its samples `X` and their labels `y`.
+class ClassifierOutputs(NamedTuple):
+    """Outputs of a classifier, one of `logits` and `probs`; the other is None. `classes` are names in column order."""
 
-    Probabilities come from `predict_proba`; without that method logits come from `decision_function`, and the other is
-    None. `classes` is returned if the user passed it, otherwise the classifier's `classes_`. `probs` is what the user
-    passed: InputError unless it is None, or if samples or labels are missing.
+    logits: Array | None
+    probs: Array | None
+    classes: Any
+
+
+def read_classifier(classifier: Any, X: Any, y: Any, probs: Any, classes: Any) -> ClassifierOutputs:
+    """Compute the outputs of a fitted classifier for its samples `X`, whose labels are `y`.
+
+    Probabilities come from `predict_proba`; without that method logits come from `decision_function`. The names of the
+    classes are those that the user passed, otherwise the classifier's `classes_`. `probs` is what the user passed:
+    InputError unless it is None, or if samples or labels are missing.
     """
     if X is None or y is None or probs is not None:
         raise InputError(
@@ -164,8 +171,8 @@ def read_classifier(
     if classes is None:
         classes = getattr(classifier, "classes_", None)
     if hasattr(classifier, "predict_proba"):
-        return None, y, np.asarray(classifier.predict_proba(X)), classes
-    return np.asarray(classifier.decision_function(X)), y, None, classes
+        return ClassifierOutputs(logits=None, probs=np.asarray(classifier.predict_proba(X)), classes=classes)
+    return ClassifierOutputs(logits=np.asarray(classifier.decision_function(X)), probs=None, classes=classes)
 
 
 def gather_vectors(
@@ -198,7 +205,7 @@ def gather_vectors(
         raise InputError("evaluate: takes logits or `probs=`, one of them, got both.")
     user_losses = _by_name("loss", loss)
     user_scores = _by_name("confidence", confidence)
-    computed = Vectors({}, {}, [])
+    computed = Vectors(losses={}, scores={}, notes=())
     if logits is not None or probs is not None:
         if labels is None and not user_losses:
             raise InputError("evaluate: needs `labels` with logits or probabilities (or your own `loss=`).")
@@ -219,7 +226,9 @@ def gather_vectors(
         raise InputError(
             "evaluate: scores and losses by name are computed from logits or probabilities, got none."
         )
-    vectors = Vectors(computed.losses | user_losses, computed.scores | user_scores, computed.notes)
+    vectors = Vectors(  # the user's own replace computed ones of the same name
+        losses=computed.losses | user_losses, scores=computed.scores | user_scores, notes=computed.notes
+    )
     lengths = {name: len(values) for name, values in (vectors.losses | vectors.scores).items()}
     if len(set(lengths.values())) != 1:
         counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
@@ -232,7 +241,7 @@ def gather_vectors(
 def check_column(argument: str, values: ArrayLike | None, n: int) -> np.ndarray | None:
     """An argument with one value per sample as a vector; ShapeError unless there are `n` values.
 
-    Two kinds of clusters, an array of shape (n, 2), are returned as they are.
+    Two kinds of clusters, an array of shape (n, 2), are returned as they are; None stays None.
     """
     if values is None:
         return None
