@@ -112,8 +112,8 @@ def before_and_after_note(model: Predictions) -> str:
     learned = model.learned
     assert learned is not None
     return (
-        f"Before and after: the confidence learned from {', '.join(learned.inputs)}, next to each confidence of the "
-        f"file on the same samples. When it was learned: {learned.verdict} The rows it was fitted on flatter it; judge "
+        f"The confidence learned from {', '.join(learned.inputs)} is shown next to each confidence of the file, on the "
+        f"same samples. When it was learned: {learned.verdict} The rows it was fitted on flatter it; judge "
         f"it on others."
     )
 

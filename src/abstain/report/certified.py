@@ -185,10 +185,11 @@ def _find_start(rules: Sequence[Threshold], asked_risk: float | None) -> int:
 
 
 def _without_function(error: AbstainError) -> str:
-    """The message of an error of `select_threshold` without the name of the function before it."""
+    """The message of an error of `select_threshold` as a sentence, without the name of the function before it."""
     message = str(error)
     head, colon, rest = message.partition(": ")
-    return rest if colon and head.isidentifier() else message
+    sentence = rest if colon and head.isidentifier() else message
+    return sentence[:1].upper() + sentence[1:]
 
 
 # the sentences of the page

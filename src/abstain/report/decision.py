@@ -176,6 +176,7 @@ def decision_card(content: Content) -> str:
         risk=asked_risk,
         last=max(0, len(rules) - 1),
         start=start,
+        more_hidden="" if rules else " hidden",
         facts=with_code(facts),
         guarantee=text(guarantee),
         steps="".join(_steps_table(model, is_shown=model is best) for model in content.models),

@@ -244,11 +244,16 @@ def files_table(content: Content) -> str:
     """
     name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
+    previous: tuple[str, dict[str, str]] | None = None  # file and columns of the row above
     for model in content.models:
         predictions = model.predictions
-        columns = "<br>".join(
+        roles = "; ".join(
             f"{text(role)}: <code>{text(column)}</code>" for role, column in predictions.used.items()
         )
+        columns = f'<span class="roles">{roles}</span>'
+        if previous == (predictions.path, predictions.used):  # several confidences of one file
+            columns = "as above"
+        previous = (predictions.path, predictions.used)
         file_name = f"<code>{text(Path(predictions.path).name)}</code>"
         shown_count = f"{predictions.n:,}{in_clusters(model.evaluation.clusters)}"
         sample_count = Cell(shown_count, (str(predictions.n),))

@@ -79,9 +79,10 @@ function forest() {
     marks.push({ kind: "point", x: r.estimate, y, k: r.colour, open: !r.first, tell: () => [r.model, r.score, `AURC ${plain(r.estimate)}`, span] });
   });
   const ends = DATA.forest.flatMap((r) => [r.estimate, r.low, r.high]).filter((v) => v !== null);
+  const rowHeight = onPaper ? Math.max(12, Math.min(24, 720 / rows.length)) : 24; // the figure has to fit on one page
   return {
     title: `AURC of every score with ${DATA.level} intervals`, about: "The tables below the figure hold the numbers.",
-    height: 66 + 24 * rows.length, x: { title: `AURC with ${DATA.level} interval, lower is better`, low: Math.min(0, ...ends), high: Math.max(1e-9, ...ends) * 1.03, format: plain },
+    height: 66 + rowHeight * rows.length, x: { title: `AURC with ${DATA.level} interval, lower is better`, low: Math.min(0, ...ends), high: Math.max(1e-9, ...ends) * 1.03, format: plain },
     y: { low: -0.6, high: rows.length - 0.4, rows: rows.map((r) => r.head ? r : r.score) }, marks, legend: [],
   };
 }
@@ -92,12 +93,18 @@ const drawAll = () => { drawCurves(); place("forest", forest); drawReliability()
 
 const chosenRule = () => DATA.models[STATE.model].rules[STATE.rule[STATE.model]];
 
+// text in which backticks stand around code
+function setWithCode(element, text) {
+  element.replaceChildren(...text.split("`").map((part, k) => k % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part));
+}
+
 function showRule() {
   const model = DATA.models[STATE.model], rules = model.rules, rule = chosenRule(), slider = byId("asked");
   byId("asked-part").hidden = rules.length < 2;
   byId("save-rule").hidden = !rule || rule.step === null || !model.packed;
   byId("promise").textContent = rule ? rule.promise : `No threshold with a promise for ${model.name}.`;
-  byId("rule-facts").textContent = rule ? rule.facts : model.no_rules;
+  setWithCode(byId("rule-facts"), rule ? rule.facts : model.no_rules);
+  document.querySelector(".rule-more").hidden = !rule;
   byId("guarantee").textContent = rule ? rule.guarantee : "";
   const command = !rule || rule.step === null ? "" : model.packed ? model.apply : `abstain threshold ${model.file} --risk ${rule.risk} --save rule.json`;
   byId("use-rule").replaceChildren(...(command ? [model.packed ? "Then: " : "To save it: ", Object.assign(document.createElement("code"), { textContent: command })] : []));
