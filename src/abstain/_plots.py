@@ -245,7 +245,7 @@ def _highest_risk(ax: Any, bands: Mapping[str, Any]) -> float:
     At very small coverages a risk is the mean of few losses, and one of them can be far above everything else. If so,
     values at coverages below `_SETTLED_COVERAGE` are ignored: the curve comes in from above.
     """
-    highest = float(ax.dataLim.intervaly[1])
+    highest = float(ax.dataLim.intervaly[1])  # matplotlib extends it by every line and band that is drawn
     settled_values = []
     parts = [(line.get_xdata(), line.get_ydata()) for line in ax.lines if line.get_gid() == _CURVE_MARK]
     parts += [(band.coverage, band.high) for band in bands.values()]

@@ -16,7 +16,7 @@ from abstain.inference import interval
 from abstain.report import gather, page
 from abstain.report.content import short_names
 from abstain.report.decision import summary
-from abstain.report.markup import decimals, safe_json
+from abstain.report.markup import decimals, html_table, safe_json
 from abstain.report.page import about_ties, ranking
 from abstain.report.page_data import embedded
 from abstain.report.slider import Partition, make_breakdown
@@ -370,3 +370,9 @@ def test_a_curve_without_a_band_says_why(tmp_path):
     assert content.models[0].band is None
     assert any("no band" in note for note in content.notes)
     assert gather([read_predictions(path, columns={"clusters": "place"})]).models[0].band is not None
+
+
+def test_a_table_without_rows_keeps_its_head():
+    table = html_table(["model", "AURC"], [], "nothing yet", number_columns=(1,))
+    assert table.count("<th ") == 2
+    assert "<tbody></tbody>" in table

@@ -86,9 +86,12 @@ def report(
 
 
 def before_and_after(model: Predictions) -> list[Predictions]:
-    """Return the same samples once for each confidence, the learned one first; a page then compares them in pairs."""
+    """Return the same samples once for each confidence, the learned one first; a page then compares them in pairs.
+
+    `model` is what `Predictions.with_confidence` returned.
+    """
     rankings = []
-    for name, confidence in model.signals.items():
+    for name, confidence in model.signals.items():  # it has put the learned confidence first
         title = f"{model.name}: {name} confidence" if name == LEARNED else f"{model.name}: {name}"
         is_learned = name == LEARNED
         rankings.append(
@@ -97,7 +100,7 @@ def before_and_after(model: Predictions) -> list[Predictions]:
                 name=title,
                 confidence=confidence,
                 signals={},
-                log=None,
+                log=None,  # it holds the confidences of the file, which would be read instead of this one
                 learned=model.learned if is_learned else None,
             )
         )

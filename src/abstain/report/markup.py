@@ -173,9 +173,10 @@ def html_table(
     of the CSV file as its cells have values at most: one, two (limits) or three (a value and its limits).
     """
     class_attributes = [' class="num"' if index in number_columns else "" for index in range(len(head))]
-    csv_widths = [
-        max((len(cell.csv) for cell in column if isinstance(cell, Cell)), default=1) for column in zip(*rows)
-    ]
+    csv_widths = []  # columns of the CSV file, for each column of the page; 1 without rows
+    for index in range(len(head)):
+        cells = [row[index] for row in rows]
+        csv_widths.append(max((len(cell.csv) for cell in cells if isinstance(cell, Cell)), default=1))
     csv_attributes = [_csv_attribute(_csv_titles(name, width)) for name, width in zip(head, csv_widths)]
     header = "".join(
         f'<th scope="col"{class_attribute}{csv_attribute}>{title}</th>'
@@ -183,11 +184,11 @@ def html_table(
     )
     body = ""
     for row in rows:
-        cells = (
+        row_cells = (
             f"<td{class_attribute}{_cell_tail(cell)}</td>"
             for class_attribute, cell in zip(class_attributes, row)
         )
-        body += f"<tr>{''.join(cells)}</tr>"
+        body += f"<tr>{''.join(row_cells)}</tr>"
     top = f"<caption><span>{caption}</span></caption><thead><tr>{header}</tr></thead>"
     return f'<div class="scroll"><table>{top}<tbody>{body}</tbody></table></div>'
 

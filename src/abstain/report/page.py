@@ -232,7 +232,8 @@ def ranking_table(comparison: Comparison) -> str:
         if contestant.rank_low != contestant.rank_high:
             rank = f"{contestant.rank_low} to {contestant.rank_high}"
         estimate = estimate_cell(contestant, places)
-        rows.append([rank, name_cell[contestant.name], estimate, text(contestant.group)])
+        letters = contestant.group  # such as "ab": those that share one cannot be told apart
+        rows.append([rank, name_cell[contestant.name], estimate, text(letters)])
     head = ["rank", "name", text(comparison.label), "letters"]
     return html_table(head, rows, "Ranking, best first", number_columns=(2,))
 

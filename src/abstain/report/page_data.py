@@ -44,12 +44,14 @@ def embedded(content: Content, command: str = "") -> dict[str, Any]:
     if content.comparison is not None and len(names) > 1:
         ranked = list(content.comparison.names)
     short = short_names(names)
-    ranked_models = sorted(content.models, key=lambda model: ranked.index(model.predictions.name))
-    packed_rules = _pack_rules(ranked_models, command)
+    # the page has room for the rules of some models only: those of the best ones
+    best_first = sorted(content.models, key=lambda model: ranked.index(model.predictions.name))
+    packed_rules = _pack_rules(best_first, command)
     models = []
     for model in content.models:
         name = model.predictions.name
         data = _model_data(model, short[name], model_count=len(names))
+        # the rules to save, compressed; None: the page shows the command that makes the rule instead
         models.append({**data, "packed": packed_rules.get(name)})
     is_whole_percent = round(content.level, 2) == content.level
     return {
@@ -60,9 +62,9 @@ def embedded(content: Content, command: str = "") -> dict[str, Any]:
             "generalised": f"generalised risk: {loss_noun} of the answered, per sample of all",
         },
         "best": names.index(ranked[0]),  # the model that the slider starts with
-        "log": spans_decades(content.models),
+        "log": spans_decades(content.models),  # whether curves are drawn on a log scale at first
         "models": models,
-        "forest": _forest_data(content),
+        "forest": _forest_data(content),  # the rows of the figure of all scores with their intervals
     }
 
 
@@ -78,14 +80,15 @@ def spans_decades(models: Sequence[ModelContent]) -> bool:
     return bool(np.log10(positive.max() / positive.min()) > _LOG_DECADES)
 
 
-def _pack_rules(ranked_models: Sequence[ModelContent], command: str) -> dict[str, str]:
-    """Return, by model, its certified rules as text for the page, for as many models as fit, the best first.
+def _pack_rules(best_first: Sequence[ModelContent], command: str) -> dict[str, str]:
+    """Return, by model, its certified rules as text for the page, for as many models as fit.
 
-    The best model always has its rules in the page. `command` is the command line that made the page.
+    `best_first` are the models in the order of the ranking: the first with a rule always has its rules in the page.
+    `command` is the command line that made the page.
     """
     packed_rules: dict[str, str] = {}
     total = 0
-    for model in ranked_models:
+    for model in best_first:
         if not model.certified.is_any_feasible:
             continue
         predictions = model.predictions
