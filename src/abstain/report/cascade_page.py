@@ -132,7 +132,8 @@ def describe_cascade(rule: Cascade) -> str:
 def _describe_costs(rule: Cascade) -> str:
     """What the rule costs and did on the calibration data; for a risk that cannot be promised, what would help."""
     unit = f" {rule.unit}" if rule.unit else ""
-    person_cost = f"A person alone would cost {format_number(rule.person[0])}{unit} a case."
+    cost_of_person, _ = rule.person  # and the mean loss of a person's answers
+    person_cost = f"A person alone would cost {format_number(cost_of_person)}{unit} a case."
     if not rule.feasible:
         if rule.advice is None:
             return person_cost
@@ -198,7 +199,7 @@ def _curve_table(curve: CostRiskCurve) -> str:
 def _markdown_list(lines: list[str]) -> str:
     """Turn the lines of a decision record into HTML: items of a list where they start with a dash, otherwise a text.
 
-    A line that is indented continues the item before it.
+    A line that is indented continues the item before it. The list comes after all other lines.
     """
     items: list[str] = []
     paragraphs = ""

@@ -70,17 +70,20 @@ def choose_threshold(
     `groups` is the group of each sample, None for one threshold. `target` are options of `select_threshold`: one of
     risk, coverage and cost, and delta, method, bounded. Raises what `select_threshold` raises.
     """
-    weights: dict[str, Any] = {"sample_weight": predictions.sample_weight, "clusters": predictions.clusters}
+    columns: dict[str, Any] = {
+        "sample_weight": predictions.sample_weight,
+        "clusters": predictions.clusters,
+        "groups": groups,
+    }
     if predictions.kind == "confidence":
         losses, confidence = predictions.samples(score, loss)
-        return select_threshold(
-            losses, confidence, score=predictions.learned, groups=groups, **weights, **target
-        )
+        # the rule remembers a learned confidence and refuses any other; None for a plain column
+        return select_threshold(losses, confidence, score=predictions.learned, **columns, **target)
     class_scores: dict[str, Any] = {
         predictions.kind: predictions.class_scores(),
         "labels": predictions.labels,
     }
-    return select_threshold(**class_scores, score=score, loss_name=loss, groups=groups, **weights, **target)
+    return select_threshold(**class_scores, score=score, loss_name=loss, **columns, **target)
 
 
 def certify_steps(
@@ -237,13 +240,14 @@ def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_z
         return describe_help(rule.advice, rule.n, rule.clusters, is_zero_one=is_zero_one)
     answered_count = predictions.answered().n
     accepted = round(rule.coverage * answered_count)
-    observed_risk = risk_text(rule.risk or 0.0, is_zero_one)
+    observed_risk = risk_text(rule.risk or 0.0, is_zero_one)  # a rule with a threshold has a risk
     outcome = (
         f"{observed_risk} of these answers are wrong"
         if is_zero_one
         else f"their mean loss is {observed_risk}"
     )
-    if rule.evidence.heaviest_sample is None:
+    has_weights = rule.evidence.heaviest_sample is not None
+    if not has_weights:  # shares are counts of cases
         data = f"On these data that is {accepted:,} of {count_noun(predictions.n, 'case')}, and {outcome}."
     else:
         data = f"On these data, by weight, {outcome}."
@@ -353,10 +357,10 @@ def pack_texts(texts: Sequence[str]) -> str:
     The summary of the calibration confidences is the same in all rules of a model and about half of each: it is stored
     once, at the front. The result is base64 of the gzip of a JSON list of texts.
     """
-    reference = ""
-    for text in filter(None, texts):
-        reference = json.dumps(json.loads(text)["reference"])
-        break
+    reference = ""  # the summary, written as it stands in each text; "" if there is no rule
+    first_rule = next(filter(None, texts), None)
+    if first_rule is not None:
+        reference = json.dumps(json.loads(first_rule)["reference"])
     shortened = [text.replace(reference, _SHARED_PART) if reference else text for text in texts]
     packed = gzip.compress(json.dumps([reference, *shortened]).encode("utf-8"), mtime=0)
     return base64.b64encode(packed).decode("ascii")

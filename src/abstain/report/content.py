@@ -484,7 +484,8 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
             labels[answered], predicted[answered], confidence[answered], positive=positive, level=level
         )  # read for its thresholds alone
         thresholds = answered_table.threshold
-        confidence = np.where(answered, confidence, np.nextafter(confidence[answered].min(), -np.inf))
+        below_all_others = np.nextafter(confidence[answered].min(), -np.inf)
+        confidence = np.where(answered, confidence, below_all_others)
     table = clinical_table(
         labels,
         predicted,

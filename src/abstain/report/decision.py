@@ -74,7 +74,7 @@ def _describe_verdict(comparison: Comparison, before_and_after: bool) -> str:
     `before_and_after` says that the contestants are confidences of one model, the learned one among them.
     """
     best = comparison.names[0]
-    rivals = [name for name in comparison.winners if name != best]
+    rivals = [name for name in comparison.winners if name != best]  # winners: all that may be the best
     noun = "confidences" if before_and_after else "models"
     count = len(comparison.names)
     if not rivals:
@@ -93,7 +93,7 @@ def _describe_other_leader(by_risk: Comparison, best_model: ModelContent) -> str
     their risk.
     """
     first = by_risk[best_model.predictions.name]
-    leader = by_risk.contestants[0]
+    leader = by_risk.contestants[0]  # the smallest risk: contestants are best first
     if leader.estimate >= first.estimate:
         return ""
     noun = "makes fewer errors" if best_model.zero_one else "has a smaller mean loss"

@@ -110,6 +110,7 @@ def _rule_data(model: ModelContent) -> list[dict[str, Any]]:
         step = None
         if rule.feasible:
             coverage = model.curve.coverage[certified_point(model.curve, rule)]
+            # the slider has a step at each certified threshold (`make_slider`), equal but for rounding
             step = int(np.searchsorted(model.slider.coverage, coverage - 1e-12))
         rules.append(
             {

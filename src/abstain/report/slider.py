@@ -159,6 +159,7 @@ def make_slider(
     most_confident_first = answered[np.argsort(-confidence[answered], kind="stable")]
     accepted_count = curve.count[points]
     threshold = curve.threshold[points].astype(np.float64)
+    # at step k the first accepted_count[k] samples are accepted, and this is their total loss
     accepted_loss = np.append(0.0, np.cumsum(loss[most_confident_first]))[accepted_count]
     coverages: list[float] = curve.coverage[points].tolist()
     low, high = _risk_limits(predictions, samples, coverages, level)
