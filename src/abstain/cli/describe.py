@@ -335,7 +335,8 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
     """Return choices of columns, by role, that could be read instead; each is one more way to evaluate the file.
 
     Other columns that say whether an answer is right if the file has a confidence or could not be read, otherwise
-    columns of numbers that could be the confidence. `source` is the log of a known tool.
+    columns of numbers that could be the confidence. `source` is the log of a known tool; `log` are its answers, None if
+    they could not be read.
     """
     correctness_columns = source.facts.correctness_columns
     if log is None:
@@ -433,7 +434,7 @@ def draw_description(console: Console, description: dict[str, Any]) -> None:
         console.print(Text("commands that evaluate it:"))
     for line in description["commands"]:
         console.print(Text(f"  {line}"), soft_wrap=True)
-    if description["commands"] and "read as" in description["taken"]:
+    if description["commands"] and "read as" in description["taken"]:  # it has a confidence, which these need
         how_it_is_read = description["commands"][0].removeprefix("abstain evaluate ")
         console.print(Text("then:"))
         console.print(Text(f"  abstain threshold {how_it_is_read} --risk 0.05"), soft_wrap=True)

@@ -228,7 +228,7 @@ def evaluate_unranked(
     need one. Repeated answers to the same questions add pass@k and pass^k. `read_options` are the options that say how
     files are read.
     """
-    requested_metrics = options["metrics"]
+    requested_metrics = options["metrics"]  # None without --metric
     if "confidence" in read_options.columns or requested_metrics == "all":
         return None
     if not all(is_answer_metric(metric) for metric in requested_metrics or ()):

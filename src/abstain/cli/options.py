@@ -361,6 +361,7 @@ def refuse_unused_names(*models: abstain.formats.Predictions) -> None:
     """
     if not models or any(model.kind != "confidence" for model in models):
         return
+    # commands that take several names have the plural as the name of their parameter
     flags = {"score": "--score", "scores": "--score", "loss": "--loss", "losses": "--loss"}
     for parameter, flag in flags.items():
         value = explicit_value(parameter)
@@ -643,6 +644,7 @@ class ReadOptions(NamedTuple):
         settings = self._select(
             "columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules"
         )
+        # a learned confidence copes with missing inputs, so an answer without one of them is kept
         if self.learned_confidence_files and purpose == "one file":
             purpose = "learning"
         predictions = abstain.formats.read_predictions(path, name=name, purpose=purpose, **settings)
@@ -943,7 +945,9 @@ def _gather_options(fields_type: type[ReadOptions] | type[Output], argument: str
     for name, hint in reversed(get_type_hints(fields_type, include_extras=True).items()):
         for metadata in getattr(hint, "__metadata__", ()):
             settings = dict(metadata)
-            flags = settings.pop("flags") or (f"--{name}",)
+            flags = settings.pop("flags") or (
+                f"--{name}",
+            )  # without stated flags the option has the field's name
             decorated = _make_option(*flags, name, help=_READ_HELP[name], **settings)(decorated)
     return decorated
 

@@ -36,7 +36,7 @@ def parse_risks(
         return None
     risks: dict[str, float] = {}
     for text in texts:
-        name, _, typed_number = text.rpartition("=")
+        name, _, typed_number = text.rpartition("=")  # a number alone has the empty name
         number: Any = typed_number
         if name.strip() in risks:
             raise click.BadParameter("give one number, or NAME=NUMBER once for each promise.", ctx, param)

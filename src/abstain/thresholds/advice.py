@@ -281,7 +281,7 @@ class _SampleCurve(NamedTuple):
             accepted=accepted,
             coverage=calibration.coverage(accepted),
             weight=accepted_sum(weight),
-            loss=observed_loss + weight.mean(),
+            loss=observed_loss + weight.mean(),  # one loss of 1 more, of a sample of mean weight
             observed_loss=observed_loss,
             weight_squared=accepted_sum(weight**2),
             loss_of_squares=accepted_sum(weight**2 * loss),
@@ -298,7 +298,9 @@ class _SampleCurve(NamedTuple):
 
         Some sequence of tests must pass at its start; the threshold is then the last one that passes after it.
         """
-        if self.is_sgr:  # a binary search over ranks goes down until a test passes
+        if (
+            self.is_sgr
+        ):  # a binary search over ranks, of as many tests: 1/2 of all samples, then 1/4, ... until one passes
             halvings = math.ceil(math.log2(sample_count))
             starts = [max(1, sample_count // 2**step) for step in range(halvings, 0, -1)]
             level = delta / halvings
@@ -310,9 +312,8 @@ class _SampleCurve(NamedTuple):
             return None
         later = np.unique(np.geomspace(passed_starts[0], sample_count, CURVE_POINTS).astype(np.int64))
         passed = self._pass(later, sample_count, risk, level)
-        passed_in_row = int(
-            np.argmin(np.append(passed, False))
-        )  # the rank of the start is the first of these
+        # tests go on until one fails; the first is the start, which has passed
+        passed_in_row = int(np.argmin(np.append(passed, False)))
         last = later[max(0, passed_in_row - 1)]
         return float(self.coverage[self._positions(np.asarray([last]), sample_count)[0]])
 
@@ -374,10 +375,10 @@ class _ClusterCurve(NamedTuple):
         for share in np.geomspace(0.02, 1.0, CLUSTER_THRESHOLDS):
             threshold = np.quantile(clusters.confidence, 1 - share, method="lower")
             is_accepted = (clusters.confidence >= threshold).astype(np.float64)
-            weight = clusters.sum_by_cluster(is_accepted, all_clusters)
-            if np.count_nonzero(weight) >= FEWEST_CLUSTERS:
-                coverage.append(weight.sum() / total_mass)
-                weights.append(weight)
+            accepted_weight = clusters.sum_by_cluster(is_accepted, all_clusters)  # one entry per cluster
+            if np.count_nonzero(accepted_weight) >= FEWEST_CLUSTERS:
+                coverage.append(accepted_weight.sum() / total_mass)
+                weights.append(accepted_weight)
                 losses.append(clusters.sum_by_cluster(is_accepted * clusters.loss, all_clusters))
         shape = (len(coverage), clusters.cluster_count)
         heaviest = clusters.heaviest_cluster_mass

@@ -322,9 +322,11 @@ def conformal(calibration: Calibration, risk: float) -> Selection:
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
     if calibration.clusters is not None:
+        # the cluster to come adds at most 1 - r times the heaviest mass to the sum of (loss - r)
         bound = accepted_loss + (1 - risk) * calibration.clusters.heaviest_cluster_mass
         is_allowed = bound <= risk * calibration.ranked.accepted_mass[-1]
     else:
+        # the sample to come loses at most 1
         is_allowed = (accepted_loss + 1) / (calibration.n + 1) <= risk
     return _choose_on_curve(calibration, is_allowed, block_stops)
 

@@ -558,6 +558,7 @@ class Cut:
         rising_high = np.sort(new.high)
 
         def count_overlaps(bounds: ExactBounds) -> np.ndarray:
+            """For each of these ranges: how many new confidences may be equal to it, as their ranges overlap."""
             ends_below = np.searchsorted(rising_high, bounds.low, side="left")
             starts_at_most = np.searchsorted(rising_low, bounds.high, side="right")
             return np.asarray(starts_at_most - ends_below)
@@ -765,7 +766,8 @@ def cut_between(
     gave them; they say in which form the cut was calibrated. `score` is their score, None for the user's own numbers.
     `ranked` holds the samples, most confident first.
     """
-    sorted_keys = ranked.sorted_keys  # one per sample, most confident first; equal for equal confidences
+    # one key per sample, rising from the most confident to the least; equal for equal confidences
+    sorted_keys = ranked.sorted_keys
     accepted_count = accepted or 0
     is_tied = False  # does a block next to the cut hold more than one sample?
     if accepted_count > 1:

@@ -498,8 +498,8 @@ def _make_record(
     """Write the parts of the decision record of a rule with several promises, or of one such rule in each group.
 
     `rules` holds the rule of each group, or the only one under "". Groups share score, data and request, so these are
-    read from the first. `guarantee` is what all promise together, `delta` the probability with which that may fail, and
-    `saved_as` the name of the rule's file.
+    read from the first. `guarantee` is what all of them promise together, `delta` the probability with which that may
+    fail, and `saved_as` the name of the rule's file.
     """
     joint_rule = next(iter(rules.values()))
     first: Threshold = joint_rule.any_promise
@@ -616,14 +616,17 @@ class JointGroupThresholds(GroupThresholds):
             rule = self.thresholds[group]
             if not rule.feasible:
                 continue
+            masks_of_group = None
+            if among is not None:  # a mask of None: the promise is about all samples
+                masks_of_group = {name: mask[rows] for name, mask in masks.items() if mask is not None}
             promises = rule.promises_to_check(
                 function,
-                {name: np.asarray(to_host(loss))[rows] for name, loss in loss_by_name.items()},
+                losses={name: np.asarray(to_host(loss))[rows] for name, loss in loss_by_name.items()},
                 # `admit` raises InputError if the numbers cannot be compared with those of the calibration
-                rule.cut.admit(function, confidences.take(rows)),
-                None if predictions is None else predictions[rows],
-                None if among is None else {k: mask[rows] for k, mask in masks.items() if mask is not None},
-                None if clusters is None else label_array(clusters)[rows],
+                confidences=rule.cut.admit(function, confidences.take(rows)),
+                predictions=None if predictions is None else predictions[rows],
+                among=masks_of_group,
+                clusters=None if clusters is None else label_array(clusters)[rows],
             )
             to_check |= {f"{group}: {name}": promise for name, promise in promises.items()}
         return check_promises(to_check, previous, series_promise_count=len(self.thresholds) * len(names))

@@ -763,6 +763,7 @@ class ConfidenceCheck(Stored, _tables.Notebook):
         return {"holds": self.holds}
 
     def __repr__(self) -> str:
+        """Say whether the confidences changed, and that this says nothing about the risk."""
         verdict = "no alarm" if self.holds else "ALARM"
         lines = [
             f"Check of the confidences alone: {verdict} (n = {self.n})",
@@ -788,8 +789,9 @@ def check_confidences(rule: Threshold, confidences: CheckedConfidences) -> Confi
         )
     name = "Threshold.check_confidences"
     values = confidences.values
-    prepare(name, np.zeros(values.shape), values, vector=True)
+    prepare(name, np.zeros(values.shape), values, vector=True)  # only for its checks: any loss will do
     accepted = rule.cut.decide(name, confidences, rule.value)
+    # two counts at each remembered confidence, since rounding may hide on which side of it a new one lies
     surely, possibly = rule.cut.at_least(name, confidences, rule.reference.value)
     return ConfidenceCheck(
         n=len(values),

@@ -203,7 +203,7 @@ def list_advice(rule_of_group: Mapping[Any, Any]) -> list[str]:
         if rule.advice:
             prefix = "" if group == "" else f"{group}: "
             lines.append(f"- {prefix}{rule.advice}")
-    return [
+    return [  # the last line holds for every rule, also for one without advice
         *lines,
         "- Ask for less, calibrate on more labelled samples, or use a better model or confidence.",
     ]
@@ -306,7 +306,7 @@ def _assumption_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
     The only key is "" if there are no groups.
     """
     first = next(iter(threshold_of_group.values()))
-    # `reference.n` counts a sample as its weight over the largest one, so it is `n` without weights
+    # `reference.n` adds up weights over the largest weight: it equals the number of samples `n` if all weigh the same
     has_weights = any(threshold.reference.n != threshold.n for threshold in threshold_of_group.values())
     draws = "independent draws from one population"
     if has_weights:
@@ -314,7 +314,8 @@ def _assumption_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
     lines = list_assumptions(first.clusters, draws)
     if first.clusters is not None:
         for group, threshold in threshold_of_group.items():
-            lines.append(state_cluster_limit(threshold.largest, group))
+            samples_in_largest_cluster = threshold.largest
+            lines.append(state_cluster_limit(samples_in_largest_cluster, group))
     if first.method == "sgr":
         lines.append("- The risk never falls as more is accepted.")
     return lines

@@ -257,7 +257,7 @@ def select_threshold(
         raise InputError(
             f"{_NAME}: `losses`, `among` and a dict of bounds go with a dict of risks, got risk={risk!r}."
         )
-    form, target = _form(risk, coverage, cost)
+    form, target = _read_goal(risk, coverage, cost)
     level = check_fraction(_NAME, "delta", delta, open_high=True)
     check_choice(_NAME, "method", method, METHODS)
     if form == "coverage" and method not in ("ltt", "empirical"):
@@ -518,6 +518,7 @@ def _make_requirement(
         None if cluster_codes is None else cluster_codes[mask],
     )
     target = check_risk(_NAME, risk, counted.lowest_loss, counted.highest_loss)
+    # a sample that the promise is not about loses exactly the target, so it moves no mean across the target
     filled_loss = np.where(mask, loss.astype(np.float64), target)
     whole = calibrate(_NAME, filled_loss, confidence, sample_weight, bounds, cluster_codes)
     scaled_target = counted.to_unit_scale(target)
@@ -559,7 +560,7 @@ def _loss_of_classes(
     return loss, Origin(kind, score=stored_score, loss=loss_name)
 
 
-def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[Form, float]:
+def _read_goal(risk: float | None, coverage: float | None, cost: float | None) -> tuple[Form, float]:
     """Which of the three goals the user stated, and its value; InputError unless it is exactly one."""
     goals: dict[Form, float | None] = {"risk": risk, "coverage": coverage, "cost": cost}
     stated = {name: value for name, value in goals.items() if value is not None}
@@ -636,11 +637,13 @@ def _describe(
     `confidences` are the calibration confidences as the user gave them; `origin` says how they were made, None if not
     known. `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
     """
-    count = np.asarray([choice.accepted_count or 0])
+    count = np.asarray([choice.accepted_count or 0])  # without a threshold nothing is accepted
     coverage = float(calibration.coverage(count)[0])
     is_feasible = choice.accepted_count is not None
     is_tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
-    risk_upper: float | None = goal.target
+    risk_upper: float | None = (
+        goal.target
+    )  # a tested threshold keeps the target; for any other a limit is computed
     if not (is_tested and is_feasible):
         risk_upper = _risk_upper(calibration, choice.accepted_count, goal.delta)
     evidence = PromiseBasis.of(calibration)
