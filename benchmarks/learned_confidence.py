@@ -161,8 +161,20 @@ def report_language(records: list[Record]) -> None:
                 coverage = np.mean([rule["coverage"] for rule in rules])
                 print(
                     f"      risk {risk}, {kind}: mean coverage {coverage:.3f}, {feasible} of {len(rules)} runs with a "
-                    f"threshold, {violated} violated"
+                    f"threshold, {violated} violated; {count_models(runs, f'{risk} {kind}')}"
                 )
+
+
+def count_models(runs: list[Record], rule: str) -> str:
+    """How many models have a threshold by this rule ("0.1 learned", ...) in any seed, in most, and in all."""
+    seeds_by_model: dict[str, int] = {}
+    for run in runs:
+        seeds_by_model.setdefault(run["name"], 0)
+        seeds_by_model[run["name"]] += run["thresholds"][rule]["feasible"]
+    any_seed, most, all_seeds = (
+        sum(seeds >= least for seeds in seeds_by_model.values()) for least in (1, 2, len(SEEDS))
+    )
+    return f"models with one: {any_seed} in any seed, {most} in most, {all_seeds} in all"
 
 
 def learn(model: LanguageModel, rows: np.ndarray) -> LearnedConfidence:

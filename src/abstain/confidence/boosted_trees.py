@@ -47,7 +47,11 @@ class BoostedTrees:
     leaves: Annotated[np.ndarray, Within()]
 
     def apply(self, columns: TreeColumns) -> np.ndarray:
-        """Return the sum of all trees for each row."""
+        """Return the sum of all trees for each row.
+
+        Each tree asks three questions, about `self.columns` and against `self.cuts`, and adds the value of one of its
+        eight leaves. Columns beyond the numbers are codes.
+        """
         number_count = columns.numbers.shape[1]
         row_count = len(columns.numbers)
         total = np.zeros(row_count)
@@ -59,7 +63,7 @@ class BoostedTrees:
                     answer = columns.numbers[:, column] > self.cuts[question]
                 else:
                     answer = columns.codes[:, column - number_count] == self.cuts[question]
-                leaf = np.where(answer, 2 * leaf + 1, 2 * leaf)
+                leaf = np.where(answer, 2 * leaf + 1, 2 * leaf)  # the answers as binary digits
             total += self.leaves[LEAVES_PER_TREE * tree + leaf]
         return total
 
@@ -154,9 +158,11 @@ def _make_cells(columns: TreeColumns) -> _Cells:
     is_allowed: list[np.ndarray] = []
     for number in columns.numbers.T:
         distinct = np.unique(number)
+        # places of the values just below a cut; there is none above the largest value
         below = np.unique(np.searchsorted(distinct, np.quantile(number, shares, method="inverted_cdf")))
         below = below[below < len(distinct) - 1]
         half_way = 0.5 * (distinct[below] + distinct[below + 1])
+        # between neighbouring floats there is no number: the lower one is the cut
         places = np.where(half_way < distinct[below + 1], half_way, distinct[below])
         cell_of_rows.append(np.searchsorted(places, number))
         cuts.append(np.append(places, distinct[-1]))
@@ -195,18 +201,21 @@ def _grow_tree(cells: _Cells, cell: np.ndarray, slope: np.ndarray, curvature: np
     chosen: list[int] = []
     for depth in range(QUESTIONS_PER_TREE):
         leaf_count = 2**depth
+        # sums over the rows of each leaf and cell; a row counts once in every column
         place = (cell + cell_count * leaf[:, None]).ravel()
         size = leaf_count * cell_count
         slope_sums = np.bincount(place, weights=slopes, minlength=size).reshape(leaf_count, cell_count)
         curvature_sums = np.bincount(place, weights=curvatures, minlength=size).reshape(
             leaf_count, cell_count
         )
+        # each cell is a question, which divides every leaf into rows inside and outside
         slope_inside = _sums_of_one_side(cells, slope_sums)
         curvature_inside = _sums_of_one_side(cells, curvature_sums)
         slope_outside = np.bincount(leaf, weights=slope, minlength=leaf_count)[:, None] - slope_inside
         curvature_outside = (
             np.bincount(leaf, weights=curvature, minlength=leaf_count)[:, None] - curvature_inside
         )
+        # by how much the best value of a leaf lowers the loss, twice
         gain = slope_inside**2 / (curvature_inside + _LEAF_PENALTY)
         gain += slope_outside**2 / (np.maximum(curvature_outside, 0.0) + _LEAF_PENALTY)
         best = int(np.argmax(np.where(cells.is_allowed, gain.sum(axis=0), -np.inf)))

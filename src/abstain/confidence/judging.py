@@ -190,7 +190,7 @@ def _spread_within_folds(
     for number in np.unique(fold):
         rows = np.flatnonzero(fold == number)
         share = float(mass[rows].sum() / mass.sum())
-        part = gather(
+        part = gather(  # a part without errors does not show how large an error is, so the size is passed on
             function,
             AURC,
             samples.error_size * samples.answered_loss[rows],
@@ -202,6 +202,7 @@ def _spread_within_folds(
         side = side_from_samples(part)
         estimate += share * side.estimate
         less_biased_estimate += share * side.less_biased_estimate
+        # one vector, since there is one kind of clusters at most; units come fold by fold in every confidence
         effects.append(share * side.unit_effects[0])
     unit = samples.error_size
     effect_of_each = np.concatenate(effects)

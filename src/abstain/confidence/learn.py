@@ -319,6 +319,7 @@ def _choose_candidates(available: list[Candidate], names: Sequence[str] | None) 
     """
     if names is None:
         return [candidate for candidate in available if candidate.by_default]
+    # the order stays that of `available`, the simplest first
     requested = [names] if isinstance(names, str) else list(names)
     known_names = [candidate.name for candidate in available]
     for name in requested:

@@ -157,7 +157,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
         if self.proven:
             return f"{self.kept!r} was kept: {gain}, proven at level {self.level:g} (p = {self.result.p_value:.2g})."
         doubt = self.result.note or f"p = {self.result.p_value:.2g}"
-        if self.result.difference >= 0:
+        if self.result.difference >= 0:  # only trusted weights are kept although they look no better
             doubt += "; the shipped weights are trusted unless proven worse"
         return f"{self.kept!r} was kept: {gain}, not proven at level {self.level:g} ({doubt})."
 
@@ -203,7 +203,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
     def tables(self) -> dict[str, dict[str, list[str]]]:
         """The tables that the repr and the command line show, by caption: cells of text by column title."""
         cells_by_caption = {}
-        if self.candidates:
+        if self.candidates:  # the baseline is at place 0, and is compared with nothing
             cells_by_caption[f"Out-of-fold AURC by candidate, {self.level:.0%} intervals"] = {
                 "candidate": [
                     result.name + (" *" if result.name == self.kept else "") for result in self.candidates

@@ -17,7 +17,7 @@ LOWEST_LOG_PROBABILITY = -60.0
 
 
 def logit_feature_names(kind: str, class_count: int) -> tuple[str, ...]:
-    """Name the columns that `compute_logit_features` returns for `kind` "logits" or "probs" and so many classes.
+    """Name the columns of `compute_logit_features`, in order, for `kind` "logits" or "probs" and so many classes.
 
     The features of two classes are all functions of the one margin, so that is the only column then. Probabilities
     have no overall size, so the features that measure it are left out.
@@ -70,28 +70,28 @@ def features_of_rows(xp: Any, logits: Array, has_size: bool) -> Array:
     total = xp.sum(odds, 1)
     log_total = xp.log(total)
     # 1 / odds against the prediction; the terms of the other classes are added without the 1 of the prediction
-    runner_up = nearest[:, 1]
-    relative_odds = xp.exp(runner_up[:, None] - distance)
-    odds_of_others = xp.clip(xp.sum(relative_odds, 1) - xp.exp(runner_up), 1.0, None)
-    log_odds = runner_up - xp.log(odds_of_others)
+    margin = nearest[:, 1]  # distance of the second largest logit
+    relative_odds = xp.exp(margin[:, None] - distance)
+    odds_of_others = xp.clip(xp.sum(relative_odds, 1) - xp.exp(margin), 1.0, None)
+    log_odds = margin - xp.log(odds_of_others)
     if class_count == 2:
         return log_odds[:, None]
     negative_entropy = -(log_total + xp.sum(distance * odds, 1) / total)
     log_probabilities = -nearest - log_total[:, None]
-    columns = [log_odds, runner_up, negative_entropy]
+    columns = [log_odds, margin, negative_entropy]
     columns += [log_probabilities[:, place] for place in range(top_count)]
     if has_size:
         mean_distance = xp.sum(distance, 1) / class_count  # the centred maximum
         centred = mean_distance[:, None] - distance
         squares = centred * centred
         cubes = squares * xp.abs(centred)
-        power_sums = [
+        power_sums = [  # of the powers 3, 5 and 8, which are _NORM_ORDERS
             xp.sum(cubes, 1),
             xp.sum(cubes * squares, 1),
             xp.sum(cubes * cubes * squares, 1),
         ]
         columns += [mean_distance, mean_distance + log_total, xp.sqrt(xp.sum(squares, 1) / class_count)]
-        for order, power_sum in zip(_NORM_ORDERS, power_sums):
+        for order, power_sum in zip(_NORM_ORDERS, power_sums, strict=True):
             norm = power_sum ** (1 / order)
             columns.append(mean_distance / xp.where(norm > 0, norm, xp.ones_like(norm)))
     return xp.stack(columns, 1)

@@ -145,6 +145,7 @@ def describe_columns(profile: InputProfile, plan: ColumnPlan) -> list[DesignColu
     if plan.numbers:
         names = list(profile.numbers)
         for name in names:
+            # smooth functions of the rank, and the flag for missing
             columns += [DesignColumn((name,), factor * _RANK_PENALTY)] * (RANK_COLUMNS + 1)
         columns += [
             DesignColumn((names[first], names[second]), factor * _RANK_PENALTY)
@@ -190,7 +191,7 @@ def make_tree_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     `profile` holds the distribution of every input in the rows that are learned from.
     """
-    numbers: list[np.ndarray] = []
+    numbers: list[np.ndarray] = []  # one vector per column
     codes: list[np.ndarray] = []
     if plan.numbers:
         for name, reference in profile.numbers.items():

@@ -192,9 +192,10 @@ def score_without_inputs(
     ready = standardise(make_columns(table, profile, model.plan), descriptions, weight)
     new_columns = (make_columns(held_out, profile, model.plan) - ready.centre) / ready.scale
     new_features = np.column_stack([np.ones(held_out.row_count), new_columns])
-    start = np.concatenate([[model.intercept], model.weights])
+    start = np.concatenate([[model.intercept], model.weights])  # of the same standardised columns
     scores = {}
     for name in names:
+        # the intercept, which is the first column, is always kept
         is_kept = np.asarray([True, *(name not in column.inputs for column in descriptions)])
         coefficients = fit_logistic(
             ready.features[:, is_kept], target, weight, ready.penalty[is_kept], start=start[is_kept]
