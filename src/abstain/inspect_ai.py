@@ -231,8 +231,10 @@ def pass_k(k: int = 1, level: float = 0.95) -> Metric:
         rows = log.scored
         if log.questions < 2:  # of a run that has just begun
             return {}
+        # scores without sample ids are of as many samples
         question = np.arange(log.n) if log.question is None else np.asarray(log.question)
-        smallest_count = np.unique(question[rows], return_counts=True)[1].min(initial=log.n)
+        epoch_counts = np.unique(question[rows], return_counts=True)[1]  # of the samples that were scored
+        smallest_count = epoch_counts.min(initial=log.n)
         if smallest_count < k:  # some question does not have its epochs yet
             return {}
         table = evaluate_repeats(
@@ -255,8 +257,7 @@ def _make_log(scores: list[SampleScore], confidence: str | None) -> Log:
 
     `confidence` names the number in the metadata to rank by, NaN for a score without it; None: no confidence is read. A
     score is a number from 0 (wrong) to 1 (right), or a letter: "C" right, "I" wrong, "P" half right, "N" no answer, any
-    other not scored (NaN).
-    Scores of one sample id are repeats of one question.
+    other not scored (NaN). Scores of one sample id are repeats of one question.
 
     InputError where a score is neither a number nor a text, or where no score has the confidence.
     """

@@ -141,3 +141,19 @@ def test_grades(tmp_path):
     assert (log.loss[[0, 2, 3]].tolist(), log.answered.tolist()) == ([0, 1, 0], [True, False, True, True])
     with pytest.raises(DataError, match="--grades does not say what 'C' means"):
         read_log(path, columns={"correct": "grade"}, rules=Rules(grades={"A": "right", "B": "wrong"}))
+
+
+def test_a_second_file_has_one_right_answer_to_each_question(tmp_path):
+    """Neither a file of questions alone nor two answers to one question says what is right."""
+    (tmp_path / "a.csv").write_text("question,prediction,confidence\nq1,A,0.9\nq2,B,0.4\n")
+    columns = {"question": "question", "prediction": "prediction", "confidence": "confidence"}
+    labels = tmp_path / "truth.csv"
+    for text, reason in (
+        ("question\nq1\nq2\n", "must have one column of right answers"),
+        ("question,label\nq1,A\nq2,B\nq1,C\n", "has two answers to 'q1': 'A' and 'C'"),
+    ):
+        labels.write_text(text)
+        with pytest.raises(DataError, match=reason):
+            read_predictions(tmp_path / "a.csv", columns=columns, labels=labels)
+    labels.write_text("question,label\nq1,A\nq2,A\nq1,A\n")
+    assert read_predictions(tmp_path / "a.csv", columns=columns, labels=labels).loss.tolist() == [0, 1]

@@ -204,7 +204,7 @@ def sample_ids(model: Predictions) -> list[str] | None:
             model.path, f"the ids must have {model.n:,} rows like the other columns, got {len(ids):,}."
         )
     for row, sample_id in enumerate(ids, 1):
-        if sample_id in ("", "nan"):
+        if sample_id in ("", "nan"):  # a missing number becomes the text "nan"
             raise file_error(
                 model.path, f"row {row:,} has no id, so rows cannot be matched by id. Fill it in."
             )

@@ -302,13 +302,13 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
     the questions, and are words then. Otherwise they are taken in the order of the rows, their number unchecked here,
     and are numbers where the predictions are numbers too. The second file has a column whose name says that it holds
     labels, or a single column besides the questions; UncertainError otherwise. DataError where a question has no right
-    answer.
+    answer, or two.
     """
     question_column = next((name for name in _QUESTION_COLUMNS if name in right_answers.columns), None)
     label_columns = right_answers.roles({}).get("labels")
     if label_columns is None:
         label_columns = RoleColumns(tuple(name for name in right_answers.columns if name != question_column))
-    if len(label_columns.names) > 1:
+    if len(label_columns.names) != 1:
         raise UncertainError(
             f"must have one column of right answers, got {right_answers.list_columns()}.", right_answers
         )
@@ -319,7 +319,14 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
             return labels  # both are numbers, and are compared as such
         return TextValues.of(texts)
     answered_questions = as_texts(right_answers.columns[question_column].load()).tolist()
-    answer_of_question = dict(zip(answered_questions, texts))
+    answer_of_question: dict[str, str] = {}
+    for question, answer in zip(answered_questions, texts):
+        if answer_of_question.setdefault(question, answer) != answer:
+            raise file_error(
+                right_answers.path,
+                f"has two answers to {display_name(question)!r}: {display_name(answer_of_question[question])!r} and "
+                f"{display_name(answer)!r}.",
+            )
     questions = as_texts(values["question"]).tolist()
     questions_without_answer = [question for question in questions if question not in answer_of_question]
     if questions_without_answer:

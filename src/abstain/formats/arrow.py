@@ -382,6 +382,7 @@ def _read_parquet_batches(
     names = choose_columns(schema)
     # Text is read as a dictionary, so that repeated text costs nothing.
     text_names = [name for name in names if _is_text(schema.field(name).type)]
+    # pre_buffer would hold whole row groups in memory, whatever the size of a batch
     with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=text_names) as file:
         yield from file.iter_batches(max_rows, row_groups=row_groups, columns=names)
 

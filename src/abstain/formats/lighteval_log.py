@@ -101,7 +101,7 @@ def _load_loglikelihoods(source: OpenedTable, limits: Limits) -> list[list[float
     has_accuracy = any("acc" in name for name in source.columns if name.startswith(_METRICS_PREFIXES))
     if not has_gold or not has_accuracy:
         return None
-    for name in _LOGLIKELIHOOD_LISTS:
+    for name in _LOGLIKELIHOOD_LISTS:  # the names of current and of older files
         kind = source.columns[name].kind if name in source.columns else ""
         is_list = kind.startswith(("list<", "large_list<"))
         if is_list and ("float" in kind or "double" in kind):

@@ -201,7 +201,7 @@ class LoadedColumns:
         if largest_deviation > tolerance:
             worst_row = int(np.argmax(np.abs(row_sums - 1)))
             hint = ""
-            if largest_deviation <= 0.5:
+            if largest_deviation <= 0.5:  # further off, they are no rounded probabilities
                 hint = f"; if they are rounded, allow it: --tolerance {_round_up(largest_deviation)}"
             raise self.error(
                 f"each row of probabilities must sum to one, got {float(row_sums[worst_row, 0]):.6g} in row "
@@ -212,7 +212,7 @@ class LoadedColumns:
             f"{display_name(self.source.path)}: rows of probabilities were divided by their sums, which are off by up "
             f"to {largest_deviation:.2g} (rounded numbers?)."
         )
-        warnings.warn(message, AbstainWarning, stacklevel=5)
+        warnings.warn(message, AbstainWarning, stacklevel=_CALLER_OF_READ_PREDICTIONS)
         return np.asarray(probs / row_sums)
 
     def check_verdict(self, is_wrong: np.ndarray, is_known: np.ndarray | bool = True) -> None:

@@ -166,12 +166,12 @@ def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
     ['a / logit', 'a / stated']
     """
     parts = {name: name.rpartition(_SIGNAL_SEPARATOR) for name in names}
-    words = [signal.split("_") for _, separator, signal in parts.values() if separator]
-    if len(words) < len(names) or len({tuple(each) for each in words}) < 2:
+    words_of_signals = [signal.split("_") for _, separator, signal in parts.values() if separator]
+    if len(words_of_signals) < len(names) or len(set(map(tuple, words_of_signals))) < 2:
         return {name: name for name in names}
-    shared_count = 0
-    while all(len(each) > shared_count + 1 for each in words):
-        if len({each[-1 - shared_count] for each in words}) > 1:
+    shared_count = 0  # words at the end of every signal; the first word of each stays
+    while all(len(words) > shared_count + 1 for words in words_of_signals):
+        if len({words[-1 - shared_count] for words in words_of_signals}) > 1:
             break
         shared_count += 1
     return {
@@ -323,7 +323,7 @@ def _graded_content(
     metric = answer_metric(comparison.metric)
     answers_of_model: dict[str, GradedAnswers] = {}
     for name, (predictions, score) in models.items():
-        losses, _ = predictions.samples(score, loss)
+        losses = predictions.samples(score, loss).loss
         attempted = np.ones(predictions.n, dtype=bool)
         if predictions.abstained is not None:
             attempted = ~predictions.abstained
@@ -349,7 +349,7 @@ def _graded_content(
             rows = labels == group
             clusters = None if predictions.clusters is None else predictions.clusters[rows]
             in_group: float | Interval | None = None
-            with suppress(AbstainError):
+            with suppress(AbstainError):  # a group of one question, for example, has no interval
                 spread = spread_of_answers("board", metric, answers.select(rows), clusters)
                 in_group = spread.interval(comparison.level)
             groups.setdefault(str(group), {})[name] = in_group
@@ -383,9 +383,7 @@ def _ranked_answers(predictions: Predictions, log: Log) -> _RankedAnswers | None
     name, confidence = next(iter(predictions.signals.items()))
     losses = np.asarray(predictions.loss)
     weight = predictions.sample_weight
-    if (
-        name in log.signals
-    ):  # the log has all rows, the predictions perhaps only those with other confidences too
+    if name in log.signals:  # a log has all rows; its predictions may lack those without another confidence
         confidence = log.signals[name]
         losses = log.loss
         weight = log.sample_weight
