@@ -149,9 +149,8 @@ def figure_inches(size: FigureSize | None, width: float | None, height: float | 
         given_width, given_height = (float(length) for length in size)
     except (TypeError, ValueError):
         raise InputError(f"{rule}, got {size!r}.") from None
-    if not (
-        0 < given_width < 100 and 0 < given_height < 100
-    ):  # a hundred inches: pixels or millimetres were meant
+    # a hundred inches: pixels or millimetres were meant
+    if not (0 < given_width < 100 and 0 < given_height < 100):
         raise InputError(f"{rule}, got {size!r}.")
     return given_width, given_height
 
@@ -228,7 +227,7 @@ def draw_curves(
         low = float(ax.dataLim.intervaly[0]) if curves else 0.0
         high = _highest_risk(ax, bands or {}) if curves else 1.0
         bottom = min(0.0, low)
-        margin = 0.03 * (high - bottom) if high > bottom else 0.03
+        margin = 0.03 * (high - bottom) if high > bottom else 0.03  # all risks are 0
         ax.set_ylim(bottom - margin, high + 2 * margin)
     ax.grid(alpha=0.3)
     name_curves(ax)
@@ -253,7 +252,8 @@ def _highest_risk(ax: Any, bands: Mapping[str, Any]) -> float:
         is_settled = np.asarray(coverage) >= _SETTLED_COVERAGE
         settled_values += np.asarray(values, dtype=float)[is_settled].tolist()
     highest_settled = max(settled_values, default=highest)
-    return highest_settled if highest > _FAR_ABOVE * max(highest_settled, 0.0) > 0 else highest
+    would_flatten_others = highest_settled > 0 and highest > _FAR_ABOVE * highest_settled
+    return highest_settled if would_flatten_others else highest
 
 
 def _set_log_limits(ax: Any) -> None:
@@ -266,8 +266,9 @@ def _set_log_limits(ax: Any) -> None:
     if not len(positive):
         raise InputError("plot: `risk_scale` must be \"linear\" where no risk is above 0, got 'log'.")
     ax.set_yscale("log", nonpositive="clip")
-    highest = max(float(ax.dataLim.intervaly[1]), float(positive.max()))
-    ax.set_ylim(float(positive.min()) / 1.5, highest * 1.3)
+    highest = max(float(ax.dataLim.intervaly[1]), float(positive.max()))  # bands reach above the curves
+    room_below, room_above = 1.5, 1.3  # factors
+    ax.set_ylim(float(positive.min()) / room_below, highest * room_above)
 
 
 def name_curves(ax: Any) -> None:
@@ -290,9 +291,8 @@ def name_curves(ax: Any) -> None:
         return
     colors = import_optional("matplotlib.colors", "Plotting", "plot")
     for line, shift in zip(named_artists, shifts):
-        darker = tuple(
-            0.75 * channel for channel in colors.to_rgb(line.get_color())
-        )  # thin letters need contrast
+        # thin letters need contrast
+        darker = tuple(0.75 * channel for channel in colors.to_rgb(line.get_color()))
         ax.annotate(
             line.get_label(),
             xy=(1.0, line.get_ydata()[-1]),

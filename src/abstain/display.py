@@ -283,15 +283,14 @@ class IntervalDisplay:
         name_letters = letters_that_fit(_NAME_SHARE * panel_width, font_size)
         row_labels = [wrap_text(label, name_letters) for label in self._row_labels()]
         axis_label = wrap_text(self.label, letters_that_fit(_AXIS_SHARE * panel_width, font_size))
-        row_height, line_height = (
-            (0.32, 0.17) if size is None else (0.2, 0.13)
-        )  # inches, of the two font sizes
-        most_breaks = max(
-            label.count("\n") for label in row_labels
-        )  # rows are evenly spaced: the longest decides
+        # inches, by the size of the font: of a row, and of each further line of a name
+        row_height, line_height = (0.32, 0.17) if size is None else (0.2, 0.13)
+        # rows are evenly spaced: the name with the most lines decides
+        most_breaks = max(label.count("\n") for label in row_labels)
         rows_height = (row_height + line_height * most_breaks) * len(row_labels)
         further_lines = max(0, axis_label.count("\n") - 1)  # the margin has room for two lines
-        return PanelLayout(row_labels, axis_label, height=0.7 + rows_height + line_height * further_lines)
+        axis_height = 0.7 + line_height * further_lines  # numbers and label below the rows
+        return PanelLayout(row_labels, axis_label, height=rows_height + axis_height)
 
     def _row_labels(self) -> list[str]:
         """What is written beside each row: its name, and its note if there are notes."""
