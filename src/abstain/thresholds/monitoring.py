@@ -732,8 +732,6 @@ class ConfidenceCheck(Stored, _tables.Notebook):
         p-value of "the confidences are distributed as in calibration".
     delta : float
         Of the threshold: `drift_p` is held against it.
-    holds : bool
-        Is `drift_p` above delta?
     from_calibration : int
         About how many samples are rows of the calibration data, which say nothing new.
 
@@ -756,7 +754,7 @@ class ConfidenceCheck(Stored, _tables.Notebook):
 
     @property
     def holds(self) -> bool:
-        """Is there no alarm?"""
+        """Is there no alarm, that is, is `drift_p` above `delta`?"""
         return self.drift_p > self.delta
 
     def _readable(self) -> dict[str, Any]:
