@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -135,13 +135,14 @@ def csv_columns(rows: Sequence[FolderRow], label: str) -> dict[str, list[Any]]:
 
 def _limits_columns(title: str, estimates: Sequence[Estimate]) -> dict[str, list[float | str]]:
     """Three columns for numbers with intervals: the estimate, and its limits; empty cells where there is none."""
+
+    def cells(values: Iterable[float | None]) -> list[float | str]:
+        return ["" if value is None else value for value in values]
+
     return {
-        name: ["" if value is None else value for value in values]
-        for name, values in (
-            (title, [each.estimate for each in estimates]),
-            (f"{title} low", [each.low for each in estimates]),
-            (f"{title} high", [each.high for each in estimates]),
-        )
+        title: cells(each.estimate for each in estimates),
+        f"{title} low": cells(each.low for each in estimates),
+        f"{title} high": cells(each.high for each in estimates),
     }
 
 

@@ -28,6 +28,9 @@ TrainerCallback = import_optional("transformers", "abstain.torch.huggingface", "
 
 __all__ = ["AURCStopping", "TrainerMetrics", "TrainerTuning", "trainer_loss"]
 
+# More than the sum of an epoch's parts can lose to rounding, and less than one step of an epoch of 100,000 steps.
+_EPOCH_ROUNDING = 1e-6
+
 
 def trainer_loss(**options: Any) -> Callable[..., Array]:
     """Make the loss for `Trainer(compute_loss_func=trainer_loss())`: AURC of each batch; lower is better.
@@ -289,5 +292,10 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
 
 
 def _whole_epochs(state: Any) -> int:
-    """Return how many epochs the Trainer has finished; `state.epoch` counts parts of epochs, too."""
-    return int((state.epoch or 0) + 1e-6)
+    """Return how many epochs the Trainer has finished; `state.epoch` counts parts of epochs, too.
+
+    It is None before training. The Trainer adds up the parts, so that a finished epoch may be a rounding error short of
+    a whole number.
+    """
+    epochs = 0.0 if state.epoch is None else state.epoch
+    return int(epochs + _EPOCH_ROUNDING)
