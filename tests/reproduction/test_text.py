@@ -53,7 +53,7 @@ def reviews(tmp_path):
     rng = np.random.default_rng(0)
     (tmp_path / "text").mkdir()
     for part in ("val", "test"):
-        stars = rng.integers(1, 6, 100)
+        stars = rng.integers(1, 6, 500)
         lines = [f"{star},The shoes were word{star} and {rng.integers(0, 30)}." for star in stars]
         content = "\n".join(["stars,text", *lines, '3,""']).encode()
         (tmp_path / "text" / f"amazon2023_fashion_{part}.csv.xz").write_bytes(lzma.compress(content))
@@ -62,7 +62,7 @@ def reviews(tmp_path):
 
 def test_tokens_number_words_by_frequency_and_pad_the_rest(reviews):
     loaded = texts.load_texts(reviews)
-    assert loaded.train_tokens.shape == (101, 64)
+    assert loaded.train_tokens.shape == (501, 64)
     assert loaded.train_tokens[-1].tolist() == [1] + [0] * 63  # a text without words is one unknown word
     frequent = loaded.train_tokens[0, [0, 1, 2, 4, 6]].tolist()
     assert sorted(frequent) == [2, 3, 4, 5, 6]  # "the", "shoes", "were", "and", "." are in every text but one
@@ -101,7 +101,7 @@ def test_runs_on_text_write_results_that_can_be_adopted(reviews, tmp_path, monke
     monkeypatch.setattr(texts, "Transformer", small)
     folder = tmp_path / "runs"
     assert (
-        main(["tune-text", "--data", str(reviews), "--folder", str(folder), "--seeds", "1", "--limit", "90"])
+        main(["tune-text", "--data", str(reviews), "--folder", str(folder), "--seeds", "1", "--limit", "400"])
         == 0
     )
     runs = {run["method"]: run for run in load_runs(folder / "results")}
