@@ -29,6 +29,8 @@ class ProbabilityBins(NamedTuple):
         Answers in each bin.
     unit_count : ndarray, shape (bins,)
         Independent units in each bin: answers, or clusters of them.
+    unit_total : int
+        Independent units in all; less than the sum of `unit_count` where a cluster has answers in several bins.
     mean_confidence, accuracy : ndarray, shape (bins,)
         Mean of the confidences and of how right the answers are.
     gap_covariance : ndarray, shape (bins, bins)
@@ -44,6 +46,7 @@ class ProbabilityBins(NamedTuple):
     confidence: np.ndarray
     size: np.ndarray
     unit_count: np.ndarray
+    unit_total: int
     mean_confidence: np.ndarray
     accuracy: np.ndarray
     gap_covariance: np.ndarray
@@ -108,6 +111,7 @@ def make_bins(
         confidence=probabilities,
         size=size,
         unit_count=unit_count,
+        unit_total=len(right) if codes is None else len(np.unique(codes)),
         mean_confidence=mean_confidence,
         accuracy=accuracy,
         gap_covariance=gap_covariance,
