@@ -132,11 +132,12 @@ def add_to_bins(
 def find_bin_of_float32(x, packed_table, mask):
     """Compute the bin number of each float32, as `find_bin` does for the same float64, in 32-bit arithmetic.
 
-    The regions are 0 negative or zero, 1 up to 1/2, 2 above 1/2 and up to 1, 3 above 1. Bins divide
-    the distance of `x` from 1 in region 2, where resolution is needed close to 1, and its distance from 0 elsewhere. An
-    octave is a power of two of that distance. `1 - x` and the product of whole numbers below are exact. `packed_table`
-    holds 512 * first bin + number of bins (at most 511) for each of 2048 octaves in four regions. A distance of 0 has
-    octave 0, which is its own. NaN falls into some bin of region 0, whose extremes then show it. `mask` is false for elements past the end of the data, whose results are not used.
+    The regions are 0 negative or zero, 1 up to 1/2, 2 above 1/2 and up to 1, 3 above 1. Bins divide the distance of `x`
+    from 1 in region 2, where resolution is needed close to 1, and its distance from 0 elsewhere. An octave is a power
+    of two of that distance. `1 - x` and the product of whole numbers below are exact. `packed_table` holds 512 * first
+    bin + number of bins (at most 511) for each of 2048 octaves in four regions. A distance of 0 has octave 0, which is
+    its own. NaN falls into some bin of region 0, whose extremes then show it. `mask` is false for elements past the end
+    of the data, whose results are not used.
     """
     is_top = (x > 0.5) & (x <= 1)
     region = tl.where(x > 1, 3, tl.where(is_top, 2, tl.where(x > 0, 1, 0)))
