@@ -391,7 +391,7 @@ def geifman_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 
     .. math:: \frac1n \Bigl(\frac{S_n}{n} + \sum_{k=1}^{n-1} \frac{S_k}{k+1}\Bigr)
 
-    S_k is the number of errors among the k samples accepted first. The last term, at full coverage, is correct; all
+    S_k is the loss of the k samples that are accepted first. The last term, at full coverage, is correct; all
     others are too small: if all samples are wrong, the result is not 1.
 
     Parameters
