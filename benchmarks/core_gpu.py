@@ -120,11 +120,11 @@ def check(n=3_000_000):
 def print_parts(loss, confidence):
     """Where the time goes, in milliseconds."""
     xp = array_api_compat.torch
-    keys, error_keys = device._descending_keys(xp, loss, confidence)
+    keys, error_keys = device._make_sort_keys(xp, loss, confidence)
     distinct, _ = torch.unique(keys, return_counts=True)
     distinct_errors, _ = torch.unique(error_keys, return_counts=True)
     parts = {
-        "keys": lambda: device._descending_keys(xp, loss, confidence),
+        "keys": lambda: device._make_sort_keys(xp, loss, confidence),
         "count all": lambda: torch.unique(keys, return_counts=True),
         "count errors": lambda: torch.unique(error_keys, return_counts=True),
         "search": lambda: torch.searchsorted(distinct, distinct_errors),

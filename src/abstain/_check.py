@@ -207,7 +207,7 @@ def check_pair(
             f"Pass one of its columns, e.g. frame['loss']."
         )
     # the argument whose device counts: plain lists and numpy arrays have none
-    like = confidence if loss is None or isinstance(loss, (np.ndarray, list, tuple)) else loss
+    like = confidence if isinstance(loss, (np.ndarray, list, tuple)) else loss
     loss = as_real(function, "loss", backend, loss, like)
     confidence = as_real(function, "confidence", backend, confidence, like)
     if loss.ndim == 0 or tuple(loss.shape) != tuple(confidence.shape):
@@ -309,11 +309,13 @@ def weight_unit(smallest: np.ndarray | float, largest: np.ndarray | float) -> np
 
 
 def _divide_by_unit(backend: Backend, weight: Array) -> Array:
-    """Divide relative weights by their unit, each vector along the last axis by its own.
+    """Divide relative weights by a unit, each vector along the last axis by its own; their scale has no meaning.
 
-    On the host the unit is that of `weight_unit`, and float64 is returned, `weight` itself if the unit is 1. Elsewhere
-    it is the largest weight, so that nothing has to be read from a device. `backend` is the array library that
-    computes; on the host that is numpy.
+    On the host the unit is the common weight if all positive weights are equal, otherwise the largest power of two that
+    is not above the largest weight, by which a division rounds nothing. Float64 is returned, `weight` itself if the
+    unit is 1. Elsewhere the unit is the largest weight, for which nothing has to be read from a device; a division by
+    it may round. Either way equal weights become 1, and among others there is a fraction, so that they are not mistaken
+    for repetitions. `backend` is the array library that computes; on the host that is numpy.
     """
     xp = backend.xp
     if backend.is_host:
@@ -610,13 +612,13 @@ def _check_logits(function: str, backend: Backend, x: Array, masked: bool) -> tu
         if masked:
             rule = "-inf may mark a class that cannot occur; NaN and +inf may not"
         raise InputError(
-            f"{function}: `logits` must be finite, got {float(x[index])} at index {index}; {rule}."
+            f"{function}: `logits` must be finite, got {float(x[index])} at index {_show_index(index)}; {rule}."
         )
     is_empty_row = xp.max(x, axis=-1) == -float("inf")
     if bool(xp.any(is_empty_row)):
         raise InputError(
             f"{function}: `logits` must leave a possible class, got -inf for all at index "
-            f"{_first_true(xp, is_empty_row)}."
+            f"{_show_index(_first_true(xp, is_empty_row))}."
         )
     return low, high
 
@@ -633,13 +635,15 @@ def _check_probs(function: str, backend: Backend, probs: Array, outputs: Array) 
     if np.isnan(low) or low < 0:
         index = _first_true(xp, ~(probs >= 0))
         raise InputError(
-            f"{function}: `probs` must not be negative or NaN, got {float(probs[index]):g} at index {index}. {hint}"
+            f"{function}: `probs` must not be negative or NaN, got {float(probs[index]):g} at index "
+            f"{_show_index(index)}. {hint}"
         )
     tolerance = sum_tolerance(outputs)
+    # not NaN: no entry is NaN or negative, so that an infinite entry gives an infinite sum
     deviation = xp.abs(xp.sum(xp.astype(probs, float_dtype(xp)), axis=-1) - 1)
     worst = float(xp.max(deviation))
-    if not worst <= tolerance:
-        index = _first_true(xp, ~(deviation < worst))  # NaN, from an infinite entry, counts as worst
+    if worst > tolerance:
+        index = _first_true(xp, deviation == worst)
         total = float(xp.sum(xp.astype(probs[index], float_dtype(xp))))
         raise InputError(
             f"{function}: `probs` must sum to one over the last axis (within {tolerance:g}), got {total:.6g} "

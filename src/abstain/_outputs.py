@@ -192,6 +192,8 @@ def locked(path: str | Path) -> Iterator[None]:
 
     The lock is a file in the same folder. Where the system has `fcntl`, the lock is released when its process ends,
     even if it is killed. Elsewhere the lock is held while that file exists, so a killed process leaves it behind.
+    Once the lock is held, temporary files are removed that a killed process left when it wrote the file, if they are
+    an hour old.
 
     Parameters
     ----------
@@ -229,7 +231,7 @@ def locked(path: str | Path) -> Iterator[None]:
     except OSError as error:
         raise file_error(path, f"cannot be locked ({error.strerror or error}).") from error
     try:
-        _remove_abandoned(target)
+        _remove_old_temporary_files(target)
         yield
     finally:
         if fcntl is None:
@@ -268,7 +270,7 @@ def _lock_by_creating(lock: Path) -> int | None:
         return None
 
 
-def _remove_abandoned(target: Path) -> None:
+def _remove_old_temporary_files(target: Path) -> None:
     """Remove temporary files that a killed process left behind when it replaced `target`, if they are an hour old.
 
     Errors are ignored.

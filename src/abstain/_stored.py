@@ -57,7 +57,7 @@ class Within(NamedTuple):
 Share = Annotated[float, Within(0, 1)]
 Chance = Annotated[float, Within(0, 1, closed=False)]
 Finite = Annotated[float, Within()]
-_ANY_NUMBER = Within(infinite=True)  # the default
+_ANY_NUMBER_BUT_NAN = Within(infinite=True)  # for fields whose annotation states no range
 
 
 class Stored(Printable):
@@ -79,13 +79,14 @@ class Stored(Printable):
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote; raise DataError, which names the field, for anything else.
 
-        A record with a checksum must have the one of its fields.
+        Where the class has checksums (`_has_checksum`), the text must have one, and it must be that of the other
+        fields. A text without a checksum is refused too.
         """
         record = parse_json(f"{cls.__name__}.from_json", text)
         checksum = None
         if cls._has_checksum and isinstance(record, dict):
             checksum = record.pop("checksum", None)
-        restored: Self = _restore(cls, record, cls.__name__, _ANY_NUMBER)
+        restored: Self = _restore(cls, record, path=cls.__name__, rule=_ANY_NUMBER_BUT_NAN)
         # a record in an older format has the checksum of its own fields
         if cls._has_checksum and checksum not in (_checksum(_to_plain(restored)), _checksum(record)):
             raise DataError(f"{cls.__name__}: `checksum` must be that of the other fields. {_REMEDY}")
@@ -112,7 +113,10 @@ class Stored(Printable):
         return record
 
     def _readable(self) -> dict[str, Any]:
-        """Extra entries for people who read the JSON; when it is read back they must agree with the fields."""
+        """Extra entries for people who read the JSON, computed from the fields; none has the name of a field.
+
+        When the JSON is read back they must agree with the fields.
+        """
         return {}
 
     def _rules(self) -> dict[str, Any]:
@@ -172,7 +176,9 @@ def _refuse_constant(constant: str) -> NoReturn:
 def _to_plain(x: Any) -> Any:
     """Convert a field or a whole record to what JSON can hold: dicts, lists, text, finite numbers and None.
 
-    Infinities become "inf" and "-inf", NaN becomes None, a dict a list of pairs. Raises TypeError for other objects.
+    Infinities become "inf" and "-inf", NaN becomes None, a dict a list of pairs. A `Stored` record also gets its format
+    and, for people who read the JSON, entries that are computed from its fields (`_readable`); their names differ from
+    those of the fields. Raises TypeError for other objects.
     """
     if dataclasses.is_dataclass(x):
         record: Any = x
@@ -309,7 +315,7 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
             raise DataError(f"{path}.{name} is missing. {_REMEDY}")
     record = record_type(
         **{
-            name: _restore(annotations[name], value[name], f"{path}.{name}", _ANY_NUMBER)
+            name: _restore(annotations[name], value[name], f"{path}.{name}", _ANY_NUMBER_BUT_NAN)
             for name in field_names
         }
     )

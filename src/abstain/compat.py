@@ -387,12 +387,12 @@ def seapig_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
 def geifman_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     r"""Geifman's published RC_curve: the mean of prefix risks with a denominator one too large.
 
-    Equal confidences stay in the order of the input.
+    Equal confidences are accepted in reverse order of the input, the last one first.
 
     .. math:: \frac1n \Bigl(\frac{S_n}{n} + \sum_{k=1}^{n-1} \frac{S_k}{k+1}\Bigr)
 
-    Correct at full coverage, too small elsewhere: if all samples are wrong, it is not 1. Equal confidences are rejected
-    in the order of the input, so the first of two counts as the less confident.
+    S_k is the loss of the k samples that are accepted first. The last term, at full coverage, is correct; all
+    others are too small: if all samples are wrong, the result is not 1.
 
     Parameters
     ----------
@@ -513,42 +513,53 @@ _RULE_OF_ESTIMATOR: dict[Any, str] = {
 
 
 class _Convention(NamedTuple):
-    """A function of losses and confidences, its rule in words, and whether equals stay in the order of the input."""
+    """A function of losses and confidences, and its rule in words.
+
+    `depends_on_row_order` says whether the order of equal confidences in the input changes the number.
+    """
 
     function: Callable[[Array, Array], float]
     rule: str
-    row_order: bool
+    depends_on_row_order: bool
 
 
 _CONVENTIONS = {
-    "abstain.aurc": _Convention(aurc, "mean selective risk over samples, ties together", row_order=False),
+    "abstain.aurc": _Convention(
+        aurc, "mean selective risk over samples, ties together", depends_on_row_order=False
+    ),
     **{
         f'abstain.aurc(estimator="{estimator}")': _Convention(
-            partial(aurc, estimator=estimator), rule, row_order=False
+            partial(aurc, estimator=estimator), rule, depends_on_row_order=False
         )
         for estimator, rule in _RULE_OF_ESTIMATOR.items()
     },
-    "literal_log_aurc": _Convention(literal_log_aurc, "log weights, largest rank in a tie", row_order=False),
-    "row_order_aurc": _Convention(row_order_aurc, _MEAN_PREFIX_RISK, row_order=True),
-    "mapie_one_minus_auarc": _Convention(mapie_one_minus_auarc, _MEAN_PREFIX_RISK, row_order=True),
-    "lm_polygraph_rcc_auc": _Convention(lm_polygraph_rcc_auc, _MEAN_PREFIX_RISK, row_order=True),
+    "literal_log_aurc": _Convention(
+        literal_log_aurc, "log weights, largest rank in a tie", depends_on_row_order=False
+    ),
+    "row_order_aurc": _Convention(row_order_aurc, _MEAN_PREFIX_RISK, depends_on_row_order=True),
+    "mapie_one_minus_auarc": _Convention(mapie_one_minus_auarc, _MEAN_PREFIX_RISK, depends_on_row_order=True),
+    "lm_polygraph_rcc_auc": _Convention(lm_polygraph_rcc_auc, _MEAN_PREFIX_RISK, depends_on_row_order=True),
     "torch_uncertainty_aurc": _Convention(
-        torch_uncertainty_aurc, "trapezoid on [1/n, 1], over 1 - 1/n", row_order=True
+        torch_uncertainty_aurc, "trapezoid on [1/n, 1], over 1 - 1/n", depends_on_row_order=True
     ),
     "fd_shifts_aurc": _Convention(
-        fd_shifts_aurc, "trapezoid over distinct, flat to coverage 0", row_order=False
+        fd_shifts_aurc, "trapezoid over distinct, flat to coverage 0", depends_on_row_order=False
     ),
     "origin_trapezoid_aurc": _Convention(
-        origin_trapezoid_aurc, "trapezoid from an added (0, 0)", row_order=True
+        origin_trapezoid_aurc, "trapezoid from an added (0, 0)", depends_on_row_order=True
     ),
-    "seapig_aurc": _Convention(seapig_aurc, "trapezoid on [1/n, 1] only", row_order=True),
-    "geifman_aurc": _Convention(geifman_aurc, "prefix risks, denominator off by one", row_order=True),
-    "abstain.augrc": _Convention(augrc, "mean generalised risk over samples", row_order=False),
+    "seapig_aurc": _Convention(seapig_aurc, "trapezoid on [1/n, 1] only", depends_on_row_order=True),
+    "geifman_aurc": _Convention(
+        geifman_aurc, "prefix risks, denominator off by one", depends_on_row_order=True
+    ),
+    "abstain.augrc": _Convention(augrc, "mean generalised risk over samples", depends_on_row_order=False),
     "torch_uncertainty_augrc": _Convention(
-        torch_uncertainty_augrc, "trapezoid on [1/n, 1], over 1 - 1/n", row_order=True
+        torch_uncertainty_augrc, "trapezoid on [1/n, 1], over 1 - 1/n", depends_on_row_order=True
     ),
-    "fd_shifts_augrc": _Convention(fd_shifts_augrc, "trapezoid over distinct, from (0, 0)", row_order=False),
-    "seapig_augrc": _Convention(seapig_augrc, "trapezoid on [1/n, 1] only", row_order=True),
+    "fd_shifts_augrc": _Convention(
+        fd_shifts_augrc, "trapezoid over distinct, from (0, 0)", depends_on_row_order=False
+    ),
+    "seapig_augrc": _Convention(seapig_augrc, "trapezoid on [1/n, 1] only", depends_on_row_order=True),
 }
 
 
@@ -565,7 +576,7 @@ class CompatRow:
     rule : str
         How it is computed, in words.
     row_order : bool
-        True if equal confidences stay in the order of the input.
+        True if the number depends on the order of equal confidences in the input.
 
     Examples
     --------
@@ -637,7 +648,9 @@ def table(loss: ArrayLike, confidence: ArrayLike, /) -> CompatTable:
         # torch-uncertainty needs two samples; all other conventions are defined for one
         is_undefined = len(losses) < 2 and name.startswith("torch_uncertainty")
         value = None if is_undefined else convention.function(losses, confidences)
-        row = CompatRow(name=name, value=value, rule=convention.rule, row_order=convention.row_order)
+        row = CompatRow(
+            name=name, value=value, rule=convention.rule, row_order=convention.depends_on_row_order
+        )
         rows.append(row)
     has_ties = len(np.unique(confidences)) < len(confidences)
     return CompatTable(rows=tuple(rows), tied=has_ties)

@@ -300,7 +300,10 @@ class IntervalDisplay:
         return [escape_controls(label) for label in labels]
 
     def draw(self, ax: Axes, row_labels: list[str], axis_label: str) -> None:
-        """Draw points and bars on `ax`, the first on top, with one label for each; nothing is fitted to the figure."""
+        """Draw points and bars on `ax`, the first on top, with one of `row_labels` for each.
+
+        Labels are written as they are: lines are not broken here, and neither fonts nor the size of the figure change.
+        """
         if self.reference is not None:
             ax.axvline(self.reference, color=GREY, linewidth=1)
         heights = range(len(self.names), 0, -1)

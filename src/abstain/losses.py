@@ -172,6 +172,7 @@ def cross_entropy(
     """
     classes, labels = _check_classes_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
+    # one array for each name, here one; the formula is `simplex.cross_entropy`
     (values,) = simplex.numbers_of_rows(classes, ["cross_entropy"], temperature, labels=labels)
     if clip is not None:  # a probability of at least `clip` is a loss of at most -ln(clip)
         largest_loss = float(-np.log(check_positive("cross_entropy", "clip", clip)))
@@ -224,8 +225,10 @@ def brier(
     >>> brier(probs=[[0.5, 0.5], [1.0, 0.0]], labels=[0, 1]).tolist()
     [0.5, 2.0]
     """
+    # `classes` are the checked logits or probabilities, with the library that computes
     classes, labels = _check_classes_and_labels("brier", logits, labels, probs)
     temperature = check_positive("brier", "temperature", temperature)
+    # one array for each name, here one; the formula is `simplex.brier`
     (values,) = simplex.numbers_of_rows(classes, ["brier"], temperature, labels=labels)
     return classes.to_input_library(values)
 

@@ -32,6 +32,17 @@ def test_the_interval_is_that_of_a_mean():
     assert (brier.score.high - brier.score.low) / 2 == pytest.approx(1.96 * error, rel=0.02)
 
 
+def test_one_bin_resolves_nothing_with_clusters_either():
+    right = [1, 1, 1, 0, 0, 0] * 4
+    clusters = np.repeat(np.arange(8), 3)
+    brier = brier_score(right, [0.5] * 24, clusters=clusters)
+    assert brier.bins == 1
+    assert brier.resolution == pytest.approx(0, abs=1e-15)
+    # answers of a cluster are equal, so that the accuracy has the variance of a mean of eight
+    assert brier.uncertainty == pytest.approx(0.25 + 0.25 / 7)
+    assert brier.miscalibration == pytest.approx(-0.25 / 7)
+
+
 @pytest.mark.parametrize("n", [60, 600])
 def test_parts_do_not_depend_on_the_number_of_answers_on_average(n):
     """Stated 0.6 and 0.9, right in 50% and 80%: miscalibration 0.01, resolution 0.0225, uncertainty 0.2275."""

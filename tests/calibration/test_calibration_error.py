@@ -32,6 +32,16 @@ def test_the_debiased_square_by_hand():
     assert CalibrationError.from_json(found.to_json()) == found
 
 
+def test_without_spread_a_cluster_counts_once_however_many_bins_it_is_in():
+    stated = [0.8, 0.9] * 4
+    found = calibration_error([1] * 8, stated, clusters=[0, 0, 1, 1, 2, 2, 3, 3])
+    assert found.bins == 2
+    unseen = 1 - 0.05 ** (1 / 4)  # share of clusters that none of four shows
+    assert found.squared.high == pytest.approx(unseen**2)
+    alone = calibration_error([1] * 8, stated)
+    assert alone.squared.high == pytest.approx((1 - 0.05 ** (1 / 8)) ** 2)
+
+
 def test_the_order_of_rows_does_not_matter():
     rng = np.random.default_rng(3)
     stated = rng.choice([0.5, 0.7, 0.9, 1.0], 400)

@@ -72,7 +72,7 @@ def test_keys_ascend_as_confidences_descend(xp, dtype):
         [0.0, -0.0, 1.0, -1.0, 1e-7, -1e-7, 0.5, 6e4, -6e4, 0.5], dtype=getattr(torch, dtype)
     )
     is_error = torch.tensor([True, False] * 5)
-    keys, error_keys = device._descending_keys(xp, is_error, numbers)
+    keys, error_keys = device._make_sort_keys(xp, is_error, numbers)
     assert keys.dtype.itemsize == numbers.dtype.itemsize
     for i, one in enumerate(numbers.tolist()):
         for j, other in enumerate(numbers.tolist()):
@@ -91,7 +91,7 @@ def test_the_host_side_of_the_kernels(xp, monkeypatch):
         if kernel_name == "write_keys":
             error_bytes, keys, error_keys, error_count, n = arguments
             assert n == 100
-            all_keys, keys_of_errors = device._descending_keys(
+            all_keys, keys_of_errors = device._make_sort_keys(
                 xp, error_bytes.bool(), first.view(torch.float64)
             )
             keys.copy_(all_keys)
@@ -108,7 +108,7 @@ def test_the_host_side_of_the_kernels(xp, monkeypatch):
                 row_ends[0][tile_array[tile] : tile_array[tile] + len(ends)] = torch.tensor(ends)
 
     keys, error_keys = device._write_keys(xp, is_error, confidence, launch)
-    expected_keys, expected_error_keys = device._descending_keys(xp, is_error, confidence)
+    expected_keys, expected_error_keys = device._make_sort_keys(xp, is_error, confidence)
     assert torch.equal(keys, expected_keys)
     assert sorted(error_keys.tolist()) == sorted(expected_error_keys.tolist())
     sorted_keys = keys.sort().values

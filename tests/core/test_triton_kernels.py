@@ -36,7 +36,7 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         confidence[1::9] = -0.0
         is_error = torch.from_numpy(rng.random(n) < 0.3)
         keys, error_keys = device._write_keys(xp, is_error, confidence, device._launch_triton)
-        expected_keys, expected_error_keys = device._descending_keys(xp, is_error, confidence)
+        expected_keys, expected_error_keys = device._make_sort_keys(xp, is_error, confidence)
         assert torch.equal(keys, expected_keys), (dtype, n)
         assert torch.equal(error_keys.sort().values, expected_error_keys.sort().values), (dtype, n)
 """

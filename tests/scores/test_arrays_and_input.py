@@ -220,6 +220,12 @@ def test_names_are_all_public_and_callables_are_scores():
     assert own(probs=[[0.4, 0.6]]).tolist() == [0.4]
 
 
+def test_saturation_counts_no_tracers():
+    jax = pytest.importorskip("jax")
+    with pytest.raises(InputError, match="outside of jit"):
+        jax.jit(scores.saturation)(jax.numpy.asarray([0.2, 1.0]))
+
+
 def test_saturation_counts_the_top():
     result = scores.saturation([1.0, 0.5, 1.0, 0.1])
     assert (result.n, result.tied, result.top, result.share) == (4, 2, 1.0, 0.5)

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from abstain import _tables
 from abstain._arrays import ArrayLike
 from abstain._check import check_fraction
@@ -115,13 +113,12 @@ def brier_score(
     name = "brier_score"
     level = check_fraction(name, "level", level, open_high=True)
     binned = make_bins(name, correct, confidence, bins, clusters)
-    n = len(binned.right)
     score = interval_of_mean(name, "brier_score", (binned.confidence - binned.right) ** 2, level, clusters)
     plain_miscalibration, sampling_error = squared_error_parts(binned)
     accuracy = float(binned.right.mean())
     plain_uncertainty = accuracy * (1 - accuracy)
     # sampling error of the accuracy of all answers lowers the plain uncertainty; that of bins raises the resolution
-    error_of_accuracy = float(np.var(binned.right, ddof=1)) / n
+    error_of_accuracy = binned.overall_accuracy_variance
     error_of_bins = math.fsum(binned.share * binned.accuracy_variance)
     resolution = (
         math.fsum(binned.share * (binned.accuracy - accuracy) ** 2) - error_of_bins + error_of_accuracy

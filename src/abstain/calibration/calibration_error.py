@@ -168,13 +168,18 @@ def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     This tau fits the part of the variance that true gaps cause, and nu the mean where theta is 0. The limits are the
     theta at which an estimate as large as the one seen, or as small, has half the probability that `level` leaves.
     `level` is the two-sided confidence level, such as 0.95.
+
+    Where all answers of a bin have the same gap, or no bin has a gap at all, this law has no spread. Then the limits
+    allow for answers that were not drawn: with probability `level` these are at most a share s of all, by the number of
+    independent units (answers, or clusters) in all bins. They may move the gap of a bin by s, if they are spread evenly
+    over the bins and lie at the other end of the scale: the share s of wrong answers where all are right, or of right
+    ones where all are wrong. This makes theta at most s^2 if it was smaller.
     """
     mean_without_gaps = float(bins.share @ np.diag(bins.gap_covariance))
     weighted_gap = bins.share * bins.gap
-    # every answer of a bin has the same gap, or there is no gap: no spread is seen
+    # Every answer of a bin has the same gap, or the mean gap of every bin is 0, for which tau would be 0 / 0.
     if mean_without_gaps <= 0 or plain <= 0:
-        # answers that were not drawn, up to this share of all, may have a gap of 1
-        largest_unseen = float(largest_unseen_share(float(bins.unit_count.sum()), level))
+        largest_unseen = float(largest_unseen_share(float(bins.unit_total), level))
         return 0.0, max(plain, largest_unseen**2)
     tau = float(weighted_gap @ bins.gap_covariance @ weighted_gap) / plain
     freedom = mean_without_gaps / tau

@@ -29,12 +29,16 @@ class ProbabilityBins(NamedTuple):
         Answers in each bin.
     unit_count : ndarray, shape (bins,)
         Independent units in each bin: answers, or clusters of them.
+    unit_total : int
+        Independent units in all; less than the sum of `unit_count` where a cluster has answers in several bins.
     mean_confidence, accuracy : ndarray, shape (bins,)
         Mean of the confidences and of how right the answers are.
     gap_covariance : ndarray, shape (bins, bins)
         Covariance of the gaps (mean confidence less accuracy). Bins share clusters, so it need not be diagonal.
     accuracy_variance : ndarray, shape (bins,)
         Variance of each accuracy.
+    overall_accuracy_variance : float
+        Variance of the accuracy of all answers.
     has_clusters : bool
         Whether units are clusters.
     """
@@ -44,10 +48,12 @@ class ProbabilityBins(NamedTuple):
     confidence: np.ndarray
     size: np.ndarray
     unit_count: np.ndarray
+    unit_total: int
     mean_confidence: np.ndarray
     accuracy: np.ndarray
     gap_covariance: np.ndarray
     accuracy_variance: np.ndarray
+    overall_accuracy_variance: float
     has_clusters: bool
 
     @property
@@ -96,22 +102,31 @@ def make_bins(
         gap_variance = np.bincount(bin_of_answer, gap_residuals**2) / size**2
         gap_covariance = np.diag(correction**2 * gap_variance)
         accuracy_variance = correction**2 * np.bincount(bin_of_answer, right_residuals**2) / size**2
+        unit_total = len(right)
+        overall_accuracy_variance = float(np.var(right, ddof=1)) / unit_total
     else:
         scale = correction / size
         gap_sums = _sums_by_cluster(gap_residuals, codes, bin_of_answer) * scale
         right_sums = _sums_by_cluster(right_residuals, codes, bin_of_answer) * scale
         gap_covariance = gap_sums.T @ gap_sums
         accuracy_variance = np.sum(right_sums**2, axis=0)
+        unit_total = len(np.unique(codes))
+        sums_of_clusters = np.bincount(codes, right - right.mean())
+        overall_accuracy_variance = (
+            unit_total / (unit_total - 1) * float(np.sum(sums_of_clusters**2)) / len(right) ** 2
+        )
     return ProbabilityBins(
         bin_of_answer=bin_of_answer,
         right=right,
         confidence=probabilities,
         size=size,
         unit_count=unit_count,
+        unit_total=unit_total,
         mean_confidence=mean_confidence,
         accuracy=accuracy,
         gap_covariance=gap_covariance,
         accuracy_variance=accuracy_variance,
+        overall_accuracy_variance=overall_accuracy_variance,
         has_clusters=codes is not None,
     )
 

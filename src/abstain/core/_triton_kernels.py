@@ -132,16 +132,20 @@ def add_to_bins(
 def find_bin_of_float32(x, packed_table, mask):
     """Compute the bin number of each float32, as `find_bin` does for the same float64, in 32-bit arithmetic.
 
-    The distance to 1 and the product of whole numbers are exact. `packed_table` holds 512 * first bin + number of bins
-    (at most 511) for each of 2048 octaves in four regions. A distance of 0 has an octave of its own. `mask` is false
-    for elements past the end of the data, whose results are not used.
+    The regions are 0 negative or zero, 1 up to 1/2, 2 above 1/2 and up to 1, 3 above 1. Bins divide the distance of `x`
+    from 1 in region 2, where resolution is needed close to 1, and its distance from 0 elsewhere. An octave is a power
+    of two of that distance. `1 - x` and the product of whole numbers below are exact. `packed_table` holds 512 * first
+    bin + number of bins (at most 511) for each of 2048 octaves in four regions. A distance of 0 has octave 0, which is
+    its own. NaN falls into some bin of region 0, whose extremes then show it. `mask` is false for elements past the end
+    of the data, whose results are not used.
     """
     is_top = (x > 0.5) & (x <= 1)
     region = tl.where(x > 1, 3, tl.where(is_top, 2, tl.where(x > 0, 1, 0)))
     bits = tl.where(is_top, 1 - x, tl.abs(x)).to(tl.int32, bitcast=True)
-    # the exponent stands above 23 bits of the fraction; its bias is 896 less than that of a float64
+    # The exponent stands above 23 bits of the fraction; its bias is 896 less than that of a float64. A subnormal
+    # float32 gets octave 896, though the same float64 has a smaller exponent: octaves 1 to 962 all share one bin.
     octave = tl.where(bits == 0, 0, (bits >> 23) + 896)
-    entry = tl.load(packed_table + region * 2048 + octave, mask=mask, other=1)
+    entry = tl.load(packed_table + region * 2048 + octave, mask=mask, other=1)  # 1: first bin 0, one bin
     count = entry & 511
     # fraction times number of bins, a whole number of units of 2^-23; 23 and 9 bits make at most 32
     place = (((bits & 0x7FFFFF) * count).to(tl.uint32) >> 23).to(tl.int32)
@@ -150,8 +154,12 @@ def find_bin_of_float32(x, packed_table, mask):
 
 
 @jit
-def shared_base(THREADS: tl.constexpr):
-    """Reserve 46 KB of shared memory (the rest of 48 KB is for Triton); return its address, equal for all threads."""
+def reserve_shared_memory(THREADS: tl.constexpr):
+    """Reserve 46 KB of shared memory, and return its address. The other 2 of 48 KB are for Triton.
+
+    Inline assembly returns one number for each element of its argument, so that an argument with one element for each
+    of the THREADS threads is needed; the largest of the equal addresses is returned.
+    """
     lane = tl.arange(0, THREADS)
     reserve: tl.constexpr = "{ .shared .align 16 .b8 abstain_bins[47104]; mov.u32 $0, abstain_bins; }"
     return tl.max(tl.inline_asm_elementwise(reserve, "=r,r", [lane], tl.int32, False, 1), axis=0)
@@ -171,11 +179,12 @@ def shared_load(address):
 
 
 @jit
-def shared_update(count_address, extremes_address, key):
+def add_to_shared_bin(count_address, extremes_address, key):
     """Add 1 to a count in shared memory, and lower the smallest or raise the largest key if `key` is beyond it.
 
-    `extremes_address` is that of the smallest key; the largest follows it. Both are read first, because they rarely
-    change, and written by atomics. In the assembly, $1 to $3 are the arguments, and $0 a result that nobody reads.
+    All are 32-bit words. `extremes_address` is that of the smallest key, and the largest is 4 bytes after it. Both are
+    read first, because they rarely change, and written by atomics. In the assembly, $1 to $3 are the arguments, and $0
+    a result that nobody reads.
     """
     tl.inline_asm_elementwise(
         """
@@ -225,16 +234,16 @@ def add_to_shared_bins(
     them to the global ones at the end: `count` and `error_count` (int64), and the smallest and largest confidence,
     `low_bits` and `high_bits`, as `ordered_bits` of float64. `packed_table` is that of `find_bin_of_float32`. SLOTS is
     a power of two above SIZE, since Triton needs one; the slots beyond SIZE share the extra bin SIZE, which is not
-    added.
+    added. SIZE + 1 bins of 16 bytes must fit into the 47104 bytes of `reserve_shared_memory`.
     """
     THREADS: tl.constexpr = 256
     BLOCK: tl.constexpr = THREADS * 8
     EXTREMES: tl.constexpr = 8 * (SIZE + 1)  # bytes from the counts of a bin to its extremes
-    base = shared_base(THREADS)
+    base = reserve_shared_memory(THREADS)  # address of the first byte
     slot = tl.arange(0, SLOTS)
     slot_address = base + 8 * tl.minimum(slot, SIZE)
-    # `slot * 0` is a 0 for each slot: no right and no wrong samples; the smallest key starts at the largest integer,
-    # and the largest key at the smallest
+    # `slot * 0` is a 0 for each slot: no right and no wrong samples. The smallest key starts at the largest integer,
+    # the largest key at an integer below the keys of all floats (that of -infinity is -0x7F800001).
     shared_store(slot_address, slot * 0)
     shared_store(slot_address + 4, slot * 0)
     shared_store(slot_address + EXTREMES, slot * 0 + 0x7FFFFFFF)
@@ -245,13 +254,15 @@ def add_to_shared_bins(
     for begin in range(start, n, step):
         i = begin + tl.arange(0, BLOCK)
         mask = i < n
-        x = tl.load(confidence + i, mask=mask, other=0.0) + 0.0
+        x = tl.load(confidence + i, mask=mask, other=0.0) + 0.0  # turns -0 into +0
         error = tl.load(loss + i, mask=mask, other=0).to(tl.int32)
         bin_number = tl.where(mask, find_bin_of_float32(x, packed_table, mask), SIZE)
         bits = x.to(tl.int32, bitcast=True)
         key = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # an integer that has the order of the floats
         bin_address = base + 8 * bin_number
-        shared_update(bin_address + 4 * error, bin_address + EXTREMES, key)  # count of right (0) or wrong (1)
+        add_to_shared_bin(
+            bin_address + 4 * error, bin_address + EXTREMES, key
+        )  # count of right (0) or wrong (1)
     tl.debug_barrier()
     errors_in_slot = shared_load(slot_address + 4)
     samples_in_slot = shared_load(slot_address) + errors_in_slot

@@ -86,12 +86,16 @@ class Resampler:
         self.sample_count = len(order_of_all)
         self.pair_counts: np.ndarray | None = None  # how often each pair occurs, if pairs are drawn
         if weight is None and clusters is None and strata is None:
-            self._draw_pairs_if_few(abstained_count)
+            self._replace_samples_by_pairs_if_few(abstained_count)
         self.row_starts = np.flatnonzero(sorting.mark_run_starts(self.confidence))
         self._loss_order: np.ndarray | None = None  # computed when first needed
 
-    def _draw_pairs_if_few(self, abstained_count: int) -> None:
+    def _replace_samples_by_pairs_if_few(self, abstained_count: int) -> None:
         """Replace the samples by their distinct pairs of confidence and loss, if a pair occurs often on average.
+
+        A bootstrap replicate draws as many samples as the data set has. Samples of equal confidence and loss are
+        interchangeable, so `counts` can draw how often each pair occurs, from a multinomial law with the probabilities
+        `self.pair_counts / self.sample_count`. With few pairs that is faster than drawing samples.
 
         Sets `self.confidence` and `self.loss` to those of the pairs, most confident first, and `self.pair_counts` to
         how often each pair occurs, with the number of abstained samples at the end if there are any. Otherwise changes

@@ -129,9 +129,12 @@ class _OctaveTables(NamedTuple):
 def _octave_tables(bins: int, domain: str) -> _OctaveTables:
     """Distribute about `bins` bins over the octaves of the regions that `domain` ("unit" or "real") uses.
 
-    Bins are numbered by ascending confidence: regions in the order of `_REGIONS`, and within the regions "negative"
-    and "top", where the confidence increases as the distance decreases, from the largest octave to the smallest. Every
-    octave with a share gets at least one bin; the others share the bin that follows.
+    There are four regions, in the order of `_REGIONS`: "negative" (and 0), "low" (up to 1/2), "top" (above 1/2, up to
+    1) and "big" (above 1). An octave is a power of two of the distance from 1 in the region "top", and from 0 in the
+    other three. Bins are numbered by ascending confidence. In "negative" and "top" the confidence increases as the
+    distance decreases, so that their octaves are numbered from the largest to the smallest. Every octave with a share
+    gets at least one bin; the others share the bin that follows. Distance 0 (the number 0 in "negative", the number 1
+    in "top") has octave 0, which never has a share: it gets one bin of its own, in addition to the others.
     """
     shares = np.zeros((len(_REGIONS), _OCTAVES))
     shares_by_region = _UNIT_SHARES if domain == "unit" else _REAL_SHARES
@@ -143,11 +146,14 @@ def _octave_tables(bins: int, domain: str) -> _OctaveTables:
     first_bin = np.zeros_like(bin_count, dtype=np.int64)
     next_bin = 0
     for region_number, region in enumerate(_REGIONS):
-        is_reversed = region in ("top", "negative")  # confidence increases as the distance decreases
+        is_reversed = region in (
+            "top",
+            "negative",
+        )  # confidence increases as the distance from 1, or 0, decreases
         for octave in range(_OCTAVES - 1, -1, -1) if is_reversed else range(_OCTAVES):
             first_bin[region_number, octave] = next_bin
             next_bin += int(bin_count[region_number, octave])
-        if is_reversed:  # the point 1 (or 0) itself, at distance 0
+        if is_reversed:  # the number 1 (or 0) itself, at distance 0; the loop gave this octave no bin
             first_bin[region_number, 0] = next_bin
             bin_count[region_number, 0] = 1
             next_bin += 1
@@ -278,15 +284,21 @@ def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
 
 
 def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
-    """AUGRC (mean rule, threshold ties) of binned samples with losses in [0, largest_loss]: estimate and bounds.
+    """AUGRC of binned samples with losses in [0, largest_loss]: estimate and bounds.
 
-    Each sample adds the loss accepted at its threshold, over the squared total mass. The estimate spreads the loss of a
-    bin evenly over its samples; where bins overlap it is moved inside the bounds. Without a largest loss (None) nothing
-    can be proven, and the bounds are None. At least one bin has mass. The bins lie along the last axis; results have
-    the shape of the leading axes.
+    AUGRC is the mean over samples of the loss that is accepted with the threshold at this sample (equal confidences are
+    accepted together), per total mass: each sample adds that loss over the squared total mass.
+
+    The estimate spreads the loss of a bin evenly over its samples; where bins overlap it is moved inside the bounds.
+    The bounds add the loss of all surer bins, `loss_above_best` or `loss_above_worst`, to a bound of what is accepted
+    of the bin's own loss. The two differ only where bins overlap: samples that may be surer than a bin are then counted
+    above it or not, whichever makes the bound wider. Without a largest loss (None) nothing can be proven, and the
+    bounds are None. At least one bin has mass. The bins lie along the last axis; results have the shape of the leading
+    axes.
     """
     xp = bins.xp
     total_mass = xp.sum(bins.mass, axis=-1)
+    # "sele" is the estimator that AUGRC uses; its terms are over the total mass already
     estimate = xp.sum(_estimate_terms(bins, "sele"), axis=-1) / total_mass
     if largest_loss is None:
         return Bracket(estimate, None, None)
@@ -302,6 +314,7 @@ def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     else:  # the sum becomes an integral
         loss_within_bin = bins.loss * full_losses / 2
     loss_within_bin = xp.where(bins.is_tie, bins.mass * bins.loss, loss_within_bin)
+    # sums over the samples of each bin of the loss accepted at their threshold
     least_sum = bins.mass * bins.loss_above_best + loss_within_bin
     greatest_sum = bins.mass * (bins.loss_above_worst + bins.loss)
     low = xp.sum(least_sum, axis=-1) / (total_mass * total_mass)
@@ -360,14 +373,19 @@ def _sum_of_inverses(bins: Bins, low: Array, high: Array) -> Array:
 def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
     """Least and greatest sum, over the samples of each bin, of the selective risk at their threshold.
 
-    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss`), and mass N and loss S lie above it. At
-    position k (accepted mass) in the bin, the selective risk lies between
+    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss`), and mass N and loss S lie above it (in surer
+    bins). At position k (accepted mass) in the bin, the selective risk lies between
 
         low(k) = (S + max(0, L - M (N + c - k))) / k    and    high(k) = (S + min(L, M (k - N))) / k,
 
     and a sample at position p has the least of low(k), or the greatest of high(k), over k >= p in the bin. These are
-    summed in closed form. At best, N and S are those above with which the risk is smallest, at worst greatest. A bin
-    that is one tie has the risk (S + L) / (N + c) at all its samples; a bin without mass has the sums 0.
+    summed in closed form: over the positions k = N + 1, N + 2, ... where all masses are whole numbers
+    (`bins.has_whole_mass`), and as integrals over k otherwise.
+
+    Bins may overlap, so that it is open whether some samples lie above a bin. The least sum takes the N and S with
+    which the risk is smallest (`mass_above_best`, `loss_above_best`), the greatest sum those with which it is greatest.
+    Where no bins overlap, both are the same. A bin that is one tie has the risk (S + L) / (N + c) at all its samples; a
+    bin without mass has the sums 0.
     """
     xp = bins.xp
     M = largest_loss

@@ -96,7 +96,8 @@ def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> Co
     `is_error` is a boolean vector, `confidence` a vector of floats of the same length, at least 1; both are torch
     tensors or cupy arrays. The counts are on their device.
     """
-    keys, error_keys = _descending_keys(xp, is_error, confidence)
+    # not sorted yet; keys ascend as confidences descend
+    keys, error_keys = _make_sort_keys(xp, is_error, confidence)
     has_errors = error_keys.shape[0] > 0
     if has_errors:  # counted first, so that their keys need no memory while the others are sorted
         distinct_error_keys, error_counts = _count_distinct(xp, error_keys)
@@ -107,18 +108,19 @@ def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> Co
     loss_sum = xp.zeros_like(mass)
     if has_errors:
         places = xp.searchsorted(distinct_keys, distinct_error_keys)
-        loss_sum = _put(loss_sum, places, xp.astype(error_counts, xp.float64))
-    # the largest float has the complement of its bits as key, its negative the bits themselves; keys of NaN and of
-    # the infinities lie outside
+        loss_sum = _write_at(loss_sum, places, xp.astype(error_counts, xp.float64))
+    # Keys are signed integers: the complement of the bits of a positive float, and the bits without the sign of a
+    # negative one. With b the bits of the largest float, finite floats have the keys ~b (that of the largest) to b
+    # (that of its negative). Keys of NaN and of the infinities lie outside.
     largest_float = xp.asarray(
         [xp.finfo(confidence.dtype).max], dtype=confidence.dtype, device=confidence.device
     )
-    largest_key = _integer_view(xp, largest_float)[0]
-    is_finite = (distinct_keys[0] >= ~largest_key) & (distinct_keys[-1] <= largest_key)
+    bits_of_largest = _bits_as_integers(xp, largest_float)[0]
+    is_finite = (distinct_keys[0] >= ~bits_of_largest) & (distinct_keys[-1] <= bits_of_largest)
     return ConfidenceCounts(mass, loss_sum, is_finite)
 
 
-def _put(array: Array, places: Array, values: Array) -> Array:
+def _write_at(array: Array, places: Array, values: Array) -> Array:
     """The array with `values` at `places`, which are distinct; changes it. torch's assignment takes longer."""
     if is_torch(array):
         return array.scatter_(0, places, values)
@@ -134,15 +136,15 @@ def _put(array: Array, places: Array, values: Array) -> Array:
 # NaN and of the infinities come before or after those of all finite floats.
 
 
-class _DescendingKeys(NamedTuple):
+class _SortKeys(NamedTuple):
     """Integer keys that ascend as confidences descend: of samples in input order, and of the errors in any order."""
 
     of_samples: Array
     of_errors: Array
 
 
-def _descending_keys(xp: Namespace, is_error: Array, confidence: Array) -> _DescendingKeys:
-    """Integers that ascend as the confidences descend: one for each sample, and those of the errors once more.
+def _make_sort_keys(xp: Namespace, is_error: Array, confidence: Array) -> _SortKeys:
+    """Make integers that ascend as the confidences descend: one for each sample, and those of the errors once more.
 
     `is_error` is a boolean vector and `confidence` a vector of floats of the same length, of torch or cupy. The
     integers are as wide as the floats: the complement of the bits of a positive float (a negative integer), the bits
@@ -152,21 +154,19 @@ def _descending_keys(xp: Namespace, is_error: Array, confidence: Array) -> _Desc
         return _write_keys(xp, is_error, confidence, _launch_triton)
     if is_cupy(confidence):
         return _write_keys(xp, is_error, confidence, _launch_cuda)
-    bits = _integer_view(xp, confidence + 0.0)  # turns -0 into 0
+    bits = _bits_as_integers(xp, confidence + 0.0)  # turns -0 into 0
     keys = xp.where(bits < 0, bits & xp.iinfo(bits.dtype).max, ~bits)
-    return _DescendingKeys(keys, keys[is_error])
+    return _SortKeys(keys, keys[is_error])
 
 
-def _write_keys(
-    xp: Namespace, is_error: Array, confidence: Array, launch: Callable[..., None]
-) -> _DescendingKeys:
+def _write_keys(xp: Namespace, is_error: Array, confidence: Array, launch: Callable[..., None]) -> _SortKeys:
     """Keys of all samples and of the errors, written by one GPU kernel in one pass over the samples.
 
     `launch("write_keys", program_count, bits, error_bytes, keys, error_keys, error_count, n)` starts one program per
     tile of `_TILE` samples; `error_bytes` holds 0 or 1, and `error_count` is an int64 vector of length 1 that counts
     the keys written to `error_keys`. Reading it makes the host wait for the device.
     """
-    bits = _integer_view(xp, confidence)
+    bits = _bits_as_integers(xp, confidence)
     error_bytes = _contiguous(xp, is_error).view(xp.uint8)
     n = bits.shape[0]
     keys = xp.empty_like(bits)
@@ -174,10 +174,10 @@ def _write_keys(
     error_count = xp.zeros((1,), dtype=xp.int64, device=bits.device)
     tile_count = -(-n // _TILE)
     launch("write_keys", tile_count, bits, error_bytes, keys, error_keys, error_count, n)
-    return _DescendingKeys(keys, error_keys[: int(error_count[0])])
+    return _SortKeys(keys, error_keys[: int(error_count[0])])
 
 
-def _integer_view(xp: Namespace, confidence: Array) -> Array:
+def _bits_as_integers(xp: Namespace, confidence: Array) -> Array:
     """The bits of floats as signed integers of the same width, contiguous in memory."""
     bit_count = 8 * confidence.dtype.itemsize
     return _contiguous(xp, confidence).view(getattr(xp, f"int{bit_count}"))

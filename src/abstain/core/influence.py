@@ -74,19 +74,23 @@ class LossLine(NamedTuple):
 
 
 class AreaDerivative(NamedTuple):
-    """An area of some rows, and its derivative `constant + slope * loss` in the weight of a member of each row.
+    """What some rows add to (total mass) * (area), and the derivative of that in the weight of one sample.
 
-    The rows may be a part of a longer table. Then the other rows add a constant and a slope to each member's
-    derivative, which the part that they belong to reports in `for_rows_above` and `for_rows_below`.
+    For a sample of loss l in one of the rows the derivative is `constant + slope * l`, up to one number that is the
+    same for all samples of the data set (influences are centred afterwards, which removes it).
+
+    The rows may be a part of a longer ranking. A sample then changes the terms of rows in other parts as well. Each
+    part reports what a sample outside it does to its own terms, in `for_rows_above` and `for_rows_below`.
 
     Attributes
     ----------
     mass_times_area : float
         What these rows add to (total mass of the data set) * (area).
     constant, slope : ndarray, shape (k,)
-        Derivatives by row, most confident first, from these rows alone.
+        For a sample in each row, most confident first: its effect on the terms of these rows, its own row included.
     for_rows_above, for_rows_below : LossLine
-        What these rows add to the derivatives of samples in all rows above, or below, them.
+        For a sample in any row above all of these, or below all of these: its effect on the terms of these rows. It is
+        added to the constant and the slope of that sample's row.
     """
 
     mass_times_area: float
@@ -110,11 +114,12 @@ class Area:
     is_additive: ClassVar[bool] = True  # can parts of a ranking be handled apart and added up?
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
+        """Compute what rows add to (total mass) * (area), and the derivative of that in the weight of a sample.
 
+        The derivative is `constant + slope * loss` for a sample of each row, up to a number that all samples share.
         `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
-        and total mass are those of the whole data set. `error_mass` is the mass of all errors of the data set, which
-        areas of 0/1 losses read; nan where losses are not 0/1.
+        and total mass are those of the whole data set. `error_mass` is the mass of all errors of the data set, nan
+        where losses are not 0/1; only `PrecisionArea` reads it.
         """
         raise NotImplementedError
 
@@ -162,13 +167,16 @@ class AreaUnderCurve(Area):
     weighs_by_rank: ClassVar[bool] = True
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
+        """Compute what rows add to (total mass) * (area), and the derivative of that in the weight of a sample.
 
+        The derivative is `constant + slope * loss` for a sample of each row, up to a number that all samples share.
         `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
-        and total mass are those of the whole data set. `error_mass` is not read.
+        and total mass are those of the whole data set. `error_mass` is not read: all areas take the same arguments, and
+        only `PrecisionArea` needs it.
 
-        A sample of loss l adds l times the rank weight of its row (the slope). By its mass it also changes the terms of
-        its own row and of all rows at or below it (the constant).
+        A sample of loss l adds l times the rank weight of its row (the slope). One more unit of mass in a row also
+        raises the mass m of that row, and the accepted mass N of that row and of all rows below it. The constant is
+        the sum of what these two do to the terms of the area.
         """
         estimator = self.estimator
         ties = self.ties
@@ -176,12 +184,12 @@ class AreaUnderCurve(Area):
             return _plain_area_derivative(rows)  # the usual case, computed faster
         slope = row_weights(rows, estimator, ties)
         effects = _mass_effects(rows, estimator, ties)
-        constant = effects.on_own_row
+        constant = effects.of_row_mass
         # what these rows add to the derivative of a sample in any row above them
         constant_above = 0.0
         slope_above = 0.0
-        if effects.on_rows_below is not None:
-            sum_at_and_below = np.cumsum(effects.on_rows_below[::-1])[::-1]
+        if effects.of_accepted_mass is not None:  # the accepted mass rises in the sample's own row too
+            sum_at_and_below = np.cumsum(effects.of_accepted_mass[::-1])[::-1]
             constant = constant + sum_at_and_below
             constant_above = float(sum_at_and_below[0])
         # These rank weights are sums over the rows at and below a sample, so a sample further up has those of the top
@@ -223,12 +231,19 @@ class AreaUnderCurve(Area):
 
 
 def _plain_area_derivative(rows: Rows) -> AreaDerivative:
-    """The harmonic area with ties accepted together, the sum of mass times selective risk over rows; its derivative.
+    """Compute the harmonic area with ties accepted together, and its derivative in the weight of a sample.
 
-    `rows` has one row per distinct confidence, most confident first, and none is empty. With m, N and R the mass,
-    accepted mass and selective risk of a row: the slope is the sum of m / N over a row and all rows below it, the
-    constant R less the sum of R m / N over the same rows. (The mass of one more sample adds R to the sum in its own
-    row, and takes R / N from the risk of its row and of all rows below, since it is one more to divide by.)
+    `rows` has one row per distinct confidence, most confident first, and none is empty; they may be a part of the
+    ranking. With m, N and R the mass, accepted mass and selective risk of a row, (total mass) * (area) is the sum of
+    m R. One more unit of mass with loss l, in some row,
+
+    - raises m of that row by 1, which adds its R;
+    - raises N of that row and of all rows below by 1, which takes R / N from their risks;
+    - adds l / N to the same risks.
+
+    So the slope is the sum of m / N over the row and all rows below it, and the constant is R of the row less the sum
+    of R m / N over the same rows. A sample above all of these rows does the last two to all of them, and does not raise
+    their masses m: that is `for_rows_above`.
     """
     share = rows.mass / rows.accepted_mass  # m / N
     risk = rows.risk
@@ -263,16 +278,20 @@ class PartialArea(Area):
     weighs_by_rank: ClassVar[bool] = True
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
+        """Compute what rows add to (total mass) * (area), and the derivative of that in the weight of a sample.
 
+        The derivative is `constant + slope * loss` for a sample of each row, up to a number that all samples share.
         `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
-        and total mass are those of the whole data set. `error_mass` is not read.
+        and total mass are those of the whole data set. `error_mass` is not read: all areas take the same arguments, and
+        only `PrecisionArea` needs it.
 
-        With m the mass of a row that lies between the two coverages, `self.low` and `self.high`, N and R its accepted
-        mass and selective risk: the slope is the sum of m / N over the row and all rows below it, and the constant is R
-        (where m > 0) less the sum of R m / N over the same rows. A sample above one of the two coverages also pushes
-        mass of the row there across it, which changes the constant by the risk of that row. All is divided by the
-        width of the interval.
+        With m the mass of a row that lies between the two coverages, `self.low` and `self.high`, and N and R the
+        accepted mass and selective risk of the row, (total mass) * (area) is the sum of m R over the width of the
+        interval of coverages. The slope is the sum of m / N over the row and all rows below it, and the constant is R
+        (where m > 0) less the sum of R m / N over the same rows. A sample also moves the rows below it down. Where one
+        of these holds the lower coverage, it gains inside mass; where it holds the upper one, it loses some. Either
+        changes the constant by the risk of that row. A larger total mass moves the two ends as well, by the same amount
+        for all samples, which is left out. All is divided by the width.
         """
         width = self.high - self.low
         mass_inside = self._mass_inside(rows)  # of each row, what lies between the two coverages: m above
@@ -282,10 +301,15 @@ class PartialArea(Area):
         constant = np.where(mass_inside > 0, risk, 0.0) - risk_at_and_below
         constant_above = -float(risk_at_and_below[0])  # for samples above all of these rows
         ends = self._rows_at_ends(rows)
-        if ends.low_row is not None:  # more of this row comes to lie after the lower coverage
+        if (
+            ends.low_row is not None
+        ):  # for samples above this row, more of it comes to lie after the lower coverage
             constant[: ends.low_row] += risk[ends.low_row]
             constant_above += float(risk[ends.low_row])
-        if ends.high_row is not None:  # less of this row comes to lie before the upper coverage
+        if (
+            ends.high_row is not None
+        ):  # for samples above this row, less of it comes to lie before the upper coverage
+            # a sample of the row itself leaves its inside mass as it is: this takes away the R counted above
             constant[: ends.high_row + 1] -= risk[ends.high_row]
             constant_above -= float(risk[ends.high_row])
         return AreaDerivative(
@@ -344,10 +368,13 @@ class AcceptedLossArea(Area):
         return True
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
+        """Compute what rows add to (total mass) * (area), and the derivative of that in the weight of a sample.
 
-        `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
-        and total mass are those of the whole data set. `error_mass` is not read.
+        The derivative is `constant + slope * loss` for a sample of each row, up to a number that all samples share:
+        that a sample also raises the total mass, by which the terms are divided, is left out. `rows` may be a part of
+        the ranking, whatever `self.from_coverage` is: one row per distinct confidence, most confident first, whose
+        accepted sums and total mass are those of the whole data set. `error_mass` is not read: all areas take the same
+        arguments, and only `PrecisionArea` needs it.
 
         A sample of loss l adds l times the share of the coverage after it, half of its own row included (the slope),
         and the loss accepted before it, half of its own row included, per total mass (the constant).
@@ -356,16 +383,22 @@ class AcceptedLossArea(Area):
             return self._truncated_derivative(rows)
         slope = (rows.total_mass - rows.accepted_mass + rows.mass / 2) / rows.total_mass
         constant = (rows.accepted_loss - rows.loss / 2) / rows.total_mass
-        # the area is the sum of the losses times these slopes, over the total mass
+        # (total mass) * (area) is the sum of the losses times these slopes
         return AreaDerivative(mass_times_area=dot(rows.loss, slope), constant=constant, slope=slope)
 
     def _truncated_derivative(self, rows: Rows) -> AreaDerivative:
-        """The area and its derivative, constant + slope * loss by row, where it starts at `self.from_coverage` above 0.
+        """Compute the same as `derivative` where the area starts at `self.from_coverage` above 0.
+
+        That is what rows add to (total mass) * (area), and the derivative of that in the weight of a sample,
+        `constant + slope * loss` by row. The derivative is taken with the total mass W and the first mass
+        `self.from_coverage * W` held fixed: what a sample changes through these two is the same for all samples, and
+        influences are centred afterwards.
 
         Of a row, only the part beyond the first coverage counts; rows wholly before it add their loss to every later
-        coverage. The row that holds the first coverage adds the loss accepted there to the constant of all rows above
-        it. `rows` are most confident first, and may be a part of the ranking. Their samples are accepted evenly: the
-        loss accepted within a row rises along a straight line.
+        coverage. A sample above the row that holds the first coverage pushes some of that row across it, which adds the
+        loss accepted there to the constant (`for_rows_above`, for samples in other parts of the ranking). `rows` are
+        most confident first, and may be a part of the ranking. Their samples are accepted evenly: the loss accepted
+        within a row rises along a straight line.
         """
         total_mass = float(rows.total_mass[0])
         first_mass = self.from_coverage * total_mass
@@ -388,7 +421,7 @@ class AcceptedLossArea(Area):
         is_wholly_before = rows.accepted_mass <= first_mass
         constant = np.where(is_wholly_before, loss_at_start / total_mass, constant)
         return AreaDerivative(
-            mass_times_area=float(np.sum(terms)) / total_mass,
+            mass_times_area=float(np.sum(terms)) / total_mass,  # the area is the sum of the terms over W^2
             constant=constant,
             slope=slope,
             for_rows_above=LossLine(loss_at_start / total_mass, 0.0),
@@ -420,16 +453,20 @@ class PrecisionArea(Area):
         return self.of_errors
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """The area of some rows, and its derivative in the weight of a sample of each row: constant + slope * loss.
+        """Compute what rows add to (total mass) * (area), and the derivative of that in the weight of a sample.
 
-        `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose accepted sums
-        and total mass are those of the whole data set. `error_mass` is the mass of all errors of the data set.
+        The derivative is `constant + slope * loss` for a sample of each row. The area is average precision times the
+        share of hits among all samples, so (total mass) * (area) is the sum over rows of their hits times the precision
+        there. `rows` may be a part of the ranking: one row per distinct confidence, most confident first, whose
+        accepted sums and total mass are those of the whole data set. `error_mass` is the mass of all errors of the data
+        set.
 
         Samples are searched from the least confident up for errors (`self.of_errors`), or from the most confident down
         for right samples; what is searched for are the hits. With p the hits in a row, P the hits found and N the mass
         searched up to it: a hit adds P / N of its row and the sum of p / N over the rows at or after it in the search;
         any sample there costs the sum of p P / N^2. Losses are 0/1: hits are losses of 1 for errors, of 0 for right
-        samples.
+        samples. A sample in another part of the ranking that is searched before these rows changes all of their terms:
+        samples below them in the search for errors (`for_rows_below`), above them otherwise (`for_rows_above`).
         """
         found = count_found(rows, error_mass, self.of_errors)
         precision = found.hits_so_far / _positive(found.mass_so_far)
@@ -467,42 +504,51 @@ def running_sums(first: np.ndarray, second: np.ndarray, from_below: bool) -> tup
 
 
 class _MassEffects(NamedTuple):
-    """What the mass of one more sample does to (total mass) * (area), apart from its own loss; arrays by its row.
+    """Derivatives of the term that each row adds to (total mass) * (area), by the mass of one more sample.
+
+    The loss of the sample is held fixed; its effect is the rank weight. A sample raises the mass m of its own row, and
+    the accepted mass N of its own row and of all rows below it.
 
     Attributes
     ----------
-    on_rows_below : array or None
-        Of each row, how its term changes when a sample is added to it or to any row above it; None: not at all.
-    on_own_row : array
-        Of each row, how its term changes in addition when the sample is added to this row.
+    of_accepted_mass : array or None
+        Derivative of each row's term in N at constant m; None where terms do not depend on N.
+    of_row_mass : array
+        Derivative of each row's term in m at constant N, to be added for a sample of this row alone.
     """
 
-    on_rows_below: Array | None
-    on_own_row: Array
+    of_accepted_mass: Array | None
+    of_row_mass: Array
 
 
 def _mass_effects(rows: Rows, estimator: str, ties: str) -> _MassEffects:
-    """Derivative of (total mass) * (area) in the weight of a sample of each row, apart from its own loss.
+    """Differentiate the terms of an area in the mass m and the accepted mass N of their row, at constant losses.
 
-    `rows` are most confident first. `estimator` and `ties` are names in `area_estimators.ESTIMATORS` and `TIES`.
+    The terms add up to (total mass) * (area). Effects of the total mass itself are left out: they are the same for a
+    sample of any row, and influences are centred afterwards. `rows` are most confident first. `estimator` and `ties`
+    are names in `area_estimators.ESTIMATORS` and `TIES`: "harmonic" averages the selective risk over thresholds, "loo"
+    that of the other samples, "log" weighs losses by -ln(1 - rank / (n + 1)), "sele" by rank / n.
     """
     base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     if base == "sele":
         # accepted one by one in random order, a sample sees half of its row's loss on average
         accepted_loss = rows.accepted_loss if ties == "threshold" else rows.accepted_loss - rows.loss / 2
-        return _MassEffects(on_rows_below=None, on_own_row=factor * accepted_loss / rows.total_mass)
+        return _MassEffects(of_accepted_mass=None, of_row_mass=factor * accepted_loss / rows.total_mass)
     if estimator == "log":
         return _log_effects(rows)
     if ties == "threshold":
         return _threshold_effects(rows, estimator)
-    # "loo" has terms that are less by L / W, which the mass of a sample changes by the same number in every row
+    # "loo" has the terms of "harmonic" less L / W, with L the loss of the row and W the total mass. These add up to
+    # (total loss) / W, which depends on the mass of a sample through W alone.
     return _expected_effects(rows)
 
 
 def _threshold_effects(rows: Rows, estimator: str) -> _MassEffects:
-    """What the mass of a sample does to terms m S / N ("harmonic") or (m S - L) / (N - 1) ("loo").
+    """Differentiate terms m S / N ("harmonic") or (m S - L) / (N - 1) ("loo") in m and in N, at constant S and L.
 
-    A row has mass m and loss L, and accepts mass N and loss S.
+    A row has mass m and loss L, and accepts mass N and loss S. What the loss of a sample does through S and L is its
+    rank weight, which is computed elsewhere. For a sample of the row itself both derivatives are added, since it raises
+    both m and N.
     """
     if estimator == "loo":
         numerator = rows.mass * rows.accepted_loss - rows.loss
@@ -511,37 +557,42 @@ def _threshold_effects(rows: Rows, estimator: str) -> _MassEffects:
         numerator = rows.mass * rows.accepted_loss
         inverse_denominator = safe_divide(np, 1.0, rows.accepted_mass)
     return _MassEffects(
-        on_rows_below=-numerator * inverse_denominator * inverse_denominator,  # derivative in N
-        on_own_row=rows.accepted_loss * inverse_denominator,  # derivative in m
+        of_accepted_mass=-numerator * inverse_denominator * inverse_denominator,
+        of_row_mass=rows.accepted_loss * inverse_denominator,
     )
 
 
 def _log_effects(rows: Rows) -> _MassEffects:
-    """What the mass of a sample does to the terms L (ln(W + 1) - D/m), with D = ln N! - ln(N-m)!.
+    """Differentiate the terms L (ln(W + 1) - D/m), with D = ln N! - ln(N-m)!, in N and in m, the other held fixed.
 
     A row has mass m and loss L, and accepts mass N; W is the total mass, whose change is left out because it does not
-    depend on the row of the sample. Factorials are extended by the Gamma function, whose logarithm has the derivative
-    digamma, a harmonic number less Euler's constant.
+    depend on the row of the sample. For a sample of the row itself both derivatives are added, since it raises both m
+    and N; then N - m stays as it is, and D changes by digamma(N + 1). Factorials are extended by the Gamma function,
+    whose logarithm has the derivative digamma, a harmonic number less Euler's constant. A row without mass has no loss
+    either, so its derivatives are 0.
     """
     mass_above = rows.accepted_mass - rows.mass
-    mass = _positive(rows.mass)
+    mass = _positive(rows.mass)  # 1 in place of 0
     # derivative of D in N at constant m
     digamma_difference = harmonic_difference(np, mass_above, rows.accepted_mass)
     # derivative of D in m at constant N
     digamma_above = harmonic_difference(np, np.zeros_like(mass_above), mass_above) - np.euler_gamma
     mean_log = log_factorial_difference(np, mass_above, rows.accepted_mass) / mass  # D / m
     return _MassEffects(
-        on_rows_below=-rows.loss * digamma_difference / mass,
-        on_own_row=rows.loss * (mean_log - digamma_above) / mass,
+        of_accepted_mass=-rows.loss * digamma_difference / mass,
+        of_row_mass=rows.loss * (mean_log - digamma_above) / mass,
     )
 
 
 def _expected_effects(rows: Rows) -> _MassEffects:
-    """What the mass of a sample does to (S - L) g + L (1 - a g / m), with a = N - m and g = H_N - H_a.
+    """Differentiate the terms (S - L) g + L (1 - a g / m), with a = N - m and g = H_N - H_a, in N and in m.
 
-    A row has mass m and loss L, and accepts mass N and loss S. A sample in a row above raises N and a; one in the row
-    itself raises N and m. Harmonic numbers are extended by the digamma function, whose derivative is trigamma, with
-    trigamma(k) - trigamma(k + 1) = 1 / k^2. `rows` are most confident first.
+    A row has mass m and loss L, and accepts mass N and loss S. Its term is the sum of the selective risks of its m
+    samples when they are accepted one by one in random order, on average. A sample in a row above raises N and a, which
+    is the derivative in N at constant m. For a sample of the row itself the derivative in m at constant N is added:
+    together they raise N and m, and a stays. Harmonic numbers are extended by the digamma function, whose derivative is
+    trigamma, with trigamma(k) - trigamma(k + 1) = 1 / k^2. `rows` are most confident first. A row without mass has no
+    loss either; `_positive` divides by 1 there.
     """
     from scipy.special import polygamma
 
@@ -551,8 +602,8 @@ def _expected_effects(rows: Rows) -> _MassEffects:
     if has_only_single_samples(rows):  # m = 1 and g = 1 / N
         square = 1 / np.square(rows.accepted_mass)
         trigamma_above = trigamma_at_bottom + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
-        on_own_row = trigamma_above * (rows.accepted_loss - rows.loss * rows.accepted_mass) + rows.loss
-        return _MassEffects(on_rows_below=-rows.accepted_loss * square, on_own_row=on_own_row)
+        of_row_mass = trigamma_above * (rows.accepted_loss - rows.loss * rows.accepted_mass) + rows.loss
+        return _MassEffects(of_accepted_mass=-rows.accepted_loss * square, of_row_mass=of_row_mass)
     a = rows.accepted_mass - rows.mass
     loss_above = rows.accepted_loss - rows.loss
     mass = _positive(rows.mass)
@@ -566,8 +617,8 @@ def _expected_effects(rows: Rows) -> _MassEffects:
     trigamma_above = trigamma_at_bottom - np.cumsum(trigamma_step[..., ::-1], axis=-1)[..., ::-1]
     mean_loss = rows.loss / mass
     return _MassEffects(
-        on_rows_below=loss_above * trigamma_step - mean_loss * (g + a * trigamma_step),
-        on_own_row=loss_above * trigamma_above + mean_loss * (g * (a / mass + 1) - a * trigamma_above),
+        of_accepted_mass=loss_above * trigamma_step - mean_loss * (g + a * trigamma_step),
+        of_row_mass=loss_above * trigamma_above + mean_loss * (g * (a / mass + 1) - a * trigamma_above),
     )
 
 
@@ -690,7 +741,8 @@ class SampleInfluences:
     make_rank_weights : callable
         Returns the weight of each sample's loss by its rank; an array of a single 1 where ranks play no part.
     weighted_loss_sums : (float, float)
-        Of (weight) * (rank weight) * (loss): the sum, and the sum of squares.
+        Of (weight) * (rank weight) * (loss): the sum, and the sum of squares. They say on how many errors of equal
+        rank weight the estimate rests.
     """
 
     estimate: float
@@ -805,10 +857,13 @@ class RankedLoss:
     def _compute(self, area: Area) -> AreaOfSamples:
         """An area of all samples, with the influence of each: constant + slope * loss, less the mean influence.
 
-        The rows (runs of equal confidence, most confident first) are read from the bottom up, some thousand at a time;
-        `constant_below` and `slope_below` add up what the rows below a piece add to its constants and slopes. An area
-        that cannot be handled in parts, or whose derivative depends on rows above, is computed in one piece. The
-        influences are in the order of the input.
+        The rows (runs of equal confidence, most confident first) are read from the bottom up, some thousand at a time.
+        `area.derivative` has what a sample does to the rows of its own piece; `constant_below` and `slope_below` add up
+        what a sample does to all rows below its piece. An area that cannot be handled in parts, or whose derivative
+        depends on rows above, is computed in one piece. The influences are in the order of the input.
+
+        The slope is the rank weight of a loss where the area weighs by rank. With it the products (weight) * (rank
+        weight) * (loss) are added up, and their squares, which say on how many errors the estimate rests.
         """
         rows = self.rows
         sample_stops = self.ranking.row_stops  # of each row: how many samples it and the rows above have
@@ -817,8 +872,8 @@ class RankedLoss:
         rows_at_once = PIECE if area.is_additive and not area.reads_rows_above else len(rows.mass)
         mass_times_areas = []  # of each piece
         influence_sums = []
-        weighted_losses = []
-        weighted_squares = []
+        weighted_loss_sums = []  # of weight * rank weight * loss
+        squared_weighted_loss_sums = []
         constant_below = 0.0
         slope_below = 0.0
         for stop_row in range(len(rows.mass), 0, -rows_at_once):
@@ -839,8 +894,8 @@ class RankedLoss:
             if self.weight is not None:
                 weighted_loss = weighted_loss * self.weight[members]
             mass_times_areas.append(derivative.mass_times_area)
-            weighted_losses.append(float(weighted_loss.sum()))
-            weighted_squares.append(float(weighted_loss @ weighted_loss))
+            weighted_loss_sums.append(float(weighted_loss.sum()))
+            squared_weighted_loss_sums.append(float(weighted_loss @ weighted_loss))
             constant_below += derivative.for_rows_above.constant
             slope_below += derivative.for_rows_above.slope
         total_mass = float(rows.total_mass[0])
@@ -848,7 +903,7 @@ class RankedLoss:
         return AreaOfSamples(
             estimate=math.fsum(mass_times_areas) / total_mass,
             influence=self.in_input_order(influence),
-            weighted_loss_sums=(math.fsum(weighted_losses), math.fsum(weighted_squares)),
+            weighted_loss_sums=(math.fsum(weighted_loss_sums), math.fsum(squared_weighted_loss_sums)),
         )
 
     def _rank_weights(self, area: Area) -> np.ndarray:

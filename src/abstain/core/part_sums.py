@@ -389,30 +389,31 @@ class AreaSums(NamedTuple):
     """Sums of one area over one part of the ranking; or, after `stack_parts`, over several parts.
 
     w, l and u are the weight of a sample, its loss, and its influence as far as the rows of the same part decide it:
-    u = constant + slope * l, with the constant and the slope of the sample's row. Of stacked parts every field is an
-    array with one entry per part, most confident first, along its first axis.
+    u = constant + slope * l, with the constant and the slope of the sample's row. (What a sample in this part does to
+    rows of other parts is missing in u; `combine_parts` adds it.) Of stacked parts every field is an array with one
+    entry per part, most confident first, along its first axis.
 
     Attributes
     ----------
     mass_times_area : float
-        What the part adds to (total mass of the data set) * (area).
+        What the part adds to (total mass of the data set) * (area); a product, because it adds up over parts.
     mass_times_leave_one_out_area : float
         The same for the leave-one-out version of the area; nan where there is none, of use for weights of 1 only.
     mass, loss : float
         Sums of w and of w l over the part.
     for_rows_above, for_rows_below : LossLine
-        What the part adds to the influences of all samples above it, and below it.
+        What the part adds to the influences of all more confident samples outside it, and of all less confident ones.
     influence_sum : float
         Sum of w u.
     reference_line : LossLine
-        A line in the loss that is subtracted from u in the sums of powers below, so that what varies little
-        keeps its digits.
+        The mean constant and the mean slope of u over the part. This line is subtracted from u in the sums of powers
+        below, so that small deviations from it keep their digits, and is added again by `combine_parts`.
     second_power_sums, fourth_power_sums : ndarray, shapes (6,) and (15,)
-        Sums of w^p u^i l^j for p = 2 and p = 4, in the order of _PAIRS[p].
+        Sums of w^p d^i l^j for p = 2 and p = 4, with d = u - reference_line, in the order of _PAIRS[p].
     ranked_loss_sums : RankedLossSums
         Sums of the losses, and of their products with the rank weight.
     error_influence_sums : ndarray, shape (3,)
-        Sums over the errors of a 0/1 loss of w^2 u^i for i = 0, 1, 2; nan for other losses.
+        Sums over the errors of a 0/1 loss of w^2 d^i for i = 0, 1, 2; nan for other losses.
     """
 
     mass_times_area: Any
@@ -435,8 +436,11 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
     `table` holds the rows of the part, one per distinct confidence, with the accepted sums and the total mass of the
     whole data set. `error_mass` is the mass of all errors of the data set, which areas of 0/1 losses read.
 
-    The influence of a sample is constant + slope * loss, with a constant and a slope for each row. Powers are taken of
-    what it differs from the reference line, mean constant + mean slope * loss, so that they keep their digits.
+    The influence of a sample is constant + slope * loss, with a constant and a slope for each row, as far as the rows
+    of this part decide it. What this part adds to the influences of samples in more and in less confident parts is in
+    `for_rows_above` and `for_rows_below` of the result. Powers are taken of what the influence differs from the
+    reference line, mean constant + mean slope * loss, so that they keep their digits. Areas are multiplied by the total
+    mass, because these products add up over parts.
     """
     rows = table.rows
     derivative = area.derivative(rows, error_mass)
@@ -479,7 +483,7 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
         second_power_sums=powers.second,
         fourth_power_sums=powers.fourth,
         ranked_loss_sums=loss_sums,
-        error_influence_sums=powers.second_of_errors,
+        error_influence_sums=powers.second_of_errors,  # over the errors, of w^2 u^i for i = 0, 1, 2
     )
 
 
@@ -508,15 +512,20 @@ def sum_areas(
 
 
 def _accepted_loss_from_augrc(augrc: AreaSums, total_mass: float) -> AreaSums:
-    """The sums of the area behind AUROC, `AcceptedLossArea`, from those of AUGRC.
+    """Make the sums of the area behind AUROC, `AcceptedLossArea`, from those of AUGRC.
 
-    Only where no confidences are equal and all weights are 1. There the influence of a sample of loss l is smaller by
-    l / (total mass). The reference line takes up this difference, so that sums of deviations from it stay as they are.
+    Only where no confidences are equal and all weights are 1. Both areas weigh the loss of a sample by the share of
+    samples that are accepted after it. AUGRC counts the sample itself among them, `AcceptedLossArea` counts half of it.
+    So (total mass) * (area) is the sum of weight times loss, with weights that are smaller by 1 / (2 * total mass), and
+    the influence of a sample of loss l on `AcceptedLossArea` is l / (total mass) less than on AUGRC.
+
+    The sums of powers hold what influences differ from the reference line, `line.constant + line.slope * l`. The slope
+    of that line falls by 1 / (total mass) as the influences do, so that these sums stay as they are.
     """
     line = augrc.reference_line
+    sum_of_rank_weight_times_loss = augrc.ranked_loss_sums.loss_slope  # by the rank weights of AUGRC
     return augrc._replace(
-        # a loss counts at the middle of its row here, and at its end in AUGRC: half of 1 / (total mass) less
-        mass_times_area=augrc.ranked_loss_sums.loss_slope - augrc.loss / (2 * total_mass),
+        mass_times_area=sum_of_rank_weight_times_loss - augrc.loss / (2 * total_mass),
         influence_sum=augrc.influence_sum - augrc.loss / total_mass,
         reference_line=LossLine(line.constant, line.slope - 1 / total_mass),
     )
@@ -574,9 +583,11 @@ def _powers_of_zero_one(
     error_weights = sums[1]
     of_right = _weighted_powers(all_weights - error_weights, const, p)
     of_errors = _weighted_powers(error_weights, const + slope, p)
-    i, j, _r = _EXPONENTS[p]  # of u and l, one entry for each sum of the result
-    right_terms = np.where(j == 0, of_right[i], 0.0)  # l^j is 0 for right samples unless j is 0
-    return np.asarray(of_errors[i] + right_terms), of_errors
+    # exponents of u, of l and of 1, in the order of _PAIRS[p]: one entry of each for every sum of the result
+    u_exponent, loss_exponent, _ = _EXPONENTS[p]
+    # l^j is 1 for errors, whatever j is, and 0 for right samples unless j is 0
+    right_terms = np.where(loss_exponent == 0, of_right[u_exponent], 0.0)
+    return np.asarray(of_errors[u_exponent] + right_terms), of_errors
 
 
 def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -699,11 +710,12 @@ class Totals(NamedTuple):
         if all_are_equal or not is_proportional:
             return self
         # sums of w^2 and of w^4 over the errors, which are those of w^2 l^j and w^4 l^j for 0/1 losses and every j > 0
-        w2_of_errors = self.squared_error_weight_sum / size
+        w2, w2l, _ = self.squared_weight_moments
+        w2_of_errors = w2l / size
         w4_of_errors = w4l / size
         return self._replace(
             loss_sum=self.loss_sum / size,
-            squared_weight_moments=(self.squared_weight_sum, w2_of_errors, w2_of_errors),
+            squared_weight_moments=(w2, w2_of_errors, w2_of_errors),
             fourth_power_moments=(w4, *4 * [w4_of_errors]),
             zero_one=True,
             error_size=size,
@@ -715,8 +727,8 @@ class Totals(NamedTuple):
         return self.squared_weight_moments[0]
 
     @property
-    def squared_error_weight_sum(self) -> float:
-        """Sum of w^2 l; for 0/1 losses the sum of w^2 over the errors."""
+    def squared_weight_sum_of_errors(self) -> float:
+        """Sum of w^2 l, which for 0/1 losses is the sum of w^2 over the errors."""
         return self.squared_weight_moments[1]
 
     @property
@@ -781,42 +793,52 @@ def stack_parts(sums_of_parts: Sequence[AreaSums]) -> AreaSums:
     return AreaSums(*(stack(values) for values in zip(*sums_of_parts, strict=True)))
 
 
-def combine_parts(parts: AreaSums, area: Area, metric: MetricDerivative) -> InfluenceSums:
-    """The sums over all samples that the variance of a metric made of `area` needs.
+def combine_parts(parts: AreaSums, area: Area, metric_derivative: MetricDerivative) -> InfluenceSums:
+    """Add up over all samples what the variance of a metric made of `area` needs.
 
     `parts` are the stacked sums of that area over all parts of the ranking, most confident first: every field has one
-    entry per part. A sample has the influence k u + a + b l, with u its influence as far as its own part decides it, l
-    its loss, k = `metric.per_area`, and a and b (one entry per part) what the other parts, the reference line and the
-    metric add. A sum of powers that is smaller than the rounding error of its terms counts as 0.
+    entry per part. `metric_derivative` says how the influence on the metric follows from that on the area.
+
+    The influence of a sample on the area, as far as its own part decides it, is u plus the reference line of the part:
+    a line in the loss, constant + slope * l, that was subtracted before powers were summed so that they keep their
+    digits. On the metric it is k u + a + b l, with l the loss of the sample, k = `metric_derivative.per_area`, and a
+    and b (one entry per part) what the reference line, the other parts and the metric add. A sum of powers that is
+    smaller than the rounding error of its terms counts as 0.
+
+    The result also has the sums of contributions: (weight) * (rank weight) * (loss) / (total mass), what the loss of a
+    sample adds to the estimate.
     """
-    k = metric.per_area
+    k = metric_derivative.per_area
     total_mass = float(parts.mass.sum())
     from_others = effects_of_other_parts(parts)
-    a = k * (from_others.constant + parts.reference_line.constant) + metric.constant
-    b = k * (from_others.slope + parts.reference_line.slope) + metric.slope
+    a = k * (from_others.constant + parts.reference_line.constant) + metric_derivative.constant
+    b = k * (from_others.slope + parts.reference_line.slope) + metric_derivative.slope
 
     def sum_powers(p: int, sums: np.ndarray) -> float:
-        """Sum over all samples of (w (k u + a + b l) / total mass)^p, from sums of w^p u^i l^j by part."""
-        i, j, r = _EXPONENTS[p]  # of k u, b l and a in each term of the expanded power
+        """Sum over all samples of (w (k u + a + b l) / total mass)^p.
+
+        `sums` holds sums of w^p u^i l^j, one line per part and one column per term of the expanded power.
+        """
+        i, j, r = _EXPONENTS[p]  # of k u, b l and a: three arrays with one entry per column of `sums`
         terms = _COEFFICIENTS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
         total = float(np.sum(terms))
         is_rounding = total <= SUM_ROUNDING * float(np.sum(np.abs(terms)))
         return 0.0 if is_rounding else total / total_mass**p
 
-    # The rank weight of a loss is its slope within the part plus what other parts add to it; it is 1 for a metric that
-    # does not depend on the area (k = 0, the risk), or whose area does not weigh by rank.
-    sums = parts.ranked_loss_sums
+    # The rank weight of a loss is its slope within the part plus what other parts add to it. It is 1 where the area
+    # does not weigh by rank, and for the risk, which does not depend on the area (k = 0) and counts all losses alike.
+    loss_sums = parts.ranked_loss_sums
     if area.weighs_by_rank and k != 0:
         added_slope = from_others.slope
-        ranked_loss = sums.loss_slope + added_slope * sums.loss
+        ranked_loss = loss_sums.loss_slope + added_slope * loss_sums.loss
         squared_ranked_loss = (
-            sums.squared_loss_squared_slope
-            + 2 * added_slope * sums.squared_loss_slope
-            + added_slope**2 * sums.squared_loss
+            loss_sums.squared_loss_squared_slope
+            + 2 * added_slope * loss_sums.squared_loss_slope
+            + added_slope**2 * loss_sums.squared_loss
         )
     else:
-        ranked_loss = sums.loss
-        squared_ranked_loss = sums.squared_loss
+        ranked_loss = loss_sums.loss
+        squared_ranked_loss = loss_sums.squared_loss
     # sums over errors of w^2, w^2 u and w^2 u^2, by part; an error has loss 1
     w2, w2u, w2u2 = parts.error_influence_sums.T
     squared_error_influence = k**2 * w2u2 + 2 * k * (a + b) * w2u + (a + b) ** 2 * w2  # (w (k u + a + b))^2

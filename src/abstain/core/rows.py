@@ -262,6 +262,7 @@ class Blocks:
             w2=w2[::-1],
             w2l=w2l[::-1],
             w2ll=w2ll[::-1],
+            # five columns: sums of w^4 l^j for j = 0 ... 4
             fourths=np.stack([column[::-1] for column in sums.fourth_power_moments]),
             count=count[::-1],
             graded=graded[::-1],
@@ -391,6 +392,8 @@ def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndar
     unpack_loss = packed.unpack_loss
 
     def read_row_ends(start: int, stop: int) -> np.ndarray:
+        """Places in [start, stop), counted from `start`, of the last sample of each run of equal confidences."""
+        # one mark for each of the samples start, ..., stop - 1
         return sorting.mark_run_ends_between(keys, payload_bits, start, stop).nonzero()[0]
 
     return SampleReader(
@@ -503,7 +506,13 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
 
     Accepted sums are counted from the top of the whole data set, and `total_mass` is that of the whole data set. With
     `with_loss=False` the field `loss` may be None, which saves time where a formula does not read it. A row is a run of
-    equal confidences, and `row_ends` are the places of their last samples in a piece, counted from its start.
+    equal confidences, and `row_ends` are the places of their last samples in a piece, counted from its start. A row
+    that is longer than `size` makes its piece longer.
+
+    Three kinds of samples are summed in different ways. 0/1 losses without weights are read as bytes, whose running
+    sums are exact. Other losses without weights have running sums of floats. With weights, masses are running sums of
+    floats as well. Sums over a row are differences of running sums, except for rows of one sample, which need none. No
+    row is empty, which `has_empty_rows=False` tells formulas: they may divide by the accepted mass.
     """
     total_mass = np.asarray([samples.total_mass])
     mass_above = 0.0
@@ -512,6 +521,7 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
         weighted_loss = samples.read_loss(start, stop)
         weight = None if samples.read_weight is None else samples.read_weight(start, stop)
         row_count = len(row_ends)
+        # the last condition holds the piece to the length of the constants `_ONES` and `_POSITIONS`
         is_one_per_row = weight is None and row_count == stop - start and row_count <= CHUNK
         if is_one_per_row:  # samples of weight 1 without ties: positions 1, 2, ... come from a constant array
             accepted_mass = _POSITIONS[:row_count] + start
@@ -522,9 +532,11 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
             accepted_mass = weight.cumsum().take(row_ends) + mass_above
         sums_are_exact = weighted_loss.dtype == np.uint8  # 0/1 losses without weights are read as bytes
         if sums_are_exact and row_count == 1:
-            accepted_loss = weighted_loss.sum(keepdims=True) + loss_above
+            accepted_loss = (
+                weighted_loss.sum(keepdims=True) + loss_above
+            )  # one sum is faster than running sums
         else:  # one after the other, as the weights are added: where losses are all 1, both sums round alike
-            running_loss = _accumulate(weighted_loss)
+            running_loss = _running_sums(weighted_loss)
             accepted_loss = (running_loss if is_one_per_row else running_loss.take(row_ends)) + loss_above
         row_mass = _ONES[:row_count] if is_one_per_row else diff_from(accepted_mass, mass_above)
         row_loss = None  # remains None where no formula reads it
@@ -548,8 +560,8 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
         )
 
 
-def _accumulate(values: np.ndarray) -> np.ndarray:
-    """Running sums of a vector. Those of bytes, which are 0 or 1, are exact integers."""
+def _running_sums(values: np.ndarray) -> np.ndarray:
+    """Running sums of a vector: floats of floats, and exact integers of bytes, which are 0 or 1."""
     if values.dtype != np.uint8:
         return values.cumsum()
     # integers of 32 bits are added up, and later turned into floats, much faster than those of 64

@@ -40,13 +40,16 @@ def sum_in_any_order(
 ) -> Array:
     """Sum of terms in [0, 1] along an axis; on numpy independent of their order, to the last bit.
 
-    `base=1.5` instead of 1 takes terms in [-1/2, 1/2]. Terms are float64 on numpy. `out` is an array of the shape of
-    `terms` to work in, which is overwritten; with up to 2^10 terms it may be `terms` itself. None: a new array.
+    `base=1.5` instead of 1 takes terms in [-1/2, 1/2], which it brings into [1, 2] too. Terms are float64 on numpy.
+    `out` is an array of the shape of `terms` to work in, which is overwritten; with up to 2^10 terms it may be `terms`
+    itself, and with more it may not, because `terms` is read again for what rounding left over. None: a new array.
 
-    A float in [1, 2] is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its nearest multiple
-    of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo 2^64, where the bits of the 1
-    cancel). Each term is off by half a unit at most. More than 2^10 terms take larger units, so that their sum fits
-    into 64 bits, and what their rounding left over is added up the same way.
+    All floats in [1, 2) have the same exponent, so that their bits, read as an integer, rise by 1 for each 2^-52 (and 2
+    has the next integer). Adding 1 to a term therefore rounds it to a whole number of units of 2^-52 in the bits of the
+    sum. Whole numbers add exactly in any order. From their sum the bits of the base are subtracted, once for each
+    term; all this is modulo 2^64, and the difference is small enough to be a signed 64-bit integer. Each term is off by
+    half a unit at most. More than 2^10 terms take larger units, so that their sum fits into 64 bits, and what their
+    rounding left over is added up the same way.
     """
     if xp is not np:
         return xp.sum(terms, axis=axis)
@@ -56,7 +59,7 @@ def sum_in_any_order(
         scale = 2.0 ** (count // _TERMS_IN_ONE_SUM).bit_length()
     unit = scale * 2.0**-52
     shifted = np.add(terms, base * scale, out=out)  # each rounded to a whole number of units
-    sum_in_units = _sum_of_bits(shifted, base * scale, axis)  # a whole number
+    sum_in_units = _sum_of_bits(shifted, base * scale, axis)  # int64
     if scale == 1:
         return sum_in_units * unit
     shifted -= base * scale  # the terms rounded to the unit
@@ -69,9 +72,13 @@ def sum_in_any_order(
 
 
 def _sum_of_bits(shifted: np.ndarray, base: float, axis: int) -> np.ndarray:
-    """Sum of `shifted - base` in units of the last bit, where all `shifted` have the exponent of `base`."""
-    start = shifted.shape[axis] * int(np.float64(base).view(np.int64))
-    bits = shifted.view(np.uint64).sum(axis=axis) - np.uint64(start % 2**64)
+    """Sum of `shifted - base` along an axis as int64, in units of the last bit; `shifted` have the exponent of `base`.
+
+    The bits of a float, read as an integer, rise by 1 from one float to the next. The bits of `base` are subtracted as
+    often as there are terms. Both sums may overflow 64 bits, and their difference is right all the same.
+    """
+    bits_of_bases = shifted.shape[axis] * int(np.float64(base).view(np.int64))
+    bits = shifted.view(np.uint64).sum(axis=axis) - np.uint64(bits_of_bases % 2**64)
     return np.asarray(bits).view(np.int64)
 
 

@@ -390,8 +390,8 @@ class Packing:
         The leading bits of a key ascend as the confidence descends; its lowest `payload_bits` bits hold the payload.
         `payload(start, stop)` returns the payloads of these places of the flattened confidences, as unsigned integers
         below 2**payload_bits; it is called in threads. The `dropped_bits` lowest bits of the confidences are left out
-        to make room; `self.span_bits - dropped_bits + payload_bits` must be at most 64. Keys are uint32 where 32 bits
-        do.
+        to make room; `self.span_bits - dropped_bits + payload_bits` must be at most 64. Bits are only dropped where 64
+        are too few. Keys are uint32 where all bits of the confidences and the payload fit into 32, else uint64.
         """
         dtype = np.uint32 if self.span_bits + payload_bits <= 32 else np.uint64
         flat_confidence = self.confidence.reshape(-1)
@@ -433,7 +433,8 @@ def argsort_descending(confidence: np.ndarray) -> np.ndarray:
 class OrderAndKeys(NamedTuple):
     """Indices of samples, most confident first, and one number per sample in that order.
 
-    The numbers are equal exactly for equal confidences: packed keys, ascending, or the confidences, descending.
+    The numbers are equal exactly for equal confidences, and serve only to compare neighbours: which numbers they are
+    depends on the data (packed keys, ascending, or the confidences, descending).
     """
 
     order: np.ndarray
@@ -444,12 +445,17 @@ def argsort_descending_with_keys(confidence: np.ndarray) -> OrderAndKeys:
     """Sort a vector of confidences, most confident first, equal ones in order of appearance.
 
     The confidence and the index of a sample are packed into one integer, which is faster to sort than indices.
-    Confidences must not be NaN or -infinity.
+    Confidences must not be NaN or -infinity, and there are at most 2^32 (numpy raises OverflowError for more).
+
+    The second item of the result has one number per sample, in the sorted order. Compare neighbours with `==` to find
+    runs of equal confidences, and read nothing else from it: the numbers are integers that ascend where confidence and
+    index fit into 64 bits, and the confidences themselves, descending, where they do not.
     """
     packing = Packing(confidence)
     n = len(confidence)
     index_bits = max(1, (n - 1).bit_length())
-    dropped_bits = max(0, packing.span_bits + index_bits - 64)  # low bits of the confidences that do not fit
+    # `span_bits` are needed to tell all confidences apart; how many of their low bits do not fit
+    dropped_bits = max(0, packing.span_bits + index_bits - 64)
 
     def index(start: int, stop: int) -> np.ndarray:
         """Indices of these samples, which go into the low bits of the keys."""

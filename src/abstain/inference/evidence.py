@@ -194,7 +194,7 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
     around_tprs = point_limits.positions_along_right(
         np.asarray(request.tprs if totals.zero_one else ()),
         right_mass=totals.total_mass - totals.loss_sum,
-        squared_weight_sum=totals.squared_weight_sum - totals.squared_error_weight_sum,
+        squared_weight_sum=totals.squared_weight_sum - totals.squared_weight_sum_of_errors,
         sample_count=totals.sample_count,
     )
     return ByMass(by_mass_of_all=by_mass_of_all, by_mass_of_right=np.stack(around_tprs))
@@ -464,7 +464,7 @@ def summarise_totals(totals: Totals) -> SampleSummary:
     if totals.squared_weighted_loss_sum > 0:
         error_count = (totals.loss_sum / math.sqrt(totals.squared_weighted_loss_sum)) ** 2
     # what is left of the sum of w^2 without the errors, where these have loss 1
-    right_squares = totals.squared_weight_sum - totals.squared_error_weight_sum
+    right_squares = totals.squared_weight_sum - totals.squared_weight_sum_of_errors
     right_count = 0.0
     if totals.zero_one and right_squares > 0:
         right_count = (totals.total_mass - totals.loss_sum) ** 2 / right_squares
@@ -627,7 +627,7 @@ def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: flo
     accepted_sums = evidence.accepted_sums.by_mass_of_right.select([evidence.request.tprs.index(tpr)])
     errors = point_limits.KindTotals(
         mass=totals.loss_sum,
-        squared_weight_sum=totals.squared_error_weight_sum,
+        squared_weight_sum=totals.squared_weight_sum_of_errors,
         fourth_power_weight_sum=totals.fourth_power_moments[1],  # sum of w^4 l, and errors have l = 1
     )
     answered = weights_of_answered(totals)

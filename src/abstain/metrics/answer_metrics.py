@@ -268,7 +268,7 @@ class AnswerMetric:
 
 
 def score_at_target(target: float) -> AnswerMetric:
-    r"""The score in which a wrong answer costs as much as makes answering pay from this confidence on.
+    r"""The score in which a wrong answer costs t / (1 - t), so that answering gains on average from confidence t on.
 
     .. math:: \text{right} - \frac{t}{1-t}\,\text{wrong}
 

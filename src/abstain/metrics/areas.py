@@ -22,10 +22,10 @@ Oracle = Literal["empirical", "asymptotic"]
 
 
 def _check_area_options(function: str, estimator: str, ties: str) -> str:
-    """Raise InputError, in the name of `function`, for an unknown estimator or rule for ties.
+    """Check the estimator and the rule for ties, and return the one that needs weights to be numbers of repetitions.
 
-    Returns the counting option among the two, as the user wrote it, such as `estimator="loo"`: one that counts
-    neighbours, so that weights must be numbers of repetitions; empty if any weights will do.
+    That is an option that counts neighbours, as the user wrote it, such as `estimator="loo"`; empty if any weights will
+    do. Raises InputError, in the name of `function`, for an unknown estimator or rule for ties.
     """
     check_choice(function, "estimator", estimator, ESTIMATORS)
     check_choice(function, "ties", ties, TIES)
@@ -116,14 +116,14 @@ def aurc(
         return _partial_aurc(
             loss, confidence, estimator, ties, coverage, sample_weight, repetitions, abstained
         )
-    counting_option = _check_area_options("aurc", estimator, ties)
+    option_needing_repetitions = _check_area_options("aurc", estimator, ties)
     sample = prepare(
         "aurc",
         loss,
         confidence,
         sample_weight,
         abstained,
-        counting_option,
+        counting_option=option_needing_repetitions,
         repetitions=repetitions,
         defers_confidence=True,
     )
@@ -146,7 +146,8 @@ def _partial_aurc(
     each sample (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the
     samples without an answer (None: none). The result is in the array library of the input.
     """
-    _check_area_options("aurc", estimator, ties)  # raises for unknown names; the defaults count nothing
+    # Raises for unknown names. What it returns is not needed: the values that pass the next check take any weights.
+    _check_area_options("aurc", estimator, ties)
     if (estimator, ties) != (ESTIMATOR.default, TIE_RULE.default):
         raise InputError(
             f'aurc: `coverage` needs estimator="{ESTIMATOR.default}" and ties="{TIE_RULE.default}", '
@@ -198,12 +199,20 @@ def augrc(
     >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     0.2
     """
-    counting_option = _check_area_options("augrc", "sele", ties)
+    option_needing_repetitions = _check_area_options("augrc", "sele", ties)
     sample = prepare(
-        "augrc", loss, confidence, sample_weight, abstained, counting_option, repetitions=repetitions
+        "augrc",
+        loss,
+        confidence,
+        sample_weight,
+        abstained,
+        counting_option=option_needing_repetitions,
+        repetitions=repetitions,
     )
     value = _area_of(sample, "sele", ties)
-    if abstained is not None:  # from a mean over the answered samples to one over all
+    if abstained is not None:
+        # `value` divides by the answered mass twice: in the mean over thresholds, which lie at the answered samples
+        # alone, and in the accepted loss per sample. The second division has to be by the mass of all samples.
         value = value * sample.answered_mass / sample.total_mass
     return sample.to_input_library(value)
 
@@ -320,6 +329,7 @@ def _area_and_best(sample: Sample, estimator: str, ties: str, oracle: str) -> _A
     else:
         rows = sample.rows()
         risk = rows.accepted_loss[..., -1] / rows.total_mass[..., 0]
+        # `full_xp` has the array-API functions that plain numpy lacks
         best = core.oracle_area(sample.backend.full_xp, sample.loss, sample.weight, estimator)
     if oracle == "asymptotic":
         if not sample.is_zero_one():
@@ -378,9 +388,15 @@ def oracle_aurc(
     >>> round(oracle_aurc([0, 0, 1]), 6)
     0.111111
     """
-    counting_option = _check_area_options("oracle_aurc", estimator, "threshold")
+    option_needing_repetitions = _check_area_options("oracle_aurc", estimator, "threshold")
     sample = prepare(
-        "oracle_aurc", loss, loss, sample_weight, abstained, counting_option, repetitions=repetitions
+        "oracle_aurc",
+        loss,
+        loss,
+        sample_weight,
+        abstained,
+        counting_option=option_needing_repetitions,
+        repetitions=repetitions,
     )
     if not sample.backend.is_host:  # the confidence is not read, but it is sorted, and truth values cannot be
         xp = sample.backend.xp
@@ -433,9 +449,15 @@ def e_aurc(
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
-    counting_option = _check_area_options("e_aurc", estimator, ties)
+    option_needing_repetitions = _check_area_options("e_aurc", estimator, ties)
     sample = prepare(
-        "e_aurc", loss, confidence, sample_weight, abstained, counting_option, repetitions=repetitions
+        "e_aurc",
+        loss,
+        confidence,
+        sample_weight,
+        abstained,
+        counting_option=option_needing_repetitions,
+        repetitions=repetitions,
     )
     areas = _area_and_best(sample, estimator, ties, oracle)
     return sample.to_input_library(areas.area - areas.best)
@@ -490,9 +512,15 @@ def naurc(
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
-    counting_option = _check_area_options("naurc", estimator, ties)
+    option_needing_repetitions = _check_area_options("naurc", estimator, ties)
     sample = prepare(
-        "naurc", loss, confidence, sample_weight, abstained, counting_option, repetitions=repetitions
+        "naurc",
+        loss,
+        confidence,
+        sample_weight,
+        abstained,
+        counting_option=option_needing_repetitions,
+        repetitions=repetitions,
     )
     area, best, risk = _area_and_best(sample, estimator, ties, oracle)
     xp = sample.backend.xp
@@ -590,14 +618,15 @@ def weights(
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
     [1.3333, 0.3333, 1.3333]
     """
-    counting_option = _check_area_options("weights", estimator, ties)
+    option_needing_repetitions = _check_area_options("weights", estimator, ties)
     backend = backend_of(confidence, sample_weight)
     # the check takes a pair; there is no loss here
     _, checked_confidence = check_pair("weights", backend, confidence, confidence)
     weight = None
     if sample_weight is not None:
         weight = check_weight(
-            "weights", backend, sample_weight, checked_confidence, counting_option, repetitions
+            "weights", backend, sample_weight, checked_confidence, option_needing_repetitions, repetitions
         )
+    # `full_xp` has the array-API functions that plain numpy lacks
     rank_weight = core.sample_weights(backend.full_xp, checked_confidence, weight, estimator, ties)
     return backend.to_input_library(rank_weight)

@@ -259,9 +259,11 @@ class PlacementRule(LimitRule):
     ) -> Limits:
         """With few errors or right samples, move the limits towards quantiles of a Beta law on the range of the metric.
 
-        The law has the mean `spread.estimate` and this `variance`, which includes hidden variance. `limits` are those
-        of the metric at the two-sided `level`; they are returned where no few draws are behind the estimate, and for
-        losses other than 0/1. The range is from `self.smallest(risk)` to `self.high`.
+        The law has the mean `spread.estimate` and this `variance`: that of the estimate, together with the hidden
+        variance, which so few errors or right samples cannot show. `limits` are those of the metric at the two-sided
+        `level`; they are returned where the estimate rests on many draws of both kinds, and for losses other than 0/1.
+        The range is from `self.smallest(risk)` to `self.high`, which differ. `variance` is above 0: without any, limits
+        come from `perfect_or_constant`, and this is not called.
         """
         few_share = _allowance_for_few(sample)
         if few_share == 0:
@@ -334,22 +336,27 @@ class PrecisionRule(LimitRule):
     ) -> Limits:
         """With few hits, lower the lower limit of average precision, which is too high on average then.
 
-        Hits are what is searched for: the errors if `self.hits_are_errors`, else the right samples. The lower limit
-        moves towards that of a mean of placements in [0, 1] that varies as much, a Beta quantile at the two-sided
-        `level`. `limits` are those of the metric, `spread.estimate`; they are returned with enough hits, and for losses
-        other than 0/1. `variance` is not read, since only the variance that the hits hide is added here.
+        Hits are what is searched for: the errors if `self.hits_are_errors`, else the right samples. Average precision
+        is the mean over the hits of the precision at each, a number in [0, 1]. The lower limit moves towards that of a
+        share which is seen in so many draws that it varies as much as average precision does: a quantile of a Beta law,
+        at the two-sided `level`.
+
+        `limits` are those of the metric whose estimate is `spread.estimate`; they are returned with enough hits, and
+        for losses other than 0/1. To `spread.variance` only the variance is added that few hits do not show, so that
+        `variance` is not read: this rule has no hidden variance of the other samples.
         """
         if not sample.is_zero_one:
             return limits
+        # independent draws of a hit, an effective number
         hit_draws = sample.error_draws if self.hits_are_errors else sample.right_draws
-        few_share = few.share_for_few(hit_draws)
+        few_share = few.share_for_few(hit_draws)  # 1 with few hits, 0 with enough
         if few_share == 0:
             return limits
         if self.hits_are_errors:
             hit_variance = spread.variance_from_errors
         else:
             hit_variance = spread.variance - spread.variance_from_errors
-        # of one placement in [0, 1] with this mean
+        # of a number in [0, 1] with this mean: all of it at 0 and 1
         largest_variance = spread.estimate * (1 - spread.estimate)
         total_variance = spread.variance + few.hidden_variance(largest_variance, hit_variance, hit_draws)
         beta_low, _ = few.beta_limits(spread.estimate, largest_variance / total_variance, level)
@@ -357,11 +364,15 @@ class PrecisionRule(LimitRule):
         return min(low, few.mix_limit(float(beta_low), low, few_share)), high
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
-        """Limits of average precision where all hits come before all other samples, or after them, or all are tied.
+        """Limits of average precision where all hits come before all other samples, so that it is 1.
 
-        Hits are what is searched for: the errors if `self.hits_are_errors`, else the right samples. In the worst case
-        that is possible with probability `level`, a share of the other kind comes before all hits. The sample has both
-        kinds, so that its risk lies between 0 and 1.
+        Hits are what is searched for: the errors if `self.hits_are_errors`, else the right samples. This is only called
+        where no sample changes the estimate. With hits after other samples, or tied with them, average precision
+        depends on the share of hits, so that samples do change it.
+
+        In the population some pairs of a hit and another sample may be ordered the other way. With probability `level`
+        their share is at most `share_ahead`, since the sample shows none. The worst case is that this share of the
+        other samples comes before all hits. The sample has both kinds, so that its risk lies between 0 and 1.
         """
         share_ahead = _share_of_other_pairs(sample, level)
         if self.hits_are_errors:
@@ -385,15 +396,19 @@ class NormalisedAreaRule(LimitRule):
     def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
         """Variance of NAURC that few errors, or few right samples, do not show; on top of `spread.variance`.
 
-        Rank weights of either kind vary about as much as their mean, which gives the largest variance of one draw. 0
-        for losses other than 0/1, where the part of the variance that errors make up is not known (NaN), and where no
+        A rank weight is about -ln(1 - beta), with beta the share of samples that are less confident. In random order
+        that has an exponential law, whose standard deviation is its mean. So the squared mean rank weight is taken for
+        the variance of one draw of either kind.
+
+        0 for losses other than 0/1, where the part of the variance that errors make up is not known (NaN), and where no
         order is better than a random one.
         """
         best_gain = _gain_of_best_order(sample.risk)
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors) or best_gain <= 0:
             return 0.0
-        # NAURC is a mean of rank weights of the errors: the largest variance of one is the square of that mean. It is
-        # also 1 - (mean rank weight of the right samples - 1) * naurc_per_right_weight.
+        # With R the risk and A* the AURC of the best order, NAURC is (R w - A*) / (R - A*): the mean rank weight w of
+        # the errors, scaled to be 0 in the best order and 1 in a random one. The rank weights of all samples have the
+        # mean 1, so that NAURC is also 1 - (v - 1) (1 - R) / (R - A*), with v that of the right samples.
         naurc = spread.estimate
         naurc_per_right_weight = (1 - sample.risk) / best_gain
         largest_by_right = (_mean_weight_of_right(naurc, sample.risk) * naurc_per_right_weight) ** 2
@@ -428,9 +443,14 @@ class NormalisedAreaRule(LimitRule):
     ) -> Limits:
         """With few errors or right samples, move the limits of NAURC towards quantiles of Gamma laws.
 
-        NAURC is a mean of rank weights of the errors, and depends linearly on the mean rank weight of the right
-        samples. With few errors the lower limit moves, with few right samples both do. `limits` are those of NAURC,
-        `spread.estimate`, at the two-sided `level`; `variance` is that of the estimate, hidden variance included.
+        NAURC is a mean of scaled rank weights of the errors, and depends linearly on the mean rank weight of the right
+        samples. A mean of k positive draws that each vary as much as their mean has a Gamma law, which depends on the
+        mean and on k alone; k is the number of effective errors, or an effective number of right samples. With few
+        errors the lower limit moves, with few right samples both do. `share_for_few` says how far: all the way with up
+        to 8 draws, not at all from 16 on.
+
+        `limits` are those of NAURC, `spread.estimate`, at the two-sided `level`. `variance` is that of the estimate,
+        together with the hidden variance, which so few errors or right samples cannot show.
         """
         naurc = spread.estimate
         low, high = limits
@@ -438,10 +458,10 @@ class NormalisedAreaRule(LimitRule):
         if spread.effective_errors > 0 and not sample.has_negative_loss:
             gamma_low, _ = few.gamma_limits(naurc, spread.effective_errors, level)
             low = min(low, few.mix_limit(gamma_low, low, few.share_for_few(spread.effective_errors)))
-        if not sample.is_zero_one or _allowance_for_few(sample) == 0:
+        if _allowance_for_few(sample) == 0:  # many draws of both kinds, or losses other than 0/1
             return low, high
         high = min(high, _largest_naurc(sample, level))  # that of all errors on top
-        few_share_of_right = few.share_for_few(sample.right_draws)
+        few_share_of_right = few.share_for_few(sample.right_draws)  # independent draws, an effective number
         if few_share_of_right == 0 or _gain_of_best_order(sample.risk) <= 0:
             return low, high
         few_right_limits = _naurc_of_few_right(naurc, variance, sample, level)
@@ -456,15 +476,20 @@ class NormalisedAreaRule(LimitRule):
         return 0.0, math.inf
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
-        """Limits of NAURC where all right samples are above all errors, or all below, or all tied.
+        """Limits of NAURC where no sample changes it: the order is perfect (NAURC 0) or all are tied (NAURC 1).
 
-        A perfect order has NAURC 0: errors that were not seen may be on top, as many as the pairs of a right sample and
-        an error in the sample, all ordered in one way, leave possible with probability `level`. A constant confidence
-        has NAURC 1: of as many samples as may have another confidence and were not seen, all errors may come last, or
-        first.
+        With all errors above all right samples NAURC depends on the risk, so that samples change it, and this is not
+        called. Limits are always known; None is the answer of other rules.
+
+        Perfect order: in the population some pairs of a right sample and an error may be ordered the other way. With
+        probability `level` their share is at most q, since none of the pairs in the sample is. The worst case is that a
+        share q of the errors, which is q times the risk of all samples, is on top.
+
+        Constant confidence: samples with another confidence may have been missed, with probability `level` at most a
+        share s of all. The lower limit takes them for errors that come last, the upper one for errors that come first.
         """
         best_gain = _gain_of_best_order(sample.risk)
-        is_perfect = estimate <= 0.5  # without spread it is 0 in the perfect order, and otherwise 1 or more
+        is_perfect = estimate <= 0.5  # 0 or 1, but for rounding
         if not is_perfect:
             share_apart = float(largest_unseen_share(sample.effective_draws, level))
             # errors at the bottom lower AURC by at most their share of all samples; the lower limit allows twice that

@@ -275,8 +275,11 @@ class Metric:
 
         `loss` and `confidence` (higher = surer) have one entry per sample. `sample_weight` is the weight of each sample
         (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the samples
-        without an answer (None: none). With `groups`, one label per sample, returns a `Grouped` result. Raises
-        InputError or InfeasibleError for losses that the metric does not take.
+        without an answer (None: none). With `groups`, one label per sample, returns a `Grouped` result.
+
+        Raises InputError for inputs that no metric takes, for losses other than 0/1 where the metric needs these, and
+        for weights that are not repetitions where an option counts neighbours (`self.counting_option`). Raises
+        InfeasibleError where the metric needs right and wrong samples and only one kind occurs.
         """
         if groups is not None:
             arguments = {"sample_weight": sample_weight, "repetitions": repetitions, "abstained": abstained}
@@ -287,7 +290,7 @@ class Metric:
             to_host(confidence),
             to_host(sample_weight),
             to_host(abstained),
-            self.counting_option,
+            counting_option=self.counting_option,  # one that needs weights to be repetitions, or ""
             repetitions=repetitions,
         )
         self.check_losses(self.name, sample.loss, sample.is_zero_one())
@@ -434,11 +437,14 @@ class OwnArea(Area):
         return self if self.metric.scales_with_loss else replace(self, loss_unit=loss_unit)
 
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
-        """The value of the metric, taken as an area, and its derivative in the weight of a sample of each row.
+        """Compute (total mass) * (value of the metric), and the derivative of that product in the weight of a sample.
 
-        The derivative is `constant + slope * loss`, from the functions of the metric's definition, `self.metric.value`
-        and `self.metric.influence`. `rows` must be the whole ranking: one row per distinct confidence, most confident
-        first; their losses are in units of `self.loss_unit`. `error_mass` is not read.
+        So the metric is handled as areas are, though it may be no area; a caller divides by the total mass and
+        subtracts the mean influence. The derivative is `constant + slope * loss` for a sample of each row, up to a
+        number that all samples share. Both come from the functions of the metric's definition, `self.metric.value` and
+        `self.metric.influence`. `rows` must be the whole ranking: one row per distinct confidence, most confident
+        first; their losses are in units of `self.loss_unit`. `error_mass` is not read: all areas take the same
+        arguments, and only `PrecisionArea` needs it.
         """
         metric = self.metric
         assert metric.value is not None
@@ -579,12 +585,13 @@ class AreaMetric(Metric):
         """The area of the best order of 0/1 losses, errors last, from the total mass and the mass of the errors.
 
         None where the metric does not compare with the best order, and where its area is not that under the
-        risk-coverage curve: `derivative` then has the formula itself. `known_area` is the best AURC of samples with
-        relative weights, which no formula gives; None for whole weights.
+        risk-coverage curve: `AreaMetric.derivative` then computes the best area from the risk. `known_area` is the best
+        AURC of samples whose weights are fractions, which the two masses do not determine; None for whole weights.
         """
         area = self.area
         if not self.needs.order_by_loss or not isinstance(area, AreaUnderCurve):
             return None
+        # "empirical": the best order of these samples; "asymptotic": its limit for many samples of this risk
         oracle = self.option_values.get("oracle", "empirical")
         return zero_one_oracle(total_mass, error_mass, area.estimator, oracle, known_area)
 

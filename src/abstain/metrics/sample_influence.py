@@ -24,7 +24,11 @@ def sample_influences(
     by_loss: RankedLoss | None = None,
     loss_unit: float = 1.0,
 ) -> SampleInfluences:
-    """Estimate of a metric and the influence of each sample, in the order of the input.
+    """Compute a metric and the influence of each sample on it, in the order of the input.
+
+    The influence on the metric is a line in the loss of the sample, plus multiples of its influences on the area that
+    the metric is made of and on the best area (that of the order by loss). For 0/1 losses the influence on the best
+    area is a line in the loss too. For other losses it comes from a ranking by loss.
 
     Parameters
     ----------
@@ -61,10 +65,11 @@ def sample_influences(
         best = metric.best_area_for_zero_one(total_mass, loss_sum, known_area)
     area_value = math.nan if on_area is None else on_area.estimate
     derivative = metric.derivative(area_value, loss_sum / total_mass, best)
-    if on_area is not None and derivative.is_area_itself:
+    if on_area is not None and derivative.is_area_itself:  # AURC and AUGRC, for example
         return on_area
 
     def read(samples: slice) -> np.ndarray:
+        """Influences on the metric of these samples of the input."""
         influence: np.ndarray = derivative.constant + derivative.slope * loss[samples].astype(
             np.float64, copy=False
         )

@@ -123,7 +123,8 @@ class EstimateSpread(NamedTuple):
     variance_from_errors : float
         The part of `variance` that errors of a 0/1 loss make up; nan for other losses.
     hidden_variance : float or None
-        Variance that few draws do not show, where it is known already (a mean over groups).
+        Variance that few errors, or few right samples, do not show, on top of `variance`. It is known for a mean over
+        groups; None: a `LimitRule` computes it when limits are made.
     """
 
     estimate: float
@@ -136,7 +137,11 @@ class EstimateSpread(NamedTuple):
     hidden_variance: float | None = None
 
     def scaled(self, factor: float) -> EstimateSpread:
-        """The same for losses multiplied by `factor`: estimates times it, variances times its square."""
+        """The same for losses multiplied by `factor`.
+
+        Estimates are multiplied by it and variances by its square. So is the hidden variance, which few draws do not
+        show (None where it is not known yet).
+        """
         if factor == 1:
             return self
         less_biased = self.less_biased_estimate

@@ -124,7 +124,8 @@ def _softmax_score(
     """Define the score whose function in `scores.softmax` has this name; it returns a rank key and has a parameter.
 
     `label` is for plots, `to_display` converts a key to the familiar number, `parameter` is the name of its parameter.
-    The plain number saturates: it rounds to the end of its scale. The rank key orders samples as it does, and does not.
+    The familiar number saturates: for sure samples it rounds to the end of its scale, where they tie. The rank key
+    orders samples as that number would with unlimited digits, and does not round to one value.
     """
     return Score(
         name=name,
@@ -142,6 +143,7 @@ def _logit_score(
 ) -> Score:
     """Define the score whose function in `scores.logits` has this name; it returns the familiar number itself.
 
+    No rank key stands in for that number, because it does not saturate: sure samples keep different values.
     `parameter` is the name of its parameter, if it has one; `takes` says which of logits and probabilities it accepts.
     """
     return Score(
@@ -212,7 +214,9 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     Parameters
     ----------
     score : str, Score or callable
-        A name in `NAMES`, `ENSEMBLE_NAMES` or `READING_NAMES`, a function, or a `Score`, which is returned unchanged.
+        A name in `NAMES` (scores of one model), `ENSEMBLE_NAMES` (of an ensemble) or `READING_NAMES` (two other
+        readings of the population-AURC paper's table of scores, kept to reproduce its numbers), a function, or a
+        `Score`, which is returned unchanged.
 
     Returns
     -------

@@ -72,8 +72,10 @@ def predictive_entropy(logits: ArrayLike | None = None, /, *, probs: ArrayLike |
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
-        odds = simplex.odds_of(xp, _pool(classes, xp, rows))
-        return simplex.finite(xp, -simplex.log_entropy(odds))
+        # log-probabilities (samples, K) of the mean of the members' probabilities, read as logits from here on
+        pooled = _pool(classes, xp, rows)
+        odds_against_winner = simplex.odds_of(xp, pooled)  # of each class, relative to the most probable one
+        return simplex.finite(xp, -simplex.log_entropy(odds_against_winner))
 
     return classes.to_input_library(classes.map_rows(compute_key))
 

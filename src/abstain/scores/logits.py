@@ -103,8 +103,11 @@ def logit_norm(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = 
 
     .. math:: \lVert z \rVert_p
 
-    `probability_norm` follows its published code, `normalised_max_logit` the work it cites. Logits are not centred:
-    adding a constant to a row changes this score, though it changes no probability.
+    Three scores are called a norm in this connection. This one takes the formula of that table as it is printed.
+    `probability_norm` takes the norm of the softmax, as the code published with that paper does.
+    `normalised_max_logit` is the score of Cattelan and Silva, the work that the paper cites for it. Logits are not
+    centred here: adding a constant to a row changes this score, though it changes no probability. -inf, which marks an
+    impossible class elsewhere, is refused: it would make the norm infinite.
 
     Parameters
     ----------

@@ -266,7 +266,8 @@ def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | Non
     Raises
     ------
     InputError, ShapeError
-        Unless exactly one of the two is passed; if there is no sample or a confidence is not finite.
+        Unless exactly one of the two is passed; if there is no sample, if a confidence is not finite, and under
+        `jax.jit`, where there are no values to count.
 
     Examples
     --------
@@ -283,9 +284,13 @@ def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | Non
         return replace(by_probability, repaired=by_key.tied)
     backend = backend_of(confidence)
     values = as_real("saturation", "confidence", backend, confidence)
-    if values.ndim == 0 or 0 in tuple(values.shape) or not is_concrete(values):
+    if values.ndim == 0 or 0 in tuple(values.shape):
         raise ShapeError(
             f"saturation: `confidence` must hold at least one sample, got shape {tuple(values.shape)}."
+        )
+    if not is_concrete(values):
+        raise InputError(
+            "saturation: `confidence` must hold values, got a tracer of jax. Call it outside of jit."
         )
     check_finite("saturation", "confidence", backend, values, "")
     return count_ties_at_top(values)

@@ -56,7 +56,10 @@ class Profile:
 def as_profile(name: str, curve: Any) -> Profile:
     """Make a profile (the expected loss as a function of q = 1 - beta) from what the user passed as `curve`.
 
-    That may be the name of a population in `NAMED`, a `Population`, a number (a constant chance of an error), a
+    beta is the share of the population that is less confident, q the share that is more confident. Users state
+    functions of beta, which `_evaluate_and_check` evaluates at 1 - q; `Population.error_rate_at` takes q.
+
+    `curve` may be the name of a population in `NAMED`, a `Population`, a number (a constant chance of an error), a
     function of beta, a risk-coverage curve (an object with `coverage` and `generalised_risk`), or a pilot sample (loss,
     confidence). `name` is the function in error messages.
 
@@ -290,6 +293,8 @@ def _sum_powers(terms: Sequence[tuple[float, float]], x: np.ndarray) -> np.ndarr
 def power(coefficient: float, exponent: float) -> Population:
     """Make the population whose chance of an error is `coefficient * (1-beta)^exponent`.
 
+    beta is the share of the population that is less confident, from 0 (least confident) to 1.
+
     Parameters
     ----------
     coefficient, exponent : float
@@ -304,7 +309,7 @@ def power(coefficient: float, exponent: float) -> Population:
     >>> power(0.6, 2)
     Population(0.6(1-b)^2: risk 0.2, AURC 0.06667, AUGRC 0.05)
     """
-    return Population(((coefficient, exponent),))
+    return Population(terms=((coefficient, exponent),))  # a sum of one term
 
 
 # from a useful classifier to a useless one; "floor" makes errors at the highest confidences, where weights are largest
@@ -528,7 +533,8 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     size = float(check_size("expected_bias", n))
     profile = as_profile("expected_bias", curve)
     panels = make_panels(size, profile.jumps)
-    # those of the profile, of which the biases are integrals too, and not of the pilot sample behind it
+    # Without the pilot sample that a profile may summarise, AURC and risk are integrals over the profile, as the biases
+    # are. With it they would be those of the pilot, with its ties.
     aurc, risk = value_and_risk(replace(profile, pilot=None), "aurc")
     deviation = asymptotic_deviation(profile, "aurc") / np.sqrt(size)
     return ExpectedBias(
@@ -554,7 +560,8 @@ def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
     """Return the metric ("aurc", "augrc" or "risk") and the risk of a profile.
 
     If the profile comes from a pilot sample, they are those of the pilot, with its ties; otherwise they are integrals
-    over the profile, for a confidence without ties.
+    over the profile, for a confidence without ties. The variable of integration is q, the share of the population that
+    is more confident. The risk is the integral of the expected loss, the metric that of weight times expected loss.
     """
     if profile.pilot is not None:
         rows = profile.pilot.rows()
@@ -562,7 +569,8 @@ def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
         if metric == "risk":
             return risk, risk
         return float(area(rows, _ESTIMATOR_OF[metric])), risk
-    panels = make_panels(n=2, jumps=profile.jumps)  # nothing here depends on a sample size
+    # Nothing here depends on a sample size. Panels end where the expected loss jumps.
+    panels = make_panels(n=2, jumps=profile.jumps)
     expected_loss = profile.expected_loss(panels.q)
     value = panels.integral(_population_weight(metric, panels.q) * expected_loss)
     return value, panels.integral(expected_loss)

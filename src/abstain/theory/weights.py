@@ -1,4 +1,4 @@
-"""Bias and mean squared error of the rank weights, as the paper's propositions state them."""
+"""Bias and mean squared error of the rank weights, as Zhou et al. (ICML 2025) state them in their propositions."""
 
 from __future__ import annotations
 
@@ -86,15 +86,18 @@ def mean_log_gap(probability: np.ndarray, trials: np.ndarray) -> np.ndarray:
     chunk_starts = np.arange(2048, probability.size, 2048)
     probability_chunks = np.split(probability.reshape(-1, 1), chunk_starts)
     trials_chunks = np.split(trials.reshape(-1, 1), chunk_starts)
-    integrals = [_integrate_log_gap(q, m) for q, m in zip(probability_chunks, trials_chunks)]
+    integrals = [_integrate_mean_log_gap(q, m) for q, m in zip(probability_chunks, trials_chunks)]
     return np.concatenate(integrals).reshape(probability.shape)
 
 
-def _integrate_log_gap(q: np.ndarray, m: np.ndarray) -> np.ndarray:
+def _integrate_mean_log_gap(q: np.ndarray, m: np.ndarray) -> np.ndarray:
     r"""Integrate :math:`h(t)\, e^{-t} (1 - q(1-e^{-t}))^m` over t > 0 by the double-exponential rule.
 
+    With h(t) = 1/(1 - e^-t) - 1/t this is the mean of :math:`\ln(K+1) - \psi(K+1)` for K binomial with m trials of
+    probability q. `q` is in [0, 1], and `m` holds whole numbers from 0 on; both have shape (k, 1), the result (k,).
+
     The substitution is :math:`t = e^{u - e^{-u}} / (1 + qm)`, so that dt/du = t (1 + e^{-u}), with nodes u at distance
-    1/16; s stands for 1 - e^{-t}. `q` and `m` have shape (k, 1), the result (k,). h is `_binet_kernel`.
+    1/16; s stands for 1 - e^{-t}.
     """
     u = np.arange(-4.25, 7.5, 1 / 16)  # beyond these nodes the integrand is 0 to double precision
     t = np.exp(u - np.exp(-u)) / (1 + q * m)
@@ -161,7 +164,7 @@ def _check_beta(name: str, beta: Array, below_one: bool = False) -> np.ndarray:
 
 
 def population_weight(beta: Array, /) -> Array:
-    r"""Weight of the population's rank percentile (Proposition 1).
+    r"""Weight of the loss at a rank percentile of the population (Zhou et al., ICML 2025, Proposition 1).
 
     .. math:: \alpha(\beta) = -\ln(1-\beta)
 
@@ -173,6 +176,7 @@ def population_weight(beta: Array, /) -> Array:
     Returns
     -------
     float or array
+        Of the shape of `beta`, at least 0. AURC is the mean of weight times loss.
 
     Examples
     --------
@@ -188,10 +192,14 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
 
     .. math:: E[\hat\alpha \mid \beta] + \ln(1-\beta)
 
+    The sample has beta, and n - 1 others are drawn from the population; :math:`\hat\alpha` is the weight of its loss by
+    its rank among the n. AURC of the population is the mean of :math:`-\ln(1-\beta)` times the loss, which is
+    therefore the weight to compare with.
+
     harmonic :math:`1/n - \sum_{k\ge n}\beta^k/k`; loo :math:`-\sum_{k\ge n}\beta^k/k`; sele
-    :math:`\beta + (1-\beta)/n + \ln(1-\beta)`; log is harmonic minus :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1, 1-beta),
-    :math:`c(z) = \ln z - \psi(z)`. These equal the paper's binomial sums, at a cost that does not grow with n.
-    Assumes a confidence without ties.
+    :math:`\beta + (1-\beta)/n + \ln(1-\beta)`; 2sele :math:`2\beta + 2(1-\beta)/n + \ln(1-\beta)`; log is harmonic
+    minus :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1, 1-beta), :math:`c(z) = \ln z - \psi(z)`. These equal the binomial
+    sums of Zhou et al. (ICML 2025), at a cost that does not grow with n. Assumes a confidence without ties.
 
     Parameters
     ----------
@@ -205,6 +213,7 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
     Returns
     -------
     float or array
+        Of the common shape of `beta` and `n`; positive where the weight is too large on average.
 
     Examples
     --------
@@ -281,11 +290,15 @@ def _squared_bias(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray
 
 
 def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Array:
-    r"""Mean squared error of the weight of rank r, over beta ~ Beta(r, n+1-r); lower is better.
+    r"""Mean squared error of the weight of rank r as an estimate of the population's weight; lower is better.
 
-    .. math:: \psi'(n+1-r) - \psi'(n+1) + (\hat\alpha_r - (H_n - H_{n-r}))^2
+    .. math:: E\bigl[(\hat\alpha_r + \ln(1-\beta))^2\bigr]
+              = \psi'(n+1-r) - \psi'(n+1) + (\hat\alpha_r - (H_n - H_{n-r}))^2
 
-    The first part is the variance of -ln(1-beta), the second the squared bias, which is 0 for "harmonic".
+    beta is the share of the population that is less confident than the sample of rank r; over samples of size n its law
+    is Beta(r, n+1-r). The first part is the variance of -ln(1-beta), the second the squared bias. The weight
+    :math:`\hat\alpha_r` is :math:`H_n - H_{n-r}` for "harmonic", which has no bias, :math:`H_{n-1} - H_{n-r}` for
+    "loo", :math:`-\ln(1 - r/(n+1))` for "log", r/n for "sele" and 2r/n for "2sele".
 
     Parameters
     ----------
@@ -299,6 +312,7 @@ def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -
     Returns
     -------
     float or array
+        Of the common shape of `rank` and `n`.
 
     Examples
     --------
@@ -345,9 +359,13 @@ def mse_order(beta: Array, n: Array, /) -> Array:
 
 
 def mean_mse_order(n: Array, /) -> Array:
-    r"""Average of `mse_order` over beta, which is O(ln n / n).
+    r"""Average over beta of the order of the mean squared error of a sample's weight; it is O(ln n / n).
 
-    .. math:: (n+1)\ln(n+1)/n^2 - 1/n
+    .. math:: \int_0^1 \frac{\beta}{n(1-\beta) + 1}\,d\beta = (n+1)\ln(n+1)/n^2 - 1/n
+
+    beta is the share of the population that is less confident than the sample. The integrand is `mse_order(beta, n)`:
+    the mean squared error of the harmonic and of the log weight, as estimates of -ln(1-beta), is within constant
+    factors of it.
 
     Parameters
     ----------
@@ -371,7 +389,12 @@ def mean_mse_order(n: Array, /) -> Array:
 def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
     r"""Average over ranks of the weights' mean squared error; exactly :math:`H_n/n` for "harmonic".
 
-    .. math:: \frac1n \sum_r \mathrm{MSE}(\hat\alpha_r)
+    .. math:: \frac1n \sum_{r=1}^n E\bigl[(\hat\alpha_r + \ln(1-\beta_r))^2\bigr]
+              = \frac1n \Bigl(H_n + \sum_{r=1}^n (\hat\alpha_r - (H_n - H_{n-r}))^2\Bigr)
+
+    :math:`\hat\alpha_r` is the weight that the estimator gives to rank r, and :math:`\beta_r` the share of the
+    population that is less confident than the sample of that rank, which varies from sample to sample. The variance of
+    :math:`-\ln(1-\beta_r)` does not depend on the estimator; over the ranks it adds up to :math:`H_n`.
 
     Parameters
     ----------
