@@ -271,6 +271,8 @@ def _gather_contestants(
         may_be_shared = paired or argument == "labels"
         if not may_be_shared and column is not None and not isinstance(column, Mapping):
             raise InputError(f"compare: with paired=False `{argument}` must be a dict by contestant.")
+    if paired and isinstance(columns["labels"], Mapping):
+        _check_same_labels({name: _column_of_model(columns["labels"], name) for name in models})
     titles: list[str] = []
     checked: list[CheckedSamples] = []
     for model_name, model in models.items():
@@ -313,6 +315,24 @@ def _gather_contestants(
     if paired:
         _check_same_clusters(contestants)
     return contestants
+
+
+def _check_same_labels(labels_by_model: Mapping[Any, Any]) -> None:
+    """Raise InputError if models that are compared on the same samples have different labels.
+
+    Labels of different lengths are left to the check of the numbers of samples.
+    """
+    first_name, *other_names = labels_by_model
+    first_labels = np.asarray(labels_by_model[first_name])
+    for name in other_names:
+        labels = np.asarray(labels_by_model[name])
+        if labels.shape == first_labels.shape and not np.array_equal(labels, first_labels):
+            agreeing = np.mean(labels == first_labels)
+            raise InputError(
+                f"compare: {first_name} and {name} are not the same samples in the same order: {agreeing:.1%} of their "
+                f"labels agree. Put the samples in one order and give one array of labels for all; or pass "
+                f"paired=False, which takes them for different test sets."
+            )
 
 
 def _check_same_clusters(contestants: Mapping[str, CheckedSamples]) -> None:
