@@ -24,7 +24,7 @@ def test_a_comparison_by_aurc_tells_accuracy_and_the_ranking_alone():
     assert result.names == ("a", "b")  # more accurate
     by_auroc = compare(models, metric="auroc")
     assert by_auroc.names == ("b", "a")  # a better ranking
-    (note,) = result.notes
+    note = result.notes[0]
     rates = " and ".join(f"{100 * np.mean(models[name][0]):.1f}" for name in "ab")
     areas = " and ".join(f"{by_auroc[name].estimate:.3f}" for name in "ab")
     p_value = by_auroc.pairs[0].p_adjusted

@@ -115,6 +115,20 @@ def test_unpaired_logits_take_labels_by_name():
         compare(logits, labels, paired=False, sample_weight=np.ones(50))
 
 
+def test_models_whose_labels_differ_are_not_paired():
+    rng = np.random.default_rng(3)
+    logits = {"a": rng.normal(size=(50, 3)), "b": rng.normal(size=(50, 3))}
+    labels = rng.integers(0, 3, 50)
+    both = compare(logits, {"a": labels, "b": labels.copy()})
+    assert both.pairs == compare(logits, labels).pairs
+    other_order = {"a": labels, "b": labels[::-1]}
+    with pytest.raises(
+        abstain.errors.InputError, match=r"a and b are not the same samples.*% of their labels agree"
+    ):
+        compare(logits, other_order)
+    assert not compare(logits, other_order, paired=False).paired
+
+
 def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
     loss, confidence = contestants()["noise 0.1"]
     found = compare({"a": (loss, confidence), "twin": (loss, confidence * 2)})

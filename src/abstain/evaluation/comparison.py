@@ -21,6 +21,12 @@ from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.accuracy_note import INCLUDE_ACCURACY, describe_accuracy, differ
 from abstain.evaluation.chance import worse_than_chance
+from abstain.evaluation.crossing_note import (
+    LOW_COVERAGES,
+    MOST_CONTESTANTS,
+    corrected_level,
+    describe_crossings,
+)
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
 from abstain.evaluation.vectors import flat, read_model
@@ -271,6 +277,8 @@ def _gather_contestants(
         may_be_shared = paired or argument == "labels"
         if not may_be_shared and column is not None and not isinstance(column, Mapping):
             raise InputError(f"compare: with paired=False `{argument}` must be a dict by contestant.")
+    if paired and isinstance(columns["labels"], Mapping):
+        _check_same_labels({name: _column_of_model(columns["labels"], name) for name in models})
     titles: list[str] = []
     checked: list[CheckedSamples] = []
     for model_name, model in models.items():
@@ -313,6 +321,24 @@ def _gather_contestants(
     if paired:
         _check_same_clusters(contestants)
     return contestants
+
+
+def _check_same_labels(labels_by_model: Mapping[Any, Any]) -> None:
+    """Raise InputError if models that are compared on the same samples have different labels.
+
+    Labels of different lengths are left to the check of the numbers of samples.
+    """
+    first_name, *other_names = labels_by_model
+    first_labels = np.asarray(labels_by_model[first_name])
+    for name in other_names:
+        labels = np.asarray(labels_by_model[name])
+        if labels.shape == first_labels.shape and not np.array_equal(labels, first_labels):
+            agreeing = np.mean(labels == first_labels)
+            raise InputError(
+                f"compare: {first_name} and {name} are not the same samples in the same order: {agreeing:.1%} of their "
+                f"labels agree. Put the samples in one order and give one array of labels for all; or pass "
+                f"paired=False, which takes them for different test sets."
+            )
 
 
 def _check_same_clusters(contestants: Mapping[str, CheckedSamples]) -> None:
@@ -525,8 +551,10 @@ def _compare_samples(
         )
         interval_level = float(anytime_test.fixed_level(level))
 
-    def compare_by(compared_metric: Metric) -> tuple[list[Competitor], Comparison]:
-        """The competitors in the order of the input, and their comparison by this metric."""
+    def compare_by(
+        compared_metric: Metric, tested_level: float = level
+    ) -> tuple[list[Competitor], Comparison]:
+        """The competitors in the order of the input, and their comparison by this metric with tests at this level."""
         competitors = [
             _competitor_of_samples(name, samples._replace(metric=compared_metric), interval_level)
             for name, samples in samples_by_name.items()
@@ -536,7 +564,7 @@ def _compare_samples(
             metric=compared_metric,
             scale=_scale_of_samples(compared_metric, list(samples_by_name.values())),
             loss_name=loss_name,
-            level=level,
+            level=tested_level,
             paired=paired,
             looks=looks,
         )
@@ -545,7 +573,8 @@ def _compare_samples(
     competitors, comparison = compare_by(metric)
     sides = {competitor.name: competitor.side for competitor in competitors}
     notes = []
-    if metric.name in INCLUDE_ACCURACY and differ([side.risk for side in sides.values()]):
+    covers_all = "coverage" not in dict(metric.settings)  # otherwise it is an area between two coverages
+    if metric.name in INCLUDE_ACCURACY and covers_all and differ([side.risk for side in sides.values()]):
         can_rank_errors = all(_has_right_and_wrong(samples) for samples in samples_by_name.values())
         by_ranking_alone = compare_by(AUROC)[1] if can_rank_errors else None
         notes.append(
@@ -556,6 +585,17 @@ def _compare_samples(
                 by_ranking_alone=by_ranking_alone,
             )
         )
+    may_cross = metric == AURC and looks is None and len(samples_by_name) <= MOST_CONTESTANTS
+    if may_cross and any(pair.different for pair in comparison.pairs):
+        crossings = describe_crossings(
+            comparison,
+            {
+                coverage: compare_by(AURC.with_options(coverage=(0, coverage)), corrected_level(level))[1]
+                for coverage in LOW_COVERAGES
+            },
+        )
+        if crossings is not None:
+            notes.append(crossings)
     warnings = [worse_than_chance(name, samples_by_name[name]) for name in comparison.names]
     notes += [warning for warning in warnings if warning is not None]
     ties_matter = [
