@@ -133,6 +133,25 @@ def test_agreement_says_what_it_needs_and_knows_long_numbers(tmp_path):
     assert log.signals["agreement"].tolist() == [1, 0.5, 1, 0.5]
 
 
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        (["2 kg", "3 kg", "4 kg"], "the sample_weight must be numbers, got text such as '2 kg'"),
+        (["2", "3", "4"], "the sample_weight must be numbers, got numbers in quotes"),
+    ],
+)
+def test_weights_of_answers_must_be_numbers(put, weights, problem):
+    """Words are no weights: their codes 0, 1, 2 would be counted as if they were."""
+    rows = [{"answer": "a", "truth": "a", "sure": 0.9, "weight": weight} for weight in weights]
+    columns = {"prediction": "answer", "labels": "truth", "confidence": "sure", "sample_weight": "weight"}
+    path = put("weighted.json", rows)
+    with pytest.raises(DataError, match=problem):
+        read_predictions(path, columns=columns, rules=Rules(refusals=("IDK",)))
+    numbers = [{**row, "weight": float(k + 2)} for k, row in enumerate(rows)]
+    read = read_predictions(put("n.json", numbers), columns=columns, rules=Rules(refusals=("IDK",)))
+    assert read.sample_weight.tolist() == [2, 3, 4]
+
+
 def test_grades(tmp_path):
     path = tmp_path / "graded.csv"
     path.write_text("grade,conf\nA,0.9\nC,0.5\nB,0.2\nA,0.7\n")

@@ -57,7 +57,9 @@ def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) 
     ("agreement", which is computed from the answers). `roles` maps each role to its columns. `source` is the opened
     file: its columns by name, with their types.
     """
-    if source.log is not None or rules != Rules():
+    has_changed_rules = rules != Rules()
+    # `source.log` says which harness wrote the file; None for a plain table.
+    if source.log is not None or has_changed_rules:
         return True
     if any(role in roles for role in ANSWER_ROLES):
         return True
@@ -159,9 +161,10 @@ def make_log(
 
 
 def _load_replies(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> Values | None:
-    """Return the answers of a log in which refusals in words are looked for; None where predictions are, or nothing is.
+    """Load the replies of a harness's log, the texts in which refusals such as "I don't know" are looked for.
 
-    Whether there is an answer, the log says itself, so that its answers are not used for anything else.
+    None where nothing is looked for (no `rules.refusals`), where the refusals are looked for in a column of predictions
+    instead, and for a plain table. The replies serve nothing else: the log says itself which questions have an answer.
     """
     if not rules.refusals or "prediction" in roles or source.log is None:
         return None
@@ -194,13 +197,14 @@ def load_unjudged(
     learned confidence allows gaps.
 
     DataError for `rules.grades`, which need the truth, for several confidences unless `allow_several` is set, and for
-    columns of different lengths. `source` is the opened file: its columns by name, with their types.
+    columns of different lengths. `source` is the opened file: its columns by name, with their types. Its replies, the
+    texts that the model wrote, are loaded only to find refusals such as "I don't know" in them.
     """
     if rules.grades:
         raise file_error(
             source.path, "--grades has no effect here: new answers are not graded yet. Leave it out."
         )
-    name, *further_names = roles["confidence"].names
+    first_name, *further_names = roles["confidence"].names
     if further_names and not allow_several:
         raise file_error(source.path, "a rule uses one confidence. Name it with -c confidence=NAME.")
     answer_roles = {
@@ -216,11 +220,12 @@ def load_unjudged(
         rules=rules,
         replies=_load_replies(source, roles, rules),
     )
-    signals = {}
-    for signal_name in (name, *further_names):
-        column = source.columns[signal_name].load() if signal_name in source.columns else None
-        signals[signal_name] = answers.convert_signal(signal_name, column)
-    confidence = signals[name]
+    signals = {}  # confidence by name, one number per row
+    for name in (first_name, *further_names):
+        # The only name that may be no column is "agreement": without a column, it is computed from the answers.
+        column = source.columns[name].load() if name in source.columns else None
+        signals[name] = answers.convert_signal(name, column)
+    confidence = signals[first_name]
     answers.check_lengths(len(confidence), {**values, **signals})
     has_confidence = np.isfinite(confidence)
     may_be_answered = has_confidence.copy()
@@ -232,8 +237,7 @@ def load_unjudged(
         "confidence": np.where(answered & has_confidence, confidence, lowest),
         "abstained": ~answered,
         "gapped_signals": {
-            signal_name: np.where(np.isfinite(signal), signal, np.nan)
-            for signal_name, signal in signals.items()
+            name: np.where(np.isfinite(signal), signal, np.nan) for name, signal in signals.items()
         },
     }
 
@@ -248,14 +252,15 @@ class SelectedRows(NamedTuple):
 def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
     """Find the rows to read: those that hold the values of `rules.only` (column name -> value as text).
 
-    A harness may read each answer with several filters, which are rows of their own with the filter's name in a column;
-    the first filter is read unless `rules.only` states one.
+    A harness may read each answer with several filters (ways to find the answer in a reply). Each filter then has rows
+    of its own, and the column `source.facts.variant_column` holds its name ("" where there is no such column). Only the
+    rows of one filter are read: that which `rules.only` states, or else the first in the file.
 
-    UncertainError where a stated column does not exist, DataError where no row has the
-    stated value. `source` is the opened file: its columns by name, with their types.
+    UncertainError where a stated column does not exist, DataError where no row has the stated value. `source` is the
+    opened file: its columns by name, with their types.
     """
-    value_of_column = dict(rules.only)
-    descriptions = {}
+    value_of_column = dict(rules.only)  # the value that a row must have to be read
+    descriptions = {}  # column -> its value in words, where that is more than the value
     filter_column = source.facts.variant_column
     if filter_column:
         filters = list(dict.fromkeys(as_texts(source.columns[filter_column].load()).tolist()))
@@ -265,7 +270,7 @@ def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
         other_filters = ", ".join(display_name(name) for name in filters if name != chosen_filter)
         if other_filters:
             descriptions[filter_column] += f" (others: {other_filters})"
-    selected = None
+    selected = None  # a mask of rows; None for all rows
     for name, value in value_of_column.items():
         if name not in source.columns:
             raise UncertainError(
@@ -321,6 +326,7 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
     answered_questions = as_texts(right_answers.columns[question_column].load()).tolist()
     answer_of_question: dict[str, str] = {}
     for question, answer in zip(answered_questions, texts):
+        # A question may occur several times, with the same answer each time.
         if answer_of_question.setdefault(question, answer) != answer:
             raise file_error(
                 right_answers.path,
@@ -378,10 +384,9 @@ class LoadedAnswers(LoadedColumns):
         computed here. A confidence that no row has is left out with a note, unless the user named confidences and no
         row has any of them. One that is equal in all rows is left out with a note, unless the user named it.
 
-        DataError where grades, scales or values are invalid, or where columns differ in length.
-
-        `rules` say how answers are counted, `purpose` is a key of `logs.DEFAULTS`, `roles` holds the columns of each
-        role.
+        The log's rules are those of the user (`self.rules`); where they leave open how unanswered questions and missing
+        confidences count, the purpose of reading (`self.purpose`) decides. DataError where grades, scales or values are
+        invalid, or where columns differ in length.
         """
         is_stated = "confidence" in self.roles  # the user named the confidences
         self.check_scales(signals)
@@ -389,14 +394,15 @@ class LoadedAnswers(LoadedColumns):
         loss = losses.loss
         confidences = {name: self.convert_signal(name, column) for name, column in signals.items()}
         self.check_lengths(len(loss), {**self.values_by_role, **confidences})
-        is_graded = ~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)
-        answered = self.find_answered(is_graded)
+        # Where the user states the meaning of grades, a row without one (NaN) is a question without an answer.
+        may_be_answered = ~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)
+        answered = self.find_answered(may_be_answered)
         # A number beside a question without an answer ranks nothing; without any answers, all rows say what there is.
         rows = answered if answered.any() else np.ones(len(loss), bool)
         absent = [name for name, confidence in confidences.items() if not np.isfinite(confidence[rows]).any()]
         dropped = absent
         if is_stated and len(absent) == len(confidences):
-            dropped = []  # nothing else to rank by, so that the caller reports it
+            dropped = []  # nothing else to rank by; the caller raises an error that says so
         constant = []
         if not is_stated:
             constant = [name for name, confidence in confidences.items() if _is_constant(confidence)]
@@ -434,18 +440,19 @@ class LoadedAnswers(LoadedColumns):
     def optional_log_columns(self) -> dict[str, Any]:
         """Return the optional columns of a `Log` by field name; None for a column that the file does not have.
 
-        Tasks become the groups where there are several tasks and no column of groups. Epochs and weights that are words
-        become the numbers of the distinct words; clusters that are words become an array of texts.
+        Tasks become the groups where there are several tasks and no column of groups. Epochs that are words become the
+        numbers of the distinct words, since epochs only tell repeats apart; clusters that are words become an array of
+        texts. DataError where weights or costs are words.
         """
-        names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
+        names = ("question", "task", "groups", "labels", "prediction", "epoch", "clusters")
         columns: dict[str, Any] = {name: self.values_by_role.get(name) for name in names}
-        for name in ("epoch", "sample_weight"):
-            if isinstance(columns[name], TextValues):
-                columns[name] = columns[name].code_of_row
+        if isinstance(columns["epoch"], TextValues):
+            columns["epoch"] = columns["epoch"].code_of_row
         if isinstance(columns["clusters"], TextValues):
             columns["clusters"] = columns["clusters"].texts()
-        if "cost" in self.values_by_role:
-            columns["cost"] = self.require_numbers("cost").reshape(-1)
+        for name in ("sample_weight", "cost"):
+            is_present = name in self.values_by_role
+            columns[name] = self.require_numbers(name).reshape(-1) if is_present else None
         columns["unanswerable"] = self.find_unanswerable()
         task = columns["task"]
         if task is not None and columns["groups"] is None and _count_distinct(task) > 1:
@@ -472,16 +479,16 @@ class LoadedAnswers(LoadedColumns):
 
         UncertainError where nothing says right or wrong, DataError where values are invalid or contradict each other.
         """
-        correct = self.values_by_role.get("correct")
         if self.rules.grades:
             return NamedLosses(self.grade_by_words(), "zero_one")
-        if correct is None and self.source.log is not None and "labels" not in self.values_by_role:
+        correct = self.values_by_role.get("correct")  # the loaded column of this role
+        is_log = self.source.log is not None  # written by an evaluation harness
+        if is_log and correct is None and "labels" not in self.values_by_role:
             raise UncertainError(_explain_missing_score(self.source), self.source)
-        if correct is None or isinstance(correct, TextValues):
-            return self.find_losses()
-        if self.source.log is None:
-            return self.find_losses()  # which also looks for contradictions
-        return self.read_correctness()
+        if is_log and isinstance(correct, np.ndarray):
+            # The score of a harness counts even where it contradicts labels and predictions.
+            return self.read_correctness()
+        return self.find_losses()  # raises DataError where columns contradict each other
 
     def grade_by_words(self) -> np.ndarray:
         """Return the loss of each row from the words of the column of correctness: 0 right, 1 wrong, NaN no answer.
@@ -489,29 +496,29 @@ class LoadedAnswers(LoadedColumns):
         `rules.grades` maps each word (or number, as text) to "right", "wrong" or "unanswered"; an empty cell is
         unanswered. DataError where there is no such column, or where it holds a word that `rules.grades` lack.
         """
-        values = self.values_by_role.get("correct")
-        if values is None:
+        column = self.values_by_role.get("correct")
+        if column is None:
             raise self.error("--grades needs a column of grades. Name it with -c correct=NAME.")
-        correct = values
-        if not isinstance(correct, TextValues):  # grades that are numbers: 1 for right, 2 for wrong
-            texts = [
-                "" if text == "nan" else text for text in as_texts(np.asarray(values, np.float64)).tolist()
-            ]
-            correct = TextValues.of(texts)
+        if isinstance(column, TextValues):
+            words = column
+        else:  # grades that are numbers: 1 for right, 2 for wrong; NaN is an empty cell
+            texts = as_texts(np.asarray(column, np.float64)).tolist()
+            words = TextValues.of("" if text == "nan" else text for text in texts)
         grades = self.rules.grades
-        for word in correct.distinct_texts:
+        for word in words.distinct_texts:
             if word and word not in grades:
                 raise self.error(
                     f"--grades does not say what {display_name(word)!r} means. Say right, wrong or unanswered."
                 )
-        losses = [LOSS_OF_GRADE[grades.get(word, "unanswered")] for word in correct.distinct_texts]
-        return np.array(losses)[correct.code_of_row]
+        loss_of_word = [LOSS_OF_GRADE[grades.get(word, "unanswered")] for word in words.distinct_texts]
+        return np.array(loss_of_word)[words.code_of_row]
 
     def find_answered(self, is_candidate: np.ndarray) -> np.ndarray:
         """Return for each row whether it is a candidate and has an answer.
 
         A row has no answer where its prediction is empty or one of `rules.refusals`, `answered` says no, or `abstained`
-        says yes; columns that the file lacks do not count. DataError where there are refusals and no predictions.
+        says yes; columns that the file lacks do not count (`values_by_role` holds the loaded columns). DataError where
+        there are refusals and no predictions.
         """
         answered = is_candidate
         if self.rules.refusals:
@@ -552,8 +559,9 @@ class LoadedAnswers(LoadedColumns):
             return self.compute_agreement()
         if isinstance(values, TextValues):
             texts = [text for text in values.distinct_texts if text]
-            if not texts:
+            if not texts:  # all cells are empty
                 return np.full(len(values), np.nan)
+            # Where all texts are numbers, quotes made them text, and any of them is an example.
             invalid_text = next((text for text in texts if not is_number(text)), texts[0])
             raise self.error(
                 f"the confidence `{display_name(name)}` must be numbers, got {display_name(invalid_text)!r}. "
@@ -572,6 +580,7 @@ class LoadedAnswers(LoadedColumns):
                 f"{scale_name}. Count them as missing with --outside missing, state another --scale, or leave it out "
                 f"to rank the column as it is."
             )
+        # Numbers above `percent_above` are percentages: all of a percent scale, none of a fraction scale.
         fractions = np.where(numbers > scale.percent_above, numbers / 100, numbers)
         return np.where(is_outside, np.nan, fractions)
 
@@ -588,12 +597,11 @@ class LoadedAnswers(LoadedColumns):
         return np.array(agreement(questions, answers), dtype=np.float64)
 
     def describe_columns(self, signals: Iterable[str]) -> dict[str, str]:
-        """Return a sentence part for each role: the column that was taken for it, or the default that applies.
+        """Return for each role, in words, the column that was taken for it or the default that applies.
 
-        `signals` are the names of the confidences. The column of correctness is followed by the other columns that
-        could have been used.
-
-        `rules` say how answers are counted, `roles` holds the columns of each role.
+        A summary of the log lists them. `signals` are the names of the confidences. The column of correctness is
+        followed by the other columns that could have been used. A column that the log explains is followed by that
+        explanation.
         """
         facts = self.source.facts
         used = {}
@@ -631,6 +639,7 @@ def find_refusals(values: Values, refusals: Sequence[str]) -> np.ndarray:
     [True, False, True]
     """
     words = values if isinstance(values, TextValues) else TextValues.of(as_texts(values).tolist())
+    # `_plain_text` makes lower case and removes what does not count; `re.escape` has turned * into \*
     patterns = [re.escape(_plain_text(refusal)).replace(r"\*", ".*") for refusal in refusals]
     pattern = re.compile("|".join(patterns))
     is_refusal = [pattern.fullmatch(_plain_text(text)) is not None for text in words.distinct_texts]
@@ -686,7 +695,8 @@ def _describe_counts(log: Log) -> list[str]:
     """Return a sentence for each way in which rows of the log count specially, and the option that changes it.
 
     These are rows without a score, without an answer, without one of the confidences, and repeats of a question. No
-    sentence where there are no such rows. `log.rules` must have no open choices (`Rules.settled`).
+    sentence where there are no such rows. `log.scored` and `log.answered` are masks of rows, and `log.signals` are the
+    confidences by name. `log.rules` must have no open choices (`Rules.settled`).
     """
     notes = []
     unscored_count = int((~log.scored).sum())
@@ -721,14 +731,17 @@ def _describe_counts(log: Log) -> list[str]:
                 f"{treatment}{_describe_difference(log, is_missing, scored_answers & ~is_missing)}."
             )
     if log.rules.missing == "left_out" and log.rules.unanswered == "abstained" and unanswered_count:
-        read_count = int(log.scored.sum()) - round(log.without_confidence * scored_answers.sum())
-        if read_count < log.scored.sum():
+        # `without_confidence` is the share of the scored answers that lack a confidence; they are left out.
+        left_out_count = round(log.without_confidence * scored_answers.sum())
+        read_count = int(log.scored.sum()) - left_out_count
+        if left_out_count:
             notes.append(
                 f"Coverages are shares of the {read_count:,} rows that are left, of which "
                 f"{unanswered_count / read_count:.1%} are abstentions: left-out answers are in no coverage, and "
                 f"unanswered questions are in all (--missing last keeps every question)."
             )
     if log.repeats() is not None and log.question is not None:
+        # `log.questions` is the number of different questions
         notes.append(
             f"{count_noun(log.questions, 'question')} in {count_noun(log.n, 'row')}: repeats of one question are a "
             f"cluster."
