@@ -182,13 +182,15 @@ class AreaUnderCurve(Area):
         ties = self.ties
         if estimator == "harmonic" and ties == "threshold" and not rows.has_empty_rows:
             return _plain_area_derivative(rows)  # the usual case, computed faster
-        slope = row_weights(rows, estimator, ties)
+        slope = row_weights(rows, estimator, ties)  # the rank weight of each row
+        # derivatives of the term of each row in its mass m and in its accepted mass N
         effects = _mass_effects(rows, estimator, ties)
         constant = effects.of_row_mass
-        # what these rows add to the derivative of a sample in any row above them
+        # what a sample in any row above these does to their terms: constant_above + slope_above * loss
         constant_above = 0.0
         slope_above = 0.0
-        if effects.of_accepted_mass is not None:  # the accepted mass rises in the sample's own row too
+        if effects.of_accepted_mass is not None:  # None: the terms do not depend on N
+            # N rises in the sample's own row and in all rows below it
             sum_at_and_below = np.cumsum(effects.of_accepted_mass[::-1])[::-1]
             constant = constant + sum_at_and_below
             constant_above = float(sum_at_and_below[0])
@@ -204,7 +206,7 @@ class AreaUnderCurve(Area):
             mass_times_area=float(np.sum(area_terms(rows, estimator, ties))),
             constant=constant,
             slope=slope,
-            for_rows_above=LossLine(constant_above, slope_above),
+            for_rows_above=LossLine(constant=constant_above, slope=slope_above),
         )
 
     def of_best_order(self, has_whole_weights: bool) -> Area:
@@ -252,12 +254,16 @@ def _plain_area_derivative(rows: Rows) -> AreaDerivative:
         mass_times_area=float(np.sum(rows.mass * risk)),
         constant=risk - risk_at_and_below,
         slope=slope,
-        for_rows_above=LossLine(-float(risk_at_and_below[0]), float(slope[0])),
+        # the sums that start at the top row are those over all of these rows
+        for_rows_above=LossLine(constant=-float(risk_at_and_below[0]), slope=float(slope[0])),
     )
 
 
 class _RowsAtEnds(NamedTuple):
-    """Indices of the rows that hold the lower and the upper coverage; None where no row of this part holds it."""
+    """Indices, in a part of the ranking, of the rows in which the lower and the upper coverage fall.
+
+    None where a coverage falls in another part of the ranking, and for a lower coverage of 0, which is in no row.
+    """
 
     low_row: int | None
     high_row: int | None
@@ -285,38 +291,45 @@ class PartialArea(Area):
         and total mass are those of the whole data set. `error_mass` is not read: all areas take the same arguments, and
         only `PrecisionArea` needs it.
 
-        With m the mass of a row that lies between the two coverages, `self.low` and `self.high`, and N and R the
-        accepted mass and selective risk of the row, (total mass) * (area) is the sum of m R over the width of the
-        interval of coverages. The slope is the sum of m / N over the row and all rows below it, and the constant is R
-        (where m > 0) less the sum of R m / N over the same rows. A sample also moves the rows below it down. Where one
-        of these holds the lower coverage, it gains inside mass; where it holds the upper one, it loses some. Either
-        changes the constant by the risk of that row. A larger total mass moves the two ends as well, by the same amount
-        for all samples, which is left out. All is divided by the width.
+        Of each row, m is the mass that lies between the two coverages `self.low` and `self.high`, N the accepted mass
+        and R the selective risk. (Total mass) * (area) is the sum of m R, divided by the width `self.high - self.low`.
+        One more unit of mass with loss l, in some row,
+
+        - changes the risks R of that row and of all rows below by (l - R) / N, each of which counts m times;
+        - raises m of that row by 1, unless the row ends outside of the two coverages;
+        - moves all rows below it down by 1: m rises by 1 in the row where the lower coverage falls, and drops by 1
+          in the row where the upper coverage falls.
+
+        The two coverages also move as the total mass rises, by the same amount for every sample, which is left out.
+        What a sample above all of these rows does to their terms is `for_rows_above`: the caller adds it to the
+        constants and slopes of the parts above.
         """
         width = self.high - self.low
-        mass_inside = self._mass_inside(rows)  # of each row, what lies between the two coverages: m above
+        mass_inside = self._mass_inside(rows)  # m
         risk = rows.risk
-        share = mass_inside / rows.accepted_mass
+        share = mass_inside / rows.accepted_mass  # m / N
+        # sums of m / N, and of R m / N, over each row and all of these rows below it
         slope, risk_at_and_below = running_sums(share, share * risk, from_below=True)
-        constant = np.where(mass_inside > 0, risk, 0.0) - risk_at_and_below
-        constant_above = -float(risk_at_and_below[0])  # for samples above all of these rows
+        constant = np.where(mass_inside > 0, risk, 0.0) - risk_at_and_below  # R for the unit by which m rises
+        constant_above = -float(risk_at_and_below[0])  # a sample above raises no m
         ends = self._rows_at_ends(rows)
-        if (
-            ends.low_row is not None
-        ):  # for samples above this row, more of it comes to lie after the lower coverage
+        # None: the lower coverage is 0, or falls in another part of the ranking
+        if ends.low_row is not None:
+            # For samples above this row, one more unit of it lies after the lower coverage. Not for samples of the
+            # row itself: the unit by which they raise its m is counted already.
             constant[: ends.low_row] += risk[ends.low_row]
             constant_above += float(risk[ends.low_row])
-        if (
-            ends.high_row is not None
-        ):  # for samples above this row, less of it comes to lie before the upper coverage
-            # a sample of the row itself leaves its inside mass as it is: this takes away the R counted above
+        # None: the upper coverage falls in another part of the ranking
+        if ends.high_row is not None:
+            # For samples above this row, one unit of it less lies before the upper coverage. Samples of the row itself
+            # (hence + 1) add to its end, which lies after that coverage: they leave m as it is, and R was counted.
             constant[: ends.high_row + 1] -= risk[ends.high_row]
             constant_above -= float(risk[ends.high_row])
         return AreaDerivative(
             mass_times_area=float(np.sum(mass_inside * risk)) / width,
             constant=constant / width,
             slope=slope / width,
-            for_rows_above=LossLine(constant_above / width, float(slope[0]) / width),
+            for_rows_above=LossLine(constant=constant_above / width, slope=float(slope[0]) / width),
         )
 
     def rank_weights(self, rows: Rows) -> Array:
@@ -334,8 +347,9 @@ class PartialArea(Area):
     def _rows_at_ends(self, rows: Rows) -> _RowsAtEnds:
         """Find the rows in which the lower and the upper coverage, `self.low` and `self.high`, fall.
 
-        A row that ends at the lower coverage lies above it (the next row holds it), and one that ends at the upper
-        coverage holds it. `rows` are most confident first, and may be a part of the ranking.
+        Where a coverage is exactly the end of a row, the lower coverage falls in the next row, and the upper one in
+        the row that ends there. None for a coverage that falls in none of `rows`, which are most confident first and
+        may be a part of the ranking, and for a lower coverage of 0.
         """
         total_mass = float(rows.total_mass[0])
         # an accepted mass that is an end but for rounding counts as that end
@@ -350,7 +364,7 @@ class PartialArea(Area):
             low_row = int(np.searchsorted(rows.accepted_mass, low_mass, side="right"))
         if mass_above < high_mass <= mass_through:
             high_row = int(np.searchsorted(rows.accepted_mass, high_mass))
-        return _RowsAtEnds(low_row, high_row)
+        return _RowsAtEnds(low_row=low_row, high_row=high_row)
 
 
 @dataclass(frozen=True)
@@ -406,15 +420,18 @@ class AcceptedLossArea(Area):
         loss_above = rows.accepted_loss - rows.loss
         # s: the share of a row's mass that lies before the first coverage
         share_before = np.clip((first_mass - mass_above) / rows.mass, 0.0, 1.0)
+        # the mass at all coverages that lie after both the end of the row and the first coverage
         mass_after = np.minimum(total_mass - rows.accepted_mass, total_mass - first_mass)
         mass_inside = rows.mass * (1 - share_before)
         # from s to 1, a row has accepted (1 + s) / 2 of its loss on average
         slope = (mass_inside * (1 + share_before) / 2 + mass_after) / total_mass
         terms = mass_inside * (loss_above + rows.loss * (1 + share_before) / 2)
-        # the derivative of a row's term in its mass, where s falls as the mass rises
+        # The derivative of a row's term m (1 - s) (A + L (1 + s) / 2) in its mass m, with L its loss and A the loss
+        # above. m s, the mass before the first coverage, stays as it is, so s falls by s / m: A + L (1 + s^2) / 2.
         constant = (loss_above + rows.loss * (1 + share_before**2) / 2) / total_mass
+        # the loss accepted at the first coverage; 0 where that falls in another part of the ranking
         loss_at_start = 0.0
-        has_start = mass_above[0] <= first_mass < rows.accepted_mass[-1]  # one of these rows holds it
+        has_start = mass_above[0] <= first_mass < rows.accepted_mass[-1]
         if has_start:
             first_row = int(np.searchsorted(rows.accepted_mass, first_mass, side="right"))
             loss_at_start = float(loss_above[first_row] + rows.loss[first_row] * share_before[first_row])
@@ -424,7 +441,7 @@ class AcceptedLossArea(Area):
             mass_times_area=float(np.sum(terms)) / total_mass,  # the area is the sum of the terms over W^2
             constant=constant,
             slope=slope,
-            for_rows_above=LossLine(loss_at_start / total_mass, 0.0),
+            for_rows_above=LossLine(constant=loss_at_start / total_mass, slope=0.0),
         )
 
 
@@ -468,9 +485,10 @@ class PrecisionArea(Area):
         samples. A sample in another part of the ranking that is searched before these rows changes all of their terms:
         samples below them in the search for errors (`for_rows_below`), above them otherwise (`for_rows_above`).
         """
-        found = count_found(rows, error_mass, self.of_errors)
-        precision = found.hits_so_far / _positive(found.mass_so_far)
-        gain = found.hits / _positive(found.mass_so_far)
+        found = count_found(rows, error_mass, self.of_errors)  # p, P and N of each row
+        mass_so_far = _positive(found.mass_so_far)  # N, with 1 in place of 0
+        precision = found.hits_so_far / mass_so_far  # P / N
+        gain = found.hits / mass_so_far  # p / N
         # sums over the rows at or after each row in the search, which goes up for errors and down for right samples
         later_gain, later_cost = running_sums(gain, gain * precision, from_below=not self.of_errors)
         mass_times_area = dot(found.hits, precision)
@@ -479,14 +497,16 @@ class PrecisionArea(Area):
                 mass_times_area=mass_times_area,
                 constant=-later_cost,
                 slope=precision + later_gain,
-                for_rows_below=LossLine(-float(later_cost[-1]), float(later_gain[-1])),
+                for_rows_below=LossLine(constant=-float(later_cost[-1]), slope=float(later_gain[-1])),
             )
         # a hit has the loss 0: what it gains is in the constant, and the slope takes it from errors, of loss 1
         return AreaDerivative(
             mass_times_area=mass_times_area,
             constant=precision + later_gain - later_cost,
             slope=-precision - later_gain,
-            for_rows_above=LossLine(float(later_gain[0] - later_cost[0]), -float(later_gain[0])),
+            for_rows_above=LossLine(
+                constant=float(later_gain[0] - later_cost[0]), slope=-float(later_gain[0])
+            ),
         )
 
 
@@ -573,11 +593,12 @@ def _log_effects(rows: Rows) -> _MassEffects:
     """
     mass_above = rows.accepted_mass - rows.mass
     mass = _positive(rows.mass)  # 1 in place of 0
-    # derivative of D in N at constant m
+    # derivative of D in N at constant m: digamma(N + 1) - digamma(N - m + 1)
     digamma_difference = harmonic_difference(np, mass_above, rows.accepted_mass)
-    # derivative of D in m at constant N
+    # derivative of D in m at constant N: digamma(N - m + 1), which is H_(N - m) less Euler's constant
     digamma_above = harmonic_difference(np, np.zeros_like(mass_above), mass_above) - np.euler_gamma
     mean_log = log_factorial_difference(np, mass_above, rows.accepted_mass) / mass  # D / m
+    # of -L D / m: in N, with D as the only factor that changes; in m, by the rule for quotients
     return _MassEffects(
         of_accepted_mass=-rows.loss * digamma_difference / mass,
         of_row_mass=rows.loss * (mean_log - digamma_above) / mass,
@@ -596,11 +617,12 @@ def _expected_effects(rows: Rows) -> _MassEffects:
     """
     from scipy.special import polygamma
 
-    # Trigamma(a + 1) of a row is trigamma(N + 1) of the last row, plus the steps of that row and of all below it: the
-    # mass above a row is the accepted mass of the row before it. Its own value would cost much more.
+    # Trigamma(a + 1) of every row comes from running sums: it is trigamma(N + 1) of the last row, plus the differences
+    # trigamma(a + 1) - trigamma(N + 1) of the row and of all rows below it, since a of a row is N of the row before.
+    # A call of `polygamma` for every row would cost much more.
     trigamma_at_bottom = polygamma(1, rows.accepted_mass[..., -1:] + 1)
-    if has_only_single_samples(rows):  # m = 1 and g = 1 / N
-        square = 1 / np.square(rows.accepted_mass)
+    if has_only_single_samples(rows):  # m = 1 and g = 1 / N: the formulas at the end, simplified
+        square = 1 / np.square(rows.accepted_mass)  # trigamma(a + 1) - trigamma(N + 1)
         trigamma_above = trigamma_at_bottom + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
         of_row_mass = trigamma_above * (rows.accepted_loss - rows.loss * rows.accepted_mass) + rows.loss
         return _MassEffects(of_accepted_mass=-rows.accepted_loss * square, of_row_mass=of_row_mass)
@@ -613,9 +635,10 @@ def _expected_effects(rows: Rows) -> _MassEffects:
     tied = rows.mass > 1
     if tied.any():
         trigamma_step[tied] = polygamma(1, rows.accepted_mass[tied] + 1) - polygamma(1, a[tied] + 1)
-    # derivative of g in m at constant N
+    # derivative of g in m at constant N: trigamma(a + 1), since a falls as m rises
     trigamma_above = trigamma_at_bottom - np.cumsum(trigamma_step[..., ::-1], axis=-1)[..., ::-1]
     mean_loss = rows.loss / mass
+    # the product rule for (S - L) g and for -(L / m) a g: as N rises a rises too, as m rises 1 / m and a fall
     return _MassEffects(
         of_accepted_mass=loss_above * trigamma_step - mean_loss * (g + a * trigamma_step),
         of_row_mass=loss_above * trigamma_above + mean_loss * (g * (a / mass + 1) - a * trigamma_above),
@@ -698,13 +721,10 @@ def zero_one_oracle(
     the population value, with derivative -ln(1-R) in R.
     """
     risk = error_mass / total_mass
-    if oracle == "asymptotic" or known_area is not None:
-        per_risk = -math.log(1 - risk) if risk < 1 else 0.0
-        if oracle != "asymptotic" and known_area is not None:
-            area = known_area
-        else:
-            area = float(asymptotic_oracle(np, np.asarray(risk)))
-        return BestArea(area=area, constant=-per_risk * risk, slope=per_risk)  # the risk has influence l - R
+    if oracle == "asymptotic":
+        return _with_population_influence(float(asymptotic_oracle(np, np.asarray(risk))), risk)
+    if known_area is not None:
+        return _with_population_influence(known_area, risk)
     # two rows: the right samples (of loss 0), then the errors (of loss 1)
     rows = zero_one_oracle_rows(error_mass, total_mass)
     derivative = AreaUnderCurve(estimator, "expected").derivative(rows)
@@ -719,6 +739,12 @@ def zero_one_oracle(
         constant=influence_of_right,
         slope=influence_of_errors - influence_of_right,
     )
+
+
+def _with_population_influence(area: float, risk: float) -> BestArea:
+    """A best area with the influence of R + (1-R) ln(1-R), whose derivative in the risk R is -ln(1-R)."""
+    per_risk = -math.log(1 - risk) if risk < 1 else 0.0
+    return BestArea(area=area, constant=-per_risk * risk, slope=per_risk)  # the risk has influence l - R
 
 
 # samples ----------------------------------------------------------------------------------------------------

@@ -302,7 +302,9 @@ class Blocks:
         # n (sum of w^2) = (sum of w)^2 in each block: its weights have no variance
         samples_agree = np.allclose(self.w2 * self.count, self.mass**2, rtol=SUM_ROUNDING, atol=0)
         all_equal = blocks_agree and samples_agree
+        # at least the largest weight, up to the root of the number of samples in a block times it
         largest = float(np.sqrt(self.w2.max()))
+        # a power of two divides without rounding
         unit = float(mean_weight[0]) if all_equal else 2.0 ** math.floor(math.log2(largest))
         if unit == 1:
             return self
@@ -486,6 +488,7 @@ def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[Piece]:
         row_ends = samples.read_row_ends(search_start, stop)  # counted from `search_start`
         while not len(row_ends):  # this loop ends, because the last sample always ends a row
             search_start = stop
+            # eight times as far: a long row is then searched in few calls
             stop = min(start + 8 * (stop - start), samples.sample_count)
             row_ends = samples.read_row_ends(search_start, stop)
         if search_start > start:
@@ -504,50 +507,29 @@ _POSITIONS = np.arange(1.0, CHUNK + 1.0)
 def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
     """Yield the rows of ranked samples, most confident first, in pieces of about `size` samples, which stay in cache.
 
-    Accepted sums are counted from the top of the whole data set, and `total_mass` is that of the whole data set. With
-    `with_loss=False` the field `loss` may be None, which saves time where a formula does not read it. A row is a run of
-    equal confidences, and `row_ends` are the places of their last samples in a piece, counted from its start. A row
-    that is longer than `size` makes its piece longer.
+    A row is a run of equal confidences; one that is longer than `size` makes its piece longer. Accepted sums are
+    counted from the top of the whole data set, and `total_mass` is that of the whole data set. With `with_loss=False`
+    the field `loss` may be None, which saves time where a formula does not read it.
 
-    Three kinds of samples are summed in different ways. 0/1 losses without weights are read as bytes, whose running
-    sums are exact. Other losses without weights have running sums of floats. With weights, masses are running sums of
-    floats as well. Sums over a row are differences of running sums, except for rows of one sample, which need none. No
-    row is empty, which `has_empty_rows=False` tells formulas: they may divide by the accepted mass.
+    Sums over a row are differences of running sums. No row is empty, which `has_empty_rows=False` tells formulas: they
+    may divide by the accepted mass.
     """
     total_mass = np.asarray([samples.total_mass])
+    # sums over all pieces so far
     mass_above = 0.0
     loss_above = 0.0
-    for start, stop, row_ends in split_at_row_ends(samples, size):
-        weighted_loss = samples.read_loss(start, stop)
-        weight = None if samples.read_weight is None else samples.read_weight(start, stop)
-        row_count = len(row_ends)
-        # the last condition holds the piece to the length of the constants `_ONES` and `_POSITIONS`
-        is_one_per_row = weight is None and row_count == stop - start and row_count <= CHUNK
-        if is_one_per_row:  # samples of weight 1 without ties: positions 1, 2, ... come from a constant array
-            accepted_mass = _POSITIONS[:row_count] + start
-        elif weight is None:
-            accepted_mass = row_ends + (start + 1.0)
+    for start, stop, row_ends in split_at_row_ends(samples, size):  # row ends are counted from `start`
+        loss = samples.read_loss(start, stop)
+        if samples.read_weight is None:
+            row_mass, accepted_mass = _count_by_row(start, stop, row_ends)
+            row_loss, accepted_loss = _sum_loss_by_row(loss, row_ends, loss_above, with_loss)
         else:
-            weighted_loss = weighted_loss * weight
-            accepted_mass = weight.cumsum().take(row_ends) + mass_above
-        sums_are_exact = weighted_loss.dtype == np.uint8  # 0/1 losses without weights are read as bytes
-        if sums_are_exact and row_count == 1:
-            accepted_loss = (
-                weighted_loss.sum(keepdims=True) + loss_above
-            )  # one sum is faster than running sums
-        else:  # one after the other, as the weights are added: where losses are all 1, both sums round alike
-            running_loss = _running_sums(weighted_loss)
-            accepted_loss = (running_loss if is_one_per_row else running_loss.take(row_ends)) + loss_above
-        row_mass = _ONES[:row_count] if is_one_per_row else diff_from(accepted_mass, mass_above)
-        row_loss = None  # remains None where no formula reads it
-        if sums_are_exact:
-            row_loss = diff_from(accepted_loss, loss_above) if with_loss else None
-        elif with_loss or weight is not None:  # (weights: `is_single` is needed for the mass)
-            # a row of one sample needs no difference of sums, which would round
-            is_single = diff_from(row_ends, -1) == 1
-            row_loss = np.where(is_single, weighted_loss.take(row_ends), diff_from(accepted_loss, loss_above))
-            if weight is not None:
-                row_mass = np.where(is_single, weight.take(row_ends), row_mass)
+            # Mass and loss are added in the same order, so that they round alike: where all losses are 1, the accepted
+            # loss is exactly the accepted mass, and the risk exactly 1.
+            weight = samples.read_weight(start, stop)
+            is_single = diff_from(row_ends, -1) == 1  # is the row one sample?
+            row_mass, accepted_mass = _sum_floats_by_row(weight, row_ends, mass_above, is_single)
+            row_loss, accepted_loss = _sum_floats_by_row(loss * weight, row_ends, loss_above, is_single)
         mass_above = float(accepted_mass[-1])
         loss_above = float(accepted_loss[-1])
         yield Rows(
@@ -560,12 +542,60 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
         )
 
 
-def _running_sums(values: np.ndarray) -> np.ndarray:
-    """Running sums of a vector: floats of floats, and exact integers of bytes, which are 0 or 1."""
-    if values.dtype != np.uint8:
-        return values.cumsum()
-    # integers of 32 bits are added up, and later turned into floats, much faster than those of 64
-    return np.add.accumulate(values, dtype=np.int32 if len(values) < 1 << 31 else np.int64)
+def _count_by_row(start: int, stop: int, row_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Count the samples of each row of a piece, and those of the row and of all rows above it in the data set.
+
+    The piece holds the samples start, ..., stop - 1; `row_ends` are the places of the last sample of each row, counted
+    from `start`. All samples have weight 1. The first array is not to be changed.
+    """
+    row_count = len(row_ends)
+    if (
+        row_count == stop - start and row_count <= CHUNK
+    ):  # no ties: taken from constants, which have CHUNK entries
+        return _ONES[:row_count], _POSITIONS[:row_count] + start
+    accepted_mass = row_ends + (start + 1.0)
+    return diff_from(accepted_mass, start), accepted_mass
+
+
+def _sum_loss_by_row(
+    loss: np.ndarray, row_ends: np.ndarray, loss_above: float, with_row_loss: bool
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Sum the unweighted losses of a piece over each row, and over the row and all rows above it in the data set.
+
+    `row_ends` are the places of the last sample of each row, counted from the start of the piece; `loss_above` is the
+    sum over all pieces above. 0/1 losses are bytes, whose sums are exact. The sums over each row are None without
+    `with_row_loss`.
+    """
+    if loss.dtype != np.uint8:
+        is_single = diff_from(row_ends, -1) == 1 if with_row_loss else None
+        return _sum_floats_by_row(loss, row_ends, loss_above, is_single)
+    if len(row_ends) == 1:  # one sum is faster than running sums
+        accepted_loss = loss.sum(keepdims=True) + loss_above
+    else:
+        # integers of 32 bits are added up, and later turned into floats, much faster than those of 64
+        sum_dtype = np.int32 if len(loss) < 1 << 31 else np.int64
+        running_loss = np.add.accumulate(loss, dtype=sum_dtype)
+        has_ties = len(row_ends) < len(loss)
+        accepted_loss = (running_loss.take(row_ends) if has_ties else running_loss) + loss_above
+    return diff_from(accepted_loss, loss_above) if with_row_loss else None, accepted_loss
+
+
+def _sum_floats_by_row(
+    values: np.ndarray, row_ends: np.ndarray, sum_above: float, is_single: np.ndarray | None
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Sum the values of a piece over each row, and over the row and all rows above it in the data set.
+
+    `row_ends` are the places of the last sample of each row, counted from the start of the piece; `sum_above` is the
+    sum over all pieces above. `is_single` marks the rows of one sample, whose value is taken as it is: a difference of
+    running sums would round. None: the sums over each row are not needed, and the first result is None.
+    """
+    running_sum = values.cumsum()
+    has_ties = len(row_ends) < len(values)
+    accepted_sum = (running_sum.take(row_ends) if has_ties else running_sum) + sum_above
+    if is_single is None:
+        return None, accepted_sum
+    row_sum = np.where(is_single, values.take(row_ends), diff_from(accepted_sum, sum_above))
+    return row_sum, accepted_sum
 
 
 def diff_from(values: np.ndarray, first: float) -> np.ndarray:
