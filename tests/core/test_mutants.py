@@ -452,8 +452,8 @@ ENGINES = {
     ),
     "a cut belongs to the range below": (
         "engines/ranges.py",
-        "place += confidence >= cut",
-        "place += confidence > cut",
+        "number += confidence >= cut",
+        "number += confidence > cut",
         "tests/engines/test_ranges.py::test_counted_and_sorted_ranges_give_the_whole",
     ),
     "ranges that look tied when merged": (

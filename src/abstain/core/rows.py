@@ -549,9 +549,8 @@ def _count_by_row(start: int, stop: int, row_ends: np.ndarray) -> tuple[np.ndarr
     from `start`. All samples have weight 1. The first array is not to be changed.
     """
     row_count = len(row_ends)
-    if (
-        row_count == stop - start and row_count <= CHUNK
-    ):  # no ties: taken from constants, which have CHUNK entries
+    has_ties = row_count < stop - start
+    if not has_ties and row_count <= CHUNK:  # the constants have CHUNK entries
         return _ONES[:row_count], _POSITIONS[:row_count] + start
     accepted_mass = row_ends + (start + 1.0)
     return diff_from(accepted_mass, start), accepted_mass
@@ -567,7 +566,9 @@ def _sum_loss_by_row(
     `with_row_loss`.
     """
     if loss.dtype != np.uint8:
-        is_single = diff_from(row_ends, -1) == 1 if with_row_loss else None
+        if not with_row_loss:
+            return None, _accumulate_by_row(loss, row_ends, loss_above)
+        is_single = diff_from(row_ends, -1) == 1
         return _sum_floats_by_row(loss, row_ends, loss_above, is_single)
     if len(row_ends) == 1:  # one sum is faster than running sums
         accepted_loss = loss.sum(keepdims=True) + loss_above
@@ -581,21 +582,24 @@ def _sum_loss_by_row(
 
 
 def _sum_floats_by_row(
-    values: np.ndarray, row_ends: np.ndarray, sum_above: float, is_single: np.ndarray | None
-) -> tuple[np.ndarray | None, np.ndarray]:
+    values: np.ndarray, row_ends: np.ndarray, sum_above: float, is_single: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Sum the values of a piece over each row, and over the row and all rows above it in the data set.
 
     `row_ends` are the places of the last sample of each row, counted from the start of the piece; `sum_above` is the
     sum over all pieces above. `is_single` marks the rows of one sample, whose value is taken as it is: a difference of
-    running sums would round. None: the sums over each row are not needed, and the first result is None.
+    running sums would round.
     """
-    running_sum = values.cumsum()
-    has_ties = len(row_ends) < len(values)
-    accepted_sum = (running_sum.take(row_ends) if has_ties else running_sum) + sum_above
-    if is_single is None:
-        return None, accepted_sum
+    accepted_sum = _accumulate_by_row(values, row_ends, sum_above)
     row_sum = np.where(is_single, values.take(row_ends), diff_from(accepted_sum, sum_above))
     return row_sum, accepted_sum
+
+
+def _accumulate_by_row(values: np.ndarray, row_ends: np.ndarray, sum_above: float) -> np.ndarray:
+    """Sum the values of each row of a piece and of all rows above it, arguments as in `_sum_floats_by_row`."""
+    running_sum = values.cumsum()
+    has_ties = len(row_ends) < len(values)
+    return (running_sum.take(row_ends) if has_ties else running_sum) + sum_above
 
 
 def diff_from(values: np.ndarray, first: float) -> np.ndarray:

@@ -29,12 +29,13 @@ from abstain.engines.histogram import (
 
 MAX_COMPARED_CUTS = 12  # up to this number of cuts, comparing with each is faster than a binary search
 SURVEY_SAMPLES = 1 << 20  # samples in the histogram of a survey
-_RESOLUTION = 1 << 12  # bins of that histogram
+_SURVEY_BINS = 1 << 12  # at most so many bins in that histogram
 _POWERS = ("w", "wl", "w2", "w2l", "w2ll", "w4", "w4l", "w4ll", "w4lll", "w4llll")  # sums of w^p l^j
 # Rows of RangeSums.sums: the powers, then counts of samples, of losses other than 0 and 1, of losses below 0 and of
 # weights that are not whole numbers.
 SUMS = (*_POWERS, "count", "graded", "negative", "fractional")
-COUNT = SUMS.index("count")
+COUNT = SUMS.index("count")  # rows 0 ... COUNT - 1 are the powers
+_GRADED = SUMS.index("graded")  # rows from here on count samples of a kind
 
 
 class Columns(NamedTuple):
@@ -75,9 +76,11 @@ class Columns(NamedTuple):
         as samples of equal loss are in memory: their confidence is minus the loss times the weight. `extra` is dropped.
         """
         loss = self.loss.astype(np.float64)
-        if zero_one and self.weight is not None:
-            return Columns(self.loss, -loss * self.weight, self.weight)
-        return Columns(self.loss if zero_one else loss, -loss, self.weight)
+        if not zero_one:
+            # booleans become numbers too: these samples may be 0/1 where others of the data set are not
+            return Columns(loss, confidence=-loss, weight=self.weight)
+        weighted_loss = loss if self.weight is None else loss * self.weight
+        return Columns(self.loss, confidence=-weighted_loss, weight=self.weight)
 
     def in_units(self, unit: float) -> Columns:
         """With weights divided by their unit, so that huge and tiny relative weights have powers within range."""
@@ -126,18 +129,13 @@ def collect_columns(parts: Iterable[Columns], rows: int) -> Columns:
 
     `rows` is the number of samples at most; fewer may come, since samples of weight zero are dropped. A column widens
     its type when a part needs it, such as losses that were booleans so far. Columns that are None in the first part
-    must be None in all. Without parts the result is empty, with boolean losses.
+    (no weights, no `extra`) must be None in all. Without parts the result is empty, with boolean losses.
     """
     whole: Columns | None = None
-    filled = 0
+    filled = 0  # samples copied so far; memory beyond them is not initialised
     for part in parts:
         if whole is None:
-            whole = Columns(
-                *(
-                    None if values is None else np.empty((*values.shape[:-1], rows), values.dtype)
-                    for values in part
-                )  # type: ignore[arg-type]
-            )
+            whole = _allocate_like(part, rows)
         for name, values in part._asdict().items():
             column = getattr(whole, name)
             if column is None or values is None:
@@ -145,14 +143,25 @@ def collect_columns(parts: Iterable[Columns], rows: int) -> Columns:
             common_type = np.promote_types(column.dtype, values.dtype)
             if column.dtype != common_type:
                 widened = np.empty(column.shape, common_type)
-                widened[..., :filled] = column[..., :filled]  # beyond `filled` memory is not initialised
+                widened[..., :filled] = column[..., :filled]
                 column = widened
                 whole = whole._replace(**{name: column})
+            # samples are the last axis: `extra` has shape (columns, samples)
             column[..., filled : filled + part.sample_count] = values
         filled += part.sample_count
     if whole is None:
         return Columns(np.empty(0, dtype=bool), np.empty(0))
     return whole.take(slice(0, filled))
+
+
+def _allocate_like(part: Columns, sample_count: int) -> Columns:
+    """Memory for so many samples, not initialised: the columns and types of `part`, None where it has None."""
+    return Columns(
+        *(
+            None if values is None else np.empty((*values.shape[:-1], sample_count), values.dtype)
+            for values in part
+        )  # type: ignore[arg-type]
+    )
 
 
 # sums -------------------------------------------------------------------------------------------------------
@@ -162,7 +171,8 @@ def collect_columns(parts: Iterable[Columns], rows: int) -> Columns:
 class RangeSums:
     """Sums over each range, least confident first: one row of `sums` per name in SUMS, one column per range.
 
-    `low` and `high` are the smallest and largest confidence of the samples in each range.
+    A range is the samples whose confidences lie between two thresholds. `low` and `high` are the smallest and largest
+    confidence of the samples in each range; inf and -inf for a range without samples.
     """
 
     sums: np.ndarray
@@ -197,17 +207,18 @@ class RangeSums:
     def totals(self) -> Totals:
         """The totals of all samples in these ranges; `fsum` adds up the ranges without further rounding.
 
-        The rows of `sums` are those of SUMS: up to COUNT the sums of w^p l^j (mass, loss, then the powers), from COUNT
-        on the numbers of samples, of losses other than 0/1, of negative losses and of fractional weights.
+        `sums` has one column per range. Its rows are named by SUMS: first the sums of w^p l^j (weights w, losses l),
+        from COUNT on the numbers of samples, of losses other than 0/1, of negative losses and of fractional weights.
         """
-        total_mass, total_loss, *powers = (math.fsum(row) for row in self.sums[:COUNT])
+        # the other five are the sums of w^4 l^j for j = 0 ... 4
+        mass, loss, w2, w2l, w2ll, *fourth_powers = (math.fsum(row) for row in self.sums[:COUNT])
         count, graded, negative, fractional = (int(number) for number in self.sums[COUNT:].sum(axis=1))
         return Totals(
             sample_count=count,
-            total_mass=total_mass,
-            loss_sum=total_loss,
-            squared_weight_moments=tuple(powers[:3]),
-            fourth_power_moments=tuple(powers[3:]),
+            total_mass=mass,
+            loss_sum=loss,
+            squared_weight_moments=(w2, w2l, w2ll),
+            fourth_power_moments=tuple(fourth_powers),
             zero_one=graded == 0,
             has_negative_loss=negative > 0,
             has_whole_weights=fractional == 0,
@@ -227,35 +238,37 @@ def empty_sums(ranges: int) -> RangeSums:
 def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
     """The sums of ranges whose samples lie one after another in `columns`: `sizes[i]` of them from `starts[i]` on.
 
-    Ranges ascend by confidence; some may be empty. Samples within a range may be in any order. Losses of type bool are
-    0/1. The rows of the result after the counts (losses other than 0 and 1, negative losses, fractional weights) stay
-    0 for 0/1 losses without weights.
+    A range is the samples whose confidences lie between two thresholds. Ranges ascend by confidence and follow each
+    other without gaps, from the first sample to the last; some may be empty. Samples within a range may be in any
+    order. Losses of type bool are 0/1.
+
+    The rows of `sums` in the result are named by SUMS: before COUNT the sums of w^p l^j (weights w, losses l), at COUNT
+    the number of samples, then the numbers of losses other than 0 and 1, of negative losses, of fractional weights.
     """
-    has_samples = sizes > 0
     result = empty_sums(len(sizes))
+    result.sums[COUNT] = sizes
+    # `reduceat` takes the first sample of each range and sums up to the next one, so empty ranges are left out
+    has_samples = sizes > 0
     first = starts[has_samples]
+    ends = first + sizes[has_samples]
     result.low[has_samples] = np.minimum.reduceat(columns.confidence, first)
     result.high[has_samples] = np.maximum.reduceat(columns.confidence, first)
-    result.sums[COUNT] = sizes
     zero_one = columns.loss.dtype == bool
     if columns.weight is None and zero_one:
-        # counting booleans in place is faster than summing them as floats
-        error_counts = [
-            np.count_nonzero(columns.loss[start : start + size])
-            for start, size in zip(first, sizes[has_samples])
-        ]
+        # counting booleans in place is faster than summing them as floats; no sample is of the last three kinds
+        error_counts = [np.count_nonzero(columns.loss[start:end]) for start, end in zip(first, ends)]
         result.sums[:COUNT, has_samples] = _powers_of_counts(sizes[has_samples], np.asarray(error_counts))
         return result
     loss = columns.loss.astype(np.float64, copy=False)
     weight = None if columns.weight is None else columns.weight.astype(np.float64, copy=False)
     is_graded = (loss != 0) & (loss != 1)
     is_fractional = np.zeros(len(loss)) if weight is None else weight != np.floor(weight)
-    result.sums[COUNT + 1 :, has_samples] = [
+    result.sums[_GRADED:, has_samples] = [
         np.add.reduceat(flags, first, dtype=np.float64) for flags in (is_graded, loss < 0, is_fractional)
     ]
-    result.sums[:COUNT, has_samples] = sum_powers_by_row(
-        loss, weight, first + sizes[has_samples], zero_one
-    ).columns
+    # sums by range of w, w l, w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4)
+    powers = sum_powers_by_row(loss, weight, ends, zero_one)
+    result.sums[:COUNT, has_samples] = powers.columns
     return result
 
 
@@ -273,8 +286,10 @@ def _powers_of_counts(mass: Any, error_count: Any) -> list[Any]:
 def choose_cuts(histogram: Histogram, ranges: int) -> np.ndarray:
     """Ascending thresholds between about `ranges` ranges of about equal mass; a range starts at each threshold.
 
-    A single confidence with more than the mass of a range (a heavy tie) gets a range of its own: one range starts at
-    it, the next at the next float64. Empty if one range is enough or the histogram is empty.
+    `histogram` holds bins of the confidence axis, least confident first, each with its smallest and largest confidence
+    (`low`, `high`) and its mass. A single confidence with more than the mass of a range (a heavy tie) gets a range of
+    its own: one range starts at it, the next at the next float64. Empty if one range is enough or the histogram is
+    empty.
     """
     if ranges <= 1 or not len(histogram):
         return np.empty(0)
@@ -283,8 +298,11 @@ def choose_cuts(histogram: Histogram, ranges: int) -> np.ndarray:
     heavy_ties = histogram.low[(histogram.low == histogram.high) & (mass >= mass_per_range)]
     next_float = float_of(bits_of(heavy_ties) + np.uint64(1))
     mass_below = np.cumsum(mass) - mass
-    new_range = np.flatnonzero(np.diff(np.floor(mass_below / mass_per_range), prepend=0) > 0)
-    cuts = np.unique(np.concatenate([histogram.low[new_range], heavy_ties, next_float]))
+    # a range starts at the first bin that has the mass of one more whole range below it
+    full_ranges_below = np.floor(mass_below / mass_per_range)
+    starts_range = np.diff(full_ranges_below, prepend=0) > 0
+    cuts = np.unique(np.concatenate([histogram.low[starts_range], heavy_ties, next_float]))
+    # the float after the largest one is infinite
     return np.asarray(cuts[np.isfinite(cuts)])
 
 
@@ -300,17 +318,17 @@ def split(columns: Columns, cuts: np.ndarray, *, keep_ties: bool = False) -> tup
     if not columns.sample_count:
         return [columns] * range_count, empty_sums(range_count)
     if range_count == 1:
-        return [columns], _sum_ranges(
-            columns, np.zeros(1, dtype=np.int64), np.asarray([columns.sample_count])
-        )
+        start_of_all = np.zeros(1, dtype=np.int64)
+        return [columns], _sum_ranges(columns, start_of_all, np.asarray([columns.sample_count]))
+    # cuts are float64; rounded up to the type of the confidences they divide the samples alike, and compare faster
     range_of_sample = _find_ranges(columns.confidence, rounded_up(cuts, columns.confidence.dtype))
     columns = columns.take(np.argsort(range_of_sample, kind="stable"))
     sizes = np.bincount(range_of_sample, minlength=range_count)
     ends = np.cumsum(sizes)
     starts = ends - sizes
-    if not keep_ties:
-        ends = np.where(has_one_confidence(cuts), starts, ends)
-    parts = [columns.take(slice(start, end)) for start, end in zip(starts, ends)]
+    # a range that loses its samples ends where it starts; the sums count them still
+    kept_ends = ends if keep_ties else np.where(has_one_confidence(cuts), starts, ends)
+    parts = [columns.take(slice(start, end)) for start, end in zip(starts, kept_ends)]
     return parts, _sum_ranges(columns, starts, sizes)
 
 
@@ -320,12 +338,12 @@ def _find_ranges(confidence: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     In a small integer type (at most 65,535 cuts), which a stable argsort sorts by counting.
     """
     if len(cuts) > MAX_COMPARED_CUTS:
-        place = np.searchsorted(cuts, confidence, "right")
-        return place.astype(np.uint8 if len(cuts) < 256 else np.uint16)
-    place = np.zeros(len(confidence), dtype=np.uint8)
+        number = np.searchsorted(cuts, confidence, "right")
+        return number.astype(np.uint8 if len(cuts) < 256 else np.uint16)
+    number = np.zeros(len(confidence), dtype=np.uint8)
     for cut in cuts:  # comparing all samples with few cuts is ten times as fast as searching each
-        place += confidence >= cut
-    return place
+        number += confidence >= cut
+    return number
 
 
 def has_one_confidence(cuts: np.ndarray) -> np.ndarray:
@@ -341,7 +359,7 @@ def has_one_confidence(cuts: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Survey:
-    """What a first pass over the data finds out about each group: the number of samples and their confidences.
+    """What a first pass over the data finds out about each group, before the axis is cut into ranges of confidence.
 
     Parameters
     ----------
@@ -384,9 +402,10 @@ class Survey:
     def add(self, groups: Groups, stride: int, rng: np.random.Generator) -> None:
         """Add a batch of samples by group.
 
-        All samples count for `rows`, the weights and the types; of the confidences of each group every `stride`-th,
-        from a random start, enters the histogram. Losses of type bool are 0/1. The histogram holds no losses: it is
-        only used to choose ranges. `rng` is the source of all randomness.
+        All samples count for the number of samples, the weights and the types. Of the confidences of each group every
+        `stride`-th, from a random start, enters the histogram. It is used only to choose where the confidence axis is
+        cut into ranges, so it gets no losses and no weights. Losses of type bool are 0/1. `rng` is the source of all
+        randomness.
         """
         for group, columns in groups.items():
             batch = Survey(
@@ -397,10 +416,11 @@ class Survey:
             if columns.weight is not None:
                 batch.note_weights(group, columns.weight)
             start = int(rng.integers(stride))
+            # empty if the batch has no more samples than `start`
             sampled = np.ascontiguousarray(columns.confidence[start::stride])
             if len(sampled):
                 no_errors = np.zeros(len(sampled), dtype=bool)
-                batch.histograms[group] = histogram_of(no_errors, sampled, None, _RESOLUTION)
+                batch.histograms[group] = histogram_of(no_errors, sampled, weight=None, max_bins=_SURVEY_BINS)
             self.include(batch)
 
     def note_weights(self, group: Any, weight: np.ndarray) -> None:
@@ -417,17 +437,17 @@ class Survey:
     def include(self, *surveys: Survey) -> Survey:
         """Add other surveys, of other samples of the same groups or of other groups, to this one, and return it.
 
-        Rows add up, histograms merge, ranges of weights widen; of the flags `zero_one` must hold for all samples, the
-        others for any.
+        Numbers of samples add up, histograms merge, ranges of weights widen; of the flags `zero_one` must hold for all
+        samples, the others for any. The first weight seen that is not a whole number is kept, as an example.
 
         `sample_counts`, `histograms` and `weight_ranges` (smallest and largest weight) are by group.
         """
         for survey in surveys:
-            for group, rows in survey.sample_counts.items():
-                self.sample_counts[group] = self.sample_counts.get(group, 0) + rows
+            for group, sample_count in survey.sample_counts.items():
+                self.sample_counts[group] = self.sample_counts.get(group, 0) + sample_count
             for group, histogram in survey.histograms.items():
                 present = self.histograms.get(group, empty_histogram())
-                self.histograms[group] = merge_histograms([present, histogram], _RESOLUTION)
+                self.histograms[group] = merge_histograms([present, histogram], max_bins=_SURVEY_BINS)
             for group, (smallest, largest) in survey.weight_ranges.items():
                 present_smallest, present_largest = self.weight_ranges.get(group, (smallest, largest))
                 self.weight_ranges[group] = (min(smallest, present_smallest), max(largest, present_largest))
@@ -455,34 +475,42 @@ def choose_window(histogram: Histogram, sample_count: int, max_bytes: int) -> tu
     One counter is kept for each float32 value in the window. The gain is the number of samples that need no sort less
     half the number of counters. `sample_count` is the number of samples that the histogram stands for (its confidences
     are float32 values), and `max_bytes` bounds the memory of the counters. It does not pay for less than a quarter of
-    the samples.
+    the samples. A window begins and ends with bins of the histogram.
     """
+    # more samples than `tally.MOST` could overflow a counter
     if not len(histogram) or sample_count > tally.MOST:
         return None
     low = histogram.low.astype(np.float32)
-    next_low = np.append(low[1:], np.nextafter(histogram.high[-1:].astype(np.float32), np.float32(np.inf)))
-    # number of float32 values from 0 to the start and to the end of each bin; bins may overlap
+    # a bin counts as reaching up to the start of the next one; the last one ends at the float32 after its largest value
+    end_of_last = np.nextafter(histogram.high[-1:].astype(np.float32), np.float32(np.inf))
+    next_low = np.append(low[1:], end_of_last)
+    # place of the start and of the end of each bin among all float32 values, counted from that of 0. Starts must not
+    # descend, and no bin is empty: bins of merged histograms may overlap
     start = np.maximum.accumulate(tally.values_between(np.zeros_like(low), low))
     stop = np.maximum(tally.values_between(np.zeros_like(next_low), next_low), start + 1)
     samples = histogram.mass * (sample_count / histogram.mass.sum())
     gain = samples - _COUNTER_COST * (stop - start)
-    furthest_end = np.searchsorted(stop, start + max_bytes // tally.BYTES, "right")
+    max_counters = max_bytes // tally.BYTES
+    furthest_end = np.searchsorted(stop, start + max_counters, "right")
+    # the window consists of the bins first, ..., end - 1
     first, end = _best_run(gain, furthest_end)
     if samples[first:end].sum() < _MIN_COUNTED_SHARE * sample_count:
         return None
-    return float(low[first]), float(np.nextafter(next_low[end - 1], np.float32(-np.inf)))
+    last_value = np.nextafter(next_low[end - 1], np.float32(-np.inf))
+    return float(low[first]), float(last_value)
 
 
 def _best_run(gain: np.ndarray, furthest_end: np.ndarray) -> tuple[int, int]:
-    """The run of places [first, end) with the largest sum of `gain`; (0, 0) if no run has a positive sum.
+    """The run of bins first, ..., end - 1 with the largest sum of `gain`; (0, 0) if no run has a positive sum.
 
-    A run that starts at `first` may end at `furthest_end[first]` at most.
+    A run that starts at bin `first` may end at `furthest_end[first]` at most (that bin excluded).
     """
     gain_before = np.concatenate([[0.0], np.cumsum(gain)])
     best_gain = 0.0
     best_run = (0, 0)
     for first, furthest in enumerate(furthest_end.tolist()):
         if furthest > first:
+            # the gain of a run is `gain_before[end] - gain_before[first]`
             end = first + 1 + int(np.argmax(gain_before[first + 1 : furthest + 1]))
             run_gain = float(gain_before[end] - gain_before[first])
             if run_gain > best_gain:
@@ -507,6 +535,7 @@ def cut_at_window(cuts: np.ndarray, window: tuple[float, float]) -> tuple[np.nda
     after_window = float(np.nextafter(np.float32(window[1]), np.float32(np.inf)))
     is_inside = (cuts > window[0]) & (cuts < after_window)
     new_cuts = np.unique(np.concatenate([cuts[~is_inside], [window[0], after_window]]))
+    # range 0 lies below the first cut, so the number of a range is how many cuts are at most its start
     number = int(np.searchsorted(new_cuts, window[0], "right"))
     return np.asarray(new_cuts[np.isfinite(new_cuts)]), number
 

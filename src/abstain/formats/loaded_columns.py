@@ -92,8 +92,9 @@ class LoadedColumns:
         """Check class scores with their labels, and return them as keyword arguments of `Predictions`.
 
         `kind` is "logits" or "probs"; values of that role and of "labels" must be loaded. Rounded probabilities are
-        divided by their sums. DataError where shapes, class names or values do not fit together, or where a column of
-        right and wrong contradicts the labels.
+        divided by their sums. The result also has the columns of single samples (groups, weights, ...), which
+        `sample_fields` collects. DataError where shapes, class names or values do not fit together, or where a column
+        of right and wrong contradicts the labels.
         """
         scores = self.load_class_scores(kind)
         if scores.ndim != 2:
@@ -146,13 +147,16 @@ class LoadedColumns:
                 f"`{name}` is never below 0.5, so it seems to be the probability of the prediction and not of class 1. "
                 f"Name it as a confidence, -c confidence={name}, with a column of right and wrong answers."
             )
-        boundary = 0.5 if kind == "probs" else 0.0
-        self.check_prediction(score_of_class_1 > boundary, name)
+        boundary = 0.5 if kind == "probs" else 0.0  # of class 1 being the likelier one
+        self.check_prediction(
+            score_of_class_1 > boundary, name
+        )  # raises where predictions contradict the score
         meaning = "probability" if kind == "probs" else "log-odds"
         message = f"{display_name(self.source.path)}: `{name}` is taken for the {meaning} of class 1 of a binary model."
         warnings.warn(message, AbstainWarning, stacklevel=_CALLER_OF_READ_PREDICTIONS)
         if kind == "probs":
             return np.stack([1 - score_of_class_1, score_of_class_1], axis=1)
+        # two logits whose difference is the log-odds
         return np.stack([-score_of_class_1 / 2, score_of_class_1 / 2], axis=1)
 
     def check_not_probabilities(self, logits: np.ndarray) -> None:
@@ -229,12 +233,13 @@ class LoadedColumns:
             is_known = is_known & (self.require_truth_values("abstained") != 1)
         for role in ({"correct", "error"} & self.values_by_role.keys()) - self.stated_roles:
             if role == "correct" and self.holds_partial_credit():
+                continue  # an answer that is partly right contradicts neither
+            truth = self.require_truth_values(role)  # 1 yes, 0 no, NaN for an empty cell
+            value_of_right = 1 if role == "correct" else 0
+            is_called_right = truth == value_of_right
+            if is_called_right.shape != is_wrong.shape:
                 continue
-            truth = self.require_truth_values(role)
-            called_right = truth == (1 if role == "correct" else 0)
-            if called_right.shape != is_wrong.shape:
-                continue
-            contradicts = is_known & (called_right == is_wrong) & ~np.isnan(truth)
+            contradicts = is_known & (is_called_right == is_wrong) & ~np.isnan(truth)
             if contradicts.any():
                 name = display_name(self.roles[role].names[0])
                 raise self.error(
@@ -259,6 +264,7 @@ class LoadedColumns:
             raise self.error(f"needs one confidence per row, got shape {confidence.shape}.")
         if len(confidence) == 0:
             raise self.error("has no rows.")
+        # The loss, the confidence, and the file's other columns of single samples: abstentions, weights, groups, ...
         fields = self.sample_fields(len(confidence), loss=loss)
         abstained = fields.get("abstained")
         self.check_answers_have_loss(loss, abstained)
@@ -284,9 +290,11 @@ class LoadedColumns:
             is_missing &= ~abstained
         if not is_missing.any():
             return
+        # The losses came from the first of these roles that the file has.
         role = next(role for role in ("correct", "error", "loss", "labels") if role in self.values_by_role)
         remedy = "Fill them in, or name a column that says which rows have no answer: -c abstained=NAME."
         if role == "correct":
+            # `write_grades` returns what the user can type: "0=wrong,1=right"
             remedy = (
                 f"If these are questions without an answer, say what the other values mean: --grades "
                 f"{self.write_grades(role)}. Otherwise fill them in."
@@ -360,7 +368,7 @@ class LoadedColumns:
         loss = 1 - np.asarray(values, np.float64).reshape(-1)
         scored_loss = loss[~np.isnan(loss)]
         if scored_loss.size and not (scored_loss.min() >= 0 and scored_loss.max() <= 1):
-            farthest_row = int(np.nanargmax(np.abs(loss - 0.5)))
+            farthest_row = int(np.nanargmax(np.abs(loss - 0.5)))  # outside of 0 to 1; the message shows it
             raise self.error(
                 f"correctness must lie between 0 (wrong) and 1 (right), got {1 - loss[farthest_row]:g} in row "
                 f"{farthest_row + 1:,}. Divide a score by its maximum (-c correct=NAME/10), or name another column."
@@ -394,6 +402,7 @@ class LoadedColumns:
         if not _are_comparable(labels, prediction):
             raise self.error("labels and predictions must be of one kind and length to be compared.")
         if isinstance(labels, TextValues) and isinstance(prediction, TextValues):
+            # A label's code is its position in the distinct labels; a prediction that is no label has the position -1.
             is_wrong = labels.code_of_row != prediction.positions_in(labels.distinct_texts)
         else:
             is_wrong = np.asarray(labels != prediction)
@@ -454,12 +463,12 @@ class LoadedColumns:
         and that does not say true or false in every row is left out with a warning. DataError where the user named such
         a column, or where the two columns contradict each other.
         """
-        masks = []
+        masks = []  # of unanswerable questions, one by each column that the file has
         for role, value_of_unanswerable in (("unanswerable", 1.0), ("answerable", 0.0)):
             if role not in self.values_by_role:
                 continue
             try:
-                truth = self.require_truth_values(role)
+                truth = self.require_truth_values(role)  # 1 true, 0 false, NaN for an empty cell
                 if np.isnan(truth).any():
                     row = int(np.argmax(np.isnan(truth))) + 1
                     raise self.error(f"`{role}` must be true or false in every row, got none in row {row}.")
@@ -471,7 +480,7 @@ class LoadedColumns:
                 masks.append(truth == value_of_unanswerable)
         if not masks:
             return None
-        if not np.array_equal(masks[0], masks[-1]):
+        if not np.array_equal(masks[0], masks[-1]):  # of a single mask, both are the same
             raise self.error("`unanswerable` and `answerable` contradict each other. Leave one of them out.")
         return np.asarray(masks[0])
 
@@ -484,28 +493,33 @@ class LoadedColumns:
         class names, or labels are numbers and columns are named by words), or where a label is none of the classes.
         """
         labels = self.values_by_role["labels"]
-        classes = self.classes
-        if isinstance(labels, np.ndarray):
-            if labels.ndim != 1 or not classes:
-                return labels
-            classes = _trailing_numbers(classes)
-            if not classes and self.has_stated_classes:
-                return labels
-            if not classes:
-                names = display_name(", ".join(self.classes[:3]))
-                if len(self.classes) > 3:
-                    names += ", ..."
+        if isinstance(labels, TextValues):
+            if not self.classes:
                 raise self.error(
-                    f"the labels are numbers and the columns are named {names}, so nothing says which number is which "
-                    f"class. State the names in the order of the numbers: --classes first,second,..."
+                    "the labels are words, so the order of the classes must be known. "
+                    "State it with --classes first,second,... or a `classes` array in the file."
                 )
-            labels = TextValues.of(f"{label:.17g}" for label in labels.tolist())
-        if not classes:
-            raise self.error(
-                "the labels are words, so the order of the classes must be known. "
-                "State it with --classes first,second,... or a `classes` array in the file."
-            )
-        class_numbers = labels.positions_in(classes)
+            return self.look_up_labels(labels, self.classes)
+        is_one_hot = labels.ndim != 1
+        if is_one_hot or not self.classes:
+            return labels
+        numbers_in_names = _trailing_numbers(self.classes)  # ("1", "2") of prob_1 and prob_2; empty for words
+        if numbers_in_names:
+            labels_as_texts = TextValues.of(f"{label:.17g}" for label in labels.tolist())  # 1.0 becomes "1"
+            return self.look_up_labels(labels_as_texts, numbers_in_names)
+        if self.has_stated_classes:
+            return labels
+        names = display_name(", ".join(self.classes[:3]))
+        if len(self.classes) > 3:
+            names += ", ..."
+        raise self.error(
+            f"the labels are numbers and the columns are named {names}, so nothing says which number is which "
+            f"class. State the names in the order of the numbers: --classes first,second,..."
+        )
+
+    def look_up_labels(self, labels: TextValues, classes: tuple[str, ...]) -> np.ndarray:
+        """Return the position of each label among the classes; DataError where a label is none of them."""
+        class_numbers = labels.positions_in(classes)  # -1 where it is none
         if (class_numbers < 0).any():
             unknown_label = labels.row(int(np.argmin(class_numbers)))
             raise self.error(

@@ -148,11 +148,16 @@ def read_log_folder(
             model=model,
             run_count=len(read_runs),
             log=join_runs([read_run.log for read_run in read_runs]),
-            notes=tuple(dict.fromkeys(note for read_run in read_runs for note in read_run.notes)),
+            notes=_distinct_notes(read_runs),
         )
         for (task, model), read_runs in sorted(runs_by_name.items(), key=lambda item: item[0])
     ]
     return LogFolder(runs, unread)
+
+
+def _distinct_notes(runs: list[_ReadRun]) -> tuple[str, ...]:
+    """The notes on all runs, each once, in the order in which they first occur."""
+    return tuple(dict.fromkeys(note for read_run in runs for note in read_run.notes))
 
 
 class _ReadRun(NamedTuple):

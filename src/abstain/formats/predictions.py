@@ -238,6 +238,7 @@ class Predictions(Printable):
         "logits" or "probs" where the file has class scores, "signals" (confidences by name, NaN where an answer has
         none), "features" and "categories"; those that the file does not have are left out.
         """
+        # `gapped_signals` are those of a log, with NaN for a missing one; in `signals` it is ranked last or left out.
         signals = self.gapped_signals or self.signals
         if not signals and self.confidence is not None:
             signals = {"confidence": self.confidence}
@@ -247,7 +248,7 @@ class Predictions(Printable):
             "categories": self.categories,
         }
         inputs = {name: columns for name, columns in inputs.items() if columns}
-        if self.kind != "confidence":
+        if self.kind != "confidence":  # then it is "logits" or "probs"
             inputs[self.kind] = self.class_scores()
         return inputs
 
@@ -260,27 +261,29 @@ class Predictions(Printable):
 
         DataError names the file where it lacks an input of the learned confidence, or holds invalid values.
         """
-        with naming_file(self.path):
+        with naming_file(self.path):  # puts the file's name before the message of an error
             confidence = np.asarray(learned(**self.learning_inputs()))
+        # `refused` are questions without an answer that count as wrong: the next float below all answers ranks them.
         if self.refused is not None and not self.refused.all():
             lowest = np.nextafter(confidence[~self.refused].min(), -np.inf)
             confidence = np.where(self.refused, lowest, confidence)
+        has_class_scores = self.kind != "confidence"
         signals = {LEARNED: confidence}
         if keep_others:
-            others = self.signals
-            if self.kind != "confidence":
-                others = {"max_softmax": self.ranked_by("max_softmax")}
-            elif not others and self.confidence is not None:
-                others = {"confidence": self.confidence}
-            signals |= others
+            confidences_of_file = self.signals
+            if has_class_scores:
+                confidences_of_file = {"max_softmax": self.ranked_by("max_softmax")}
+            elif not self.signals and self.confidence is not None:
+                confidences_of_file = {"confidence": self.confidence}
+            signals |= confidences_of_file
         changes: dict[str, Any] = {"confidence": confidence, "signals": signals, "learned": learned}
-        if self.kind != "confidence" and self.labels is not None:
+        if has_class_scores:
+            changes["prediction"] = self.likeliest() if self.prediction is None else self.prediction
+        if has_class_scores and self.labels is not None:
             changes["loss"] = self.samples("max_softmax", "zero_one").loss
             changes["loss_name"] = "zero_one"
-        if self.kind != "confidence":
-            changes["prediction"] = self.likeliest() if self.prediction is None else self.prediction
-            if self.labels is not None and self.classes:
-                changes["labels"] = self.answers().true_class
+            if self.classes:
+                changes["labels"] = self.answers().true_class  # names, as the predictions are
         return replace(self, logits=None, probs=None, **changes)
 
     def answered(self) -> Predictions:
@@ -323,12 +326,14 @@ def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) ->
         raise file_error(log.path, "needs right and wrong answers, and has other losses.")
     if not log.scored.any():
         raise file_error(log.path, "no answer was scored.")
+    # `Log.fields` makes keyword arguments of `Predictions` and needs a confidence; a constant one ranks nothing.
     unranked = replace(log, signals={"answers": np.zeros(log.n)})
-    rules = replace(log.rules, unanswered="wrong", missing="last")  # keeps every row that was scored
+    # These rules keep every row that was scored: other rules refuse a log in which no question was answered.
+    rules = replace(log.rules, unanswered="wrong", missing="last")
     fields = unranked.fields(rules) | {"signals": {}}
     if unanswered != "wrong":
         rules = replace(rules, unanswered="abstained")
-        fields.pop("refused", None)
+        fields.pop("refused", None)  # the mask of questions without an answer that count as wrong
         fields["abstained"] = ~log.answered[log.scored]
     return Predictions(
         name=name,
@@ -345,9 +350,11 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
 
     A sentence lists the share of questions of each model that it applies to. Every table and page that shows the
     models shows these sentences; there are none where every model answered everything with a confidence.
+    `log.unanswered` and `log.without_confidence` are shares, and `log.rules` say how these rows count.
     """
     logs = {display_name(model.name): model.log for model in models if model.log is not None}
     notes = []
+    # rule ("wrong" or "abstained") -> what it means in words, and the other rule
     for rule, (meaning, other_rule) in _UNANSWERED_RULES.items():
         shares = {
             name: log.unanswered
@@ -359,7 +366,7 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
                 f"Unanswered questions {meaning} (--unanswered {other_rule} for the other view): "
                 f"{_list_shares(shares)}."
             )
-    for rule, meaning in _MISSING_RULES.items():
+    for rule, meaning in _MISSING_RULES.items():  # "last" or "left_out", and what it means in words
         shares = {
             name: log.without_confidence
             for name, log in logs.items()

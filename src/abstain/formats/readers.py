@@ -136,7 +136,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     Parameters
     ----------
     path : str or Path
-        The file; "-" is standard input.
+        The file, or the folder of a HELM run; "-" is standard input.
     format : str, optional
         One of `FORMATS`, where neither the file's name nor its first bytes say it.
     limits : Limits, optional
@@ -145,7 +145,8 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     Returns
     -------
     OpenedTable
-        Its columns by name, to be loaded one by one.
+        Its columns by name, to be loaded one by one. Where an evaluation harness wrote the file, they are those of its
+        log: one row per answer.
 
     Raises
     ------
@@ -165,7 +166,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     limits = limits or Limits()
     path = save_standard_input(limits) if str(path) == "-" else Path(path)
     if is_helm_run(path):
-        path /= INSTANCES_FILE
+        path /= INSTANCES_FILE  # the file of the folder that holds the scores
     _check_is_file(path)
     reader = _READER_OF_FORMAT[format or find_format(path)]
     if path.suffix.lower() in COMPRESSED_ENDINGS and not reader.may_be_compressed:
@@ -173,6 +174,8 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     source = reader.open(path, limits)
     if not source.columns:
         raise file_error(path, "holds no columns of values.")
+    # A JSON reader has recognised logs already; some harnesses write tables (promptfoo's CSV, lighteval's parquet).
+    # Such a table is returned as a log, any other unchanged.
     return read_table_log(source, limits)
 
 
@@ -257,5 +260,6 @@ def read_column_names(path: str | Path, *, format: str | None = None) -> OpenedT
     def refuse_loading() -> Values:
         raise DataError("read_column_names: only the names were read.")
 
+    # shape and kind are not known: they are for messages about loaded columns
     columns = {name: Column(shape=(), kind="?", load=refuse_loading) for name in names}
     return OpenedTable(path=path, format=format_name, columns=columns)

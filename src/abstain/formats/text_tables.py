@@ -67,6 +67,7 @@ def open_excel(path: Path, limits: Limits) -> OpenedTable:
     """
     openpyxl = import_optional("openpyxl", f"Reading {display_name(path.name)}", "files")
     with reporting_damage(path, "an Excel workbook"):
+        # A workbook is a zip archive of XML files.
         limits.check(path, _SHEET_COST * unpacked_archive_size(path), "reading it")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns of styles and menus that it leaves out
@@ -144,7 +145,7 @@ def _make_columns(
     has another number of cells than the header, or where memory or columns exceed `limits`.
     """
     names = [name.strip() for name in next(rows, [])]
-    while names and not names[-1]:
+    while names and not names[-1]:  # empty cells at the end of the header are no columns
         names.pop()
     if not names:
         raise file_error(path, "is empty. A table needs a line of column names first.")
@@ -154,6 +155,7 @@ def _make_columns(
     text_bytes = 0
     for chunk_rows in _split_into_chunks(path, rows, len(names)):
         row_count += len(chunk_rows)
+        # what all columns need with this chunk, which adds one array to each
         bytes_per_column = row_count * BYTES_PER_CELL + (len(chunks) + 1) * _ARRAY_OVERHEAD
         limits.check(path, len(names) * bytes_per_column + text_bytes)
         chunk = [_convert_cells(list(cells), has_decimal_comma) for cells in zip(*chunk_rows)]
@@ -161,6 +163,7 @@ def _make_columns(
         text_bytes += sum(_count_text_bytes(column.values) for column in chunk)
     if not chunks:
         raise file_error(path, "has column names but no rows.")
+    # of each column: its name, then its values in each chunk
     return {name: _join_chunks(list(parts)) for name, *parts in zip(names, *chunks)}
 
 
@@ -178,7 +181,7 @@ def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Ite
     where a blank row stands between others, or where a row is too short or too long.
     """
     chunk: list[list[str]] = []
-    chunk_size = 0
+    chunk_size = 0  # in bytes
     first_blank_row = 0  # its number, counted from 1; 0 where there is none
     for number, row in enumerate(rows, 1):
         if not any(row):
@@ -251,7 +254,7 @@ def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
     stripped = list(map(str.strip, cells))
     if "_" in "".join(stripped):  # Python reads 1_0 as ten, people do not
         return CellValues(TextValues.of(stripped))
-    with suppress(ValueError, OverflowError):
+    with suppress(ValueError, OverflowError):  # where a cell is no whole number, or too large for int64
         integers = np.fromiter(map(int, stripped), np.int64, len(stripped))
         has_padding = any(cell[0] in "0+" and len(cell) > 1 for cell in stripped)
         return CellValues(integers, TextValues.of(stripped) if has_padding else None)
@@ -271,16 +274,23 @@ def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
 def _join_chunks(chunks: list[CellValues]) -> Column:
     """Make one column of its chunks, in their order: words where any chunk has words, numbers otherwise.
 
-    A column of numbers keeps its cells as texts where some chunk does and all chunks are whole numbers.
+    A chunk of whole numbers carries its cells as texts (`texts`, else None) where the numbers do not keep them: 0012,
+    or empty cells. The column keeps its cells as texts where some chunk does and all chunks are whole numbers.
     """
     values = [chunk.values for chunk in chunks]
     if any(isinstance(part, TextValues) for part in values):
         return Column.of(_join_texts(values))
     column = Column.of(np.concatenate(values))  # type: ignore[arg-type]
-    is_whole = all(chunk.texts or chunk.values.dtype.kind == "i" for chunk in chunks)  # type: ignore[union-attr]
-    if is_whole and any(chunk.texts for chunk in chunks):
-        return replace(column, texts=_join_texts([chunk.texts or chunk.values for chunk in chunks]))
-    return column
+    has_texts = [chunk.texts is not None for chunk in chunks]
+    # Whole numbers with empty cells are floats because of the NaN, and carry texts.
+    is_whole = [
+        chunk.texts is not None or chunk.values.dtype.kind == "i"  # type: ignore[union-attr]
+        for chunk in chunks
+    ]
+    if not any(has_texts) or not all(is_whole):
+        return column
+    cells = [chunk.values if chunk.texts is None else chunk.texts for chunk in chunks]
+    return replace(column, texts=_join_texts(cells))
 
 
 def _join_texts(parts: list[Values]) -> TextValues:
@@ -292,6 +302,7 @@ def _join_texts(parts: list[Values]) -> TextValues:
     codes = []
     for part in parts:
         words = part if isinstance(part, TextValues) else _numbers_as_words(part)
+        # the code that each distinct text of this chunk has in the result
         part_codes = [code_of_text.setdefault(text, len(code_of_text)) for text in words.distinct_texts]
         codes.append(np.array(part_codes, dtype=np.int64)[words.code_of_row])
     return TextValues(np.concatenate(codes), tuple(code_of_text))

@@ -10,6 +10,7 @@ import numpy as np
 
 from abstain._arrays import Array, ArrayLike
 from abstain._check import check_fraction
+from abstain.core.influence import SampleInfluences
 from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.errors import InputError, ShapeError
 from abstain.inference.anytime import AnytimeRule, check_anytime
@@ -294,57 +295,84 @@ class Side(NamedTuple):
 
 
 def side_from_samples(samples: CheckedSamples) -> Side:
-    """Make the side of a comparison (estimate, standard error, what each unit does) from one model's checked samples.
+    """Make the side of a comparison (one of the models compared) from the checked samples of that model.
 
-    Losses of `samples` are in units of `samples.error_size`, numbers of the side in the user's units. A unit is a
-    sample, or a cluster where there are clusters. Raises InputError if the metric has no influence function, or if
-    there is only one cluster.
+    Losses of `samples`, and what is computed from them, are in units of `samples.error_size`. The side is in the user's
+    units. A unit is an independent draw: a sample, or a cluster of samples where there are clusters. Raises InputError
+    if the metric has no influence function, or if there is only one cluster.
     """
-    metric = samples.metric
-    influences = influences_of_samples("paired_difference", samples)  # of all samples, in input order
+    # estimate of the metric, and influence of each sample, abstained ones included, in input order
+    influences = influences_of_samples("paired_difference", samples)
+    # one unit of the estimate in the user's units; 1 for metrics that do not change when all losses are multiplied
     estimate_unit = samples.estimate_unit
-    ranked_losses = influences.rank_weights * samples.extend_to_all(samples.answered_loss)
-    effects = []
-    effective_errors = math.inf  # becomes that of the clustering with fewest
-    for clustered in samples.by_each_clustering():  # one, or three with two kinds of clusters
-        effects_of_clustering = effects_of_units(influences.influence, clustered)
-        if clustered.clusters is not None:
-            effects_of_clustering = unbiased_effects(effects_of_clustering)
-        effects.append(estimate_unit * effects_of_clustering)
-        contributions = effects_of_units(ranked_losses, clustered, centred=False)
-        effective_errors = min(effective_errors, effective_count(contributions))
-    sample = summarise_samples(samples)
-    draws = draws_behind(metric.rule, effective_errors, sample)
-    squared_errors = [float(unit_effects @ unit_effects) for unit_effects in effects]
-    squared_error = two_way_variance(*squared_errors) if len(effects) > 1 else squared_errors[0]
+    unit_effects = tuple(
+        estimate_unit * _unbiased_effects_of_units(influences.influence, clustered)
+        for clustered in samples.by_each_clustering()  # one, or three with two kinds of clusters
+    )
+    summary = summarise_samples(samples)
+    # as many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict
+    draws = draws_behind(samples.metric.rule, _effective_errors(samples, influences), summary)
     less_biased_estimate = leave_one_out(samples)
     if less_biased_estimate is None:  # the metric has no leave-one-out estimate, or there are weights
         less_biased_estimate = influences.estimate
     return Side(
         estimate=estimate_unit * influences.estimate,
         less_biased_estimate=estimate_unit * less_biased_estimate,
-        standard_error=math.sqrt(squared_error),
+        standard_error=_standard_error_of(unit_effects),  # in the user's units already
         effective_draws=draws.effective,
         few_draws_note=draws.note,
-        risk=estimate_unit * sample.risk,
-        unit_count=sample.unit_count,
+        risk=estimate_unit * summary.risk,
+        unit_count=summary.unit_count,
         limits_at_level=lambda level: limits_of_samples(samples, level),
-        unit_effects=tuple(effects),
+        unit_effects=unit_effects,
     )
+
+
+def _unbiased_effects_of_units(influence: np.ndarray, samples: CheckedSamples) -> np.ndarray:
+    """What each unit does to the estimate, so that the sum of squares is an unbiased variance.
+
+    `influence` is that of each of all samples. A unit is a sample, or a cluster; clusters, if any, are of one kind.
+    """
+    effects = effects_of_units(influence, samples)
+    return effects if samples.clusters is None else unbiased_effects(effects)
+
+
+def _effective_errors(samples: CheckedSamples, influences: SampleInfluences) -> float:
+    """As many errors of equal rank weight as would say as much about the estimate.
+
+    A sample adds (rank weight) * (loss) to the estimate. Samples of a cluster count as one draw; of two kinds of
+    clusters and their intersections, the clustering with fewest effective errors counts.
+    """
+    ranked_losses = influences.rank_weights * samples.extend_to_all(samples.answered_loss)
+    return min(
+        effective_count(effects_of_units(ranked_losses, clustered, centred=False))
+        for clustered in samples.by_each_clustering()
+    )
+
+
+def _standard_error_of(unit_effects: tuple[np.ndarray, ...]) -> float:
+    """Standard error of an estimate from what each unit does to it, in the layout of `Side.unit_effects`."""
+    variances = [float(effects @ effects) for effects in unit_effects]
+    if len(variances) == 1:
+        return math.sqrt(variances[0])
+    by_first_kind, by_second_kind, by_intersections = variances  # of two kinds of clusters
+    return math.sqrt(two_way_variance(by_first_kind, by_second_kind, by_intersections))
 
 
 def side_from_spread(
     metric: Metric, spread: EstimateSpread, sample: SampleSummary, effects: tuple[np.ndarray, ...]
 ) -> Side:
-    """Make the side of a comparison from an estimate and a sample summary that are known already.
+    """Make the side of a comparison (one of the models compared) from an estimate that is known already.
 
     `spread` (the estimate, its variance and a less biased estimate, or None) and `sample` (counts of samples,
     errors and independent draws) are in units of an error, `sample.error_size`; numbers of the side are in the user's
     units. `effects` holds what each independent unit does to the estimate, in the user's units: one array, or three
-    with two kinds of clusters (by either kind and by their intersections). It may be empty if `compare_sides` is called
-    with `known_sums`.
+    with two kinds of clusters (by the first kind, by the second and by their intersections). It may be empty if
+    `compare_sides` gets the sums over the units of the difference as `known_sums`.
     """
+    # as many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict
     draws = draws_behind(metric.rule, spread.effective_errors, sample)
+    # one unit of the estimate in the user's units
     estimate_unit = sample.error_size if metric.scales_with_loss else 1.0
     less_biased_estimate = spread.less_biased_estimate
     if less_biased_estimate is None:
@@ -369,35 +397,37 @@ def side_from_spread(
 
 
 def convert_to_one_error_size(function: str, models: Sequence[CheckedSamples]) -> list[CheckedSamples]:
-    """Convert the losses of the models of a comparison to the same units.
+    """Make sure that all models of a comparison whose losses are stored as 0/1 have the same size of an error.
 
     `models` holds the checked samples of each model. Where all losses of a model are 0 or one number c, they are stored
-    as 0/1 losses with `error_size` c. If all such models have the same c, it is kept, and models without errors take
-    it. Otherwise their losses are converted to the user's units and are no longer treated as 0/1 losses.
+    as 0/1 losses (`zero_one`) with `error_size` c, in the user's units. If all such models have the same c, it is kept,
+    and models without errors take it. If they differ, their losses are converted to the user's units and are no longer
+    treated as 0/1. Models with other losses are in the user's units (`error_size` 1) and are returned unchanged.
 
     Raises InputError, in the name of the user's `function`, if an `error_size` is so large or small that its fourth
     power leaves the range of a float.
     """
     for model in models:
-        # for losses other than 0/1 this is 1, unless they are huge or tiny
+        # losses other than 0/1 have another size than 1 only where they are huge or tiny, and then this raises
         if not SMALLEST_LOSS < model.error_size < 1 / SMALLEST_LOSS:
             rule = f"losses must lie between {SMALLEST_LOSS:g} and {1 / SMALLEST_LOSS:g} in size"
             raise InputError(
                 f"{function}: {rule}, got about {model.error_size:.2g}. Divide them all by one number."
             )
+    # models without errors are left out: the size of an error is not known from their losses
     sizes = {model.error_size for model in models if model.zero_one and model.answered_loss.any()}
-    if not sizes:  # no model with 0/1 losses has an error
+    if not sizes:
         return list(models)
     if len(sizes) == 1:
         size = sizes.pop()
         return [model._replace(error_size=size) if model.zero_one else model for model in models]
-    converted = []
-    for model in models:
-        if model.zero_one:
-            loss = model.error_size * model.answered_loss
-            model = model._replace(answered_loss=loss, zero_one=False, error_size=1.0)
-        converted.append(model)
-    return converted
+    return [_in_user_units(model) if model.zero_one else model for model in models]
+
+
+def _in_user_units(model: CheckedSamples) -> CheckedSamples:
+    """Checked samples with 0/1 losses in units of `error_size`, converted to the user's units."""
+    loss = model.error_size * model.answered_loss
+    return model._replace(answered_loss=loss, zero_one=False, error_size=1.0)
 
 
 def limits_of_samples(samples: CheckedSamples, level: float) -> tuple[float, float]:
@@ -565,12 +595,13 @@ def _group_pairs_by_scale(
     """Group pairs of models by the scale of their test, and add up what the tests need.
 
     Pairs are tested on `scale` where the less biased estimates of both models lie inside its range, otherwise on the
-    plain scale. Returns one or two groups; each pair is in exactly one.
+    plain scale, on which no estimate is transformed. Returns one or two groups, which compute limits and p-values at
+    any level; each pair is in exactly one.
 
     Parameters
     ----------
     sides : sequence of Side
-        All models.
+        All models that are compared, each with its estimate, its standard error and what each unit does to it.
     a, b : ndarray of int, shape (pairs,)
         Indices into `sides` of the first and second model of each pair.
     scale : Scale
@@ -580,10 +611,12 @@ def _group_pairs_by_scale(
     paired : bool
         Are all sides on the same units (samples or clusters)?
     known_sums : DifferenceSums or None
-        Sums over the units of the only pair, if they were computed elsewhere; None: they are computed here.
+        Variance of the difference of the only pair, as sums over its units, on the scale that this pair is tested on;
+        None: the sums are computed here, for each pair.
     """
     standard_error = np.asarray([side.standard_error for side in sides])
     both_inside = scale.contains(less_biased[a]) & scale.contains(less_biased[b])
+    # a mask of pairs; all False where the metric's scale is the plain one, so that there is one group
     uses_scale = np.asarray(both_inside & (scale.name != "normal"))
     groups = []
     for scale_of_group, in_group in ((scale, uses_scale), (Scale("normal"), ~uses_scale)):
@@ -596,7 +629,7 @@ def _group_pairs_by_scale(
             sums = _sum_differences(sides, first, second, scale_of_group, less_biased, paired)
         group = _PairsOnScale(
             pairs=in_group,
-            standard_error=sums.standard_error,
+            standard_error=sums.standard_error,  # not on the scale
             scale=scale_of_group,
             less_biased=(less_biased[first], less_biased[second]),
             standard_errors=(standard_error[first], standard_error[second]),
@@ -611,16 +644,22 @@ def _group_pairs_by_scale(
 def _notes_on_few_draws(
     sides: Sequence[Side], a: np.ndarray, b: np.ndarray, difference: np.ndarray
 ) -> np.ndarray:
-    """Why each pair has no verdict, or "": the model with fewer effective draws has too few.
+    """Why each pair has no verdict, or "" if it has one: the model with fewer effective draws has too few of them.
 
-    `a` and `b` are indices into `sides`, and `difference` is that of their estimates, one entry per pair. Equal
-    estimates (a difference of 0) need no note. Returns an array of strings, shape (pairs,).
+    Effective draws are errors of equal weight, or right samples if those are fewer. `a` and `b` are indices into
+    `sides`, and `difference` is that of their estimates, one entry per pair. Equal estimates (a difference of 0) need
+    no note. Returns an array of strings, shape (pairs,).
     """
     notes = []
     for i, j, pair_difference in zip(a, b, difference):
         weaker = min(sides[i], sides[j], key=lambda side: side.effective_draws)
-        has_too_few = weaker.few_draws_note and pair_difference != 0
-        notes.append(f"{weaker.few_draws_note}: too few to compare" if has_too_few else "")
+        # such as "rests on about 2.6 effective errors"; "" for a model with enough
+        note = weaker.few_draws_note
+        if note and pair_difference != 0:
+            note = f"{note}: too few to compare"
+        else:
+            note = ""
+        notes.append(note)
     return np.asarray(notes, dtype=object)
 
 
@@ -703,19 +742,22 @@ def _sum_differences(
 ) -> DifferenceSums:
     """Add up powers of what each unit (sample or cluster) does to the difference of each pair of models.
 
-    `a` and `b` are indices into `sides`, one entry per pair, as have the sums that are returned. `less_biased` holds
-    the less biased estimate of each side, at which the derivative of `scale` is taken. `paired` says that all sides are
-    on the same units; otherwise they are independent, and the sums of both sides of a pair add up.
+    A side is one of the models compared. `a` and `b` are indices into `sides`, at least one entry, one per pair, as
+    have the sums that are returned. `less_biased` holds the less biased estimate of each side, at which the derivative
+    of `scale` is taken: times that, what a unit does to an estimate is what it does on the scale. `paired` says that
+    all sides are on the same units; otherwise they are independent, and the sums of both sides of a pair add up.
     """
     derivative = np.ones(len(sides))
     used_sides = np.union1d(a, b)  # other sides may lie outside the scale, where it has no derivative
     derivative[used_sides] = scale.derivative(less_biased[used_sides])
     if not paired:
+        # one entry per side; those of sides in no pair are not read
         sums_of_sides = [_sums_of_one_side(side, rate) for side, rate in zip(sides, derivative)]
         return _add_independent_sides(sums_of_sides, a, b)
+    clustering_count = len(sides[a[0]].unit_effects)  # one, or three with two kinds of clusters
     sums_by_clustering = []
-    for clustering in range(len(sides[a[0]].unit_effects)):  # one, or three with two kinds of clusters
-        effects = np.stack([side.unit_effects[clustering] for side in sides])
+    for clustering in range(clustering_count):
+        effects = np.stack([side.unit_effects[clustering] for side in sides])  # shape (sides, units)
         unit_counts = np.asarray([_unit_count(side, clustering) for side in sides])
         sums_by_clustering.append(
             _sum_paired_differences(effects, effects * derivative[:, None], unit_counts, a, b)
@@ -724,15 +766,19 @@ def _sum_differences(
 
 
 def _sums_of_one_side(side: Side, scale_derivative: float) -> DifferenceSums:
-    """Sums over the units of one model, as if the other one of the pair did not vary: numbers, not arrays."""
+    """Sums over the units of one model, as if the other one of the pair did not vary: numbers, not arrays.
+
+    `side` is the model, with what each unit (sample or cluster) does to its estimate. `scale_derivative` is the
+    derivative at that estimate of the scale of the test (log, logit or plain).
+    """
     sums_by_clustering = []
-    for clustering, effects in enumerate(side.unit_effects):
+    for clustering, effects in enumerate(side.unit_effects):  # one, or three with two kinds of clusters
         variance = variance_of_effects(effects * scale_derivative, _unit_count(side, clustering))
         sums_by_clustering.append(
             DifferenceSums(
                 variance_on_scale=variance.variance,
                 variance_of_variance_on_scale=variance.variance_of_variance,
-                standard_error=math.sqrt(effects @ effects),
+                standard_error=math.sqrt(effects @ effects),  # of the estimate itself, not on the scale
                 unit_count=variance.unit_count,
             )
         )
@@ -740,13 +786,19 @@ def _sums_of_one_side(side: Side, scale_derivative: float) -> DifferenceSums:
 
 
 def _add_independent_sides(
-    sums_of_sides: Sequence[DifferenceSums], a: np.ndarray, b: np.ndarray
+    sums_by_model: Sequence[DifferenceSums], a: np.ndarray, b: np.ndarray
 ) -> DifferenceSums:
-    """Sums of the differences of independent models, one entry per pair (a, b) of indices into `sums_of_sides`."""
-    variance = np.asarray([sums.variance_on_scale for sums in sums_of_sides])
-    variance_of_variance = np.asarray([sums.variance_of_variance_on_scale for sums in sums_of_sides])
-    squared_error = np.asarray([sums.standard_error**2 for sums in sums_of_sides])
-    unit_count = np.asarray([float(sums.unit_count) for sums in sums_of_sides])
+    """Variances of the differences of models on independent test sets, one entry per pair.
+
+    `a` and `b` hold the indices into `sums_by_model` of the two models of each pair. All pairs are tested on the same
+    scale (log, logit or plain); fields that end in `_on_scale` are variances of the transformed estimates, and
+    `standard_error` is that of the estimate itself. No unit (sample or cluster) is in both test sets. So variances add
+    up, each of them known from its own units, and the units of a difference are those of both models.
+    """
+    variance = np.asarray([sums.variance_on_scale for sums in sums_by_model])
+    variance_of_variance = np.asarray([sums.variance_of_variance_on_scale for sums in sums_by_model])
+    squared_error = np.asarray([sums.standard_error**2 for sums in sums_by_model])
+    unit_count = np.asarray([float(sums.unit_count) for sums in sums_by_model])
     return DifferenceSums(
         variance_on_scale=variance[a] + variance[b],
         variance_of_variance_on_scale=variance_of_variance[a] + variance_of_variance[b],
@@ -764,14 +816,20 @@ def _unit_count(side: Side, clustering: int) -> int:
 
 
 def _combine_clusterings(sums_by_clustering: Sequence[DifferenceSums]) -> DifferenceSums:
-    """The sums themselves if there is one entry; else those with two kinds of clusters.
+    """The variance of a difference with two kinds of clusters (such as place and week), from sums by each clustering.
 
-    The entries are then sums by the first kind, by the second kind and by their intersections.
+    The entries are sums by the clusters of the first kind, of the second kind and by their intersections. A single
+    entry, for one kind of clusters or none, is returned unchanged.
     """
     if len(sums_by_clustering) == 1:
         return sums_by_clustering[0]
-    variance = two_way_unit_variance(*(sums.scaled_variance for sums in sums_by_clustering))
-    squared_error = two_way_variance(*(sums.standard_error**2 for sums in sums_by_clustering))
+    first, second, intersections = sums_by_clustering
+    variance = two_way_unit_variance(
+        first.scaled_variance, second.scaled_variance, intersections.scaled_variance
+    )
+    squared_error = two_way_variance(
+        first.standard_error**2, second.standard_error**2, intersections.standard_error**2
+    )
     return DifferenceSums(
         variance_on_scale=variance.variance,
         variance_of_variance_on_scale=variance.variance_of_variance,
@@ -788,7 +846,8 @@ def _sum_paired_differences(
     `effects` holds what each unit (sample or cluster) does to the estimate of each model, shape (models, units), and
     `scaled_effects`, here x, the same on the metric's scale. `unit_counts` has one entry per model: the number of its
     units, which is that of the columns, or larger where units that do nothing are left out. `i` and `j` hold the models
-    of each pair; the sums that are returned have one entry per pair. They expand as
+    of each pair; the sums that are returned have one entry per pair. The standard error is that of `effects`, the other
+    sums are those of x. They expand as
 
     .. math:: \sum (x_i - x_j)^4 = \sum x_i^4 + \sum x_j^4 - 4 \sum (x_i^3 x_j + x_i x_j^3) + 6 \sum x_i^2 x_j^2,
 
@@ -803,6 +862,7 @@ def _sum_paired_differences(
     fourth = sum_of_fourths - 4 * (cubes_by_x[i, j] + cubes_by_x[j, i]) + 6 * squares_by_squares[i, j]
     second = _squared_distances(x @ x.T, i, j)
     squared_error = _squared_distances(effects @ effects.T, i, j)
+    # too few exact digits are left of a fourth power that is below 1e-6 of its terms
     is_cancelled = fourth < _SMALLEST_EXACT_SHARE * sum_of_fourths
     for pair in np.flatnonzero(is_cancelled):
         x_difference = x[i[pair]] - x[j[pair]]
@@ -813,6 +873,7 @@ def _sum_paired_differences(
     unit_count = np.maximum(unit_counts[i], unit_counts[j])
     return DifferenceSums(
         variance_on_scale=second,
+        # how uncertain the variance itself is: the sum of fourth powers less (sum of squares)^2 / n
         variance_of_variance_on_scale=fourth - second**2 / unit_count,
         standard_error=np.sqrt(squared_error),
         unit_count=unit_count,

@@ -16,11 +16,14 @@ import numpy as np
 
 Precision = Literal["bfloat16", "float16", "float32", "float64"]  # from coarse to fine
 
-_LARGEST_LOG = 745.0  # -log of the smallest float64
+_LARGEST_KEY = 745.0  # -log of the smallest float64: no rank key made from probabilities is larger
 _LARGEST_FLOAT = float(np.finfo(np.float64).max)
-# arithmetic on a score adds a few roundings of its own, float32's at most: narrower types are computed in float32
+# Arithmetic on a score adds a few roundings. They are float32's at most, as narrower types are computed in float32.
 _ARITHMETIC_ROUNDINGS = 8
-# An entropy weighs a lost probability p by -log p, which is below 40 for every p above e^-40.
+# Reducing logits to a rank key (exp, sum, log) is always done in float64: room for 16 of its roundings of 2^-53.
+_REDUCTION_ERROR = 16 * 2.0**-53
+# An entropy has a term -p log p for each probability p. If rounding made p zero, the term that is lost is p times
+# -log p, which is below 40 for every p above e^-40.
 _ENTROPY_WEIGHT = 40
 
 
@@ -59,18 +62,26 @@ class ExactBounds(NamedTuple):
 def bounds_of_logits(
     rank_keys: np.ndarray, rounding: Rounding, *, class_count: int, largest_logit: Any
 ) -> ExactBounds:
-    r"""Bound the exact rank keys k of scores that were computed from rounded logits.
+    r"""Bound the exact rank keys of scores that were computed from rounded logits.
 
-    Logits z move by u|z| each, so that a key moves by at most :math:`2u(2|z_{\max}| + |k| + \log K)`: the mean distance
-    of the K logits to the largest is at most k + log K, and entropies count twice. `largest_logit` is
+    A rank key is -log(end - x), where x is the score's plain number and `end` its largest possible value: k = -log(1 -
+    p_max) for the maximum softmax. Scores that do not saturate, such as the largest logit, are their own keys.
+
+    Rounding moves each logit z by at most u|z|, with u the relative error `rounding.unit`. To first order a key moves
+    by a difference of two weighted means of these errors. Each |z| is at most :math:`|z_{\max}| + (z_{\max} - z)`, and
+    a weighted mean of the distances :math:`z_{\max} - z` is at most about |k| + log K for K classes. So a key moves by
+    at most :math:`2u(2|z_{\max}| + |k| + \log K)`: the maximum softmax needs about half of that, entropies need more.
+
+    The bound is of first order, and its constants are generous, not the smallest possible. `largest_logit` is
     :math:`|z_{\max}|` of each row, or one number for all; `class_count` is K, and `rounding` that of the logits.
     """
-    size = np.minimum(np.abs(rank_keys), _LARGEST_FLOAT / 4)  # so that the sums below stay finite
+    # cut off far beyond every real key, so that the sums below stay finite where a key is infinite
+    size = np.minimum(np.abs(rank_keys), _LARGEST_FLOAT / 4)
     with np.errstate(all="ignore"):  # keys may be infinite or NaN
-        of_logits = 2 * rounding.unit * (2 * largest_logit + size + math.log(class_count))
-        of_arithmetic = 2.0**-49 * (1 + size)  # logits are reduced to a key in float64
-        error = of_logits + of_arithmetic
-        return ExactBounds(rank_keys - error, rank_keys + error)
+        error_of_logits = 2 * rounding.unit * (2 * largest_logit + size + math.log(class_count))
+        error_of_reduction = _REDUCTION_ERROR * (1 + size)
+        error = error_of_logits + error_of_reduction
+        return ExactBounds(low=rank_keys - error, high=rank_keys + error)
 
 
 def bounds_of_probabilities(
@@ -78,25 +89,32 @@ def bounds_of_probabilities(
 ) -> ExactBounds:
     """Bound the exact rank keys of scores that were computed from rounded probabilities.
 
-    Probabilities keep a relative error of u each, and entries below the smallest number of their type are lost. A
-    model that gives the probability p of class 1 alone (`has_one_column`) also loses what rounding does to 1 - p. A
-    score that weighs entries by their logarithm (`is_entropy`) feels a lost entry more. `class_count` is the number of
-    classes, and `rounding` that of the probabilities.
+    A rank key is -log d, where d is the distance of the score's plain number to its largest possible value, such as
+    1 - p_max. Rounding does two things to d: it multiplies d by a factor near 1, which adds at most `error` to the key
+    or takes it away, and it may make small probabilities zero, which takes at most `lost` from d. The bounds are of
+    first order, and their constants are generous, not the smallest possible.
+
+    `class_count` is the number of classes, and `rounding` that of the probabilities. `has_one_column` means that a
+    model gives the probability p of class 1 alone, so that 1 - p is computed. `is_entropy` means that the score weighs
+    each probability by its logarithm.
     """
-    size = np.minimum(np.abs(rank_keys), _LARGEST_LOG)
-    with np.errstate(
-        all="ignore"
-    ):  # keys may be infinite or NaN, and the log of no lost probability is -infinity
+    size = np.minimum(np.abs(rank_keys), _LARGEST_KEY)
+    # keys may be infinite or NaN; np.log(lost) is -infinity where nothing can be lost
+    with np.errstate(all="ignore"):
+        # A probability and the sum that its row is divided by are each off by a share `unit`, and an entropy counts
+        # both twice: 4 in all. The logarithms of the computation are of numbers of size up to |key| + log K + 1.
         error = 4 * rounding.unit + rounding.arithmetic_error * (size + math.log(class_count) + 1)
         lost_per_entry = rounding.smallest
         if has_one_column:
-            lost_per_entry += rounding.unit
+            lost_per_entry += rounding.unit  # 1 - p has the absolute error of p, which may be near 1
         if is_entropy:
             lost_per_entry *= _ENTROPY_WEIGHT
-        lost = (class_count - 1) * lost_per_entry  # probability that rounding to zero may have removed
+        lost = (class_count - 1) * lost_per_entry
+        # the exact distance is at most exp(error - key) + lost, so the exact key is at least -log of that
         low = -np.logaddexp(error - rank_keys, np.log(lost))
-        if lost == 0:
-            return ExactBounds(low, rank_keys + error)
+        if lost == 0:  # the general formula would turn a large finite key into infinity
+            return ExactBounds(low, high=rank_keys + error)
+        # and it is at least exp(-key - error) - lost; where that may be 0, the exact key may be infinite
         high = -np.log(np.maximum(np.exp(-rank_keys - error) - lost, 0.0))
         return ExactBounds(low, high)
 
