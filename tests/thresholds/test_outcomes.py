@@ -213,3 +213,19 @@ def test_clinical_limits_count_patients_where_clusters_are_given():
     assert (crossed.npv.low <= clustered.npv.low + 1e-12).all()
     one_patient = clinical_table(truth, said, confidence, clusters=np.zeros(40, dtype=int), **options)
     assert (one_patient.ppv.low[0], one_patient.ppv.high[0]) == (0.0, 1.0)  # one draw says nothing
+
+
+@pytest.mark.parametrize(
+    "clusters",
+    [
+        [0, 0, 1, 1],
+        [[0, 0], [0, 1], [1, 0], [1, 1]],  # two kinds that cross
+    ],
+)
+def test_clinical_limits_where_every_cluster_has_the_same_rate(clusters):
+    """Clusters that do not vary at all would be more draws than trials: the limits are those without clusters."""
+    sample = ([1, 0, 0, 1], [1, 1, 1, 1], [0.9, 0.8, 0.7, 0.6])  # every cluster has one positive case of two
+    clustered = clinical_table(*sample, clusters=np.asarray(clusters), thresholds=[0.0]).ppv
+    alone = clinical_table(*sample, thresholds=[0.0]).ppv
+    assert clustered.value.tolist() == [0.5]
+    assert (clustered.low[0], clustered.high[0]) == pytest.approx((alone.low[0], alone.high[0]))

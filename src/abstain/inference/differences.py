@@ -271,7 +271,8 @@ class Side(NamedTuple):
     few_draws_note : str
         A note that these are too few for a verdict; "" if they are enough.
     risk : float
-        Mean loss of all samples.
+        Mean loss of the answered samples, in the unit of `estimate` (in units of an error where the estimate does not
+        change with the scale of the losses). It only serves to tell rounding errors of the estimate.
     unit_count : int
         Number of independent units.
     limits_at_level : callable
@@ -297,13 +298,15 @@ class Side(NamedTuple):
 def side_from_samples(samples: CheckedSamples) -> Side:
     """Make the side of a comparison (one of the models compared) from the checked samples of that model.
 
-    Losses of `samples`, and what is computed from them, are in units of `samples.error_size`. The side is in the user's
-    units. A unit is an independent draw: a sample, or a cluster of samples where there are clusters. Raises InputError
-    if the metric has no influence function, or if there is only one cluster.
+    Losses of `samples`, and what is computed from them, are in units of `samples.error_size`, which is the size of an
+    error where all losses are 0 or one number. The side is in the user's units: its estimates are multiplied by
+    `error_size`, except those of a metric that does not change with the scale of the losses, such as AUROC. A unit of
+    `unit_effects` and `unit_count` is an independent draw: a sample, or a cluster of samples where there are clusters.
+    Raises InputError if the metric has no influence function, or if there is only one cluster.
     """
     # estimate of the metric, and influence of each sample, abstained ones included, in input order
     influences = influences_of_samples("paired_difference", samples)
-    # one unit of the estimate in the user's units; 1 for metrics that do not change when all losses are multiplied
+    # `error_size`; 1 for metrics that do not change when all losses are multiplied
     estimate_unit = samples.estimate_unit
     unit_effects = tuple(
         estimate_unit * _unbiased_effects_of_units(influences.influence, clustered)
@@ -321,6 +324,8 @@ def side_from_samples(samples: CheckedSamples) -> Side:
         standard_error=_standard_error_of(unit_effects),  # in the user's units already
         effective_draws=draws.effective,
         few_draws_note=draws.note,
+        # in the unit of the estimate, with which it is compared to tell rounding errors: in units of an error, not the
+        # user's, for a metric such as AUROC
         risk=estimate_unit * summary.risk,
         unit_count=summary.unit_count,
         limits_at_level=lambda level: limits_of_samples(samples, level),
@@ -598,6 +603,10 @@ def _group_pairs_by_scale(
     plain scale, on which no estimate is transformed. Returns one or two groups, which compute limits and p-values at
     any level; each pair is in exactly one.
 
+    Of the sums over the units, `variance_on_scale` is the variance of the difference of the transformed estimates, and
+    `standard_error` that of the plain difference. Tests read the variance on the scale and its degrees of freedom,
+    which follow from the same sums; the standard error is reported.
+
     Parameters
     ----------
     sides : sequence of Side
@@ -629,13 +638,13 @@ def _group_pairs_by_scale(
             sums = _sum_differences(sides, first, second, scale_of_group, less_biased, paired)
         group = _PairsOnScale(
             pairs=in_group,
-            standard_error=sums.standard_error,  # not on the scale
+            standard_error=sums.standard_error,  # of the plain difference
             scale=scale_of_group,
             less_biased=(less_biased[first], less_biased[second]),
             standard_errors=(standard_error[first], standard_error[second]),
             variance_on_scale=sums.variance_on_scale,
-            # with at least 2, the 95% quantile of Student's t is at most 4.3
-            degrees_of_freedom=sums.scaled_variance.degrees_of_freedom(smallest=2.0),
+            # of `variance_on_scale`; with at least 2, the 95% quantile of Student's t is at most 4.3
+            degrees_of_freedom=sums.unit_variance_on_scale.degrees_of_freedom(smallest=2.0),
         )
         groups.append(group)
     return groups
@@ -820,21 +829,27 @@ def _combine_clusterings(sums_by_clustering: Sequence[DifferenceSums]) -> Differ
 
     The entries are sums by the clusters of the first kind, of the second kind and by their intersections. A single
     entry, for one kind of clusters or none, is returned unchanged.
+
+    Two variances are combined, each as V_first + V_second - V_intersections, but at least the larger of the first two:
+    that of the difference of the transformed estimates, on the log, logit or plain scale of the test (fields that end
+    in `_on_scale`), and that of the plain difference in the unit of the estimates, the square of `standard_error`.
+    Only the variance on the scale has a measure of its uncertainty, since only tests need one.
     """
     if len(sums_by_clustering) == 1:
         return sums_by_clustering[0]
     first, second, intersections = sums_by_clustering
-    variance = two_way_unit_variance(
-        first.scaled_variance, second.scaled_variance, intersections.scaled_variance
+    # `variance_on_scale` with its uncertainty and the number of units, as one record
+    variance_on_scale = two_way_unit_variance(
+        first.unit_variance_on_scale, second.unit_variance_on_scale, intersections.unit_variance_on_scale
     )
     squared_error = two_way_variance(
         first.standard_error**2, second.standard_error**2, intersections.standard_error**2
     )
     return DifferenceSums(
-        variance_on_scale=variance.variance,
-        variance_of_variance_on_scale=variance.variance_of_variance,
+        variance_on_scale=variance_on_scale.variance,
+        variance_of_variance_on_scale=variance_on_scale.variance_of_variance,
         standard_error=np.sqrt(squared_error),
-        unit_count=variance.unit_count,
+        unit_count=variance_on_scale.unit_count,
     )
 
 

@@ -121,10 +121,14 @@ _T = TypeVar("_T")
 
 
 class ByMass(NamedTuple, Generic[_T]):
-    """Something at each of several positions in the ranking: accepted masses of all samples, or of the right ones."""
+    """Something at each of several positions in the ranking, which is cut where an accepted mass is reached.
 
-    by_mass_of_all: _T
-    by_mass_of_right: _T
+    Positions in `by_accepted_mass` are accepted masses, of right and wrong samples; those in `by_accepted_right_mass`
+    are accepted masses of the right samples alone. Abstained samples are never accepted.
+    """
+
+    by_accepted_mass: _T
+    by_accepted_right_mass: _T
 
 
 class SumsInPart(NamedTuple):
@@ -150,8 +154,9 @@ class PartSummary(NamedTuple):
     ----------
     area_sums : dict
         Sums of each requested area.
-    column_totals : ndarray or None
-        Over the part: mass, loss, w^2 l^j (3), w^4 l^j (5); None where no point of the curve is requested.
+    column_totals : ndarray, shape (10,), or None
+        Over the part, the sums of w, of w l, of w^2 l^j (j = 0, 1, 2) and of w^4 l^j (j = 0 ... 4), the columns of
+        `MomentTable.moment_columns`; None where no point of the curve is requested.
     sums_at_positions : ByMass of SumsInPart, or None
         Sums at the positions that fall into this part; None where no point of the curve is requested, and where an
         engine dropped them after use.
@@ -170,10 +175,11 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
     """Accepted masses at which the sums for the requested points of the curve are read.
 
     Two arrays of shape (5, points), shared by all callers: not to be changed. The five entries of a point are its cut
-    and four positions around it, in the order of `point_limits.AroundCut`. By the mass of all samples, from the most
-    confident down, come first the requested coverages, as shares of all samples, and then, if a coverage at a risk is
-    requested, `point_limits.CUTS` evenly spaced shares of the answered samples. By the mass of the right samples come
-    the requested TPRs; none unless losses are 0/1. `totals` are the sums over the whole data set.
+    and four positions around it, in the order of `point_limits.AroundCut`. Among the accepted masses, from the most
+    confident down, come first the requested coverages, as shares of all samples, abstained ones included; and then, if
+    a coverage at a risk is requested, `point_limits.CUTS` evenly spaced shares of the answered samples. Among the
+    accepted masses of right samples come the requested TPRs; none unless losses are 0/1. `totals` are the sums over the
+    whole data set.
     """
     all_samples = weights_of_all(totals)
     around_coverages = point_limits.positions(
@@ -182,7 +188,7 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
         squared_weight_sum=all_samples.squared_weight_sum,
         sample_count=all_samples.unit_count,
     )
-    by_mass_of_all = np.stack(around_coverages)
+    by_accepted_mass = np.stack(around_coverages)
     if request.risks:  # which coverage has the risk is not known yet: read everywhere
         around_cuts = point_limits.positions(
             point_limits.coverages(),
@@ -190,14 +196,14 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
             squared_weight_sum=totals.squared_weight_sum,
             sample_count=totals.sample_count,
         )
-        by_mass_of_all = np.concatenate([by_mass_of_all, np.stack(around_cuts)], axis=1)
+        by_accepted_mass = np.concatenate([by_accepted_mass, np.stack(around_cuts)], axis=1)
     around_tprs = point_limits.positions_along_right(
         np.asarray(request.tprs if totals.zero_one else ()),
         right_mass=totals.total_mass - totals.loss_sum,
         squared_weight_sum=totals.squared_weight_sum - totals.squared_weight_sum_of_errors,
         sample_count=totals.sample_count,
     )
-    return ByMass(by_mass_of_all=by_mass_of_all, by_mass_of_right=np.stack(around_tprs))
+    return ByMass(by_accepted_mass=by_accepted_mass, by_accepted_right_mass=np.stack(around_tprs))
 
 
 def weights_of_all(totals: Totals) -> point_limits.WeightTotals:
@@ -276,8 +282,8 @@ def _sum_at_positions(table: MomentTable, positions: ByMass[np.ndarray]) -> ByMa
     A position is reached by the first row (distinct confidence), from the top, with which the accepted mass is at least
     as large. Sums run from the start of this part through that row; what is summed are the ten columns of
     `table.moment_columns`: w, w l, w^2 l^j and w^4 l^j by row. `table` holds the rows of the part, most confident
-    first, whose accepted mass and loss count from the top of the whole data set. Positions by the mass of right samples
-    are there for 0/1 losses only.
+    first, whose accepted mass and loss count from the top of the whole data set. Positions that are accepted masses of
+    right samples are there for 0/1 losses only.
     """
     rows = table.rows
     mass_above = float(rows.accepted_mass[0] - rows.mass[0])  # accepted before this part
@@ -292,24 +298,24 @@ def _sum_at_positions(table: MomentTable, positions: ByMass[np.ndarray]) -> ByMa
         if id(column) not in cumulative:
             cumulative[id(column)] = np.cumsum(column)
     cumulative_columns = [cumulative[id(column)] for column in table.moment_columns]
-    by_mass_of_all = _read_columns(
+    by_accepted_mass = _read_columns(
         rows.mass,
         cumulative_columns,
-        positions.by_mass_of_all,
+        positions.by_accepted_mass,
         accepted=rows.accepted_mass,
         accepted_above=mass_above,
     )
     accepted_right = rows.accepted_mass
-    if positions.by_mass_of_right.size:  # otherwise nothing is read, and the subtraction is saved
+    if positions.by_accepted_right_mass.size:  # otherwise nothing is read, and the subtraction is saved
         accepted_right = rows.accepted_mass - rows.accepted_loss  # an error has loss 1
-    by_mass_of_right = _read_columns(
+    by_accepted_right_mass = _read_columns(
         rows.mass,
         cumulative_columns,
-        positions.by_mass_of_right,
+        positions.by_accepted_right_mass,
         accepted=accepted_right,
         accepted_above=mass_above - loss_above,
     )
-    return ByMass(by_mass_of_all, by_mass_of_right)
+    return ByMass(by_accepted_mass=by_accepted_mass, by_accepted_right_mass=by_accepted_right_mass)
 
 
 def _read_columns(
@@ -347,8 +353,9 @@ class Evidence:
     area_sums : dict
         Sums of each area, stacked over the parts.
     accepted_sums : ByMass of AcceptedSums, or None
-        At the positions of the requested points, by the mass of all samples and by that of the right ones. None where
-        no point is requested, and where engines dropped the sums.
+        Sums over all samples that are accepted at the positions of the requested points, arrays of shape (..., 5,
+        points) in the layout of `positions_to_read`. None where no point is requested, and where engines dropped the
+        sums, after the intervals of all points were computed.
     mass_within_risk : dict
         By requested risk, the largest mass accepted with a selective risk of at most that.
     best_area : float or None
@@ -368,9 +375,11 @@ def merge_parts(
 ) -> Evidence:
     """Add up the summaries of all parts of a ranking, most confident first, made for this `request`.
 
-    There is at least one part. `totals` are the sums over the whole data set; losses that are 0 or one number are
-    counted in units of that number. `best_area` is the AURC of the best order, in the user's units, where it is no
-    function of the risk alone: for relative weights, and losses other than 0/1; None otherwise.
+    There is at least one part. `totals` are the sums over the whole data set that `summarise_part` got for each part,
+    in the same units. Losses that are 0 or one number are counted in units of that number: `summarise_part` has
+    converted all sums of the parts, and the totals and the best area are converted here. Masses have no such unit.
+    `best_area` is the AURC of the best order, in the user's units, where it is no function of the risk alone: for
+    relative weights, and losses other than 0/1; None otherwise.
     """
     in_error_units = totals.in_error_units()  # the same object if nothing changes
     if in_error_units is not totals:
@@ -380,6 +389,7 @@ def merge_parts(
     area_sums = {area: stack_parts([part.area_sums[area] for part in parts]) for area in areas}
     accepted_sums = None
     if request.has_points:
+        # at the same positions, from the same totals, as in `summarise_part`
         accepted_sums = _merge_accepted_sums(parts, positions_to_read(totals, request))
     # accepted masses count from the top of the whole data set, so the largest one stands for all parts
     mass_within_risk = {risk: max(part.mass_within_risk[risk] for part in parts) for risk in request.risks}
@@ -396,21 +406,25 @@ def merge_parts(
 def _merge_accepted_sums(
     parts: Sequence[PartSummary], positions: ByMass[np.ndarray]
 ) -> ByMass[AcceptedSums] | None:
-    """The sums over all samples accepted at each position, by the mass of all samples and by that of the right ones.
+    """The sums over all samples accepted at each position, for both kinds of positions in `ByMass`.
 
-    `parts` are most confident first, `positions` those that they were read at. None where a part no longer has its sums
-    at positions: engines drop them once the intervals of the points are computed.
+    `parts` are most confident first. `positions` are the accepted masses that their sums were read at, two arrays of
+    shape (5, points); only these shapes are needed here, since the sums hold flat indices of their positions. None
+    where a part no longer has its sums at positions: engines drop them once the intervals of the points are computed.
     """
     read_in_parts = [part.sums_at_positions for part in parts if part.sums_at_positions is not None]
     if len(read_in_parts) < len(parts):
         return None
-    part_totals = np.asarray([part.column_totals for part in parts])  # shape (parts, 10)
+    # shape (parts, 10): sums of w, of w l, of w^2 l^j (j = 0, 1, 2) and of w^4 l^j (j = 0 ... 4) over each part
+    part_totals = np.asarray([part.column_totals for part in parts])
     return ByMass(
-        by_mass_of_all=_merge_sums_at_positions(
-            [sums.by_mass_of_all for sums in read_in_parts], part_totals, positions.by_mass_of_all.shape
+        by_accepted_mass=_merge_sums_at_positions(
+            [sums.by_accepted_mass for sums in read_in_parts], part_totals, positions.by_accepted_mass.shape
         ),
-        by_mass_of_right=_merge_sums_at_positions(
-            [sums.by_mass_of_right for sums in read_in_parts], part_totals, positions.by_mass_of_right.shape
+        by_accepted_right_mass=_merge_sums_at_positions(
+            [sums.by_accepted_right_mass for sums in read_in_parts],
+            part_totals,
+            positions.by_accepted_right_mass.shape,
         ),
     )
 
@@ -456,10 +470,13 @@ def gather_evidence(
 def summarise_totals(totals: Totals) -> SampleSummary:
     """Counts of samples, errors and right samples, from the sums over a data set of independent samples.
 
-    Losses are in the units of `totals`. Counts of errors and right samples are effective ones: (sum x)^2 / sum x^2 of
-    the weights, or of the weighted losses, x. Right samples are counted for 0/1 losses only, otherwise 0.
+    Losses, and with them the risk, are in units of `totals.error_size`: one unit of the losses in the user's units,
+    which is the size of an error where all losses are 0 or one number. `sample_count` and `unit_count` of the result
+    include abstained samples; its other numbers are those of the answered samples alone. Counts of errors and right
+    samples are effective ones: (sum x)^2 / sum x^2 of the weights, or of the weighted losses, x. Right samples are
+    counted for 0/1 losses only, otherwise 0.
     """
-    sample_count = weights_of_all(totals).unit_count
+    sample_count = weights_of_all(totals).unit_count  # with abstained samples
     error_count = 0.0
     if totals.squared_weighted_loss_sum > 0:
         error_count = (totals.loss_sum / math.sqrt(totals.squared_weighted_loss_sum)) ** 2
@@ -486,7 +503,11 @@ def summarise_totals(totals: Totals) -> SampleSummary:
 
 
 def _largest_loss(totals: Totals) -> float:
-    """About the largest loss, from sums that add up over parts: the mean of losses weighted by their cubes."""
+    """About the largest loss, in the units of `totals`; 1 for 0/1 losses, and 0 where no loss is above 0.
+
+    `totals` hold no maximum, only sums of powers: this is sum w^4 l^4 / sum w^4 l^3, a mean of the losses in which the
+    largest ones weigh most.
+    """
     if totals.zero_one:
         return 1.0
     *_, cubes, fourth_powers = totals.fourth_power_moments  # sums of w^4 l^3 and of w^4 l^4
@@ -541,10 +562,15 @@ def estimate_interval(
 ) -> Interval:
     """The interval, in the user's units, of any metric that the evidence was gathered for.
 
-    `design_effect` multiplies the variance of a point of the curve, and `answered_design_effect` that of the share of
-    answered samples: what clusters and strata change. `level` is the two-sided confidence level, such as 0.95; `method`
-    ("log", "logit", "normal", None: the metric's own scale) and `loss_bound` (None: not known) are those of `interval`;
-    points of the curve do not read these two. Raises InputError for a metric that the sums do not suffice for.
+    `evidence` treats samples as independent. Three numbers say what clusters and strata change, for points of the curve
+    alone: `design_effect` multiplies the variance of the point, `answered_design_effect` that of the share of answered
+    samples, and `cluster_effect` divides the number of independent draws where all accepted 0/1 losses are equal, so
+    that no variance is there to multiply. For other metrics this is the interval of independent samples; `interval`
+    does not use it for clusters and strata, since the influences of all samples then give the variance itself.
+
+    `level` is the two-sided confidence level, such as 0.95; `method` ("log", "logit", "normal", None: the metric's own
+    scale) and `loss_bound` (None: not known) are those of `interval`; points of the curve do not read these two. Raises
+    InputError for a metric that the sums do not suffice for.
     """
     if isinstance(metric, PointMetric):
         return _point_interval(metric, evidence, level, design_effect, answered_design_effect, cluster_effect)
@@ -571,7 +597,8 @@ def _point_interval(
 
     The cut of the point, `metric.cut`, is a coverage, a risk or a TPR (`metric.cut_at` says which) and must be among
     those of `evidence.request`. `design_effect` multiplies the variance of the point, `answered_design_effect` that of
-    the share of answered samples; `cluster_effect` divides the number of draws where no variance is seen. The standard
+    the share of answered samples; `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal,
+    so that no variance is seen (an FPR does not read it: its draws are divided by the design effect). The standard
     error is that of a normal interval of the same width. Limits include the estimate; shares stay within [0, 1].
     `level` is the two-sided confidence level, such as 0.95.
     """
@@ -623,8 +650,11 @@ def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: flo
     multiplies the variance, for clusters and strata.
     """
     totals = evidence.totals
+    # A point was requested, so its sums are there: engines drop them only after its interval is computed.
     assert evidence.accepted_sums is not None
-    accepted_sums = evidence.accepted_sums.by_mass_of_right.select([evidence.request.tprs.index(tpr)])
+    # Axes (..., 5, TPRs): the cut at each requested TPR, with four positions around it. A list as index keeps the last
+    # axis, with the length 1 that `fpr_limits` takes.
+    accepted_sums = evidence.accepted_sums.by_accepted_right_mass.select([evidence.request.tprs.index(tpr)])
     errors = point_limits.KindTotals(
         mass=totals.loss_sum,
         squared_weight_sum=totals.squared_weight_sum_of_errors,
@@ -632,8 +662,9 @@ def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: flo
     )
     answered = weights_of_answered(totals)
     low, high = point_limits.fpr_limits(accepted_sums, tpr, answered, errors, level, design_effect)
-    accepted_errors = accepted_sums.split_positions().cut.accepted_loss.item()
-    return _Point(accepted_errors / totals.loss_sum, low, high)
+    sums_at_cut = accepted_sums.split_positions().cut  # at the cut itself, the first of the five positions
+    accepted_errors = sums_at_cut.accepted_loss.item()  # their mass, since an error has loss 1
+    return _Point(value=accepted_errors / totals.loss_sum, low=low, high=high)
 
 
 def _risk_at_coverage(
@@ -642,8 +673,8 @@ def _risk_at_coverage(
     """Selective risk at a coverage, in units of an error, and its limits at this two-sided level.
 
     `coverage`, a share of all samples, is one of `evidence.request.coverages`. `design_effect` multiplies the variance,
-    for clusters and strata; `cluster_effect` divides the number of draws where all accepted losses are equal. Raises
-    InfeasibleError where too many samples abstained to reach the coverage.
+    for clusters and strata; `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal, so
+    that no variance is seen. Raises InfeasibleError where too many samples abstained to reach the coverage.
     """
     totals = evidence.totals
     all_samples = weights_of_all(totals)
@@ -653,13 +684,18 @@ def _risk_at_coverage(
             f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
             f"accepted. Ask for at most the share that was answered."
         )
+    # A point was requested, so its sums are there: engines drop them only after its interval is computed.
     assert evidence.accepted_sums is not None
-    accepted_sums = evidence.accepted_sums.by_mass_of_all.select([evidence.request.coverages.index(coverage)])
+    # Positions are accepted masses, of right and wrong samples: the cut at each requested coverage, in the order of the
+    # request, with four positions around it. A list as index keeps the last axis, with length 1.
+    accepted_sums = evidence.accepted_sums.by_accepted_mass.select(
+        [evidence.request.coverages.index(coverage)]
+    )
     risk_limits = point_limits.risk_limits(
         accepted_sums, np.asarray([coverage]), all_samples, level, design_effect, cluster_effect
     )
-    risk = accepted_sums.split_positions().cut.risk.item()
-    return _Point(risk, risk_limits.low.item(), risk_limits.high.item())
+    sums_at_cut = accepted_sums.split_positions().cut  # over the samples that are accepted at the coverage
+    return _Point(value=sums_at_cut.risk.item(), low=risk_limits.low.item(), high=risk_limits.high.item())
 
 
 def _coverage_at_risk(
@@ -674,16 +710,20 @@ def _coverage_at_risk(
 
     `risk`, in the user's units, is one of `evidence.request.risks`. The limits are those of the coverage among the
     answered samples, whose variance `design_effect` multiplies, times the share of answered samples, whose variance
-    `answered_design_effect` multiplies; `cluster_effect` divides the number of draws where no variance is seen. `level`
-    is the two-sided confidence level, such as 0.95.
+    `answered_design_effect` multiplies; `cluster_effect` divides the number of draws where all accepted 0/1 losses are
+    equal, so that no variance is seen. `level` is the two-sided confidence level, such as 0.95.
     """
     totals = evidence.totals  # over the answered samples
     all_samples = weights_of_all(totals)
     accepted_mass = evidence.mass_within_risk[risk]  # the largest one with a selective risk of at most `risk`
     coverage_of_answered = accepted_mass / totals.total_mass
+    # A point was requested, so its sums are there: engines drop them only after its interval is computed.
     assert evidence.accepted_sums is not None
-    # the positions of the requested coverages come first, then those of the evenly spaced cuts
-    sums_at_cuts = evidence.accepted_sums.by_mass_of_all.select(slice(len(evidence.request.coverages), None))
+    # The requested coverages come first along the last axis, then the cuts that are read for every risk: evenly spaced
+    # shares of the mass of the answered samples. So the limits below are coverages among the answered samples.
+    sums_at_cuts = evidence.accepted_sums.by_accepted_mass.select(
+        slice(len(evidence.request.coverages), None)
+    )
     risk_in_errors = risk / totals.error_size  # losses of `evidence` are in units of an error
     low, high = point_limits.coverage_limits(
         sums_at_cuts,
@@ -705,4 +745,4 @@ def _coverage_at_risk(
             draws=effective_count / answered_design_effect,
             level=level,
         )
-    return _Point(accepted_mass / all_samples.total_mass, low, high)
+    return _Point(value=accepted_mass / all_samples.total_mass, low=low, high=high)

@@ -313,8 +313,10 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
     """The interval of a point of the curve: risk at a coverage, coverage at a risk, or FPR at a TPR.
 
     Limits are those of independent samples. With clusters or strata their variance is multiplied by a design effect:
-    how much these change the variance of the influences at the cut (the threshold of the point). `level` is the
-    two-sided confidence level, such as 0.95.
+    how much these change the variance of the influences at the cut (the threshold of the point). Where all accepted 0/1
+    losses are equal, there is no variance to multiply; limits then come from the number of draws, which is divided by a
+    cluster effect: how many times fewer clusters than samples are accepted. `level` is the two-sided confidence level,
+    such as 0.95.
     """
     metric = samples.metric
     assert isinstance(metric, PointMetric)
@@ -329,7 +331,7 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
         answered_design_effect = _design_effect(samples, influence_on_answered_share)
     if metric.cut_at == "tpr":
         influences = _influence_on_fpr(samples, metric.cut)
-        cluster_effect = 1.0  # it has a rule of its own where few errors are seen
+        cluster_effect = 1.0  # not read: `fpr_limits` divides the number of errors by the design effect
     else:  # at a risk, the estimate is the coverage at which the ranking is cut
         coverage = metric.cut if metric.cut_at == "coverage" else interval.estimate
         influences = _influence_on_risk(samples, coverage=coverage)
@@ -349,7 +351,8 @@ def _cluster_effect(samples: CheckedSamples, coverage: float) -> float:
 
     That counts where all accepted samples are right, or all are wrong: no variance shows then how alike the samples of
     a cluster are, so each cluster is one draw. Clusters of several sizes count as the number of equal ones with the
-    same sum of squares, and of two kinds of clusters the one with fewer draws counts.
+    same sum of squares, and of two kinds of clusters the one with fewer draws counts. `coverage` is a share of all
+    samples, abstained ones included.
     """
     weight = samples.times_weight(np.ones(len(samples.answered_loss)))
     is_accepted = _find_cut(samples, weight, coverage * samples.total_mass).is_accepted
@@ -390,7 +393,8 @@ class _Cut(NamedTuple):
     """Where a ranking is cut, with one entry for each answered sample in input order.
 
     `is_accepted` is 1.0 for samples at or above the threshold, 0.0 below. `in_window` marks the samples near the
-    threshold, on either side, from which the slopes of the curve there are estimated.
+    threshold, on either side: their mean loss is the local risk there, and their errors per right sample give the
+    slope of the FPR along the TPR.
     """
 
     is_accepted: np.ndarray
@@ -401,7 +405,9 @@ def _find_cut(samples: CheckedSamples, counted_weight: np.ndarray, mass_at_cut: 
     """Cut the ranking of the answered samples where the sum of `counted_weight`, from the top, reaches `mass_at_cut`.
 
     `counted_weight` has one entry per answered sample in input order; samples that are not counted have 0. Samples of
-    equal confidence are on the same side of the cut, and of the ends of the window.
+    equal confidence are on the same side of the cut, and of the ends of the window. The window around the cut holds the
+    samples that the cut may move across by chance: one standard error of the number accepted on either side, and at
+    least WINDOW_SAMPLES.
     """
     confidence = samples.answered_confidence
     if samples.ranked_by_confidence is None:
@@ -413,12 +419,13 @@ def _find_cut(samples: CheckedSamples, counted_weight: np.ndarray, mass_at_cut: 
     at_cut = np.searchsorted(np.cumsum(counted_weight[order]), mass_at_cut * (1 - SHARE_ROUNDING))
     threshold = confidence[order[min(int(at_cut), n - 1)]]
     is_accepted = (confidence >= threshold).astype(np.float64)
-    coverage = is_accepted.mean()
-    # as many samples as the standard error of the number accepted
-    half_window = max(WINDOW_SAMPLES, int(np.sqrt(n * coverage * (1 - coverage))))
+    share_accepted = is_accepted.mean()
+    # the number accepted is binomial where the threshold is fixed
+    standard_error_of_count = np.sqrt(n * share_accepted * (1 - share_accepted))
+    samples_on_either_side = max(WINDOW_SAMPLES, int(standard_error_of_count))
     last_accepted = int(is_accepted.sum()) - 1  # index into `order`, too
-    window_top = confidence[order[max(0, last_accepted - half_window)]]
-    window_bottom = confidence[order[min(last_accepted + half_window, n - 1)]]
+    window_top = confidence[order[max(0, last_accepted - samples_on_either_side)]]
+    window_bottom = confidence[order[min(last_accepted + samples_on_either_side, n - 1)]]
     return _Cut(is_accepted, in_window=(confidence <= window_top) & (confidence >= window_bottom))
 
 
@@ -493,7 +500,9 @@ def _macro_interval(
 
     Where the metric has influences, it comes from their sums over units, and groups without spread (all right, all
     wrong) widen it by their one-sided bounds. Otherwise (points of the curve, resampling) the distances to the limits
-    of all groups are added up.
+    of all groups are added up. The sums over units hold what a cluster does in all of its groups, so that groups which
+    share clusters need no more allowance there; distances alone do not show what groups share, and with clusters they
+    are added plainly, which is enough for any dependence.
 
     `parts` are the groups with their intervals, at least one. `sample_count` is the number of samples of the call,
     those of no group included. `clusters` holds the cluster of each of them, numbered from 0; None: samples are
@@ -501,7 +510,8 @@ def _macro_interval(
     """
     metric = parts[0].samples.metric
     intervals = [part.interval for part in parts]
-    bounds = [interval for interval in intervals if interval.centre == "bound"]  # of groups without spread
+    # of groups without spread, whose interval is a one-sided bound from counts
+    bounds = [interval for interval in intervals if interval.centre == "bound"]
     reads_influences = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
     if reads_influences and len(bounds) < len(parts):  # some group has spread
         mean = _mean_over_groups(parts, sample_count, clusters)
@@ -509,7 +519,8 @@ def _macro_interval(
         # otherwise the limits of the groups are added up below
         if np.isfinite([spread.estimate, spread.variance, spread.variance_of_variance]).all():
             macro = make_interval(metric, spread, mean.sample, level, method)
-            return _widen_by_groups(macro, bounds, len(parts), "independent")
+            # errors that a group without spread has missed count as independent of what the other groups show
+            return _widen_by_groups(macro, bounds, len(parts), dependence="independent")
     # an interval of width 0, to which the widths of all groups are added
     estimate = float(np.mean([interval.estimate for interval in intervals]))
     without_width = Interval(
@@ -521,6 +532,7 @@ def _macro_interval(
         level=level,
         method=intervals[0].method,
         n=sum(interval.n for interval in intervals),
+        # metrics with influences come here where no group has spread: then the limits are bounds from counts
         centre="bound" if reads_influences else "estimate",
     )
     dependence: Dependence = "independent" if clusters is None else "dependent"  # groups may share clusters
@@ -556,10 +568,13 @@ def _mean_over_groups(parts: list[GroupPart], sample_count: int, clusters: np.nd
 
     `sample_count` is the number of samples of the call. `clusters` holds the cluster of each of them, numbered from 0,
     shape (n,) or (n, 2) for two kinds of clusters; what a cluster does is added up over all groups it is in. None:
-    samples are independent.
+    samples are independent. No sample is in two groups. The counts of draws in the result are numbers of clusters; of
+    two kinds, the one with fewer clusters counts.
     """
     rule = parts[0].samples.metric.rule
     measured = [measure("interval", part.samples) for part in parts]
+    # What few errors, or few right samples, of a group do not show. It is added to the variance when limits are made,
+    # and comes from the numbers of clusters already: clusters change only the variance that is seen, below.
     hidden_variances = [rule.hidden_variance(group.spread, group.sample) for group in measured]
     mean = mean_spread([group.spread for group in measured], hidden_variances)
     summary = _add_summaries([group.sample for group in measured], sample_count)
@@ -590,7 +605,7 @@ def _mean_over_groups(parts: list[GroupPart], sample_count: int, clusters: np.nd
         # of the kind with fewer effective errors; intersections, the third entry, are left out
         squared_contribution_sum=max(squared_contribution_sums[:2]),
     )
-    cluster_count = int(variance.unit_count)
+    cluster_count = int(variance.unit_count)  # of two kinds, that of the kind with fewer clusters
     return Measured(mean, summary._replace(unit_count=cluster_count, effective_draws=cluster_count))
 
 

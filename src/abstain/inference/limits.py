@@ -36,8 +36,9 @@ def make_spread(
     """An estimate with its variance, from sums over `unit_count` independent units (samples or clusters).
 
     `sums` holds, over the units, the sums of v^2 and v^4 of what each does to the estimate, and the sums of z and z^2
-    of what the losses of each add to it, its contribution. An interval is built around `less_biased_estimate`; None:
-    around `estimate`.
+    of what the losses of each add to it, its contribution. For 0/1 losses `sums.error_square_sum` is the sum of v^2
+    with v what the errors of a unit alone do: the part of the variance that errors make up. It is NaN for other losses,
+    and then so is `variance_from_errors`. An interval is built around `less_biased_estimate`; None: around `estimate`.
     """
     return EstimateSpread(
         estimate=estimate,
@@ -315,9 +316,10 @@ class DifferenceSums(NamedTuple):
     Attributes
     ----------
     variance_on_scale, variance_of_variance_on_scale : array
-        The sum of e^2, and the sum of e^4 less (sum of e^2)^2 / n.
+        The sum of e^2, which is the variance of f(T_A) - f(T_B), and the sum of e^4 less (sum of e^2)^2 / n, which says
+        how uncertain that variance is.
     standard_error : array
-        Standard error of the difference: the root of the sum of (v_A - v_B)^2.
+        Standard error of T_A - T_B, not on the scale: the root of the sum of (v_A - v_B)^2.
     unit_count : int or array
         n, the number of independent units.
     """
@@ -328,8 +330,8 @@ class DifferenceSums(NamedTuple):
     unit_count: Any
 
     @property
-    def scaled_variance(self) -> UnitVariance:
-        """The variance of the difference on the metric's scale, with what says how well it is known."""
+    def unit_variance_on_scale(self) -> UnitVariance:
+        """`variance_on_scale` with what says how well it is known: one record, which has the degrees of freedom."""
         return UnitVariance(
             variance=self.variance_on_scale,
             variance_of_variance=self.variance_of_variance_on_scale,

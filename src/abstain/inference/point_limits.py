@@ -127,8 +127,10 @@ def positions(
     """The positions (accepted masses) to read around a cut at each share of `mass`; every array has shape (shares,).
 
     A window is as wide as the standard error of the mass above a quantile, and at least as wide as WINDOW_SAMPLES
-    samples. Positions may lie outside [0, `mass`]. `mass` is the total weight of the samples, `squared_weight_sum` the
-    sum of their squared weights. Shares lie in [0, 1].
+    samples. The earliest and the latest cut are where the true cut may lie with 95% confidence, at any level of the
+    limits: the sums at these positions are read once and serve all levels. Positions may lie outside [0, `mass`].
+    `mass` is the total weight of the samples, `squared_weight_sum` the sum of their squared weights. Shares lie in
+    [0, 1].
     """
     cut = share * mass
     cut_error = np.sqrt(share * (1 - share) * squared_weight_sum)
@@ -150,6 +152,10 @@ def positions_along_right(
     Positions are masses of accepted right samples. `right_mass` and `squared_weight_sum` are the sums of the weights
     and squared weights of the right samples; `sample_count` is the number of all samples, errors included.
 
+    The earliest and the latest cut are where the true cut may lie by chance; `fpr_limits` takes limits at both where
+    many samples tie at the cut or few right samples lie beyond it. They are those of 95% confidence at any level of the
+    limits: the sums at these positions are read once and serve all levels.
+
     How many right samples lie above the true cut is binomial. Where few lie beyond it, the earliest and the latest cut
     are quantiles of that binomial law instead of normal ones; a latest cut beyond `right_mass` means that all errors
     may be accepted. Without right samples (a squared weight sum of 0) the normal ones are returned.
@@ -162,7 +168,7 @@ def positions_along_right(
     draws = right_mass**2 / squared_weight_sum  # equal weights that would vary as much
     # limits are mixed with those for few right samples until there are twice FEW_BEYOND (see `fpr_limits`)
     has_few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
-    tail = 0.025  # on either side, for 95% confidence
+    tail = 0.025  # on either side, for the 95% confidence of `positions`
     smallest_count = np.ceil(bdtrik(tail, draws, tpr))  # of right samples above the cut: binomial quantiles
     largest_count = np.ceil(bdtrik(1 - tail, draws, tpr))
     # the cut lies somewhere between the last right sample above it and the next one, hence + 1
@@ -209,7 +215,8 @@ def risk_limits(
     design_effect : float
         Multiplies the variance, for clusters.
     cluster_effect : float
-        Divides the number of draws, for clusters, where all accepted 0/1 losses are equal: then no variance is seen.
+        Divides the number of draws, for clusters, where all accepted 0/1 losses are equal: then there is no variance
+        that a design effect could multiply.
     at_ties : str
         Where many samples have the confidence at the cut: "cut may move" includes the limits at the neighbouring
         confidences that the cut may fall on; "threshold is fixed" keeps the cut there.
@@ -250,8 +257,10 @@ def limits_at_threshold(
     `weights` holds the sums of the weights of all samples. `design_effect` multiplies the variance, for clusters.
     `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal. `level` is two-sided.
     """
-    # a fixed threshold does not move: a sample next to it that is rejected has no influence
-    return _limits_at_cut(accepted, (accepted.risk,), weights, level, design_effect, cluster_effect)
+    # A threshold that moves would have two local risks, from the windows above and below it. With the selective risk R
+    # in the place of the local risk m, the term m - R of a moving threshold is 0: rejected samples have no influence.
+    local_risks = (accepted.risk,)
+    return _limits_at_cut(accepted, local_risks, weights, level, design_effect, cluster_effect)
 
 
 def _local_risk(cut: AcceptedSums, window_end: AcceptedSums) -> np.ndarray:
@@ -294,12 +303,15 @@ def _limits_at_cut(
 
     The local risk is the mean loss of samples next to the cut. `local_risks` holds one or more estimates of it (from
     above and from below); variances are averaged over them. `cut` holds the sums over the accepted samples, `weights`
-    those of the weights of all samples. `design_effect` multiplies the variance, for clusters; where all accepted
-    losses are 0, or all are 1, no variance is seen, and `cluster_effect` divides the number of draws instead. A 0/1
-    loss has the limits of a proportion; other losses Student's, on the log scale if no loss is negative. `level` is
-    two-sided, such as 0.95. Arrays have one entry per cut.
+    those of the weights of all samples. `level` is two-sided, such as 0.95. Arrays have one entry per cut.
+
+    A 0/1 loss has the limits of a proportion: from the variance, which `design_effect` multiplies for clusters, or,
+    where all accepted losses are 0 or all are 1 and a proportion shows no variance, from the effective number of
+    accepted samples, which `cluster_effect` divides for clusters. Other losses have Student's limits, on the log scale
+    if no loss is negative; these come from the variance alone, and `cluster_effect` is not read.
     """
     risk = cut.risk
+    # sums over all samples of the squares, and of the fourth powers, of what each does to the risk
     squares = [_influence_power(2, cut, local_risk, weights) for local_risk in local_risks]
     fourth_powers = [_influence_power(4, cut, local_risk, weights) for local_risk in local_risks]
     variance = _variance_from_powers(
@@ -308,11 +320,13 @@ def _limits_at_cut(
         weights.unit_count,
     )
     if weights.zero_one:
+        accepted_squared_weights = cut.squared_weight_moments[0]  # sum of w^2 over the accepted samples
+        effective_count = cut.accepted_mass**2 / accepted_squared_weights
         return proportion_limits(
             risk,
-            draws=cut.accepted_mass**2 / cut.squared_weight_moments[0] / cluster_effect,
+            draws=effective_count / cluster_effect,  # read where the risk is 0 or 1
             level=level,
-            draws_by_variance=_equivalent_draws(risk, variance, weights, level),
+            draws_by_variance=_equivalent_draws(risk, variance, weights, level),  # read at other risks
         )
     quantile = student_quantile(variance.degrees_of_freedom(), level)
     half_width = quantile * np.sqrt(variance.variance)
@@ -333,8 +347,9 @@ def proportion_limits(
 
     `share` is the proportion observed; within rounding of 0 or 1 it counts as such. `draws` is the number of
     independent draws, which need not be a whole number. `draws_by_variance` is the number that has the variance of the
-    share, where this is another one, as with unequal weights; Jeffreys limits use it. The limits contain `share` and
-    lie in [0, 1]. `level` is the two-sided confidence level, such as 0.95.
+    share, where this is another one, as with unequal weights (None: `draws`). Jeffreys' limits use it; exact limits,
+    where the share is 0 or 1 and has no variance, use `draws`. The limits contain `share` and lie in [0, 1]. `level` is
+    the two-sided confidence level, such as 0.95.
     """
     tail = (1 - level) / 2
     is_extreme = np.abs(share - 0.5) > 0.5 - SUM_ROUNDING
@@ -390,11 +405,14 @@ def coverage_limits(
     largest coverage whose upper limit of the risk is within `risk`, the upper limit the largest one whose lower limit
     of the risk is.
 
-    `accepted_sums` are taken at the `positions` of the shares that `coverages` returns, arrays of shape (..., 5, CUTS).
-    `weights` holds the sums over the answered samples alone. `design_effect` multiplies the variance, for clusters;
-    `cluster_effect` divides the number of draws where all accepted losses are equal, so that no variance is seen.
-    `level` is the two-sided confidence level, such as 0.95.
+    `accepted_sums` are taken at the `positions` of the shares that `coverages` returns, arrays of shape (..., 5, CUTS):
+    at each cut itself, at the ends of the windows above and below it, and at the earliest and the latest place where
+    the cut may be. `weights` holds the sums over the answered samples alone. `design_effect` multiplies the variance,
+    for clusters; `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal, so that no
+    variance is seen. `level` is the two-sided confidence level, such as 0.95.
     """
+    # At a large tie the limits of the risk keep the cut at its confidence. How many samples have at least that
+    # confidence varies too; `_limits_of_tie` allows for that where a limit of the coverage falls on the tie.
     limits = risk_limits(
         accepted_sums,
         coverages(),
@@ -406,9 +424,9 @@ def coverage_limits(
     )
     coverage = accepted_sums.split_positions().cut.accepted_mass / weights.total_mass
     coverage = np.where(coverage > 1 - SUM_ROUNDING, 1.0, coverage)
-    # equal, independent draws with this variance
+    # as many samples of equal weight, divided by the design effect, would vary as much
     draws = weights.total_mass**2 / weights.squared_weight_sum / design_effect
-    is_tied = limits.is_tied
+    is_tied = limits.is_tied  # whether many samples have the confidence at the cut
     last = _last_within(limits.high, risk)  # index of a cut, ascending in coverage
     if last is None:  # no coverage is surely within the risk
         lower = 0.0
@@ -436,7 +454,11 @@ def _last_within(risk_limit: np.ndarray, risk: float) -> int | None:
 
 
 def _limits_of_tie(coverage: float, draws: float, level: float) -> tuple[float, float]:
-    """Limits of the coverage at a large tie: its threshold is fixed, so that is a proportion of so many draws."""
+    """Limits of the coverage where the cut falls on a large tie.
+
+    The threshold is then the confidence of the tie and does not move. Each of `draws` independent draws has at least
+    that confidence or has not, so that the coverage is a proportion of the draws.
+    """
     low, high = proportion_limits(np.asarray(float(coverage)), np.asarray(draws), level)
     return float(low), float(high)
 

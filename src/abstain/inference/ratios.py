@@ -62,8 +62,9 @@ class _Share(NamedTuple):
         Number of units with equal denominators that would say as much.
     counted_units, other_units : float
         Effective number of units that the numerator counts, and of units that it does not count in full.
-    weight_if_counted, weight_if_not : float
-        Denominator of a question that counts in full, and of one that does not count at all, over the mean one.
+    relative_size_if_counted, relative_size_if_not : float
+        Largest denominator of a question that counts in full, and of one that does not, over the mean denominator of
+        the questions in the sample (those that the denominator counts).
     has_clusters : bool
         Whether units are clusters of questions.
     """
@@ -74,17 +75,20 @@ class _Share(NamedTuple):
     draws: float
     counted_units: float
     other_units: float
-    weight_if_counted: float
-    weight_if_not: float
+    relative_size_if_counted: float
+    relative_size_if_not: float
     has_clusters: bool
 
     def limits(self, level: float) -> Limits:
         """Lower and upper limit of the share: those of a proportion of as many draws as have its variance.
 
         `level` is the two-sided confidence level, such as 0.95. `self.effects` is what each unit (question or cluster)
-        does to the share, `self.draws` the effective number of units. Where the share is 0 or 1, questions of the kind
-        that was not seen may still be a share of the population, each counting `self.weight_if_counted` or
-        `self.weight_if_not` times the mean denominator.
+        does to the share, `self.draws` the effective number of units.
+
+        Where the share is 0 (or 1), questions that count in full (or that do not) were not seen, but may be part of the
+        population. The largest probability of one that no draw shows is turned into a share of the denominator: such a
+        question has at most `self.relative_size_if_counted` (or `self.relative_size_if_not`) times the mean denominator
+        of the questions seen.
         """
         variance = _variance_of(self.effects)
         equivalent_draws = self.draws  # where there is no spread
@@ -104,15 +108,19 @@ class _Share(NamedTuple):
         one_sided_level = (1 + level) / 2  # leaves out as much as one of the two tails
         largest_unseen = float(largest_unseen_share(self.draws, one_sided_level))
         if self.share <= SUM_ROUNDING:
-            return float(low), _share_of_unseen(largest_unseen, self.weight_if_counted)
+            return float(low), _share_of_unseen(largest_unseen, self.relative_size_if_counted)
         if self.share >= 1 - SUM_ROUNDING:
-            return 1 - _share_of_unseen(largest_unseen, self.weight_if_not), float(high)
+            return 1 - _share_of_unseen(largest_unseen, self.relative_size_if_not), float(high)
         return float(low), float(high)
 
 
-def _share_of_unseen(probability: float, weight: float) -> float:
-    """What questions of this probability and weight, relative to the mean of the others, make up of the denominator."""
-    return probability * weight / (probability * weight + 1 - probability)
+def _share_of_unseen(probability: float, relative_size: float) -> float:
+    """What share of the sum of denominators is that of questions which occur with this probability.
+
+    `relative_size` is the denominator of each of them over the mean one of the other questions.
+    """
+    unseen = probability * relative_size
+    return unseen / (unseen + 1 - probability)
 
 
 def _make_share(
@@ -120,9 +128,14 @@ def _make_share(
 ) -> _Share:
     """The ratio of what `weights` count to the denominator of the metric, as a share of its largest possible value.
 
-    `weights` holds how much a right, wrong or not attempted answer counts: the part of the metric's numerator with one
-    sign, all made positive; it is not empty. `answers` holds the grades of all questions. `clusterings` holds the
-    cluster number of each question: (None,) without clusters, one array, or three with two kinds of clusters.
+    `weights` holds how much an answer counts, by names of `COUNTED` such as "right" and "wrong": the part of the
+    metric's numerator with one sign, all made positive; it is not empty. `answers` holds the grades of all questions.
+    `clusterings` holds the cluster number of each question: (None,) without clusters, one array, or three with two
+    kinds of clusters.
+
+    A question counts in full if its numerator over its denominator is the largest ratio that any kind of question has;
+    the share is 1 if all do. How large the denominators of both kinds of questions can be is kept for `_Share.limits`,
+    where one of the kinds is not in the sample.
     """
     largest = _largest_ratio(metric, weights)
     denominators = answers.weighted_count(metric.denominator)  # one entry per question
@@ -143,8 +156,8 @@ def _make_share(
         draws=effective_units(denominators),
         counted_units=effective_units(numerators),
         other_units=effective_units(denominators - numerators),
-        weight_if_counted=largest.denominator / mean_denominator,
-        weight_if_not=largest.denominator_of_others / mean_denominator,
+        relative_size_if_counted=largest.denominator_if_largest / mean_denominator,
+        relative_size_if_not=largest.denominator_if_smaller / mean_denominator,
         has_clusters=clusterings[0] is not None,
     )
 
@@ -156,20 +169,23 @@ class _LargestRatio(NamedTuple):
     ----------
     ratio : float
         What a question adds to the numerator, over what it adds to the denominator, at its largest.
-    denominator, denominator_of_others : float
+    denominator_if_largest, denominator_if_smaller : float
         The largest denominator of a question with that ratio, and of one with a smaller ratio (0 if there is none).
     """
 
     ratio: float
-    denominator: float
-    denominator_of_others: float
+    denominator_if_largest: float
+    denominator_if_smaller: float
 
 
 def _largest_ratio(metric: AnswerMetric, weights: dict[str, float]) -> _LargestRatio:
     """The largest ratio of `weights` to the denominator of the metric that a question can have.
 
     A question is right, wrong or not attempted, answerable or not; those that the denominator does not count are left
-    out.
+    out. `weights` holds what an answer adds to the numerator, by names of `COUNTED` such as "right" and "wrong".
+
+    The result also has the largest denominators of a question with that ratio and of one with a smaller ratio: a bound
+    on how much of the sum of denominators questions can make up that no answer in a sample shows (`_Share.limits`).
     """
     possible = kinds_of_question()  # one question of each kind
     denominators = possible.weighted_count(metric.denominator)
@@ -179,8 +195,8 @@ def _largest_ratio(metric: AnswerMetric, weights: dict[str, float]) -> _LargestR
     has_largest = ratios == ratios.max()
     return _LargestRatio(
         ratio=float(ratios.max()),
-        denominator=float(denominators[has_largest].max()),
-        denominator_of_others=float(denominators[~has_largest].max(initial=0.0)),
+        denominator_if_largest=float(denominators[has_largest].max()),
+        denominator_if_smaller=float(denominators[~has_largest].max(initial=0.0)),
     )
 
 
@@ -228,9 +244,10 @@ class AnswerSpread(NamedTuple):
     effects : Effects
         What each independent unit (question or cluster) does to the estimate.
     gains : _Share or None
-        The part of the numerator with positive weights; None where it has none.
+        The part of the numerator with positive weights, over the denominator; None where no weight is positive.
     losses : _Share or None
-        The part with negative weights.
+        The part with negative weights, which are made positive; None where no weight is negative: a metric without
+        penalties.
     question_count : int
         Number of questions.
     """
@@ -284,7 +301,9 @@ class AnswerSpread(NamedTuple):
     def interval(self, level: float) -> Interval:
         """The estimate with its interval, at the two-sided confidence level `level`, such as 0.95.
 
-        Where all units agree, within rounding, the standard error is 0 and the interval a one-sided bound.
+        Where all units agree, within rounding, the standard error is 0 and the interval a one-sided bound. `method`
+        says where the limits come from: those of a metric without penalties (`self.losses` is None) are those of one
+        proportion, and those of another metric combine the limits of its two shares, `self.gains` and `self.losses`.
         """
         low, high = self.limits(level)
         has_spread = self.standard_error > SUM_ROUNDING * max(1.0, abs(self.estimate))
@@ -349,6 +368,10 @@ def spread_of_answers(
 ) -> AnswerSpread:
     """Estimate a metric of graded answers, with what each question (or cluster) does to it.
 
+    The metric is gains less losses: the part of its numerator with positive weights and the part with negative ones,
+    each over the denominator. Each part over the largest ratio that a question can have is a share, from 0 to 1, so
+    that limits of a proportion exist for it (`AnswerSpread.limits`); times that ratio it is the part again.
+
     `clusters` has one label per question: those with the same label are not independent; two vectors of labels are two
     kinds of clusters that cross; None: questions are independent. `function` begins the message of an error. Raises
     InputError with fewer than two independent units, and InfeasibleError where the metric is undefined, because no
@@ -372,6 +395,7 @@ def spread_of_answers(
     effects = []
     for clustering in range(len(clusterings)):  # one, or three with two kinds of clusters
         effects_of_clustering = np.zeros(1)  # takes the shape of what is added; gains or losses are there
+        # what a unit does to a share, times the largest ratio: what it does to that part of the metric
         if gains is not None:
             effects_of_clustering = effects_of_clustering + gains.largest_ratio * gains.effects[clustering]
         if losses is not None:

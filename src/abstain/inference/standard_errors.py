@@ -325,6 +325,8 @@ def influence(
         repetitions=repetitions,
     )
     influences = influences_of_samples("influence", samples)
+    # computed with losses in units of `samples.error_size`; times `estimate_unit` they are in the user's units (1 for
+    # metrics that do not change with the scale of the losses)
     return Influences(
         metric=samples.metric.name,
         estimate=samples.estimate_unit * influences.estimate,
@@ -467,6 +469,9 @@ def _spread_of_influences(
     `influences` holds the estimate, and the influence and the rank weight of each of all n samples in input order.
     Intervals are built around `less_biased_estimate`; None: around the estimate. A unit is a cluster, or a sample where
     there are no clusters; its contribution is what its losses, times rank weights, add to the estimate.
+
+    The sums of contributions and of their squares say on how many errors the estimate rests, and the sum over errors
+    which part of the variance errors make up: limits allow for few errors by these.
     """
     if samples.has_independent_samples:
         unit_count = samples.unit_count
@@ -478,17 +483,19 @@ def _spread_of_influences(
         contribution_sum = weighted_loss_sum / samples.total_mass
         squared_contribution_sum = squared_weighted_loss_sum / samples.total_mass**2
     else:
+        # per unit, the sum of (weight * influence) / total mass; with strata, less the mean over the unit's stratum
         effects = effects_of_units(influences.influence, samples)
         unit_count = len(effects)
         influence_sums = power_sums(effects.__getitem__, unit_count)
         ranked_loss = influences.rank_weights * samples.extend_to_all(samples.answered_loss)
+        # not centred: a contribution is a part of the estimate, not a deviation from it
         contributions = effects_of_units(ranked_loss, samples, centred=False)
         contribution_sum = float(np.sum(contributions))
         squared_contribution_sum = float(contributions @ contributions)
     error_square_sum = math.nan  # only 0/1 losses have errors
     if samples.zero_one:
         is_error = samples.extend_to_all(samples.answered_loss)  # 0/1; abstained samples are no errors
-        error_influence = influences.influence * is_error
+        error_influence = influences.influence * is_error  # 0 for samples that are no errors
         effects_of_errors = effects_of_units(error_influence, samples, centred=False)
         error_square_sum = float(effects_of_errors @ effects_of_errors)
     # with clusters, n - 1 instead of n of them in the denominator of the variance
@@ -579,6 +586,10 @@ def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = Non
     Losses are in units of `samples.error_size`. With clusters, draws are clusters. With two kinds of clusters, every
     number is that of the kind which leaves more uncertain. `known_totals` are those of the same samples, where they
     were computed before; None: they are computed here.
+
+    The pairs of `pair_count` are disjoint pairs of a right sample and an error. Counts of errors and of right samples
+    allow for clusters of unequal mass by themselves, as effective counts. `effective_draws` is the plain number of
+    clusters: a bound on what no cluster of the sample shows is multiplied by `largest_cluster_ratio` instead.
     """
     totals = known_totals or totals_of_samples(samples)
     if samples.has_two_way_clusters:
