@@ -213,3 +213,18 @@ def test_clinical_limits_count_patients_where_clusters_are_given():
     assert (crossed.npv.low <= clustered.npv.low + 1e-12).all()
     one_patient = clinical_table(truth, said, confidence, clusters=np.zeros(40, dtype=int), **options)
     assert (one_patient.ppv.low[0], one_patient.ppv.high[0]) == (0.0, 1.0)  # one draw says nothing
+
+
+def test_clinical_limits_of_clusters_with_one_rate():
+    """Clusters with the same rate, which is neither 0 nor 1, do not vary: each sample is a draw."""
+    truth = [1, 1, 1, 1, 0, 0, 0, 0]
+    said = [1, 0, 1, 0, 0, 0, 0, 0]
+    confidence = np.linspace(0.9, 0.2, 8)
+    one_kind = np.asarray([0, 0, 1, 1, 0, 0, 1, 1])
+    alone = clinical_table(truth, said, confidence, thresholds=[0.0])
+    for clusters in (one_kind, np.stack([one_kind, one_kind], axis=1)):
+        clustered = clinical_table(truth, said, confidence, thresholds=[0.0], clusters=clusters)
+        for name in ("sensitivity", "prevalence"):  # both are 1/2 in each cluster
+            rate = getattr(clustered, name)
+            expected = getattr(alone, name)
+            assert (rate.low[0], rate.high[0]) == (expected.low[0], expected.high[0])

@@ -525,7 +525,8 @@ def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.nd
     """How many independent draws vary as much as the share of hits among trials; at most the number of trials.
 
     All arrays have one entry per sample, and every hit is a trial. Where all trials are hits, or none is, each cluster
-    is one draw. 0 without trials; 1 if all are of one cluster. `clusters` has two columns for two kinds of clusters.
+    is one draw. Where the share is the same in every cluster but not 0 or 1, the clusters do not vary and each trial is
+    one draw. 0 without trials; 1 if all are of one cluster. `clusters` has two columns for two kinds of clusters.
     """
     trial_count = int(is_trial.sum())
     if not trial_count:
@@ -545,5 +546,8 @@ def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.nd
         draws_by_size.append(trial_count**2 / float(trials_of_cluster @ trials_of_cluster))
     if share in (0.0, 1.0):
         return min(draws_by_size)
+    # of the number of hits; with two kinds of clusters at least that of each kind
     variance = variances[0] if len(kinds) == 1 else float(two_way_variance(*variances))
+    if variance == 0:
+        return float(trial_count)
     return min(share * (1 - share) * trial_count**2 / variance, float(trial_count))
