@@ -56,6 +56,16 @@ def test_class_scores_do_not_stand_for_a_learned_confidence():
         select_threshold(FRESH_RIGHT, logits=np.zeros((800, 2)), score=LEARNED, risk=0.2)
 
 
+def test_a_rule_for_a_learned_confidence_is_not_relabelled():
+    """Once read as rank keys of a score, its threshold would be compared with other numbers."""
+    assert RULE.made_from("confidence", loss="zero_one").cut.learned == LEARNED.fingerprint
+    for kind in ("logits", "confidence"):
+        with pytest.raises(
+            InputError, match=f"this rule is for the learned confidence {LEARNED.fingerprint}, got max_logit"
+        ):
+            RULE.made_from(kind, score="max_logit")
+
+
 def test_the_record_names_the_confidence():
     assert f"score: the learned confidence {LEARNED.fingerprint}" in decision_record(RULE)
 

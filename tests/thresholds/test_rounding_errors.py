@@ -68,4 +68,4 @@ def test_infinite_and_missing_numbers_are_kept():
 
 
 def test_the_larger_error_of_two():
-    assert Rounding(0.1, 0.3).at_least(Rounding(0.2, 0.1)) == (0.2, 0.3)
+    assert Rounding(0.1, 0.3).with_error_at_least(Rounding(0.2, 0.1)) == (0.2, 0.3)

@@ -36,9 +36,10 @@ CLUSTER_THRESHOLDS = 12  # the same with clusters, where each costs a pass over 
 POWER_QUANTILE = 0.67
 # The numbers that are advised: 24 in each power of ten, of two digits, since more would claim more than is known.
 TWO_DIGITS = (10, 11, 12, 13, 15, 16, 18, 20, 22, 24, 27, 30, 33, 36, 39, 43, 47, 51, 56, 62, 68, 75, 82, 91)
-# Ratio of neighbouring targets on the way from the smallest risk that can be certified to the target
-TARGET_RATIO = 1.02
-CLUSTER_TARGET_RATIO = 1.1
+# The number of samples is searched for a falling sequence of targets, from the smallest risk that can be certified down
+# to the target of the user. This is the ratio of one target to the next.
+RATIO_OF_TARGETS = 1.02
+RATIO_OF_CLUSTER_TARGETS = 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +119,9 @@ def advise(
 
     The smallest risk that can be certified is the same for all smaller targets, and the number of samples for a smaller
     target is at least that for a larger one.
+
+    The number is searched for one target after the other, from the smallest risk that can be certified down to `risk`;
+    `ratio_of_targets` is the ratio of each target to the next.
     """
     choose = sgr if method == "sgr" else learn_then_test
 
@@ -137,19 +141,22 @@ def advise(
     if calibration.clusters is None:
         pilot = _SampleCurve.of(calibration, is_sgr=method == "sgr")
         fewest = testing.least_samples(risk, delta)
-        target_ratio = TARGET_RATIO
+        ratio_of_targets = RATIO_OF_TARGETS
     else:
         pilot = _ClusterCurve.of(calibration.clusters)
         fewest = math.inf
-        target_ratio = CLUSTER_TARGET_RATIO
+        ratio_of_targets = RATIO_OF_CLUSTER_TARGETS
     needed = None
     if risk > 0:
         largest_target = LARGEST_RISK if least_risk is None else least_risk
-        needed = _search_count(pilot, risk, largest_target, delta, target_ratio)
+        needed = _search_count(pilot, risk, largest_target, delta, ratio_of_targets)
     unit: Unit = "samples" if calibration.clusters is None else "clusters"
     sample_count = None if needed is None else needed.sample_count
     if sample_count is not None and unit == "samples":
-        sample_count = next(_advised_counts(sample_count / counted_share, math.inf))
+        # so far the number counts the samples that the promise is about; more are needed of all samples together
+        count_of_all = sample_count / counted_share
+        # the first rounded number that is at least that
+        sample_count = next(_rounded_counts(least=count_of_all, most=math.inf))
     why_none: WhyNone | None = None
     if needed is None:
         why_none = "few" if risk > 0 and pilot.least_risk_seen() < risk else "risk"
@@ -189,20 +196,24 @@ class _Needed(NamedTuple):
 
 
 def _search_count(
-    pilot: _SampleCurve | _ClusterCurve, risk: float, largest_target: float, delta: float, target_ratio: float
+    pilot: _SampleCurve | _ClusterCurve,
+    risk: float,
+    largest_target: float,
+    delta: float,
+    ratio_of_targets: float,
 ) -> _Needed | None:
     """Find how many samples (or clusters) would certify `risk`; None if a hundred times as many would not.
 
-    Targets are visited downwards, on a fixed grid, from `largest_target` to the first at or below `risk`; the search
-    for each begins at the number that the one before needs. So a smaller target never needs fewer, although tests at
-    other ranks may by chance pass with fewer.
+    Targets are visited downwards, on a fixed grid, from `largest_target` to the first at or below `risk`; each is the
+    one before divided by `ratio_of_targets`. The search for each begins at the number that the one before needs. So a
+    smaller target never needs fewer, although tests at other ranks may by chance pass with fewer.
     """
     count = pilot.total_count + 1
     needed = None
-    for target in _targets_down_to(risk, largest_target, target_ratio):
+    for target in _targets_down_to(risk, largest_target, ratio_of_targets):
         needed = None
-        for larger_count in _advised_counts(count, MAX_GROWTH * pilot.total_count):
-            coverage = pilot.coverage_certified(larger_count, target, delta)
+        for larger_count in _rounded_counts(count, MAX_GROWTH * pilot.total_count):
+            coverage = pilot.coverage_probably_certified(larger_count, target, delta)
             if coverage is not None:
                 needed = _Needed(larger_count, coverage)
                 break
@@ -223,8 +234,8 @@ def _targets_down_to(risk: float, largest: float, ratio: float) -> Iterator[floa
         exponent += 1
 
 
-def _advised_counts(least: float, most: float) -> Iterator[int]:
-    """The numbers that may be advised, from `least` to `most`, rising."""
+def _rounded_counts(least: float, most: float) -> Iterator[int]:
+    """Whole numbers from `least` to `most` that may be advised, rising: rounded to two digits."""
     power = 10 ** max(0, math.floor(math.log10(least)) - 1)
     while True:
         for two_digits in TWO_DIGITS:
@@ -238,131 +249,158 @@ def _advised_counts(least: float, most: float) -> Iterator[int]:
 class _SampleCurve(NamedTuple):
     """What calibration samples say of the risk at thresholds that accept 50 of them or more.
 
-    The arrays have one entry per threshold, from few accepted to many. Losses are scaled to [0, 1], and weights are
+    The arrays have one entry per threshold, from few accepted to many. Losses l are scaled to [0, 1], and weights w are
     divided by the largest; sums are over the accepted samples.
     """
 
     total_count: int  # of all samples
-    is_sgr: bool
+    is_sgr: bool  # is the method "sgr", a binary search over ranks, and not "ltt"?
     zero_one: bool  # no weights, and every loss is 0 or 1
-    accepted: np.ndarray  # how many samples
+    accepted_count: np.ndarray  # how many samples
     coverage: np.ndarray  # the same as a share of the total weight
-    weight: np.ndarray  # sum of the weights w
-    loss: np.ndarray  # sum of w l, with one loss more than was seen: the best of many counts looks too good
-    observed_loss: np.ndarray  # sum of w l as it was seen
-    weight_squared: np.ndarray  # sum of w^2
-    loss_of_squares: np.ndarray  # sum of w^2 l
-    loss_squared: np.ndarray  # sum of w^2 l^2
-    level_share: float  # a p-value of Hoeffding and Bentkus must be at most this share of a test's level
+    sum_w: np.ndarray
+    sum_wl: np.ndarray  # as observed
+    planning_sum_wl: np.ndarray  # with one loss more than was observed
+    sum_w2: np.ndarray
+    sum_w2_l: np.ndarray
+    sum_w2_l2: np.ndarray
+    level_factor: float  # a p-value of Hoeffding and Bentkus must be at most this times the level of the test
 
     @classmethod
     def of(cls, calibration: Calibration, *, is_sgr: bool) -> _SampleCurve:
-        """Read the curve of calibration samples without clusters; empty for fewer than 50."""
+        """Read the curve of calibration samples without clusters; empty for fewer than 50.
+
+        `is_sgr` says whether the threshold is chosen by method "sgr" (a binary search over ranks) or by "ltt".
+        """
         ranked = calibration.ranked
         n = calibration.n
-        accepted = np.zeros(0, dtype=np.int64)
+        accepted_count = np.zeros(0, dtype=np.int64)
         if n >= FEWEST_ACCEPTED:
-            accepted = np.unique(np.geomspace(FEWEST_ACCEPTED, n, CURVE_POINTS).astype(np.int64))
+            accepted_count = np.unique(np.geomspace(FEWEST_ACCEPTED, n, CURVE_POINTS).astype(np.int64))
         weight = np.ones(n) if ranked.weight is None else np.asarray(ranked.weight, np.float64)
         weight = weight / weight.max()
         loss = np.asarray(ranked.loss, np.float64)
 
         def accepted_sum(values: np.ndarray) -> np.ndarray:
-            return np.asarray(np.cumsum(values)[accepted - 1])
+            return np.asarray(np.cumsum(values)[accepted_count - 1])
 
-        observed_loss = accepted_sum(weight * loss)
-        level_share = 0.5  # for bounded losses the smaller of two p-values is doubled
+        sum_wl = accepted_sum(weight * loss)
+        # `_probably_pass` compares a p-value of Hoeffding and Bentkus with `level_factor` times the level of the test.
+        # The test itself doubles the smaller of two p-values if losses are bounded.
+        level_factor = 0.5
         if ranked.weight is not None:
-            level_share = 0.25  # one of the four bets with weights has to win for all
+            # with weights it takes 1 / the mean wealth of four bets: one bet alone must win four times as much
+            level_factor = 0.25
         return cls(
             total_count=n,
             is_sgr=is_sgr,
             zero_one=ranked.zero_one and ranked.weight is None,
-            accepted=accepted,
-            coverage=calibration.coverage(accepted),
-            weight=accepted_sum(weight),
-            loss=observed_loss + weight.mean(),  # one loss of 1 more, of a sample of mean weight
-            observed_loss=observed_loss,
-            weight_squared=accepted_sum(weight**2),
-            loss_of_squares=accepted_sum(weight**2 * loss),
-            loss_squared=accepted_sum((weight * loss) ** 2),
-            level_share=level_share,
+            accepted_count=accepted_count,
+            coverage=calibration.coverage(accepted_count),
+            sum_w=accepted_sum(weight),
+            sum_wl=sum_wl,
+            # The search picks the smallest of many numbers of samples, so one whose observed loss is low by chance.
+            # So it plans with one loss of 1 more, of a sample of mean weight.
+            planning_sum_wl=sum_wl + weight.mean(),
+            sum_w2=accepted_sum(weight**2),
+            sum_w2_l=accepted_sum(weight**2 * loss),
+            sum_w2_l2=accepted_sum((weight * loss) ** 2),
+            level_factor=level_factor,
         )
 
     def least_risk_seen(self) -> float:
         """The smallest risk at a threshold that accepts 50 samples or more; minus infinity if there is none."""
-        return float((self.observed_loss / self.weight).min()) if len(self.accepted) else -math.inf
+        return float((self.sum_wl / self.sum_w).min()) if len(self.accepted_count) else -math.inf
 
-    def coverage_certified(self, sample_count: int, risk: float, delta: float) -> float | None:
+    def coverage_probably_certified(self, sample_count: int, risk: float, delta: float) -> float | None:
         """The share that is probably accepted with so many samples like these; None if probably nothing is certified.
 
-        Some sequence of tests must pass at its start; the threshold is then the last one that passes after it.
+        A rank k stands for the test of the threshold that accepts the k most confident of `sample_count` samples; it
+        probably passes if it does so for about three quarters of all data sets (`_probably_pass`). Tests start at
+        several ranks, and each sequence goes on to larger ranks until a test fails. Only the sequence from the smallest
+        start that passes is followed: a later sequence may accept more, which this cautious estimate leaves out.
         """
-        if (
-            self.is_sgr
-        ):  # a binary search over ranks, of as many tests: 1/2 of all samples, then 1/4, ... until one passes
+        if self.is_sgr:
+            # a binary search over ranks, of as many tests: 1/2 of all samples, then 1/4, ... until one passes
             halvings = math.ceil(math.log2(sample_count))
             starts = [max(1, sample_count // 2**step) for step in range(halvings, 0, -1)]
             level = delta / halvings
         else:
-            starts = testing.choose_starts(sample_count, risk, delta)
+            starts = testing.choose_starts(sample_count, risk, delta)  # ranks, rising
             level = delta / max(1, len(starts))
-        passed_starts = np.asarray(starts)[self._pass(np.asarray(starts), sample_count, risk, level)]
+        passed_starts = np.asarray(starts)[self._probably_pass(np.asarray(starts), sample_count, risk, level)]
         if not len(passed_starts):
             return None
-        later = np.unique(np.geomspace(passed_starts[0], sample_count, CURVE_POINTS).astype(np.int64))
-        passed = self._pass(later, sample_count, risk, level)
+        first_rank = passed_starts[0]
+        ranks = np.unique(np.geomspace(first_rank, sample_count, CURVE_POINTS).astype(np.int64))
+        passed = self._probably_pass(ranks, sample_count, risk, level)
         # tests go on until one fails; the first is the start, which has passed
         passed_in_row = int(np.argmin(np.append(passed, False)))
-        last = later[max(0, passed_in_row - 1)]
-        return float(self.coverage[self._positions(np.asarray([last]), sample_count)[0]])
+        last_passed_rank = ranks[max(0, passed_in_row - 1)]
+        threshold = self._thresholds_at_ranks(np.asarray([last_passed_rank]), sample_count)[0]
+        return float(self.coverage[threshold])
 
-    def _positions(self, ranks: np.ndarray, sample_count: int) -> np.ndarray:
-        """The threshold in this curve that accepts the share rank / sample_count or the next larger one."""
-        wanted = ranks * (self.total_count / sample_count)
-        return np.minimum(np.searchsorted(self.accepted, wanted * (1 - 1e-9)), len(self.accepted) - 1)
+    def _thresholds_at_ranks(self, ranks: np.ndarray, sample_count: int) -> np.ndarray:
+        """Positions in this curve of the thresholds that accept the share rank / sample_count.
 
-    def _pass(self, ranks: np.ndarray, sample_count: int, risk: float, level: float) -> np.ndarray:
-        """Whether a test probably passes that accepts `ranks` of `sample_count` samples, at this level."""
-        if not len(ranks) or not len(self.accepted):
+        It is the next larger share where no threshold accepts exactly this one, and the largest of the curve where none
+        is as large.
+        """
+        equal_count = ranks * (self.total_count / sample_count)  # the same share of the calibration samples
+        first_as_large = np.searchsorted(self.accepted_count, equal_count * (1 - 1e-9))
+        return np.minimum(first_as_large, len(self.accepted_count) - 1)
+
+    def _probably_pass(self, ranks: np.ndarray, sample_count: int, risk: float, level: float) -> np.ndarray:
+        """Whether tests that accept `ranks` of `sample_count` samples pass for about three quarters of all data sets.
+
+        A test passes if its p-value is at most `level`. It is computed for losses that are POWER_QUANTILE standard
+        deviations above the expected ones. What is expected are the observed losses and one loss of 1 more: at each
+        threshold, `planning_sum_wl` is the sum of w l (weight times loss) of the accepted with that loss added, while
+        the sums of w, w^2, w^2 l and w^2 l^2 are as observed. Weights are at most 1, so a sum of weights is at most
+        the number of samples (`accepted_count`).
+        """
+        if not len(ranks) or not len(self.accepted_count):
             return np.zeros(len(ranks), dtype=bool)
-        at = self._positions(ranks, sample_count)
-        n = self.accepted[at]
+        positions = self._thresholds_at_ranks(ranks, sample_count)
+        n = self.accepted_count[positions]
         # each sample's term w (l - r) + r lies in [0, 1], and has mean r where the risk is r
-        excess_mean = (self.loss[at] - risk * self.weight[at]) / n
+        excess_mean = (self.planning_sum_wl[positions] - risk * self.sum_w[positions]) / n
         mean = risk + excess_mean
-        squares = (
-            self.loss_squared[at] - 2 * risk * self.loss_of_squares[at] + risk**2 * self.weight_squared[at]
-        )
-        variance = squares / n - excess_mean**2
         if self.zero_one:
-            variance = mean * (1 - mean)  # with the one loss more
-        total = ranks * mean + POWER_QUANTILE * np.sqrt(ranks * np.maximum(variance, 0.0))
+            variance = mean * (1 - mean)
+        else:
+            sum_of_squares = (  # of w (l - r)
+                self.sum_w2_l2[positions]
+                - 2 * risk * self.sum_w2_l[positions]
+                + risk**2 * self.sum_w2[positions]
+            )
+            variance = sum_of_squares / n - excess_mean**2
+        sum_of_terms = ranks * mean + POWER_QUANTILE * np.sqrt(ranks * np.maximum(variance, 0.0))
         if self.zero_one:
-            p_value = testing.binomial(np.ceil(total), ranks, risk)
+            p_value = testing.binomial(np.ceil(sum_of_terms), ranks, risk)
             is_small = p_value <= level
         else:
-            p_value = testing.hoeffding_bentkus(np.minimum(total, ranks), ranks, risk)
-            is_small = p_value <= self.level_share * level
-        # thresholds below the first of the curve say too little
-        return (
-            is_small
-            & (ranks * (self.total_count / sample_count) >= self.accepted[0] * (1 - 1e-9))
-            & (mean < risk)
-        )
+            p_value = testing.hoeffding_bentkus(np.minimum(sum_of_terms, ranks), ranks, risk)
+            # a test of bounded or weighted losses has a larger p-value than this, by a factor of 1 / level_factor
+            is_small = p_value <= self.level_factor * level
+        # thresholds that accept a smaller share than the first of the curve say too little
+        equal_count = ranks * (self.total_count / sample_count)
+        is_on_curve = equal_count >= self.accepted_count[0] * (1 - 1e-9)
+        return is_small & is_on_curve & (mean < risk)
 
 
 class _ClusterCurve(NamedTuple):
     """What calibration clusters say of the risk at some thresholds, from few accepted samples to many.
 
-    Sums are over the accepted samples of each cluster, divided by the weight of the heaviest cluster.
+    Sums are over the accepted samples of each cluster, divided by the weight of the heaviest cluster. Losses l are
+    scaled to [0, 1], w are the sample weights.
     """
 
     total_count: int  # of all clusters
-    mean_mass: float  # of a cluster, over the heaviest
+    mean_to_heaviest: float  # the mean weight of a cluster over that of the heaviest
     coverage: np.ndarray  # share of the total weight that each threshold accepts
-    weight: np.ndarray  # sum of the weights w, shape (thresholds, clusters)
-    loss: np.ndarray  # sum of w l, the same shape
+    sum_w: np.ndarray  # shape (thresholds, clusters)
+    sum_wl: np.ndarray  # the same shape
 
     @classmethod
     def of(cls, clusters: ClusteredSamples) -> _ClusterCurve:
@@ -370,54 +408,68 @@ class _ClusterCurve(NamedTuple):
         total_mass = clusters.weight.sum()
         all_clusters = np.arange(clusters.cluster_count)
         coverage = []
-        weights = []
-        losses = []
+        accepted_weights = []
+        accepted_losses = []
         for share in np.geomspace(0.02, 1.0, CLUSTER_THRESHOLDS):
             threshold = np.quantile(clusters.confidence, 1 - share, method="lower")
             is_accepted = (clusters.confidence >= threshold).astype(np.float64)
-            accepted_weight = clusters.sum_by_cluster(is_accepted, all_clusters)  # one entry per cluster
+            # sums of the samples' weights, and below of weight times loss: one entry per cluster
+            accepted_weight = clusters.weighted_sum_by_cluster(is_accepted, all_clusters)
             if np.count_nonzero(accepted_weight) >= FEWEST_CLUSTERS:
                 coverage.append(accepted_weight.sum() / total_mass)
-                weights.append(accepted_weight)
-                losses.append(clusters.sum_by_cluster(is_accepted * clusters.loss, all_clusters))
+                accepted_weights.append(accepted_weight)
+                accepted_losses.append(
+                    clusters.weighted_sum_by_cluster(is_accepted * clusters.loss, all_clusters)
+                )
         shape = (len(coverage), clusters.cluster_count)
         heaviest = clusters.heaviest_cluster_mass
         return cls(
             total_count=clusters.cluster_count,
-            mean_mass=total_mass / clusters.cluster_count / heaviest,
+            mean_to_heaviest=total_mass / clusters.cluster_count / heaviest,
             coverage=np.asarray(coverage),
-            weight=np.asarray(weights).reshape(shape) / heaviest,
-            loss=np.asarray(losses).reshape(shape) / heaviest,
+            sum_w=np.asarray(accepted_weights).reshape(shape) / heaviest,
+            sum_wl=np.asarray(accepted_losses).reshape(shape) / heaviest,
         )
 
     def least_risk_seen(self) -> float:
         """The smallest risk at one of the thresholds; minus infinity if there is none."""
         if not len(self.coverage):
             return -math.inf
-        return float((self.loss.sum(axis=1) / self.weight.sum(axis=1)).min())
+        return float((self.sum_wl.sum(axis=1) / self.sum_w.sum(axis=1)).min())
 
-    def coverage_certified(self, cluster_count: int, risk: float, delta: float) -> float | None:
+    def coverage_probably_certified(self, cluster_count: int, risk: float, delta: float) -> float | None:
         """The share that is probably accepted with so many clusters like these; None if probably nothing is certified.
 
-        A test bets on the clusters. Its log wealth after N of them is about N m - z s sqrt(N), where m and s are mean
-        and standard deviation of what one cluster adds, and m is taken one standard error lower than it was seen.
+        Tests are planned as by `choosing.certify`. Some clusters, the pilot, only propose thresholds, and the others
+        are tested. Sequences of tests start at several accepted shares, and each goes on to larger shares until a test
+        fails. Only the sequence from the smallest start that passes is followed: a later one may accept more, which
+        this cautious estimate leaves out.
         """
-        tested_count = tested_cluster_count(cluster_count)
-        equal_clusters = int(tested_count * self.mean_mass)
+        tested_count = tested_cluster_count(cluster_count)  # without the pilot
+        # how many clusters of the largest weight would weigh as much: a term of the heaviest cluster may be as large
+        # as the loss of one sample in a test of samples, so starts are planned for so many units
+        equal_clusters = int(tested_count * self.mean_to_heaviest)
+        # rising: of these equal clusters, how many are accepted where a sequence of tests starts
         starts = testing.choose_starts(equal_clusters, risk, delta, max_starts=CLUSTER_STARTS)
         if not starts or not len(self.coverage):
             return None
-        passed = self._pass(tested_count, risk, delta / len(starts))
+        passed = self._probably_pass(tested_count, risk, delta / len(starts))  # one entry per threshold
         for start in starts:
-            first = int(np.searchsorted(self.coverage, start / equal_clusters))
-            if first < len(passed) and start / equal_clusters >= self.coverage[0] and passed[first]:
+            start_share = start / equal_clusters
+            first = int(np.searchsorted(self.coverage, start_share))
+            if first < len(passed) and start_share >= self.coverage[0] and passed[first]:
                 passed_in_row = int(np.argmin(np.append(passed[first:], False)))
                 return float(self.coverage[first + passed_in_row - 1])
         return None
 
-    def _pass(self, tested_count: int, risk: float, level: float) -> np.ndarray:
-        """Whether the test of each threshold probably passes on so many clusters, at this level."""
-        terms = self.loss - risk * self.weight  # at most 1 - risk
+    def _probably_pass(self, tested_count: int, risk: float, level: float) -> np.ndarray:
+        """Whether the test of each threshold passes on so many clusters for about three quarters of all data sets.
+
+        A test bets on the clusters, and passes if its wealth reaches 1 / `level`. Its log wealth after N of them is
+        about N m - z s sqrt(N), where m and s are mean and standard deviation of what one cluster adds, m is taken one
+        standard error lower than was observed, and z is POWER_QUANTILE.
+        """
+        terms = self.sum_wl - risk * self.sum_w  # at most 1 - risk
         passed = np.zeros(len(terms), dtype=bool)
         for bet, stake in enumerate(testing.bold_stakes(risk), start=1):
             gain = np.log1p(-stake * terms)  # of log wealth by each cluster

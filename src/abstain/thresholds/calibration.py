@@ -29,8 +29,11 @@ class ClusteredSamples(NamedTuple):
     cluster_count: int
     heaviest_cluster_mass: float  # total weight of the heaviest cluster
 
-    def sum_by_cluster(self, values: np.ndarray, clusters: np.ndarray) -> np.ndarray:
-        """Weighted sum of the samples' values, for each of these clusters."""
+    def weighted_sum_by_cluster(self, values: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+        """Sum of sample weight times value over the samples of each of these clusters.
+
+        `values` has one entry per sample, `clusters` holds numbers of clusters.
+        """
         return np.bincount(self.cluster_of_sample, self.weight * values, self.cluster_count)[clusters]
 
 

@@ -116,6 +116,12 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
     their number (an intersection-union test). Which thresholds are tested, in which order, is fixed by the number of
     samples that each promise is about, the targets and delta, before a loss is seen.
 
+    Thresholds are tested from few accepted samples to many, by the fallback procedure (`testing.walk`). Each brings its
+    own part of delta (`planned.weights`, 0 for most). Its level is this part plus the level of the one before, if that
+    passed or was skipped. One is skipped if it accepts too few samples to pass even without any loss. That depends on
+    counts alone, not on losses; why the procedure still keeps delta, the module `testing` says ("Starts inside a
+    block").
+
     Returns
     -------
     list of Selection
@@ -130,11 +136,12 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
     # how many samples each threshold accepts, and the thresholds; equal confidences are not divided
     count, value = first.ranked.cut(planned.ranks)
     p_values = []  # for each requirement, of every threshold
-    least_p_values = []  # the same if there were no loss at all
+    least_p_values = []  # the same if there were no loss at all: a threshold is skipped where these exceed its level
     for requirement in requirements:
         counted = requirement.count_accepted(value)
         p_values.append(requirement.counted_samples.p_values(counted, requirement.risk))
         least_p_values.append(testing.least_p_value(counted, requirement.risk))
+    # for each threshold: the level that its p-value was compared with, and whether it passed
     level, passed = testing.walk(np.max(p_values, axis=0), planned.weights, np.max(least_p_values, axis=0))
     return [
         _choose_largest(requirement.all_samples, count, value, passed, p_value, level)
@@ -147,9 +154,8 @@ class Pilot(NamedTuple):
 
     falling_confidence: np.ndarray  # of all samples in the drawn clusters, most confident first
     mean_mass: float  # mean total weight of a drawn cluster
-    other_clusters: (
-        np.ndarray
-    )  # numbers of the clusters that were not drawn; empty if there is only one cluster
+    # numbers of the clusters that were not drawn, which are tested on; empty if there is only one cluster
+    test_cluster_numbers: np.ndarray
 
 
 def tested_cluster_count(cluster_count: int) -> int:
@@ -161,13 +167,13 @@ def _draw_pilot(clusters: ClusteredSamples) -> Pilot:
     """Draw a twentieth of the clusters at random, at least one; the same clusters at every call."""
     shuffled = np.random.default_rng(0).permutation(clusters.cluster_count)
     pilot_size = clusters.cluster_count - tested_cluster_count(clusters.cluster_count)
-    drawn, other_clusters = np.split(shuffled, [pilot_size])
+    drawn, test_cluster_numbers = np.split(shuffled, [pilot_size])  # numbers of clusters
     is_drawn = np.isin(clusters.cluster_of_sample, drawn)
-    mass_of_drawn = clusters.sum_by_cluster(np.ones(len(clusters.loss)), drawn)
+    mass_of_drawn = clusters.weighted_sum_by_cluster(np.ones(len(clusters.loss)), drawn)
     return Pilot(
         falling_confidence=np.sort(clusters.confidence[is_drawn])[::-1],
         mean_mass=float(mass_of_drawn.mean()),
-        other_clusters=other_clusters,
+        test_cluster_numbers=test_cluster_numbers,
     )
 
 
@@ -188,7 +194,7 @@ def _certify_by_clusters(
     """
     pilot = _draw_pilot(clusters)
     # how many clusters of the largest mass would weigh as much as those that are tested on
-    equal_clusters = int(len(pilot.other_clusters) * pilot.mean_mass / clusters.heaviest_cluster_mass)
+    equal_clusters = int(len(pilot.test_cluster_numbers) * pilot.mean_mass / clusters.heaviest_cluster_mass)
     planned = testing.plan(equal_clusters, planning_risk, delta, max_starts=CLUSTER_STARTS)
     if not len(planned.ranks):
         no_counts = np.zeros(0, dtype=np.int64)
@@ -198,7 +204,7 @@ def _certify_by_clusters(
         ]
     value, weights = _propose_thresholds(pilot.falling_confidence, planned)
     p_values = [
-        _p_values_by_clusters(requirement, value, pilot.other_clusters) for requirement in requirements
+        _p_values_by_clusters(requirement, value, pilot.test_cluster_numbers) for requirement in requirements
     ]
     level, passed = testing.walk(np.max(p_values, axis=0), weights)
     count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
@@ -247,7 +253,7 @@ def _p_values_by_clusters(
     for threshold in value:
         is_accepted = clusters.confidence >= threshold
         excess = np.where(is_accepted, clusters.loss - requirement.risk, 0.0)
-        terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.heaviest_cluster_mass
+        terms = clusters.weighted_sum_by_cluster(excess, tested_clusters) / clusters.heaviest_cluster_mass
         p_values.append(testing.p_value_mean_above_zero(terms, requirement.risk))
     return np.asarray(p_values)
 
@@ -360,21 +366,24 @@ def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta:
 
     A few clusters, drawn at random, propose thresholds. Each is tested on the other clusters at level delta, by a bet
     against "the rejected share is above 1 - coverage". Thresholds rise until one fails, so no correction is needed.
+    With a single cluster there is no other to test on, and the result is infinity.
     """
     pilot = _draw_pilot(clusters)
-    tested_clusters = pilot.other_clusters
+    if not len(pilot.test_cluster_numbers):
+        return math.inf
+    rejected_share = 1 - coverage  # the largest share that may be rejected
     positions = np.unique(
         np.linspace(0, len(pilot.falling_confidence) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
     )
     rising_thresholds = pilot.falling_confidence[positions][::-1]
     least_count = math.inf
     for threshold in rising_thresholds:
-        excess = (clusters.confidence < threshold) - (1 - coverage)
-        terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.heaviest_cluster_mass
-        if not len(tested_clusters):
-            break
-        # a small p-value: the mean of `excess` is below 0, so that less than 1 - coverage is rejected
-        if testing.p_value_mean_above_zero(terms, 1 - coverage) > delta:
+        excess = (clusters.confidence < threshold) - rejected_share  # one entry per sample
+        excess_of_cluster = clusters.weighted_sum_by_cluster(excess, pilot.test_cluster_numbers)
+        # from -rejected_share to 1 - rejected_share, as the test needs
+        terms = excess_of_cluster / clusters.heaviest_cluster_mass
+        # a small p-value: the mean of `excess` is below 0, so that less than `rejected_share` is rejected
+        if testing.p_value_mean_above_zero(terms, risk=rejected_share) > delta:
             break
         least_count = float(np.count_nonzero(clusters.confidence >= threshold))
     return least_count

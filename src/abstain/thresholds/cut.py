@@ -49,9 +49,9 @@ MISSING = -float(np.finfo(np.float64).max)  # ranks samples without a confidence
 _LARGEST_KEY = 745.0  # -log of the smallest float64: no probability has a larger rank key
 _MAX_INSPECTED = 4096  # numbers of an array that are inspected to see to which precision they were rounded
 _HALVINGS = 24  # steps of a bisection: 2^-24 of the distance between two confidences is left
-FEWEST_CLASSES = (
-    2  # assumed where the number of classes is not known; rounding errors grow with its logarithm
-)
+# In place of the number of classes where there are no class scores. Only bounds of class scores depend on that number,
+# and these come with it, so any number will do.
+_ANY_CLASS_COUNT = 2
 _SHORT_BITS = 5  # mantissa bits; so short a number is exact in every type
 _MIN_BATCH = 20  # samples; in a smaller call, a few short numbers may be chance
 # so many informative numbers show that data are coarser than in calibration, whatever calibration held
@@ -118,9 +118,9 @@ class CheckedConfidences(NamedTuple):
     """Confidences of some samples, and what is known of where they come from.
 
     `values` are float64: rank keys of a score that saturates, unless the source is "plain" or "own"; otherwise the
-    numbers themselves. `dtype` is the type they came in, `observed_precision` the precision that they show. `magnitude`
-    is the absolute value of each row's largest logit, on which its rounding depends; 0 without logits. `learned` is the
-    fingerprint of the learned confidence that computed them, None for all others.
+    numbers themselves. `dtype` is the type they came in, `observed_precision` the precision that they show.
+    `abs_largest_logit` is the absolute value of each row's largest logit, on which its rounding depends; a single 0
+    without logits. `learned` is the fingerprint of the learned confidence that computed them, None for all others.
     """
 
     values: np.ndarray
@@ -128,11 +128,9 @@ class CheckedConfidences(NamedTuple):
     dtype: Precision
     observed_precision: ObservedPrecision
     classes: int | None = None
-    magnitude: np.ndarray = np.zeros(())
+    abs_largest_logit: np.ndarray = np.zeros(())
     learned: str | None = None
-    is_one_score_per_sample: bool = (
-        False  # class scores came as a vector, which is the form of a binary model
-    )
+    came_as_vector: bool = False  # class scores came as a vector, which is the form of a binary model
 
     @property
     def is_informative(self) -> bool:
@@ -162,13 +160,17 @@ class CheckedConfidences(NamedTuple):
 
     def take(self, rows: np.ndarray) -> CheckedConfidences:
         """Some of the samples."""
-        magnitude = self.magnitude[rows] if self.magnitude.ndim else self.magnitude
-        return self._replace(values=self.values[rows], magnitude=magnitude)
+        largest_logit = self.abs_largest_logit
+        if largest_logit.ndim:
+            largest_logit = largest_logit[rows]
+        return self._replace(values=self.values[rows], abs_largest_logit=largest_logit)
 
     def flattened(self) -> CheckedConfidences:
         """The same samples in one row, whatever the shape of the confidences was."""
-        magnitude = self.magnitude.reshape(-1) if self.magnitude.ndim else self.magnitude
-        return self._replace(values=self.values.reshape(-1), magnitude=magnitude)
+        largest_logit = self.abs_largest_logit
+        if largest_logit.ndim:
+            largest_logit = largest_logit.reshape(-1)
+        return self._replace(values=self.values.reshape(-1), abs_largest_logit=largest_logit)
 
 
 def read_confidences(
@@ -212,14 +214,15 @@ def read_confidences(
     dtype = _precision_of_dtype(user_scores)
     is_one_column = class_scores.shape == rank_keys.shape or class_scores.shape[-1] == 1
     source: Source
-    magnitude = np.zeros(())
+    abs_largest_logit = np.zeros(())  # the rounding of probabilities does not depend on it
     if probs is None:
         source = "logits"
         # one column z stands for the two logits -z/2 and z/2
         largest_logit = (
             class_scores.reshape(rank_keys.shape) / 2 if is_one_column else class_scores.max(axis=-1)
         )
-        magnitude = np.abs(largest_logit.astype(np.float64))
+        # rounding moves a logit by a share of its size: `Cut` bounds the error of a key by the largest logit
+        abs_largest_logit = np.abs(largest_logit.astype(np.float64))
     else:
         source = "binary" if is_one_column else "probs"
     return CheckedConfidences(
@@ -228,8 +231,8 @@ def read_confidences(
         dtype=dtype,
         observed_precision=_detect_precision(class_scores, dtype),
         classes=2 if is_one_column else int(class_scores.shape[-1]),
-        magnitude=magnitude,
-        is_one_score_per_sample=class_scores.ndim == 1,
+        abs_largest_logit=abs_largest_logit,
+        came_as_vector=class_scores.ndim == 1,  # for the message if the rule is for more classes than two
     )
 
 
@@ -416,7 +419,7 @@ class Cut:
         calling function, for messages. `confidences` are those of the new samples, with their source and precision.
         """
         if None not in (self.classes, confidences.classes) and confidences.classes != self.classes:
-            if confidences.is_one_score_per_sample:
+            if confidences.came_as_vector:
                 rule = f"one row of {self.classes} class scores per sample"
                 remedy = "For one sample, pass a table with one row: `x[None]`."
                 raise InputError(f"{name}: needs {rule}, got a vector of {len(confidences.values)}. {remedy}")
@@ -481,20 +484,25 @@ class Cut:
         highest rejected block. A `value` of None accepts nothing, minus infinity everything but NaN. Raises InputError
         if rounding hides on which side a sample lies. `name` is the calling function, for messages. `confidences` are
         those of the new samples, with their source and precision.
+
+        `accepted` is the lowest confidence that was accepted in calibration, None if nothing was. A `Rounding` is a
+        bound on the error of storing a number: numbers are compared as if each may have been moved by that much.
         """
         values = confidences.values
         if value is None or self.accepted is None:
             return np.zeros(values.shape, dtype=bool)
         if value == -math.inf:
             return ~np.isnan(values)
+        # None for numbers in the form of the calibration, unless a block next to the threshold holds several samples
         rounding = self.rounding_to_allow_for(name, confidences)
         if rounding is None:
             return np.asarray(values >= value)
         is_accepted, is_ambiguous = self._decide_within_rounding(confidences, value, rounding)
-        # The first rounding is the coarsest that is possible; with the finest one fewer samples are ambiguous. Rows of
-        # larger logits than in calibration are rounded more coarsely, and stay ambiguous.
+        # This rounding is the coarsest at which the two blocks next to the threshold can be told apart; with the finest
+        # one that is possible fewer samples are ambiguous. Rows of larger logits than in calibration are rounded more
+        # coarsely, and stay ambiguous.
         if is_ambiguous.any():
-            finest = _finest_rounding(self.source, confidences.source)
+            finest = _finest_rounding_between(self.source, confidences.source)
             finer = self._decide_within_rounding(confidences, value, finest)
             is_accepted = np.where(is_ambiguous, finer.is_accepted, is_accepted)
             is_ambiguous = is_ambiguous & finer.is_ambiguous
@@ -502,6 +510,7 @@ class Cut:
             self._raise_refusal(
                 name, confidences, "rounding hides on which side of the threshold samples lie"
             )
+        # samples that are still ambiguous come in the form of the calibration: these are compared exactly
         return np.where(is_ambiguous, values >= value, is_accepted)
 
     def _decide_within_rounding(
@@ -551,7 +560,7 @@ class Cut:
         `points` are calibration confidences, in the unit of the calibration. The same sample is found in another
         precision or unit too. `confidences` are those of the new samples, all finite, with their source and precision.
         """
-        rounding = _finest_rounding(self.source, confidences.source)
+        rounding = _finest_rounding_between(self.source, confidences.source)
         new = self._new_bounds(confidences, rounding)
         calibration = self._calibration_bounds(points, rounding)
         rising_low = np.sort(new.low)
@@ -579,8 +588,8 @@ class Cut:
 
         Raises InputError for numbers in another form if the score has no known error bound, or if not even their own
         precision keeps the two confidences apart; numbers so short that they show no precision are then taken as never
-        rounded. `name` is the calling function, for messages. `confidences` are those of the new
-        samples, with their source and precision.
+        rounded. `name` is the calling function, for messages. `confidences` are those of the new samples, with their
+        source and precision.
         """
         has_calibration_form = self._has_calibration_form(confidences)
         if has_calibration_form and not self.tied:
@@ -589,28 +598,34 @@ class Cut:
             self._raise_refusal(name, confidences, f"the rounding of {self.score} has no known bound")
         precision = self._precision_to_allow_for(confidences)
         if self.accepted is None or self.rejected is None:
-            return ROUNDING_OF[self.precision].at_least(ROUNDING_OF[precision])
-        class_count = confidences.classes or FEWEST_CLASSES
+            coarser_of_both = ROUNDING_OF[self.precision].with_error_at_least(ROUNDING_OF[precision])
+            return coarser_of_both
+        # The error that rounded class scores cause in a confidence grows with the number of classes and, for logits,
+        # with the largest logit of the row. New class scores tell their number of classes. Other numbers do not, but
+        # their bounds do not depend on it.
+        class_count = confidences.classes or _ANY_CLASS_COUNT
         rounding = _coarsest_separating_rounding(
             self,
             source=confidences.source,
             precision=precision,
             class_count=class_count,
-            largest_logit=self._usual_largest_logit(class_count),
+            # not that of the new rows: whether one sample is refused must not depend on the others
+            abs_largest_logit=self._usual_abs_largest_logit(class_count),
         )
         if rounding is not None or has_calibration_form:
             return rounding
         if confidences.shows_no_precision:
-            # perhaps the numbers were never rounded: `decide` refuses only rows near the threshold
-            return _finest_rounding(self.source, confidences.source)
+            # Perhaps the numbers were never rounded. With the least error that is possible between numbers of these
+            # two sources, `decide` refuses only rows near the threshold.
+            return _finest_rounding_between(self.source, confidences.source)
         self._raise_refusal(name, confidences, "rounding hides on which side of the threshold samples lie")
 
-    def _usual_largest_logit(self, class_count: int) -> float:
+    def _usual_abs_largest_logit(self, class_count: int) -> float:
         """Return the absolute value of the largest logit to expect in a row near the threshold.
 
-        It is that of the calibration (`magnitude`), or the one that the lowest accepted confidence suggests if the
-        calibration had no logits; 0 if nothing was accepted. It must not depend on the new samples: whether one is
-        refused would then depend on the others. `class_count` is the number of classes.
+        It is the largest one of the calibration (`magnitude`), or the one that the lowest accepted confidence suggests
+        if the calibration had no logits; 0 if nothing was accepted. It must not depend on the new samples: whether one
+        is refused would then depend on the others. `class_count` is the number of classes.
         """
         if self.magnitude or self.accepted is None:
             return self.magnitude
@@ -620,26 +635,32 @@ class Cut:
     def _has_calibration_form(self, confidences: CheckedConfidences) -> bool:
         """Do new numbers come as those of the calibration did: same source, same type, rounded to the same precision?
 
-        A few whole numbers or short fractions are nothing unusual. A whole batch of them is, where the calibration had
-        longer numbers: they may have been rounded to bfloat16. `confidences` are those of the new samples, with their
-        source and precision.
+        Whole numbers and short fractions (3/4, 7/16) are exact in every type; any other number is informative: it shows
+        to which precision it was rounded. Of the calibration numbers, `precision` is the coarsest type that holds all,
+        `coarsest` the coarsest type that holds at least one of the informative ones, None if none is informative.
+
+        Numbers may be short by chance: a few whole numbers or short fractions are nothing unusual. A whole batch of
+        them is, where the calibration had longer numbers: they may have been rounded to bfloat16. `confidences` are
+        those of the new samples, with their source and precision.
         """
         if (confidences.source, confidences.dtype) != (self.source, self.dtype):
             return False
-        shown_precision = (
-            confidences.coarsest_possible_precision
-        )  # the coarsest that holds all numbers exactly
+        # the coarsest type that holds all new numbers exactly
+        shown_precision = confidences.coarsest_possible_precision
         if shown_precision == self.precision:
             return True
-        if confidences.shows_no_precision:
-            return self.coarsest is None or confidences.values.size < _MIN_BATCH
+        if confidences.shows_no_precision:  # no new number is informative
+            no_calibration_number_is_informative = self.coarsest is None
+            return no_calibration_number_is_informative or confidences.values.size < _MIN_BATCH
         shown_bits = MANTISSA_BITS[shown_precision]
         if shown_bits > MANTISSA_BITS[self.precision]:
             return False
-        # coarser than in calibration: the same form only if that may be chance
+        # The new numbers are coarser than those of the calibration. They have the same form only if that may be chance.
+        # It is no chance with many informative numbers, nor with two (or one in a whole batch) if all are coarser than
+        # each informative number of the calibration.
+        has_many_informative = confidences.observed_precision.informative_count >= _ENOUGH_INFORMATIVE
         is_coarser_than_all = self.coarsest is not None and shown_bits < MANTISSA_BITS[self.coarsest]
-        has_enough_evidence = confidences.observed_precision.informative_count >= _ENOUGH_INFORMATIVE
-        return not has_enough_evidence and not (is_coarser_than_all and confidences.is_informative)
+        return not has_many_informative and not (is_coarser_than_all and confidences.is_informative)
 
     def _precision_to_allow_for(self, confidences: CheckedConfidences) -> Precision:
         """Return the precision that new numbers may have been rounded to.
@@ -670,29 +691,37 @@ class Cut:
     def _calibration_bounds(self, values: Any, rounding: Rounding) -> ExactBounds:
         """Return the least and the largest exact number behind calibration confidences, on the common scale.
 
+        On the common scale a score that saturates is its rank key, and any other number is itself (`_to_common_scale`).
         `values` are in the unit of the calibration. `rounding` is the error to allow for; it is never taken smaller
-        than that of `precision`, to which the calibration data were rounded.
+        than that of `precision`, to which the calibration data were rounded. `magnitude` is the largest absolute value
+        of a calibration row's largest logit, 0 without logits; `classes` is None without class scores.
         """
         return self._exact_bounds(
             self._to_common_scale(self.source, values),
             source=self.source,
-            rounding=rounding.at_least(ROUNDING_OF[self.precision]),
-            class_count=self.classes or FEWEST_CLASSES,
-            largest_logit=self.magnitude,
+            rounding=rounding.with_error_at_least(ROUNDING_OF[self.precision]),
+            # without class scores the bounds do not depend on the number of classes
+            class_count=self.classes or _ANY_CLASS_COUNT,
+            abs_largest_logit=self.magnitude,
         )
 
     def _new_bounds(self, confidences: CheckedConfidences, rounding: Rounding) -> ExactBounds:
         """Return the least and the largest exact number behind each new confidence, on the common scale.
 
+        On the common scale a score that saturates is its rank key, and any other number is itself (`_to_common_scale`).
         `rounding` is the error to allow for; it is never taken smaller than that of the precision to which the new
-        numbers may have been rounded. `confidences` are those of the new samples, with their source and precision.
+        numbers may have been rounded. `confidences` are those of the new samples, with their source and precision;
+        their `abs_largest_logit` has one entry per sample, the absolute value of its largest logit, or is a single 0
+        without logits. `magnitude` is the largest such value of the calibration, one number.
         """
         return self._exact_bounds(
             self._to_common_scale(confidences.source, confidences.values),
             source=confidences.source,
-            rounding=rounding.at_least(ROUNDING_OF[self._precision_to_allow_for(confidences)]),
-            class_count=confidences.classes or self.classes or FEWEST_CLASSES,
-            largest_logit=np.maximum(self.magnitude, confidences.magnitude),
+            rounding=rounding.with_error_at_least(ROUNDING_OF[self._precision_to_allow_for(confidences)]),
+            # without class scores the bounds do not depend on the number of classes
+            class_count=confidences.classes or self.classes or _ANY_CLASS_COUNT,
+            # at least that of the calibration: only rows of still larger logits have a larger error
+            abs_largest_logit=np.maximum(self.magnitude, confidences.abs_largest_logit),
         )
 
     def _to_common_scale(self, source: Source, values: Any) -> np.ndarray:
@@ -708,30 +737,43 @@ class Cut:
             return np.asarray(-np.log(_largest_plain_value(self.score) - numbers))
 
     def _exact_bounds(
-        self, numbers: np.ndarray, *, source: Source, rounding: Rounding, class_count: int, largest_logit: Any
+        self,
+        numbers: np.ndarray,
+        *,
+        source: Source,
+        rounding: Rounding,
+        class_count: int,
+        abs_largest_logit: Any,
     ) -> ExactBounds:
         """Return the least and the largest number that exact arithmetic may have given, for each rounded number.
 
         `numbers` and both bounds are on the common scale (`_to_common_scale`). `source` says in which form the numbers
-        were rounded, and `rounding` by how much at most. `class_count` is the number of classes, and `largest_logit`
-        the absolute value of a row's largest logit, for those that were logits.
+        were rounded, and `rounding` by how much at most. `class_count` is the number of classes, which only bounds of
+        class scores use ("logits", "probs", "binary"). `abs_largest_logit` is the absolute value of each row's largest
+        logit, or one number for all rows, which only those of "logits" use. `lowest` and `highest` are the range of the
+        calibration confidences.
         """
         if source == "logits":
-            return bounds_of_logits(numbers, rounding, class_count=class_count, largest_logit=largest_logit)
+            return bounds_of_logits(
+                numbers, rounding, class_count=class_count, largest_logit=abs_largest_logit
+            )
         if source in ("probs", "binary"):
             return bounds_of_probabilities(
                 numbers,
                 rounding,
                 class_count=class_count,
                 has_one_column=source == "binary",
+                # the bounds of an entropy are wider: they hold for all other scores, entropies or not
                 is_entropy=self.score not in ("max_softmax", "logit_margin"),
             )
         if source == "plain":
             assert self.score is not None  # plain numbers are those of a named score
             return bounds_of_plain(numbers, rounding, largest_plain=_largest_plain_value(self.score))
-        scale = 1.0
+        # The arithmetic that computed a number errs by a share of the number or of `scale`, whichever is larger.
+        scale = 1.0  # "key": the relative error of d is the absolute error of a rank key -log d
         if source == "own":
-            scale = min(1.0, max(abs(self.lowest), abs(self.highest)))  # of the calibration confidences
+            # the user's numbers may all be far below 1 in absolute value: then the largest of them is the scale
+            scale = min(1.0, max(abs(self.lowest), abs(self.highest)))
         return bounds_of_numbers(numbers, rounding, scale=scale)
 
     def is_consistent(self, value: float | None) -> bool:
@@ -764,7 +806,14 @@ def cut_between(
 
     `accepted` must not divide samples of equal confidence (a block). `confidences` are the same confidences as the user
     gave them; they say in which form the cut was calibrated. `score` is their score, None for the user's own numbers.
-    `ranked` holds the samples, most confident first.
+    `ranked` holds the samples, most confident first. Samples without a confidence are ranked by `MISSING`, a number
+    below every confidence.
+
+    Later confidences are compared with the cut in whatever form they come, so it stores how the calibration numbers may
+    have been rounded: `precision`, the coarsest type that holds all of them exactly (the type they came in, where they
+    are too few or too short to show it), `coarsest`, the coarsest type that holds at least one that is no whole number
+    or short fraction, and `magnitude`, the largest absolute value of a row's largest logit, with which the rounding
+    errors of logits grow.
     """
     # one key per sample, rising from the most confident to the least; equal for equal confidences
     sorted_keys = ranked.sorted_keys
@@ -796,7 +845,7 @@ def cut_between(
         classes=confidences.classes,
         lowest=float(with_confidence[-1] if len(with_confidence) else lowest_blocks[-1]),
         highest=float(ranked.smallest_confidence(block_stops[:1])[0]),
-        magnitude=float(confidences.magnitude.max()),
+        magnitude=float(confidences.abs_largest_logit.max()),
         learned=confidences.learned,
     )
 
@@ -811,28 +860,34 @@ _SOURCE_NAMES = {
 }
 
 
-def _finest_rounding(source: Source, second_source: Source) -> Rounding:
-    """Return the smallest rounding error to allow for between numbers of these two sources."""
+def _finest_rounding_between(source: Source, second_source: Source) -> Rounding:
+    """Return the smallest rounding error to allow for between numbers of these two sources.
+
+    It is that of float32 where rank keys or plain numbers are compared with numbers of another source, since they do
+    not tell from which logits they were computed; in all other cases that of float64.
+    """
     if source != second_source and {"key", "plain"} & {source, second_source}:
-        return ROUNDING_OF[
-            "float32"
-        ]  # keys and plain numbers do not tell from which logits they were computed
+        return ROUNDING_OF["float32"]
     return ROUNDING_OF["float64"]
 
 
 @functools.lru_cache(maxsize=256)
 def _coarsest_separating_rounding(
-    cut: Cut, *, source: Source, precision: Precision, class_count: int, largest_logit: float
+    cut: Cut, *, source: Source, precision: Precision, class_count: int, abs_largest_logit: float
 ) -> Rounding | None:
     """Return the coarsest rounding at which no new number can be both confidences next to the threshold; None if none.
 
     These are `cut.accepted`, the lowest confidence that was accepted in calibration, and `cut.rejected`, the highest
     that was rejected; the cut must have both. The other arguments describe the new numbers: their source, the precision
     that they may have been rounded to, the number of classes, and the absolute value of a row's largest logit.
+
+    Calibration data and new data may both have been rounded before they were stored, which their numbers rarely show:
+    each rounding that is tried is assumed for both. The error is never taken smaller than that of the precision which
+    either of them has anyway, nor than the least error between numbers of two such sources.
     """
     for candidate in ROUNDING_OF.values():  # from coarse to fine
-        rounding = candidate.at_least(_finest_rounding(cut.source, source))
-        rounding_of_new = rounding.at_least(ROUNDING_OF[precision])
+        rounding = candidate.with_error_at_least(_finest_rounding_between(cut.source, source))
+        rounding_of_new = rounding.with_error_at_least(ROUNDING_OF[precision])
 
         def exact_bounds(number: float, rounding_of_new: Rounding = rounding_of_new) -> ExactBounds:
             return cut._exact_bounds(
@@ -840,11 +895,13 @@ def _coarsest_separating_rounding(
                 source=source,
                 rounding=rounding_of_new,
                 class_count=class_count,
-                largest_logit=largest_logit,
+                abs_largest_logit=abs_largest_logit,
             )
 
+        # `_calibration_bounds` allows at least for the rounding of the calibration's own precision
         largest_rejected = float(cut._calibration_bounds(cut.rejected, rounding).high)
         smallest_accepted = float(cut._calibration_bounds(cut.accepted, rounding).low)
+        # can no new number stand for an exact number up to the one and also for one from the other on?
         if _are_separated(exact_bounds, largest_rejected, smallest_accepted):
             return rounding
     return None

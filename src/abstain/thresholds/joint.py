@@ -254,19 +254,24 @@ class JointThreshold(JointRule, Stored):
     def _risk_of(self, name: Any) -> float | None:
         """Mean loss of the accepted samples that this promise is about; None where it is not known.
 
-        `promises` holds one threshold per promise, `counted` how many calibration samples each is about.
+        `promises` holds one threshold per promise, `counted` how many calibration samples each is about, and how many
+        of these are accepted (both None for a promise about all samples). `threshold.risk` is the mean loss of all
+        accepted samples. When the threshold was chosen, each sample that the promise is not about got the target as its
+        loss, which moves no mean across the target. This is undone here by counting samples. That needs equal weights:
+        with sample weights (`heaviest_sample` is not None) it is not stored how much the counted samples weigh.
         """
         threshold = self.promises[name]
         counted = self.counted[name]
         if threshold.risk is None or counted.accepted is None:
             return threshold.risk
-        if not counted.accepted or threshold.evidence.heaviest_sample is not None:
+        has_weights = threshold.evidence.heaviest_sample is not None
+        if not counted.accepted or has_weights:
             return None
-        accepted = round(threshold.coverage * threshold.n)
-        # the other accepted samples have the target as their loss
-        counted_loss = threshold.risk * accepted - threshold.target * (accepted - counted.accepted)
+        accepted_count = round(threshold.coverage * threshold.n)
+        not_counted = accepted_count - counted.accepted  # accepted samples that the promise is not about
+        counted_loss_sum = threshold.risk * accepted_count - threshold.target * not_counted
         low, high = threshold.bounded
-        return min(high, max(low, counted_loss / counted.accepted))
+        return min(high, max(low, counted_loss_sum / counted.accepted))  # rounding may lead out of the bounds
 
     @property
     def guarantee(self) -> str | None:

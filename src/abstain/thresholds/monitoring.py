@@ -187,13 +187,20 @@ class Check(Stored, _tables.Notebook):
 
     @classmethod
     def _upgraded(cls, record: Any) -> Any:
-        """The parsed JSON of format 3 in format 4, which has four more fields; anything else unchanged."""
+        """The parsed JSON of format 3 in format 4, which has four more fields; anything else unchanged.
+
+        A record of format 3 does not tell the values of these fields, so they say that nothing is known, and a series
+        with an alarm is described in fewer words. A change of the current format number, 4, needs a change here too.
+        """
         if not isinstance(record, dict) or record.get("format") != "abstain.Check/3":
             return record
         new_fields = {
+            # counted samples of the alarmed look before the alarm, and their summed loss: None if not known
             "alarm_counted": None,
             "alarm_loss_sum": None,
+            # samples recognised as calibration rows: format 3 did not look for them
             "from_calibration": 0,
+            # is each loss known to be 0 or 1? Only words in `__repr__` depend on it, and the next look sets it.
             "counts_errors": False,
         }
         return {**record, **new_fields, "format": cls._format()}
@@ -202,7 +209,17 @@ class Check(Stored, _tables.Notebook):
         return {"holds": self.holds}
 
     def _rules(self) -> dict[str, Any]:
-        """Return each rule that a stored check must keep, as the message to show, and whether it keeps it."""
+        """Return each rule that a stored check must keep, as the message to show, and whether it keeps it.
+
+        `n` counts the samples of the series, `accepted` those of them that the threshold accepts, and `counted` those
+        of the accepted that the promise is about. `from_calibration` of the n samples are rows of the calibration data.
+
+        Bets against the promise were settled on `settled` terms, at most `n`: one for each counted sample (with method
+        "crc" for each sample) or for each cluster. `log_wealth` is the log wealth of the bets now, at each of the odds.
+        `log_peak` is the largest log of all wealth so far; all wealth includes what no bet holds yet, which is a
+        function of `settled`. Where it reaches 2 / delta, the risk raises an alarm: `alarm_after` is the number of
+        samples of the series up to then, `risk_alarm_look` its look, `risk_alarm_p` the p-value.
+        """
         bet_count = len(bets.ALTERNATIVES)
         has_peaked = self.delta > 0 and self.log_peak >= -np.log(risk_level(self.delta))
         log_total = float(bets.total_log_wealth(np.asarray(self.log_wealth), self.settled))
@@ -704,8 +721,14 @@ def _test_drift(rule: Threshold, confidences: CheckedConfidences, before: Check)
     `rule.reference` are the calibration confidences, and `rule.cut` compares later ones with them, which gives two
     counts where rounding hides the order. `confidences` are those of the new samples, with their source and precision.
     """
-    surely, possibly = rule.cut.at_least("Threshold.check", confidences, rule.reference.value)
-    drift_p = rule.reference.p_value(surely, possibly, len(confidences.values), rule.largest or 1.0)
+    calibration_confidences = rule.reference.value  # some hundred of them, falling
+    # how many new confidences lie at or above each of these, at least and at most
+    surely, possibly = rule.cut.at_least("Threshold.check", confidences, calibration_confidences)
+    # as many samples as the largest calibration cluster had may be copies of one; without clusters each counts as one
+    largest_cluster = rule.largest or 1.0
+    drift_p = rule.reference.p_value(
+        surely, possibly, m=len(confidences.values), largest_cluster=largest_cluster
+    )
     fields = {
         "drift_p": drift_p,
         "drift_alarm": before.drift_alarm,

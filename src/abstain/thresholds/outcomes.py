@@ -546,6 +546,7 @@ def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.nd
         draws_by_size.append(trial_count**2 / float(trials_of_cluster @ trials_of_cluster))
     if share in (0.0, 1.0):
         return min(draws_by_size)
+    # of the number of hits; with two kinds of clusters at least that of each kind
     variance = variances[0] if len(kinds) == 1 else float(two_way_variance(*variances))
     if variance == 0:  # every cluster has the same share of hits
         return float(trial_count)

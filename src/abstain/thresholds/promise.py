@@ -62,13 +62,18 @@ class PromiseBasis:
     def of(cls, calibration: Calibration) -> PromiseBasis:
         """Describe calibration data.
 
-        `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+        `calibration` holds the samples, most confident first, with losses scaled to [0, 1]. The heaviest sample and the
+        heaviest cluster are both stated as multiples of the mean weight of a sample: without weights, the heaviest
+        cluster is the number of samples in the largest one.
         """
         weight = calibration.ranked.weight
         heaviest_cluster = None
         if calibration.clusters is not None:
-            mean_weight = float(calibration.clusters.weight.mean())
-            heaviest_cluster = calibration.clusters.heaviest_cluster_mass / mean_weight
+            weight_of_sample = (
+                calibration.clusters.weight
+            )  # one entry per sample; all 1 without sample weights
+            mean_sample_weight = float(weight_of_sample.mean())
+            heaviest_cluster = calibration.clusters.heaviest_cluster_mass / mean_sample_weight
         return cls(
             zero_one=bool(calibration.ranked.zero_one),
             heaviest_sample=None if weight is None else float(weight.max() / weight.mean()),

@@ -241,7 +241,11 @@ def promise_lines(threshold: Threshold) -> list[str]:
 def state_rule(threshold: Threshold, rule: str, group: Any = "") -> str:
     """A Markdown list item that states a rule: the number that people know first, then the one that is compared.
 
-    `rule` is the rule in one line; `group` the label that it is for, "" without groups.
+    `rule` is the rule in one line; `group` the label that it is for, "" without groups. `threshold.origin.plain` is the
+    threshold as the number that people know, such as a probability; None if that was not stored. `threshold.lies_above`
+    says that the threshold is the next floating-point number above a confidence that must be rejected. The two look
+    the same in six digits, so the words are "above" that number; otherwise an accepted confidence is the threshold,
+    and the words are "at least".
     """
     for_group = "" if group == "" else f" for group {group}"
     others = "Cases that are not accepted are not answered by the model."

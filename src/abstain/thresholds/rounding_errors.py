@@ -33,8 +33,8 @@ class Rounding(NamedTuple):
     unit: float
     smallest: float
 
-    def at_least(self, minimum: Rounding) -> Rounding:
-        """The larger error of the two."""
+    def with_error_at_least(self, minimum: Rounding) -> Rounding:
+        """The larger error of the two, that is, the coarser rounding."""
         return Rounding(max(self.unit, minimum.unit), max(self.smallest, minimum.smallest))
 
     @property

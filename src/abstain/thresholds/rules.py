@@ -89,7 +89,10 @@ class Origin:
     command: str | None = None
 
     def with_plain(self, value: float | None, source: Source) -> Origin:
-        """The same, with the threshold as the number people know."""
+        """The same, with the threshold `value` stored in `plain` as the number people know.
+
+        `source` says what `value` is: "plain" for that number itself, else a rank key or a number that needs no change.
+        """
         return replace(self, plain=_plain_number(self.score, value, source))
 
 
@@ -202,7 +205,8 @@ class Threshold(Promised):
     advice : Advice or None
         What would be feasible, when nothing is.
     clusters, largest : int, float, or None
-        How many calibration clusters there were, and how much the largest of them weighs, where clusters were given.
+        How many calibration clusters there were, and how many samples the largest of them holds, where clusters were
+        given.
     origin : Origin or None
         The score, the loss and the data behind it, where they are known.
 
@@ -246,14 +250,16 @@ class Threshold(Promised):
         `kind` says what the calibration data held; `facts` are further fields of `Origin`: score, loss, data, ... For a
         rule made from numbers that `abstain.scores` computed: they are taken for rank keys of `score`.
         `select_threshold(logits=..., labels=...)` makes a rule that knows more, the precision and the classes. Raises
-        InputError if the rule is for another score, or a score is named for `kind` "confidence", whose unit is unknown.
-        A rank key orders samples as its score does, but does not round to the score's largest value.
+        InputError if the rule is for another score or a learned confidence, or if a score is named for `kind`
+        "confidence", whose unit is unknown. A rule that knows this score already also knows the unit of its confidences
+        (`cut.source`), so any `kind` will do. A rank key orders samples as its score does, but does not round to the
+        score's largest value.
         """
         origin = Origin(kind, **facts)
         cut = self.cut
         if origin.score != cut.score:
-            if cut.score is not None:
-                raise InputError(f"made_from: this rule is for {cut.score}, got {origin.score}.")
+            if cut.score is not None or cut.learned is not None:
+                raise InputError(f"made_from: this rule is for {cut.described}, got {origin.score}.")
             if kind == "confidence":
                 remedy = "Calibrate with select_threshold(loss, confidence, score=..., units=...)"
                 raise InputError(
@@ -262,6 +268,7 @@ class Threshold(Promised):
             confidence_range = np.asarray([cut.lowest, cut.highest])
             check_domain("made_from", str(origin.score), source="key", values=confidence_range)
             cut = replace(cut, score=origin.score, source="key")
+        # the origin also holds the threshold as the number people know, such as a probability
         return replace(self, cut=cut, origin=origin.with_plain(self.value, cut.source))
 
     def accepts(
@@ -373,9 +380,14 @@ class Threshold(Promised):
 
         They refuse a file whose rule would accept or promise something that was never tested. Later rules assume that
         the earlier ones hold, so they are left out once one fails.
+
+        `reference` is a table of two columns: `value`, falling calibration confidences, and `at_least`, how many
+        calibration samples lie at or above each.
         """
         reference = self.reference
         table_lengths = {len(column) for column in vars(self.table).values()}
+        # `abstain` never writes an empty reference, and later rules read its last row: it is refused here, too, with
+        # the message for columns of unequal lengths
         has_reference = len(reference.value) == len(reference.at_least) > 0
         if len(table_lengths) > 1 or not has_reference:
             return {"columns of one table must have one length.": False}
@@ -458,12 +470,13 @@ class Threshold(Promised):
         `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
         the losses. `evidence.zero_one` says whether the loss takes only these two values, `evidence.heaviest_sample` is
         None without sample weights. `table` has a row for each threshold that was looked at, from few accepted samples
-        to many; its `level` is what the p-value was compared with.
+        to many; its `level` is what the p-value was compared with. A test certifies exactly the target, so for the
+        methods that test, "ltt" and "sgr", the certified bound `risk_upper` is the target.
         """
         table = self.table
         evidence = self.evidence
         low, high = self.bounded
-        passed_rows = []  # of the table, those of this threshold
+        passed_rows = []  # of the table, those of this threshold; one if the file was written by `abstain`
         for row, value in enumerate(table.value):
             if value == self.value and table.passed[row]:
                 passed_rows.append(row)
@@ -483,6 +496,7 @@ class Threshold(Promised):
             if evidence.zero_one and not has_weights and self.clusters is None:
                 error_rate = (table.risk[row] - low) / (high - low)
                 error_count = np.rint([error_rate * table.accepted[row]])
+                # probability of so few errors or fewer, if the risk is the target
                 p_value = float(binomial(error_count, table.accepted[[row]], scaled_target)[0])
                 p_value_fits &= abs(p_value - table.p_value[row]) <= 1e-9 * p_value + 1e-300
         return {

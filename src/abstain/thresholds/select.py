@@ -238,7 +238,7 @@ def select_threshold(
         )
         request = _request_jointly(data, risk, among, has_labels=labels is not None, bounded=bounded)
         level = check_fraction(_NAME, "delta", delta, open_high=True)
-        n = len(np.asarray(data.confidence))
+        n = len(np.asarray(data.ranked_by))
         clusters_of_all = None if clusters is None else group_codes(_NAME, clusters, (n,), "clusters").codes
         weights_of_all = None if sample_weight is None else np.asarray(to_host(sample_weight))
         if groups is None:
@@ -279,7 +279,7 @@ def select_threshold(
         units=units,
     )
     loss = data.loss
-    confidence = data.confidence
+    confidence = data.ranked_by
     if form == "cost" and np.array_equal(bounded, (0, 1)):
         bounded = _seen_bounds(loss)
     cluster_codes = None  # cluster of each sample, numbered from 0
@@ -287,7 +287,7 @@ def select_threshold(
         cluster_codes = group_codes(_NAME, clusters, np.shape(to_host(loss)), "clusters").codes
     if groups is None:
         calibration = calibrate(_NAME, loss, confidence, sample_weight, bounded, cluster_codes)
-        return _select(calibration, goal, data.confidences, data.origin)
+        return _select(calibration, goal, data.checked_confidences, data.origin)
     per_sample = [
         None if array is None else np.asarray(to_host(array))
         for array in (loss, confidence, sample_weight, cluster_codes)
@@ -300,7 +300,7 @@ def select_threshold(
             None if array is None else array[rows] for array in per_sample
         )
         calibration = calibrate(_NAME, group_loss, group_confidence, group_weight, bounded, group_clusters)
-        thresholds[group] = _select(calibration, group_goal, data.confidences, data.origin)
+        thresholds[group] = _select(calibration, group_goal, data.checked_confidences, data.origin)
     return GroupThresholds(thresholds, delta=level)
 
 
@@ -308,8 +308,8 @@ class CalibrationColumns(NamedTuple):
     """What the user gave to choose a threshold from, one entry per sample."""
 
     loss: Any  # an array; a dict of arrays for several promises with a loss each
-    confidence: Any
-    confidences: CheckedConfidences  # the confidences with their unit and precision
+    ranked_by: Any  # the confidences that samples are ranked by: an array as the user gave it, or computed
+    checked_confidences: CheckedConfidences  # the same in float64, with their unit and precision
     origin: Origin | None  # how the confidences were made, None if not known
     predictions: np.ndarray | None  # predicted classes, where there are class scores
 
@@ -328,8 +328,10 @@ def _read(
 ) -> CalibrationColumns:
     """Read the calibration data from the arguments of `select_threshold` with these names.
 
-    `losses`, the loss of each promise, stands in the place of `loss`. Raises InputError if something is missing or
-    given twice, and for rows that a learned confidence was fitted on.
+    `losses`, the loss of each promise, stands in the place of `loss`. `units` says whether confidences of a named score
+    are plain numbers or rank keys, so it is read where `score` names one. The values of a learned confidence and of a
+    function of the user's own have no other unit. Raises InputError if something is missing or given twice, and for
+    rows that a learned confidence was fitted on.
     """
     if loss is not None and losses is not None:
         raise InputError(f"{_NAME}: takes a loss or `losses`, one of them, got both.")
@@ -339,10 +341,15 @@ def _read(
     predictions = None
     columns = {"confidence": confidence, "logits": logits, "probs": probs}
     if is_learned(score):
-        confidences = read_confidences(_NAME, score, **columns)
-        score.refuse_fitted_rows(_NAME, confidences.values)
+        # raises InputError for class scores: `confidence` must hold the values of the learned confidence
+        checked_confidences = read_confidences(_NAME, score, **columns)
+        score.refuse_fitted_rows(_NAME, checked_confidences.values)
         return CalibrationColumns(
-            loss=any_loss, confidence=confidence, confidences=confidences, origin=None, predictions=None
+            loss=any_loss,
+            ranked_by=confidence,
+            checked_confidences=checked_confidences,
+            origin=None,
+            predictions=None,
         )
     if logits is None and probs is None:
         origin = _origin_of_numbers(score, labels)
@@ -351,14 +358,14 @@ def _read(
         predictions = predicted_classes(logits, probs)
     rule_score = None if origin is None else origin.score
     if rule_score is None and origin is not None:  # a function of the user's own, whose name cannot be stored
-        confidence = scores.by_name(score or "max_softmax")(logits, probs=probs)
-        confidences = read_confidences(_NAME, score=None, confidence=confidence)
+        confidence = scores.by_name(score)(logits, probs=probs)
+        checked_confidences = read_confidences(_NAME, score=None, confidence=confidence)
     else:
-        confidences = read_confidences(_NAME, rule_score, **columns, units=units)
+        checked_confidences = read_confidences(_NAME, rule_score, **columns, units=units)
     return CalibrationColumns(
         loss=any_loss,
-        confidence=confidences.values if confidence is None else confidence,
-        confidences=confidences,
+        ranked_by=checked_confidences.values if confidence is None else confidence,
+        checked_confidences=checked_confidences,
         origin=origin,
         predictions=predictions,
     )
@@ -414,7 +421,7 @@ def _request_jointly(
         bounds[name] = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
     return JointRequest(
         losses={name: np.asarray(to_host(loss)) for name, loss in loss_by_name.items()},
-        masks=membership_masks(_NAME, among, names, len(np.asarray(data.confidence))),
+        masks=membership_masks(_NAME, among, names, len(np.asarray(data.ranked_by))),
         risks=risk,
         bounds=bounds,
         by_class=by_class,
@@ -434,25 +441,28 @@ def _select_jointly(
     `rows` are the numbers of these samples (those of a group, or all), and `delta` the probability with which some
     promise may fail. `data`, `request`, `sample_weight` and `clusters` (numbers of clusters) are those of all samples;
     the last two may be None. Raises InputError for a risk out of bounds, and for a promise about none of the samples.
+
+    Each promise has its target on two scales: on the user's, which is that of its loss and is used to describe the
+    threshold, and on [0, 1] (`requirement.risk`), on which thresholds are certified and advice is computed.
     """
     names = list(request.risks)
-    confidence = np.asarray(to_host(data.confidence))[rows]
+    confidence = np.asarray(to_host(data.ranked_by))[rows]
     requirements = []
     goals = []
     for name in names:
         mask = request.masks[name]
-        requirement, target = _make_requirement(
+        requirement, target_on_user_scale = _make_requirement(
             name,
             loss=request.losses[name][rows],
             confidence=confidence,
             mask=None if mask is None else mask[rows],
             risk=request.risks[name],
             sample_weight=None if sample_weight is None else sample_weight[rows],
-            bounds=request.bounds[name],
+            loss_bounds=request.bounds[name],
             cluster_codes=None if clusters is None else clusters[rows],
         )
         requirements.append(requirement)
-        goals.append(Goal(form="risk", target=target, delta=delta, method="ltt"))
+        goals.append(Goal(form="risk", target=target_on_user_scale, delta=delta, method="ltt"))
     selections = choosing.certify(requirements, delta)
     promises = {}
     counted = {}
@@ -462,9 +472,15 @@ def _select_jointly(
             alone = choosing.certify([requirement], delta)[0]
             if alone.threshold is None:
                 counted_share = requirement.counted_samples.n / requirement.all_samples.n
-                advice = advise(requirement.counted_samples, requirement.risk, delta, "ltt", counted_share)
+                advice = advise(
+                    requirement.counted_samples,
+                    risk=requirement.risk,
+                    delta=delta,
+                    method="ltt",
+                    counted_share=counted_share,
+                )
         promises[name] = _describe(
-            requirement.all_samples, goal, selection, advice, data.confidences, data.origin
+            requirement.all_samples, goal, selection, advice, data.checked_confidences, data.origin
         )
         counted[name] = Counted()
         if request.masks[name] is not None:
@@ -492,18 +508,19 @@ def _make_requirement(
     mask: np.ndarray | None,
     risk: float,
     sample_weight: np.ndarray | None,
-    bounds: tuple[float, float],
+    loss_bounds: tuple[float, float],
     cluster_codes: np.ndarray | None,
 ) -> tuple[choosing.Requirement, float]:
-    """Make what has to be proved for one promise, and return it with its checked target.
+    """Make what has to be proved for one promise, and return it with its checked target on the user's scale.
 
     `loss` holds one loss per sample on the user's scale, `mask` which samples the promise is about (None: all), `risk`
-    its target, `bounds` the bounds of its loss, and `cluster_codes` the number of each sample's cluster. Raises
-    InputError for a promise `name` that is about no sample, and for a target out of bounds. `sample_weight` is the mass
-    of each sample (None: 1 for all).
+    its target, on the user's scale too, `loss_bounds` the bounds of its loss, and `cluster_codes` the number of each
+    sample's cluster. `sample_weight` is the mass of each sample (None: 1 for all). The `risk` of the requirement is the
+    target scaled to [0, 1]. Raises InputError for a promise `name` that is about no sample, and for a target out of
+    bounds.
     """
     if mask is None:
-        whole = calibrate(_NAME, loss, confidence, sample_weight, bounds, cluster_codes)
+        whole = calibrate(_NAME, loss, confidence, sample_weight, loss_bounds, cluster_codes)
         target = check_risk(_NAME, risk, whole.lowest_loss, whole.highest_loss)
         scaled_target = whole.to_unit_scale(target)
         return choosing.Requirement(all_samples=whole, counted_samples=whole, risk=scaled_target), target
@@ -514,13 +531,13 @@ def _make_requirement(
         loss[mask],
         confidence[mask],
         None if sample_weight is None else sample_weight[mask],
-        bounds,
+        loss_bounds,
         None if cluster_codes is None else cluster_codes[mask],
     )
     target = check_risk(_NAME, risk, counted.lowest_loss, counted.highest_loss)
     # a sample that the promise is not about loses exactly the target, so it moves no mean across the target
     filled_loss = np.where(mask, loss.astype(np.float64), target)
-    whole = calibrate(_NAME, filled_loss, confidence, sample_weight, bounds, cluster_codes)
+    whole = calibrate(_NAME, filled_loss, confidence, sample_weight, loss_bounds, cluster_codes)
     scaled_target = counted.to_unit_scale(target)
     return choosing.Requirement(all_samples=whole, counted_samples=counted, risk=scaled_target), target
 
@@ -636,15 +653,20 @@ def _describe(
     `goal` is on the user's scale, `choice` what was chosen by it, `advice` what to do if nothing could be.
     `confidences` are the calibration confidences as the user gave them; `origin` says how they were made, None if not
     known. `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+
+    Besides the threshold itself the result holds what later uses need: `table`, all thresholds that were looked at;
+    `reference`, a summary of the calibration confidences, with which those of later data are compared; and in `origin`
+    also the threshold as the number people know, such as a probability.
     """
     count = np.asarray([choice.accepted_count or 0])  # without a threshold nothing is accepted
     coverage = float(calibration.coverage(count)[0])
     is_feasible = choice.accepted_count is not None
     is_tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
-    risk_upper: float | None = (
-        goal.target
-    )  # a tested threshold keeps the target; for any other a limit is computed
-    if not (is_tested and is_feasible):
+    risk_upper: float | None
+    if is_tested and is_feasible:
+        risk_upper = goal.target  # the bound that the tests have certified
+    else:
+        # a limit for this one threshold; None without a threshold, with weights, or with clusters
         risk_upper = _risk_upper(calibration, choice.accepted_count, goal.delta)
     evidence = PromiseBasis.of(calibration)
     clusters = calibration.clusters
@@ -655,7 +677,9 @@ def _describe(
     bounds = (calibration.lowest_loss, calibration.highest_loss)
     coverage_interval = (0.0, 0.0)
     if is_feasible:
-        coverage_interval = coverage_band(coverage, _count_equal_draws(calibration), goal.delta)
+        # fewer than `calibration.n` if samples have unequal weights, or come in clusters
+        equal_draws = _count_equal_draws(calibration)
+        coverage_interval = coverage_band(coverage, equal_draws, goal.delta)
     return Threshold(
         value=choice.threshold,
         **goal._asdict(),
@@ -683,13 +707,14 @@ def _describe(
 def _count_equal_draws(calibration: Calibration) -> float:
     """How many equal independent draws would say as much: (sum w)^2 / sum w^2 over samples, or over clusters.
 
-    `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+    The weight w of a cluster is the sum of the weights of its samples, each 1 without sample weights. `calibration`
+    holds the samples, most confident first, with losses scaled to [0, 1].
     """
     clusters = calibration.clusters
     weight = calibration.ranked.weight
     if clusters is not None:
         all_clusters = np.arange(clusters.cluster_count)
-        weight = clusters.sum_by_cluster(np.ones(calibration.n), all_clusters)
+        weight = clusters.weighted_sum_by_cluster(np.ones(calibration.n), all_clusters)
     if weight is None:
         return float(calibration.n)
     return float(weight.sum() ** 2 / (weight**2).sum())
