@@ -240,14 +240,18 @@ def check_weight(
 ) -> Array:
     """Return non-negative sample weights of the shape of `loss`, not all of them zero along the last axis.
 
-    Relative weights have no scale: they are returned divided by a unit that depends on the largest, and all 1 if they
-    are equal. With `repetitions` they are whole numbers and returned as they are. `counting_option` names an option in
-    use that counts neighbours, e.g. 'estimator="loo"', and so needs whole numbers; empty if there is none. Values of
-    jax tracers are not checked.
+    With `repetitions` they are whole numbers and returned as they are. Otherwise they are relative, and their scale has
+    no meaning. If all positive weights of a vector are equal, they become 1. Otherwise the vector is divided by the
+    power of two that brings its largest weight into [1, 2), or, on a device, by its largest weight. At least one weight
+    is then a fraction, even where all were whole: 2 and 3 become 1 and 1.5.
+
+    `counting_option` names an option in use that counts neighbours, e.g. 'estimator="loo"'; empty if there is none.
+    Such an option takes relative weights only if all positive ones are equal. Values of jax tracers are not checked.
 
     Raises ShapeError for another shape, DtypeError for anything but real numbers, and InputError for negative weights,
-    NaN and infinity, only zeros, fractions with `repetitions`, or fractions with a counting option. `function` is the
-    public function that messages name. `backend` is the array library that computes; on the host that is numpy.
+    NaN and infinity, only zeros, fractions with `repetitions`, or unequal relative weights with a counting option.
+    `function` is the public function that messages name. `backend` is the array library that computes; on the host that
+    is numpy.
     """
     weight = as_real(function, "sample_weight", backend, weight, loss)
     _check_shape_of_loss(function, "sample_weight", weight, loss)
@@ -260,10 +264,11 @@ def check_weight(
     if bool(xp.any(~xp.any(weight > 0, axis=-1))):
         raise InputError(f"{function}: `sample_weight` must have some mass, got all zeros.")
     if repetitions:
-        check_repetitions(function, "sample_weight", _smallest_fraction(backend, weight))
+        check_repetitions(function, "sample_weight", _smallest_fractional_weight(backend, weight))
         return weight
     weight = _divide_by_unit(backend, weight)
-    if counting_option and _smallest_fraction(backend, weight) is not None:
+    # unequal weights have a fraction among them now
+    if counting_option and _smallest_fractional_weight(backend, weight) is not None:
         raise repetitions_error(function, counting_option)
     return weight
 
@@ -286,7 +291,7 @@ def check_repetitions(function: str, argument: str, fraction: float | None) -> N
         )
 
 
-def _smallest_fraction(backend: Backend, weight: Array) -> float | None:
+def _smallest_fractional_weight(backend: Backend, weight: Array) -> float | None:
     """Return the smallest weight that is not a whole number, or None if all are whole."""
     xp = backend.xp
     if not xp.isdtype(weight.dtype, "real floating"):

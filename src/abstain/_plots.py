@@ -137,7 +137,13 @@ def make_panels(
 
 
 def figure_inches(size: FigureSize | None, width: float | None, height: float | None) -> tuple[float, float]:
-    """Width and height of a new figure in inches; arguments and errors are those of `make_axes`."""
+    """Width and height of a new figure in inches.
+
+    `size` is the user's: "column", "page", a pair (width, height) in inches, or None for a figure on the screen.
+    `width` and `height` are those that fit what is plotted, in inches; None where it fits any. On the screen both are
+    used. A named size has the width of a column or page of a journal, so that only the height may follow the content. A
+    pair is used as it is. Raises InputError for another `size`.
+    """
     if size is None:
         return width or _ON_SCREEN[0], height or _ON_SCREEN[1]
     if isinstance(size, str):
@@ -146,13 +152,13 @@ def figure_inches(size: FigureSize | None, width: float | None, height: float | 
         return preset_width, height or preset_height
     rule = 'plot: `size` must be "column", "page" or (width, height) in inches'
     try:
-        given_width, given_height = (float(length) for length in size)
+        user_width, user_height = (float(length) for length in size)
     except (TypeError, ValueError):
         raise InputError(f"{rule}, got {size!r}.") from None
     # a hundred inches: pixels or millimetres were meant
-    if not (0 < given_width < 100 and 0 < given_height < 100):
+    if not (0 < user_width < 100 and 0 < user_height < 100):
         raise InputError(f"{rule}, got {size!r}.")
-    return given_width, given_height
+    return user_width, user_height
 
 
 def small_font(ax: Any) -> float:

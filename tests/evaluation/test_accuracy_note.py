@@ -58,6 +58,25 @@ def test_where_no_pair_differs_by_ranking_alone_that_is_said():
     assert "no two differ significantly" in compare(models).notes[0]
 
 
+def test_pairs_without_a_verdict_are_counted_beside_those_that_were_tested():
+    models = models_of({"few": 0.001, "b": 0.3, "c": 0.2}, dict.fromkeys(("few", "b", "c"), 0.7))
+    by_auroc = compare(models, metric="auroc")
+    notes = [pair.note for pair in by_auroc.pairs if pair.note]
+    assert len(notes) == 2  # those with "few"
+    assert not any(pair.different for pair in by_auroc.pairs)
+    assert (
+        f"no two differ significantly; on 2 of 3 pairs there is no verdict: it {notes[0]}."
+        in compare(models).notes[0]
+    )
+
+
+def test_without_a_verdict_on_any_pair_that_is_said():
+    models = models_of(dict.fromkeys("abc", 0.002), dict.fromkeys("abc", 0.7))
+    by_auroc = compare(models, metric="auroc")
+    assert all(pair.note for pair in by_auroc.pairs)
+    assert f"there is no verdict: it {by_auroc.pairs[0].note}." in compare(models).notes[0]
+
+
 def test_losses_that_are_not_right_or_wrong_have_means_and_no_auroc():
     rng = np.random.default_rng(0)
     models = {name: (scale * rng.random(500), rng.random(500)) for name, scale in (("a", 1.0), ("b", 2.0))}

@@ -119,6 +119,22 @@ def test_runs_of_two_models_in_one_folder_are_not_joined(tmp_path):
     assert rows == [("", "mock:a", 1), ("", "mock:b", 1), ("arc", "org/a", 1), ("arc", "org/b", 1)]
 
 
+def test_a_table_of_losses_without_an_accuracy_is_listed_and_stops_nothing(tmp_path):
+    shown_rows = []
+    for name, largest_loss in {"right or wrong": 1, "seconds": 7}.items():
+        lines_of_table = [f"q{k},{largest_loss * (k % 3 == 0)},{k / 40}" for k in range(40)]
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "p.csv").write_text("\n".join(["question,loss,confidence", *lines_of_table]))
+        shown = run("compare", tmp_path, "--json")
+        assert shown.exit_code == 0, shown.output
+        shown_rows.append(json.loads(shown.stdout)["rows"])
+    assert shown_rows[0] == shown_rows[1]  # the second table is no run of the same model
+    assert shown_rows[0][0]["runs"] == 1
+    (reason,) = json.loads(shown.stdout)["unread"].values()
+    assert "needs right and wrong answers, and has losses outside 0 to 1" in reason
+
+
 def test_a_folder_without_logs_and_options_that_do_not_fit(tmp_path):
     (tmp_path / "notes.md").write_text("# no log\n\nbut text\n")
     shown = run("compare", tmp_path)

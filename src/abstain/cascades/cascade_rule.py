@@ -342,12 +342,19 @@ class Cascade(Promised):
             raise InputError(f"Cascade.check: this promise is one of several, about some answers. {remedy}.")
         later = self.read_later_answers(stages, abstained, scores, units)
         loss = self.loss_of_answers(later.answering, later.losses, person)
-        return self.as_threshold().check(loss, later.stages_left, clusters=clusters, previous=previous)
+        # A threshold with the promise of this cascade, for losses on the user's scale. What it takes for a confidence
+        # is the number of stages from the one that answers to the end, 0 for the person. It accepts the answers of
+        # stages, from 1 on, or for promise="system" all answers, from 0 on.
+        threshold = self.as_threshold()
+        return threshold.check(loss, confidence=later.stages_left, clusters=clusters, previous=previous)
 
     def read_later_answers(
         self, stages: ByStage, abstained: ByStage | None, scores: ByStage | None, units: Units | None
     ) -> LaterAnswers:
         """Find who answers each later sample, from what the user gave to `check`, whose arguments these are.
+
+        In the result, `answering` is the index of the stage that answers each sample, the number of stages for the
+        person.
 
         Raises InputError if a stage is missing or unknown or is not (loss, confidence), ShapeError if the confidences
         of the stages differ in length.
@@ -367,7 +374,12 @@ class Cascade(Promised):
                 check_choice(title, "kind", kind, tuple(columns))
                 columns[kind][name] = array
         answering = self._find_answering_stage(columns, abstained, scores, units)
-        return LaterAnswers(answering, len(self.names) - answering, stage_losses, columns)
+        return LaterAnswers(
+            answering=answering,
+            stages_left=len(self.names) - answering,  # 0: the person answers
+            losses=stage_losses,
+            columns=columns,
+        )
 
     def loss_of_answers(
         self, answering: np.ndarray, stage_losses: Mapping[str, Any], person: ArrayLike | None
@@ -394,7 +406,12 @@ class Cascade(Promised):
 
         The confidence of a sample is the number of stages from the one that answered it to the end: K for the first
         of K stages, 1 for the last, 0 for the person. The threshold is 1, so that every answer of a stage counts as
-        accepted, or 0 if the promise includes the person's answers. Its table of candidates is empty.
+        accepted, or 0 if the promise includes the person's answers.
+
+        The result serves for checks of later samples alone. These do not read the table of candidates and the coverage
+        interval, which say nothing here. `method="ltt"` means that the promise is about the mean loss of the accepted
+        samples. The cut states float64 and no ties, so that these whole numbers are compared exactly; `rejected` is not
+        read then. In the reference, confidences must fall; counts may repeat, as after a stage that answers nothing.
         """
         # of calibration samples, in the order in which the answerers are asked; n times a share is a whole number
         answered_so_far = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])

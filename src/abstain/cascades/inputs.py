@@ -42,7 +42,7 @@ class Stage(NamedTuple):
     """One stage as the user described it."""
 
     confidences: CheckedConfidences  # its confidences, in the unit and precision they came in
-    score: str | None  # the confidence score, if it is known
+    score: str | None  # name of the confidence score, if it is known; None also for a learned confidence
     entry: tuple[Any, Array, Any]  # (loss, confidence, cost); the loss may be a dict by promise
     predictions: np.ndarray | None = None  # predicted class of each sample, where class scores were given
 
@@ -100,19 +100,22 @@ def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Un
     """Read a stage given as (loss, confidence, cost); InputError if it is none, or the score has no known name.
 
     `title` begins the messages. `units` says what confidences with a known `score` are: rank keys or plain numbers.
-    Rows that a learned confidence was fitted on are refused. A rank key orders samples as its score does, but does not
-    round to the score's largest value.
+    A rank key orders samples as its score does, but does not round to the score's largest value.
+
+    Instead of the name of a score, `score` may be the learned confidence that computed the confidences; rows that it
+    was fitted on are refused. The result then has no name of a score, and `confidences.learned` identifies the learned
+    confidence. The field `entry` of the result is (loss, confidence, cost) as the user gave them, not checked yet.
     """
     loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
     if is_learned(score):
         confidences = read_confidences(title, score, confidence=confidence)
         score.refuse_fitted_rows(title, confidences.values)
-        return Stage(confidences, None, (loss, confidence, cost))
+        return Stage(confidences=confidences, score=None, entry=(loss, confidence, cost))
     assert score is None or isinstance(score, str)
     if score is not None:
         check_choice(title, "scores", score, STORABLE)
     confidences = read_confidences(title, score, confidence=confidence, units=units if score else None)
-    return Stage(confidences, score, (loss, confidence, cost))
+    return Stage(confidences=confidences, score=score, entry=(loss, confidence, cost))
 
 
 def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, score: str | None) -> Stage:
@@ -135,8 +138,8 @@ def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, scor
     if loss is None:
         loss = losses.zero_one(class_scores["logits"], labels, probs=class_scores["probs"])
     return Stage(
-        confidences,
-        score,
+        confidences=confidences,
+        score=score,
         entry=(loss, confidences.values, entry["cost"]),
         predictions=predicted_classes(class_scores["logits"], class_scores["probs"]),
     )

@@ -242,7 +242,8 @@ class JointCascade(JointRule, Stored):
         `among` is what the user gave; without it, promises about classes read the class scores of the stages. Raises
         InputError, naming `function`, if a promise about some answers has no masks, or the reverse.
         """
-        first = self.shared
+        # "answered" (the answers of the stages) or "system" (the person's too); the same for all promises
+        whose_answers = self.shared.promise
         names = list(self.promises)
         if among is None and self.by_class:
             masks_by_class: dict[Any, dict[str, np.ndarray]] = {name: {} for name in names}
@@ -256,7 +257,9 @@ class JointCascade(JointRule, Stored):
                     masks_by_class[name][stage] = mask
             among = masks_by_class
         sample_count = len(later.answering)
-        masks = masks_by_promise(function, among, names, self.names, sample_count, first.promise)
+        # By promise: a mask for each stage and one for the person, or None for a promise about all answers. The person
+        # may be left out of `among` for "answered" only; the mask is then False for all samples.
+        masks = masks_by_promise(function, among, names, self.names, sample_count, whose_answers)
         counted: dict[Any, np.ndarray | None] = {}
         for name, rule in self.promises.items():
             masks_of_promise = masks[name]
@@ -267,8 +270,9 @@ class JointCascade(JointRule, Stored):
                 )
             counted[name] = None
             if masks_of_promise is not None:
-                by_stage = [masks_of_promise[answerer] for answerer in (*self.names, PERSON)]
-                counted[name] = np.choose(later.answering, by_stage)
+                # in the order of `later.answering`: 0 is the first stage, the number of stages the person
+                mask_of_answerer = [masks_of_promise[answerer] for answerer in (*self.names, PERSON)]
+                counted[name] = np.choose(later.answering, mask_of_answerer)
         return counted
 
     def columns(self) -> dict[str, list[Any]]:

@@ -224,18 +224,26 @@ class PolicyGrid:
     """
 
     def __init__(self, data: CascadeData, cuts: Sequence[np.ndarray]) -> None:
-        """Assign each sample of `data` to a bin of each stage; `cuts` holds rising thresholds by stage."""
+        """Assign each sample of `data` to a bin of each stage.
+
+        `cuts` holds rising thresholds by stage. The first of each stage is minus infinity, which every answer reaches,
+        so that a stage with c cuts has c + 1 bins: bin 0 for samples without an answer, bin b for answers that reach b
+        of the cuts.
+        """
         self.data = data
         self.cuts = cuts
         self.shape = tuple(len(stage_cuts) + 1 for stage_cuts in cuts)
         self.bins = []
         for stage_cuts, confidence in zip(cuts, data.confidences):
             has_answer = confidence > -math.inf
-            self.bins.append(np.searchsorted(stage_cuts[1:], confidence, side="right") + has_answer)
+            finite_cuts_reached = np.searchsorted(stage_cuts[1:], confidence, side="right")
+            # an answer also reaches the cut at minus infinity
+            self.bins.append(finite_cuts_reached + has_answer)
         # _cells[j]: flat index of each sample's cell in the histogram over the bins of the stages 0 ... j
         self._cells = [self.bins[0]]
-        for size, stage_bins in zip(self.shape[1:], self.bins[1:]):
-            self._cells.append(self._cells[-1] * size + stage_bins)
+        for bin_count, stage_bins in zip(self.shape[1:], self.bins[1:]):
+            self._cells.append(self._cells[-1] * bin_count + stage_bins)
+        # _counts[j]: how many samples fall into each cell of the same histogram
         self._counts = [self.histogram(stage) for stage in range(len(cuts))]
 
     def histogram(self, stage: int, values: np.ndarray | None = None) -> np.ndarray:
@@ -297,7 +305,9 @@ class PolicyGrid:
     def total_costs(self) -> np.ndarray:
         """For every policy, sum the cost of all samples: of each stage that a sample reaches, and of the person.
 
-        The result has one axis per stage, over the indices of its threshold.
+        The result has one axis per stage, over the indices of its threshold. So have all tables below. What a sample
+        pays at a stage depends only on the thresholds of that stage and of those before it, so that the tables have
+        length 1 along the axes of the later stages, and broadcast.
         """
         *stage_costs, person_cost = self.data.costs  # each holds one cost per sample
         total = np.zeros(self.shape)
@@ -309,10 +319,12 @@ class PolicyGrid:
             if stage == 0:  # every sample reaches it
                 cost_of_reached: Any = float(cost.sum())
             else:
+                # over the samples that all stages before it pass on; sums by their bins, then by their thresholds
                 cost_of_reached = self.sum_over_passed_on(self.histogram(stage - 1, cost))
             is_asked_along_axis = is_asked.reshape((1,) * stage + (size,))
             total += self._with_all_axes(is_asked_along_axis) * cost_of_reached
-        return total + self.sum_over_passed_on(self.histogram(last_stage, person_cost))
+        cost_of_person = self.sum_over_passed_on(self.histogram(last_stage, person_cost))
+        return total + cost_of_person
 
     def smoothed_losses(self) -> np.ndarray:
         """For every policy, sum the expected losses of the answers, over all samples that the promise counts.
@@ -505,6 +517,11 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
     `risk` is scaled to [0, 1]; the samples are those of `grid.data`. Losses of 0 and 1 are tested exactly, others by
     twice the smaller of two bounds. With clusters, p-values are computed up to the first above `level`, at which
     testing stops; those after it are 1.
+
+    One of the two bounds is by betting. A stake multiplies its wealth by 1 + stake * (risk - loss) at each sample that
+    the promise counts. `testing.ladder` returns stakes of at most 0.95 / (1 - risk), so that the factor stays positive
+    for losses up to 1. `testing.wealth_p` takes the mean wealth of the four stakes that suit the number of counted
+    samples; which these are depends on that number and on `risk` alone, not on the losses.
     """
     data = grid.data
     if data.clusters is not None:
@@ -528,13 +545,21 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
 
     One for each policy with a flat index in `path`, up to the first above `level`; those after it are 1. The bet on a
     cluster grows with the number of its samples that the promise counts; a cluster without any is left out.
+
+    A stake multiplies its wealth by 1 + stake * (sum of risk - loss over the counted samples of a cluster).
+    `testing.ladder` returns stakes for bets on at most so many clusters. They are at most 0.95 / ((1 - risk) *
+    `largest_weight`), with the size of the largest cluster as that weight, so that the factor stays positive.
+    `testing.wealth_p` takes the mean wealth of the four stakes that suit the number of clusters; which these are does
+    not depend on the losses.
     """
     data = grid.data
     # numbered without gaps: `data` may hold some of the clusters only
     cluster_of_sample = np.unique(np.asarray(data.clusters), return_inverse=True)[1]
     p_values = np.ones(len(path))
-    largest = float(data.largest_cluster)
-    stakes = testing.ladder(int(cluster_of_sample.max()) + 1, risk, largest)
+    # The largest of all clusters, also of those that `data` does not hold: the promise is made for clusters up to this
+    # size. A larger number than needed would be valid too, with smaller stakes.
+    largest_size = float(data.largest_cluster)
+    stakes = testing.ladder(int(cluster_of_sample.max()) + 1, risk, largest_weight=largest_size)
     for position, policy in enumerate(path):
         answering = find_answering_stage(data.confidences, grid.thresholds_of(policy))
         is_counted = data.in_promise(answering).astype(np.float64)
@@ -543,7 +568,9 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
         gain = (risk * answers_by_cluster - loss_by_cluster)[answers_by_cluster > 0]
         log_wealth = np.log1p(stakes * gain[:, None]).sum(axis=0)  # of each stake, after all clusters
         cluster_count = np.asarray([len(gain)])
-        p_values[position] = testing.wealth_p(log_wealth[None], cluster_count, risk, stakes, largest)[0]
+        p_values[position] = testing.wealth_p(
+            log_wealth[None], cluster_count, risk, stakes, largest_weight=largest_size
+        )[0]
         if p_values[position] > level:
             break
     return p_values

@@ -167,7 +167,7 @@ def reserve_shared_memory(THREADS: tl.constexpr):
 
 @jit
 def shared_store(address, value):
-    """Store one 32-bit word per element in shared memory."""
+    """Store one 32-bit word per element in shared memory; elements with the same address must have the same value."""
     store: tl.constexpr = "{ st.shared.u32 [$1], $2; mov.u32 $0, 0; }"
     tl.inline_asm_elementwise(store, "=r,r,r", [address, value], tl.int32, False, 1)
 
@@ -183,8 +183,8 @@ def add_to_shared_bin(count_address, extremes_address, key):
     """Add 1 to a count in shared memory, and lower the smallest or raise the largest key if `key` is beyond it.
 
     All are 32-bit words. `extremes_address` is that of the smallest key, and the largest is 4 bytes after it. Both are
-    read first, because they rarely change, and written by atomics. In the assembly, $1 to $3 are the arguments, and $0
-    a result that nobody reads.
+    read first, because they rarely change. The count and the keys are written by atomics, so that threads may share an
+    address. In the assembly, $1 to $3 are the arguments, and $0 a result that nobody reads.
     """
     tl.inline_asm_elementwise(
         """
@@ -234,16 +234,20 @@ def add_to_shared_bins(
     them to the global ones at the end: `count` and `error_count` (int64), and the smallest and largest confidence,
     `low_bits` and `high_bits`, as `ordered_bits` of float64. `packed_table` is that of `find_bin_of_float32`. SLOTS is
     a power of two above SIZE, since Triton needs one; the slots beyond SIZE share the extra bin SIZE, which is not
-    added. SIZE + 1 bins of 16 bytes must fit into the 47104 bytes of `reserve_shared_memory`.
+    added. SIZE + 1 bins of 16 bytes must fit into the 47104 bytes of `reserve_shared_memory`. In shared memory, first
+    come 8 bytes per bin for its counts of right and of wrong samples, then 8 per bin for its smallest and largest key.
     """
     THREADS: tl.constexpr = 256
     BLOCK: tl.constexpr = THREADS * 8
     EXTREMES: tl.constexpr = 8 * (SIZE + 1)  # bytes from the counts of a bin to its extremes
-    base = reserve_shared_memory(THREADS)  # address of the first byte
+    # The address of the first byte. What is reserved does not depend on THREADS: the inline assembly that returns the
+    # address runs once per thread, and all threads of a program get the same one.
+    base = reserve_shared_memory(THREADS)
     slot = tl.arange(0, SLOTS)
     slot_address = base + 8 * tl.minimum(slot, SIZE)
     # `slot * 0` is a 0 for each slot: no right and no wrong samples. The smallest key starts at the largest integer,
-    # the largest key at an integer below the keys of all floats (that of -infinity is -0x7F800001).
+    # the largest key at an integer below the keys of all floats (that of -infinity is -0x7F800001). Slots that share
+    # the extra bin store the same values there, so that the order of these stores does not matter.
     shared_store(slot_address, slot * 0)
     shared_store(slot_address + 4, slot * 0)
     shared_store(slot_address + EXTREMES, slot * 0 + 0x7FFFFFFF)
@@ -260,9 +264,9 @@ def add_to_shared_bins(
         bits = x.to(tl.int32, bitcast=True)
         key = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # an integer that has the order of the floats
         bin_address = base + 8 * bin_number
-        add_to_shared_bin(
-            bin_address + 4 * error, bin_address + EXTREMES, key
-        )  # count of right (0) or wrong (1)
+        count_address = bin_address + 4 * error  # of the right samples (error 0) or the wrong ones (1)
+        # by atomics, so that samples of one block that fall into the same bin are all counted
+        add_to_shared_bin(count_address, bin_address + EXTREMES, key)
     tl.debug_barrier()
     errors_in_slot = shared_load(slot_address + 4)
     samples_in_slot = shared_load(slot_address) + errors_in_slot

@@ -192,8 +192,12 @@ def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarr
     """Make the rows of replicates from the mass of each sample in each replicate, shape (replicates, samples).
 
     `loss` is the loss of each sample, and `row_starts` the index of the first sample of each row; samples are in the
-    order of the rows. Where a replicate accepts nothing (the rows above its first sample), its accepted mass is set to
-    1, so that the risk there is 0 and needs no guard against division by 0.
+    order of the rows.
+
+    The rows above the first sample that a replicate holds accept nothing: their mass and loss are 0. Their accepted
+    mass is set to 1, so that their risk is 0 / 1. `has_empty_rows=False` tells formulas that no accepted mass is 0,
+    though rows may have mass 0. Other results of these rows, such as `accepted_mass - mass`, would be wrong, but do
+    not count: formulas multiply them by the mass or the loss of the row, or skip rows of mass 0.
     """
     row_mass = mass
     row_loss = mass * loss
@@ -203,7 +207,7 @@ def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarr
     accepted_mass = np.cumsum(row_mass, axis=1)
     accepted_loss = np.cumsum(row_loss, axis=1)
     total_mass = accepted_mass[:, -1:].copy()  # a copy, since the next line writes into the array
-    if not accepted_mass[:, 0].all():
+    if not accepted_mass[:, 0].all():  # accepted masses rise, so the first row has a 0 if any row has one
         accepted_mass[accepted_mass == 0] = 1.0
     return Rows(
         mass=row_mass,

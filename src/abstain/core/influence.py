@@ -548,13 +548,16 @@ def _mass_effects(rows: Rows, estimator: str, ties: str) -> _MassEffects:
     sample of any row, and influences are centred afterwards. `rows` are most confident first. `estimator` and `ties`
     are names in `area_estimators.ESTIMATORS` and `TIES`: "harmonic" averages the selective risk over thresholds, "loo"
     that of the other samples, "log" weighs losses by -ln(1 - rank / (n + 1)), "sele" by rank / n.
+
+    `of_accepted_mass` of the result is None where it would be 0 for all rows.
     """
     base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     if base == "sele":
-        # accepted one by one in random order, a sample sees half of its row's loss on average
+        # With m, L and S the mass, loss and accepted loss of a row and W the total mass, its term is m S / W, or
+        # (m (S - L / 2) + L / 2) / W where its samples are accepted one by one in random order. Neither depends on N.
         accepted_loss = rows.accepted_loss if ties == "threshold" else rows.accepted_loss - rows.loss / 2
         return _MassEffects(of_accepted_mass=None, of_row_mass=factor * accepted_loss / rows.total_mass)
-    if estimator == "log":
+    if estimator == "log":  # the same for either rule: tied samples get the mean weight of their positions
         return _log_effects(rows)
     if ties == "threshold":
         return _threshold_effects(rows, estimator)
@@ -883,10 +886,16 @@ class RankedLoss:
     def _compute(self, area: Area) -> AreaOfSamples:
         """An area of all samples, with the influence of each: constant + slope * loss, less the mean influence.
 
+        Here constant + slope * loss is the derivative of M = (total mass W) * (area) in the weight of a sample, up to a
+        number that all samples share. The area is M / W, so that W times the derivative of the area is that of M, less
+        M / W for all samples alike. So the influence needs no division by W: subtracting the mean is enough.
+
         The rows (runs of equal confidence, most confident first) are read from the bottom up, some thousand at a time.
-        `area.derivative` has what a sample does to the rows of its own piece; `constant_below` and `slope_below` add up
-        what a sample does to all rows below its piece. An area that cannot be handled in parts, or whose derivative
-        depends on rows above, is computed in one piece. The influences are in the order of the input.
+        `area.derivative` has what a sample does to the rows of its own piece, as a constant and a slope for each row.
+        Its `for_rows_above` is what a sample of any row above the piece does to the rows of the piece: one constant and
+        one slope. `constant_below` and `slope_below` add these up over all pieces below. An area that is not additive
+        (its parts cannot be added up), or whose derivative depends on rows above, is computed in one piece. The
+        influences are in the order of the input.
 
         The slope is the rank weight of a loss where the area weighs by rank. With it the products (weight) * (rank
         weight) * (loss) are added up, and their squares, which say on how many errors the estimate rests.

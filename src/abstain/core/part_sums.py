@@ -149,6 +149,9 @@ class MomentTable:
 
         Over 0/1 losses the sum of w^p l^j is, for every j above 0, the sum of w^p over the errors: that of w^p l, as it
         was, over `size`.
+
+        All tables are numpy arrays, and each of their rows holds a sample of positive weight. So the result may say
+        that no row is empty, also where the rows of this table do not say so (`has_empty_rows` is True by default).
         """
         rows = self.rows._replace(
             loss=self.rows.loss / size,
@@ -439,8 +442,13 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
     The influence of a sample is constant + slope * loss, with a constant and a slope for each row, as far as the rows
     of this part decide it. What this part adds to the influences of samples in more and in less confident parts is in
     `for_rows_above` and `for_rows_below` of the result. Powers are taken of what the influence differs from the
-    reference line, mean constant + mean slope * loss, so that they keep their digits. Areas are multiplied by the total
-    mass, because these products add up over parts.
+    reference line, mean constant + mean slope * loss, so that they keep their digits. The area and its leave-one-out
+    version are multiplied by the total mass of the data set, because these products add up over parts.
+
+    Two fields of the result say on what an estimate rests: `ranked_loss_sums` on how many effective errors, and
+    `error_influence_sums` how much of its variance the errors make up. For the first, a loss counts by its rank weight,
+    which is the slope of its influence. In areas that do not weigh by rank, such as `PrecisionArea`, influences have a
+    slope too, but each loss counts 1.
     """
     rows = table.rows
     derivative = area.derivative(rows, error_mass)
@@ -455,7 +463,7 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
         absolute_loss = np.abs(rows.loss)
         mean_slope = dot(absolute_loss, slope) / (float(absolute_loss.sum()) or 1.0)
     powers = _influence_powers(table, derivative.constant - mean_constant, slope - mean_slope)
-    # an area in which ranks do not weigh the losses gives all of them the weight 1
+    # with 1 in place of the slope, for an area that does not weigh by rank
     squared_loss = totals.squared_loss
     loss_sums = RankedLossSums(
         loss=totals.loss,
@@ -473,7 +481,7 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
         )
     return AreaSums(
         mass_times_area=derivative.mass_times_area,
-        mass_times_leave_one_out_area=area.leave_one_out(rows),
+        mass_times_leave_one_out_area=area.leave_one_out(rows),  # nan where the area has no such version
         mass=totals.mass,
         loss=totals.loss,
         for_rows_above=derivative.for_rows_above,
@@ -483,7 +491,8 @@ def sum_area(table: MomentTable, area: Area, error_mass: float = math.nan) -> Ar
         second_power_sums=powers.second,
         fourth_power_sums=powers.fourth,
         ranked_loss_sums=loss_sums,
-        error_influence_sums=powers.second_of_errors,  # over the errors, of w^2 u^i for i = 0, 1, 2
+        # sums over the errors of w^2 d^i for i = 0, 1, 2, with d what the influence differs from the reference line
+        error_influence_sums=powers.second_of_errors,
     )
 
 
@@ -521,6 +530,11 @@ def _accepted_loss_from_augrc(augrc: AreaSums, total_mass: float) -> AreaSums:
 
     The sums of powers hold what influences differ from the reference line, `line.constant + line.slope * l`. The slope
     of that line falls by 1 / (total mass) as the influences do, so that these sums stay as they are.
+
+    The fields that are not replaced are right for both areas. Neither has a leave-one-out version (nan). In both, the
+    line of a row has all that a sample does, also to rows in other parts, so `for_rows_above` and `for_rows_below` are
+    0. Of `ranked_loss_sums` only the sums without a slope are read for `AcceptedLossArea`, which does not weigh by
+    rank.
     """
     line = augrc.reference_line
     sum_of_rank_weight_times_loss = augrc.ranked_loss_sums.loss_slope  # by the rank weights of AUGRC
@@ -550,11 +564,14 @@ class _InfluencePowers(NamedTuple):
 def _influence_powers(table: MomentTable, const: np.ndarray, slope: np.ndarray) -> _InfluencePowers:
     """Sums of w^p u^i l^j over the samples of a table, with the influence u = const + slope * l.
 
-    `const` and `slope` have one entry per row of the table; w is the weight of a sample and l its loss. With weights
-    of 1 the sums with w^2 are among those with w^4.
+    `const` and `slope` have one entry per row of the table, for all samples of the row; w is the weight of a sample and
+    l its loss. The sums for p = 2 and for p = 4 are in the order of _PAIRS[p], which lists the exponents (i, j) with
+    i + j <= p. With weights of 1 the sums with w^2 are among those with w^4, at the places _SECOND_AMONG_FOURTH.
     """
+    # Losses other than 0/1 with hardly any ties: the losses and weights of all samples, one by one. Otherwise None, and
+    # the sums follow from those of w^p l^j in each row.
     if table.single_samples is not None:
-        return _powers_of_members(table.single_samples, const, slope)
+        return _powers_of_single_samples(table.single_samples, const, slope)
     if table.zero_one:
         fourth, fourth_of_errors = _powers_of_zero_one(4, table.fourth_power_moments, const, slope)
         if table.has_unit_weights:
@@ -605,7 +622,9 @@ def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope
     return np.asarray([totals[pair] for pair in _PAIRS[p]])
 
 
-def _powers_of_members(samples: SingleSamples, const: np.ndarray, slope: np.ndarray) -> _InfluencePowers:
+def _powers_of_single_samples(
+    samples: SingleSamples, const: np.ndarray, slope: np.ndarray
+) -> _InfluencePowers:
     """Sums of w^p u^i l^j over single samples, for p = 2 and p = 4, over the exponents (i, j) in _PAIRS[p].
 
     w is the weight of a sample, l its loss, and u = const + slope l its influence, with `const` and `slope` by row.

@@ -38,7 +38,8 @@ class Rows(NamedTuple):
     xp : module
         Array namespace of the five arrays.
     has_empty_rows : bool
-        True when some rows at the top may accept no mass, so that a division by `accepted_mass` needs a guard.
+        True when some rows at the top may accept no mass, so that a division by `accepted_mass` needs a guard. False
+        says that no entry of `accepted_mass` is 0; `mass` itself may still be 0 in some rows.
     """
 
     mass: Array
@@ -511,8 +512,8 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
     counted from the top of the whole data set, and `total_mass` is that of the whole data set. With `with_loss=False`
     the field `loss` may be None, which saves time where a formula does not read it.
 
-    Sums over a row are differences of running sums. No row is empty, which `has_empty_rows=False` tells formulas: they
-    may divide by the accepted mass.
+    Sums over a row of several samples are differences of running sums. No row is empty, which `has_empty_rows=False`
+    tells formulas: they may divide by the accepted mass.
     """
     total_mass = np.asarray([samples.total_mass])
     # sums over all pieces so far
@@ -527,7 +528,8 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
             # Mass and loss are added in the same order, so that they round alike: where all losses are 1, the accepted
             # loss is exactly the accepted mass, and the risk exactly 1.
             weight = samples.read_weight(start, stop)
-            is_single = diff_from(row_ends, -1) == 1  # is the row one sample?
+            # Is the row one sample? Its value is then taken as the sum: a difference of running sums would round.
+            is_single = diff_from(row_ends, -1) == 1
             row_mass, accepted_mass = _sum_floats_by_row(weight, row_ends, mass_above, is_single)
             row_loss, accepted_loss = _sum_floats_by_row(loss * weight, row_ends, loss_above, is_single)
         mass_above = float(accepted_mass[-1])

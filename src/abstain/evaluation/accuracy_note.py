@@ -56,8 +56,13 @@ def describe_accuracy(
 
 
 def _describe_verdicts(comparison: Comparison) -> str:
-    """Which pairs of a comparison differ, as the end of a sentence."""
-    undecided_note = next((pair.note for pair in comparison.pairs if pair.note), "")
+    """Which pairs of a comparison differ, as the end of a sentence.
+
+    `comparison.names` are best first. The `note` of a pair says why there is no verdict on it, such as "rests on about
+    3.2 effective errors (5 in all): too few to compare"; it is empty where there is one. Of several notes the first is
+    shown.
+    """
+    notes_without_verdict = [pair.note for pair in comparison.pairs if pair.note]
     different_count = sum(pair.different for pair in comparison.pairs)
     if len(comparison.pairs) == 1:
         (pair,) = comparison.pairs
@@ -67,11 +72,16 @@ def _describe_verdicts(comparison: Comparison) -> str:
         if pair.different:
             return f"{comparison.names[0]} is better {p_value}"
         return f"they do not differ significantly {p_value}"
-    if different_count == 0:
-        return (
-            f"there is no verdict: it {undecided_note}" if undecided_note else "no two differ significantly"
-        )
     pair_count = len(comparison.pairs)
+    if different_count == 0:
+        if len(notes_without_verdict) == pair_count:
+            return f"there is no verdict: it {notes_without_verdict[0]}"
+        if notes_without_verdict:
+            return (
+                f"no two differ significantly; on {len(notes_without_verdict)} of {pair_count} pairs there is no "
+                f"verdict: it {notes_without_verdict[0]}"
+            )
+        return "no two differ significantly"
     possible_winners = comparison.winners
     if len(possible_winners) > _MOST_LISTED:
         best = f"{len(possible_winners)} may be the best"

@@ -660,18 +660,19 @@ def _scale_of_samples(metric: Metric, contestants: Sequence[CheckedSamples]) -> 
 
 
 def _ties_matter(samples: CheckedSamples, standard_error: float) -> bool:
-    """Is the area with equal confidences in random order more than a standard error away?
+    """Is AURC with equal confidences in random order more than a standard error away from AURC as it is?
+
+    False for relative weights, unless all are equal: the area in random order is only defined for weights that are
+    repetitions. False also if no two samples have the same confidence, and if the samples were not ranked.
 
     `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
     answered ones; weights, clusters and strata of all.
     """
-    if (
-        not samples.has_whole_weights
-        or samples.ranked_by_confidence is None
-        or samples.ranked_by_confidence.row_of_sample is None
-    ):
+    ranked = samples.ranked_by_confidence
+    # `row_of_sample` is None where every sample is a row (a distinct confidence) of its own
+    if not samples.has_whole_weights or ranked is None or ranked.row_of_sample is None:
         return False
-    rows = samples.ranked_by_confidence.rows
+    rows = ranked.rows
     return abs(samples.error_size * gap_of_ties(rows.accepted_mass, rows.accepted_loss)) > standard_error
 
 

@@ -378,9 +378,9 @@ class GrowingComparison(Stored, Notebook):
             if (getattr(self, name) is None) != (getattr(later, name) is None):
                 raise InputError(f"{function}: `{name}` must be given for every batch or for none.")
         # both have a column, or neither: this was checked
-        clusters = None
+        clusters: tuple[str, ...] | None = None  # one label per sample
         if self.clusters is not None and later.clusters is not None:
-            clusters = self.clusters + later.clusters
+            clusters = (*self.clusters, *later.clusters)
         weight = None
         if self.sample_weight is not None and later.sample_weight is not None:
             weight = np.concatenate([self.sample_weight, later.sample_weight])

@@ -217,6 +217,9 @@ def gate(
 def two_sided_level(level: float) -> float:
     """Level of the comparison (a two-sided interval) that a gate needs whose one-sided limits hold at `level`.
 
+    A limit at `level` errs with probability 1 - level. The limits of the comparison are approximations for large
+    samples and err a little more often than they state, so the comparison may use only 90% of that.
+
     Parameters
     ----------
     level : float
@@ -232,7 +235,9 @@ def two_sided_level(level: float) -> float:
     0.91
     """
     allowed_error = 1 - level  # of each one-sided limit
-    return 1 - 2 * _USED_SHARE_OF_ERROR * allowed_error
+    # the simulation in benchmarks/gate.py sets the share; larger ones let too many models pass at the margin itself
+    stated_error = _USED_SHARE_OF_ERROR * allowed_error
+    return 1 - 2 * stated_error
 
 
 def judge(

@@ -940,8 +940,11 @@ def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[Checke
     Influences of sorted samples need not be moved back to the order of the data, which saves time; their sums do not
     depend on the order. Where samples abstained, columns also hold these, so the samples stay in the order of the data
     and `ranking` is returned as it is. Confidences are sorted only for clusters, which alone read them; otherwise
-    `answered_confidence` of the result is in the old order. `samples` holds the checked samples of one call: loss (in
-    units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
+    `answered_confidence` of the result is in the old order.
+
+    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
+    answered ones; weights and clusters of all. Clusters of two kinds have two columns, and one line per sample. There
+    are no strata, since `evaluate` takes none.
     """
     if samples.is_answered is not None:
         return samples._replace(

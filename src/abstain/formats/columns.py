@@ -409,35 +409,41 @@ def add_derived_columns(source: OpenedTable, stated: Mapping[str, str]) -> Opene
     """Return the source with the columns that the user states as computed from others.
 
     `-NAME` as a confidence holds the numbers of column NAME with the other sign, and `NAME/NUMBER` as the correctness
-    those numbers divided by a number (`score/10`). `stated` maps roles to names of columns as the user states them; the
+    those numbers divided by a number (`score/10`). `stated` maps roles, by any of their names, to names of columns as
+    the user states them; columns of an "uncertainty" are confidences with a minus sign before their names. The
     confidence may be several names or patterns with *, with commas between them. A name is left alone where a column is
-    called so, or where there is no column NAME. `source` is the opened file: its columns by name, with their types.
+    called so, or where there is no column NAME. NAME may begin with the path of the table in a JSON file, which is cut
+    off. `source` is the opened file: its columns by name, with their types.
     """
     columns = dict(source.columns)
-    stated_correctness = columns_by_role(stated).get("correct", "")
+    # by the usual name of each role; those of an uncertainty have a minus sign
+    names_by_role = columns_by_role(stated)
+    stated_correctness = names_by_role.get("correct", "")
     quotient = re.fullmatch(r"(.+)/([0-9]+(?:\.[0-9]+)?)", stated_correctness)
     if quotient is not None and stated_correctness not in columns:
-        dividend = columns.get(_name_in_table(source, quotient[1]))
+        dividend = columns.get(_without_table_path(source, quotient[1]))
         divisor = float(quotient[2])
         if dividend is not None and divisor:
             columns[stated_correctness] = dividend.divided(divisor)
-    for name in columns_by_role(stated).get("confidence", "").split(","):
+    for name in names_by_role.get("confidence", "").split(","):
         signed_name = name.strip()
         if signed_name in columns or not signed_name.startswith("-"):
             continue
-        pattern = _name_in_table(source, signed_name.removeprefix("-"))
+        pattern = _without_table_path(source, signed_name.removeprefix("-"))
         unsigned_names = [pattern] if pattern in columns else fnmatch.filter(source.columns, pattern)
         for unsigned_name in unsigned_names:
             columns[f"-{unsigned_name}"] = columns[unsigned_name].negated()
     return replace(source, columns=columns)
 
 
-def _name_in_table(source: OpenedTable, name: str) -> str:
-    """Return the name of a column as the table has it, where the user wrote its path from the top of a JSON file.
+def _without_table_path(source: OpenedTable, name: str) -> str:
+    """Return the name of a column, or a pattern, without the path of the table in a JSON file, if it begins with it.
+
+    Otherwise it is returned as it is, whether or not the table has such a column. A minus sign stays in front.
 
     >>> source = OpenedTable(Path("t.json"), "json", {}, place="run.rows")
-    >>> _name_in_table(source, "run.rows.ok"), _name_in_table(source, "-run.rows.sure"), _name_in_table(source, "ok")
-    ('ok', '-sure', 'ok')
+    >>> [_without_table_path(source, name) for name in ("run.rows.ok", "-run.rows.sure", "ok")]
+    ['ok', '-sure', 'ok']
     """
     sign = "-" if name.startswith("-") else ""
     if not source.place or name in source.columns:
@@ -453,7 +459,7 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
     a comma are two kinds. UncertainError where nothing matches, or where several columns match for another role.
     `source` is the opened file: its columns by name, with their types.
     """
-    pattern = _name_in_table(source, pattern)
+    pattern = _without_table_path(source, pattern)
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
         return RoleColumns((pattern,))
     if role == "clusters" and pattern.count(",") == 1:

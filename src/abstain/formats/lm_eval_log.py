@@ -108,6 +108,8 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     Where `truth` is the number of an option, the log-likelihoods of all options are known and give confidences;
     otherwise `logit_0` is the reply, or the log-likelihood of the right answer, which is no confidence. DataError where
     a record has no doc_id. `load_json` is not used. `content` is a parsed JSON value.
+
+    The facts list the confidences of options for every file; those that no row has are not offered.
     """
     parts = _write_outs_by_task(content)
     rows: list[Row] = []
@@ -137,6 +139,8 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         column_of_role=column_of_role,
         correctness_columns=correctness_columns,
         confidence_columns=OPTION_SIGNALS,
+        # `acc_norm` judges the option that is best by normalised log-likelihoods. These confidences are of the option
+        # that is best by plain ones, so they are not offered with `acc_norm`.
         excluded_confidences={"acc_norm": OPTION_SIGNALS},
         task="" if len(parts) > 1 else next(iter(parts)) or (match[1] if match else ""),
     )

@@ -175,6 +175,7 @@ def _read_file(
     """Return the logs of one file: of each task and of each model that it holds.
 
     A model without a name is called by the file; in a HELM run, whose files always have the same names, by the folder.
+    DataError where the file has losses from which no accuracy follows.
     """
     source = open_file(path)
     model = source.facts.model
@@ -186,6 +187,7 @@ def _read_file(
     file_name = path.absolute().parent.name if path.name == INSTANCES_FILE else model_name(path)
     for part_model, part in parts.items():
         log = make(part)
+        _check_losses_of_answers(log)
         name = part_model or file_name
         if log.task is None:
             read_runs.append(_ReadRun(source.facts.task, name, log, notes))
@@ -196,6 +198,17 @@ def _read_file(
             for task in dict.fromkeys(tasks.tolist())
         ]
     return read_runs
+
+
+def _check_losses_of_answers(log: Log) -> None:
+    """Raise DataError where a loss lies outside 0 (right) to 1 (wrong): folders are compared by accuracy."""
+    losses = log.losses(log.scored)
+    if losses.size and not (losses.min() >= 0 and losses.max() <= 1):
+        raise file_error(
+            log.path,
+            "needs right and wrong answers, and has losses outside 0 to 1. To compare files by such losses, name the "
+            "files instead of their folder.",
+        )
 
 
 def select_answers(log: Log, rows: np.ndarray) -> Log:
@@ -216,6 +229,10 @@ def join_runs(logs: Sequence[Log]) -> Log:
     Answers to one question are repeats of each other, whichever run they are of. Confidences that some run lacks are
     NaN there. Without questions, the rows of each run are taken for the same questions in the same order. Columns that
     serve neither scores nor confidences are left out. A single log is returned unchanged.
+
+    All losses lie between 0 (right) and 1 (wrong). Runs whose losses have different names ("zero_one" if they are 0 and
+    1 only, "partial_credit", or "loss" for a column of losses) together have "partial_credit". The rules are those of
+    the first run, since all runs were read by the same options. Its notes, and which columns it used, stand for all.
     """
     if len(logs) == 1:
         return logs[0]
@@ -246,16 +263,16 @@ def join_runs(logs: Sequence[Log]) -> Log:
 
 
 def mean_correctness(log: Log) -> dict[str, float]:
-    """Return question -> mean correctness of its scored answers, where no answer is wrong.
+    """Return question -> mean correctness of its scored rows, from 0 to 1; a missing answer counts as wrong, with 0.
 
-    Questions without a name are numbered from 1.
+    Questions without a name are numbered from 1. Questions without a scored row are left out.
     """
     numbers = [str(number) for number in range(1, log.n + 1)]
     names = numbers if log.question is None else as_texts(log.question).tolist()
-    sums: dict[str, list[float]] = {}
-    scored = log.scored
-    for name, correctness in zip(
-        np.array(names, dtype=object)[scored].tolist(), (1 - log.losses(scored)).tolist()
-    ):
-        sums.setdefault(name, []).append(correctness)
-    return {name: sum(values) / len(values) for name, values in sums.items()}
+    values_by_question: dict[str, list[float]] = {}
+    scored = log.scored  # also rows without an answer, whose loss is 1
+    names_of_scored = np.array(names, dtype=object)[scored].tolist()
+    correctness_of_scored = (1 - log.losses(scored)).tolist()
+    for name, correctness in zip(names_of_scored, correctness_of_scored):
+        values_by_question.setdefault(name, []).append(correctness)
+    return {name: sum(values) / len(values) for name, values in values_by_question.items()}

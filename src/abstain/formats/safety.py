@@ -87,6 +87,10 @@ class Limits:
         MemoryLimitError (a DataError) is raised where the total is exceeded by a file that is large itself: it may be
         harmless, so that an engine which reads it piece by piece may be tried. `what` names the part that needs the
         memory, for the message. `path` need not exist ("standard input"); then only the total counts.
+
+        The total is `self.memory`. A file may always need a sixteenth of it (`_UNCHECKED_SHARE`), beyond that at most
+        200 times its size on disk (`MAX_EXPANSION`). The message on the second limit tells to raise the total to
+        sixteen times what it is: a sixteenth of that is as much as is needed, since `required` is at most the total.
         """
         if required > self.memory:
             text = (

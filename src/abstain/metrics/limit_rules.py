@@ -241,6 +241,10 @@ class PlacementRule(LimitRule):
         The metric is a mean of placements: of each error among the right samples, or the other way round. The variance
         of one placement is largest when all lie at the two ends of the range, `self.smallest(risk)` and `self.high`. 0
         for losses other than 0/1, and where the part of the variance that errors make up is not known (NaN).
+
+        Errors and right samples each have a part of the variance of the estimate, seen in an effective number of
+        independent draws. Below 16 draws `few.hidden_variance` returns by how much to raise that part: as if two more
+        draws had each shown the largest variance of one placement.
         """
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors):
             return 0.0
@@ -249,9 +253,11 @@ class PlacementRule(LimitRule):
         largest_variance = above_smallest * (self.high - spread.estimate)
         right_variance = max(spread.variance - spread.variance_from_errors, 0.0)
         hidden_by_errors = few.hidden_variance(
-            largest_variance, spread.variance_from_errors, sample.error_draws
+            largest=largest_variance, variance=spread.variance_from_errors, draws=sample.error_draws
         )
-        hidden_by_right = few.hidden_variance(largest_variance, right_variance, sample.right_draws)
+        hidden_by_right = few.hidden_variance(
+            largest=largest_variance, variance=right_variance, draws=sample.right_draws
+        )
         return hidden_by_errors + hidden_by_right
 
     def adjust_for_few(
@@ -342,14 +348,15 @@ class PrecisionRule(LimitRule):
         at the two-sided `level`.
 
         `limits` are those of the metric whose estimate is `spread.estimate`; they are returned with enough hits, and
-        for losses other than 0/1. To `spread.variance` only the variance is added that few hits do not show, so that
-        `variance` is not read: this rule has no hidden variance of the other samples.
+        for losses other than 0/1. `variance` is not read: it is `spread.variance`, since this rule has no hidden
+        variance. Here `few.hidden_variance` returns what to add to it: the hits have a part of it, seen in few
+        independent draws, which is raised as if two more draws had each shown the largest variance of one draw.
         """
         if not sample.is_zero_one:
             return limits
         # independent draws of a hit, an effective number
         hit_draws = sample.error_draws if self.hits_are_errors else sample.right_draws
-        few_share = few.share_for_few(hit_draws)  # 1 with few hits, 0 with enough
+        few_share = few.share_for_few(hit_draws)  # 1 up to 8 draws, 0 from 16 on
         if few_share == 0:
             return limits
         if self.hits_are_errors:
@@ -358,8 +365,12 @@ class PrecisionRule(LimitRule):
             hit_variance = spread.variance - spread.variance_from_errors
         # of a number in [0, 1] with this mean: all of it at 0 and 1
         largest_variance = spread.estimate * (1 - spread.estimate)
-        total_variance = spread.variance + few.hidden_variance(largest_variance, hit_variance, hit_draws)
-        beta_low, _ = few.beta_limits(spread.estimate, largest_variance / total_variance, level)
+        hidden_variance = few.hidden_variance(
+            largest=largest_variance, variance=hit_variance, draws=hit_draws
+        )
+        # a share seen in so many draws has the same variance as the estimate
+        equivalent_draws = largest_variance / (spread.variance + hidden_variance)
+        beta_low, _ = few.beta_limits(spread.estimate, equivalent_draws, level)
         low, high = limits
         return min(low, few.mix_limit(float(beta_low), low, few_share)), high
 
@@ -397,8 +408,11 @@ class NormalisedAreaRule(LimitRule):
         """Variance of NAURC that few errors, or few right samples, do not show; on top of `spread.variance`.
 
         A rank weight is about -ln(1 - beta), with beta the share of samples that are less confident. In random order
-        that has an exponential law, whose standard deviation is its mean. So the squared mean rank weight is taken for
-        the variance of one draw of either kind.
+        that has an exponential law, whose standard deviation is its mean. So the variance of one draw of either kind
+        is taken to be its squared mean. A draw of an error is its rank weight beyond that of the best order, scaled so
+        that NAURC is the mean of these draws. A draw of a right sample is its rank weight in units of NAURC, times
+        `naurc_per_right_weight`. Below 16 draws of a kind `few.hidden_variance` returns by how much to raise the part
+        of the variance that this kind makes up: as if two more draws had each shown that variance.
 
         0 for losses other than 0/1, where the part of the variance that errors make up is not known (NaN), and where no
         order is better than a random one.
@@ -411,10 +425,15 @@ class NormalisedAreaRule(LimitRule):
         # mean 1, so that NAURC is also 1 - (v - 1) (1 - R) / (R - A*), with v that of the right samples.
         naurc = spread.estimate
         naurc_per_right_weight = (1 - sample.risk) / best_gain
-        largest_by_right = (_mean_weight_of_right(naurc, sample.risk) * naurc_per_right_weight) ** 2
+        variance_of_right_draw = (_mean_weight_of_right(naurc, sample.risk) * naurc_per_right_weight) ** 2
+        variance_of_error_draw = naurc**2
         right_variance = max(spread.variance - spread.variance_from_errors, 0.0)
-        hidden_by_errors = few.hidden_variance(naurc**2, spread.variance_from_errors, sample.error_draws)
-        hidden_by_right = few.hidden_variance(largest_by_right, right_variance, sample.right_draws)
+        hidden_by_errors = few.hidden_variance(
+            largest=variance_of_error_draw, variance=spread.variance_from_errors, draws=sample.error_draws
+        )
+        hidden_by_right = few.hidden_variance(
+            largest=variance_of_right_draw, variance=right_variance, draws=sample.right_draws
+        )
         return hidden_by_errors + hidden_by_right
 
     def missed_above(
@@ -446,8 +465,12 @@ class NormalisedAreaRule(LimitRule):
         NAURC is a mean of scaled rank weights of the errors, and depends linearly on the mean rank weight of the right
         samples. A mean of k positive draws that each vary as much as their mean has a Gamma law, which depends on the
         mean and on k alone; k is the number of effective errors, or an effective number of right samples. With few
-        errors the lower limit moves, with few right samples both do. `share_for_few` says how far: all the way with up
-        to 8 draws, not at all from 16 on.
+        errors the lower limit moves, and only down. With few right samples both move to those of their law, which may
+        be closer together. `share_for_few` says how far: all the way with up to 8 draws, not at all from 16 on.
+
+        The gain of the best order is by how much AURC falls from a random order to the best one. NAURC and the limits
+        for few right samples divide by it. Where it is not positive, as it is where nearly all samples are wrong and
+        the difference rounds to 0, these limits are left out.
 
         `limits` are those of NAURC, `spread.estimate`, at the two-sided `level`. `variance` is that of the estimate,
         together with the hidden variance, which so few errors or right samples cannot show.
@@ -462,7 +485,8 @@ class NormalisedAreaRule(LimitRule):
             return low, high
         high = min(high, _largest_naurc(sample, level))  # that of all errors on top
         few_share_of_right = few.share_for_few(sample.right_draws)  # independent draws, an effective number
-        if few_share_of_right == 0 or _gain_of_best_order(sample.risk) <= 0:
+        best_gain = _gain_of_best_order(sample.risk)
+        if few_share_of_right == 0 or best_gain <= 0:
             return low, high
         few_right_limits = _naurc_of_few_right(naurc, variance, sample, level)
         return _mix_limits(few_right_limits, (low, high), few_share_of_right)
@@ -487,13 +511,17 @@ class NormalisedAreaRule(LimitRule):
 
         Constant confidence: samples with another confidence may have been missed, with probability `level` at most a
         share s of all. The lower limit takes them for errors that come last, the upper one for errors that come first.
+        `worst_area(p)` is the area that a share p of errors on top adds: the AURC of 0/1 losses with risk p and all
+        errors first. To turn an area into NAURC, it is divided by the gain of the best order.
         """
         best_gain = _gain_of_best_order(sample.risk)
         is_perfect = estimate <= 0.5  # 0 or 1, but for rounding
         if not is_perfect:
             share_apart = float(largest_unseen_share(sample.effective_draws, level))
-            # errors at the bottom lower AURC by at most their share of all samples; the lower limit allows twice that
-            return max(0.0, 1 - 2 * share_apart / best_gain), 1 + worst_area(share_apart) / best_gain
+            # Errors at the bottom lower AURC by at most their share of all samples: by -(1 - risk) ln(1 - share) up to
+            # a share of `risk`. The lower limit allows twice that share; the factor 2 is a margin and has no proof.
+            largest_fall = 2 * share_apart
+            return max(0.0, 1 - largest_fall / best_gain), 1 + worst_area(share_apart) / best_gain
         errors_on_top = _share_of_other_pairs(sample, level) * sample.risk
         return 0.0, worst_area(errors_on_top) / best_gain
 

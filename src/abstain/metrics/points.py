@@ -381,6 +381,8 @@ def rejection_cost(
     cost_of_rejection = check_nonnegative("rejection_cost", "cost", cost)
     sample = prepare("rejection_cost", loss, confidence, sample_weight, abstained)
     xp = sample.backend.xp
+    # Abstained samples are dropped already, or in a batch have weight 0, so that none of them is accepted at any
+    # threshold. Their mass is part of `sample.total_mass`, so that they count as rejected.
     if threshold is not None:
         if np.isnan(threshold):
             raise InputError("rejection_cost: `threshold` must be a number, got NaN.")
