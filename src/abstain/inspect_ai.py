@@ -43,7 +43,8 @@ _metric_of_all_epochs: Any = metric(scores="unreduced") if _can_pass_all_epochs 
 def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: float = 0.95) -> Metric:
     """AURC with its interval; lower is better. See `abstain.aurc`.
 
-    Equal confidences are accepted together. Epochs of one sample are a cluster.
+    Equal confidences are accepted together, and a score without a confidence is ranked last. Epochs of one sample are a
+    cluster.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     Returns
     -------
     Metric
-        With the values `aurc`, `aurc_low`, `aurc_high`.
+        With the values `aurc`, `aurc_low`, `aurc_high`; without any value while there are too few answers.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
         log = _make_log(scores, confidence)
-        rules = Rules(unanswered=unanswered, missing="last")
+        rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         return _measure_if_defined(
             log, "aurc", lambda: log_interval(log, "aurc", rules=rules, level=level, metric_options={})
         )
@@ -82,6 +83,8 @@ def risk_at_coverage(
     coverage: float = 0.8, confidence: str = "confidence", unanswered: str = "abstained", level: float = 0.95
 ) -> Metric:
     """Error rate of the most confident answers with its interval; lower is better. See `abstain.risk_at_coverage`.
+
+    A score without a confidence is ranked last.
 
     Parameters
     ----------
@@ -97,7 +100,8 @@ def risk_at_coverage(
     Returns
     -------
     Metric
-        With the values `risk_at_0.8`, `risk_at_0.8_low`, `risk_at_0.8_high` (of that coverage).
+        With the values `risk_at_0.8`, `risk_at_0.8_low`, `risk_at_0.8_high` (of that coverage); without any value while
+        there are too few answers.
 
     Examples
     --------
@@ -109,7 +113,7 @@ def risk_at_coverage(
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
         log = _make_log(scores, confidence)
-        rules = Rules(unanswered=unanswered, missing="last")
+        rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         options = {"coverage": coverage}
         return _measure_if_defined(
             log,

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from abstain.cli import cli
-from tests.language.written import lines, option_record
+from tests.language.written import inspect_json, lines, option_record
 
 
 def run(*arguments: object):
@@ -94,3 +94,32 @@ def test_the_suggested_risk_is_the_same_whichever_metric_is_shown(tmp_path):
     path.write_text("correct,confidence\n" + "\n".join(rows) + "\n")
     for metric in ("aurc", "auroc", "risk"):
         assert "--risk 0.2" in run("evaluate", path, "--metric", metric).stderr
+
+
+@pytest.mark.parametrize("confidence", ["rating (of the user)", "user_rating,judge"])
+def test_a_column_that_is_read_is_not_taken_for_clusters(tmp_path, confidence):
+    rng = np.random.default_rng(0)
+    names = confidence.split(",")
+    rows = [
+        f"{int(rng.random() < 0.7)},{rng.integers(1, 41)}" + f",{rng.random():.3f}" * (len(names) - 1)
+        for _ in range(200)
+    ]
+    path = tmp_path / "rated.csv"
+    path.write_text("\n".join([",".join(["correct", *names]), *rows]))
+    result = run("describe", path, "-c", f"confidence={confidence}", "--json")
+    assert result.exit_code == 0, result.output
+    assert not any("clusters=" in note for note in json.loads(result.stdout)["notes"])
+
+
+def test_notes_of_a_log_stay_where_it_is_read_as_class_scores(tmp_path):
+    log = inspect_json(total=9, status="cancelled")
+    for k, sample in enumerate(log["samples"]):
+        sample["metadata"] = {"p_a": 0.1 * k + 0.05, "p_b": 0.95 - 0.1 * k, "truth": k % 2}
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log))
+    scores = ["-c", "probs=metadata.p_*", "-c", "labels=metadata.truth", "--classes", "a,b"]
+    result = run("describe", path, *scores, "--json")
+    assert result.exit_code == 0, result.output
+    description = json.loads(result.stdout)
+    assert description["taken"]["read as"] == "probs, 6 samples"
+    assert "the run has status cancelled." in description["notes"]

@@ -67,3 +67,17 @@ def test_the_verdict_says_what_was_kept_and_why(learned):
     assert "proven at level 0.95" in learned.verdict
     assert learned.result.name == "signals"
     assert learned.contributions_frame("dict")["name"] == ["token", "topic"]
+
+
+def test_shipped_weights_are_not_named_where_the_mean_of_ranks_is_as_good_as_the_baseline():
+    rng = np.random.default_rng(6)
+    level = rng.integers(1, 6, size=150).astype(float)
+    length = rng.normal(size=150)
+    right = level - 3 + 0.9 * length + 2 * rng.normal(size=150) > 0
+    # two signals of the same order, so that the mean of their ranks has the AURC of either
+    learned = learn_confidence(
+        right, signals={"a": level, "b": 2 * level}, features={"length": length}, contributions=False
+    )
+    assert learned.kept == "combined"
+    assert learned.result.difference == 0.0
+    assert "shipped" not in learned.verdict

@@ -51,3 +51,12 @@ def test_probabilities_of_zero_and_two_classes():
     two, predicted, runner_up = compute_logit_features(check_classes("test", np.array([[1.0, 3.5]]), None))
     assert two.tolist() == [[2.5]]
     assert (predicted.tolist(), runner_up.tolist()) == ([1], [0])
+
+
+@pytest.mark.parametrize("margin", [5.0, 30.0, 40.0, 55.0])
+def test_log_odds_of_a_large_margin_count_every_other_class(margin):
+    logits = np.zeros((1, 1000))
+    logits[0, 7] = margin
+    features, _, _ = compute_logit_features(check_classes("test", logits, None))
+    column = logit_feature_names("logits", 1000).index("log-odds of the prediction")
+    np.testing.assert_allclose(features[0, column], margin - np.log(999), rtol=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import warnings
 from dataclasses import replace
@@ -106,8 +107,10 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     """
     source = open_source(file, format=read_options.format, limits=read_options.limits)
     log: Log | None = None
-    column_by_role: dict[str, str] = {}
-    notes = list(source.facts.notes)
+    column_by_role: dict[
+        str, str
+    ] = {}  # descriptions: a name, several names, or a name and an explanation in brackets
+    notes = list(source.facts.notes)  # what the log of a harness says of itself; a plain table has none
     improving_command = None
     try:
         try:
@@ -119,14 +122,19 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         except UncertainError:  # perhaps only a confidence is missing
             log = read_options.read_log(file)
             column_by_role = log.used
-        notes = [] if log is None else [*log.notes, *answer_notes(log, price=1.0, level=_LEVEL)]
+        if log is not None:  # the notes of a log that was read begin with those of its source
+            notes = [*log.notes, *answer_notes(log, price=1.0, level=_LEVEL)]
     except AbstainError as error:
         notes.append(one_line(error))
         if source.log is None:
             notes.append(_HOW_TO_STATE)
     row_count = max((column.shape[0] for column in source.columns.values() if column.shape), default=0)
     if column_by_role and "clusters" not in column_by_role:
-        used_columns = {str(column).split(" (")[0] for column in column_by_role.values()}
+        used_columns = {
+            name
+            for name in source.columns
+            if any(_names_column(description, display_name(name)) for description in column_by_role.values())
+        }
         notes += _hint_at_clusters(source, used_columns)
     has_confidence = "read as" in column_by_role
     return {
@@ -143,6 +151,11 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         "commands": _suggest_commands(file, source, read_options, log=log, has_confidence=has_confidence),
         "improve": improving_command,
     }
+
+
+def _names_column(description: str, name: str) -> bool:
+    """Is this one of the columns in the description of a role: "name", "name, another name" or "name (in words)"?"""
+    return re.search(rf"(^|, ){re.escape(name)}($|, | \()", description) is not None
 
 
 def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predictions) -> str | None:

@@ -83,23 +83,25 @@ class BoostedTrees:
         return has_whole_trees and len(self.leaves) == LEAVES_PER_TREE * tree_count and is_known
 
 
-class _Cells(NamedTuple):
-    """The table in which losses are summed: one cell per column and bin, bins of all columns numbered through.
+class _Bins(NamedTuple):
+    """The bins of all columns, numbered through from the first column to the last.
 
-    A number has a bin between each two of its cuts; a category has a bin for unknown levels and one for each level.
+    A number has a bin between each two of its cuts; a category has a bin for unknown levels and one for each level. A
+    bin is also a question of a tree: "is the number above this bin?" or "has the category this level?".
 
-    `cell` is the cell of each row and column, shape (n, columns). `column` and `cut` are, for each cell, its column and
-    the cut that would divide rows up to this cell from those above, or the code of the cell's level. `first` is the
-    first cell of the same column. `is_level` is True for cells of categories, and `is_allowed` False for cells that
-    divide nothing: the last of a number, and unknown levels.
+    `bin_of_value` holds the number of the bin of each row and column, shape (n, columns). The other fields have one
+    entry per bin. `column` is its column. `cut` is the upper end of a number's bin, which belongs to the bin, or the
+    code of a category's level. `first_of_column` is the number of the first bin of its column. `is_level` is True for
+    bins of categories. `is_question` is False for bins that no tree may ask about: the last bin of a number, above
+    which there are no rows, and that of unknown levels.
     """
 
-    cell: np.ndarray
+    bin_of_value: np.ndarray
     column: np.ndarray
     cut: np.ndarray
-    first: np.ndarray
+    first_of_column: np.ndarray
     is_level: np.ndarray
-    is_allowed: np.ndarray
+    is_question: np.ndarray
 
 
 def fit_trees(columns: TreeColumns, target: np.ndarray, weight: np.ndarray) -> BoostedTrees:
@@ -119,43 +121,48 @@ def fit_trees(columns: TreeColumns, target: np.ndarray, weight: np.ndarray) -> B
     BoostedTrees
         Their sum estimates the log-odds of being right, but for a constant.
     """
-    cells = _make_cells(columns)
+    # The values of each column are divided into bins, and the bins of all columns are numbered through. Each bin is
+    # also a question: "is the number above this bin?" or "has the category this level?". `bins.bin_of_value` has shape
+    # (n, columns); `bins.column` and `bins.cut` have one entry per bin.
+    bins = _make_bins(columns)
     row_count = len(target)
     right_share = weight @ target / weight.sum()
     log_odds = np.full(row_count, np.log(right_share / (1 - right_share)))
     rows_per_tree = max(1, min(_MAX_ROWS_PER_TREE, int(_ROW_SHARE * row_count)))
     rng = np.random.default_rng(_SEED)
-    questions: list[int] = []  # cells, three per tree
+    questions: list[int] = []  # numbers of bins, three per tree
     leaf_values: list[np.ndarray] = []
     for _ in range(_TREES):
         rows = rng.permutation(row_count)[:rows_per_tree]
         probability = sigmoid(log_odds[rows])
         slope = weight[rows] * (target[rows] - probability)
         curvature = weight[rows] * probability * (1 - probability)
-        chosen = _grow_tree(cells, cells.cell[rows], slope, curvature)
-        leaf = _leaf_of_rows(cells, cells.cell, chosen)
+        questions_of_tree = _choose_questions(bins, bins.bin_of_value[rows], slope, curvature)
+        leaf = _leaf_of_rows(bins, bins.bin_of_value, questions_of_tree)
         slope_of_leaf = np.bincount(leaf[rows], weights=slope, minlength=LEAVES_PER_TREE)
         curvature_of_leaf = np.bincount(leaf[rows], weights=curvature, minlength=LEAVES_PER_TREE)
         values = _LEARNING_RATE * slope_of_leaf / (curvature_of_leaf + _LEAF_PENALTY)
         log_odds += values[leaf]
-        questions += chosen
+        questions += questions_of_tree
         leaf_values.append(values)
     return BoostedTrees(
-        columns=cells.column[questions], cuts=cells.cut[questions], leaves=np.concatenate(leaf_values)
+        columns=bins.column[questions], cuts=bins.cut[questions], leaves=np.concatenate(leaf_values)
     )
 
 
-def _make_cells(columns: TreeColumns) -> _Cells:
-    """Divide numbers at even shares of their rows and give each level of a category a cell.
+def _make_bins(columns: TreeColumns) -> _Bins:
+    """Divide numbers at even shares of their rows and give each level of a category a bin.
 
-    A cut lies half way between two neighbouring values, so that rounding in another library moves no row across it.
-    Raises ValueError if there are no columns.
+    A number in a bin is at most the bin's cut and above the cut before it; a category in a bin has the level whose code
+    is the bin's cut. A cut lies half way between two neighbouring values, so that rounding in another library moves no
+    row across it. Raises ValueError if there are no columns.
     """
     shares = np.arange(1, _MAX_CUTS + 1) / (_MAX_CUTS + 1)
-    cell_of_rows: list[np.ndarray] = []
+    # one vector per column: for each row its bin, counted from 0 in the column, and three numbers for each bin
+    bin_in_column: list[np.ndarray] = []
     cuts: list[np.ndarray] = []
     is_level: list[np.ndarray] = []
-    is_allowed: list[np.ndarray] = []
+    is_question: list[np.ndarray] = []  # may a tree choose this bin as a question?
     for number in columns.numbers.T:
         distinct = np.unique(number)
         # places of the values just below a cut; there is none above the largest value
@@ -164,53 +171,54 @@ def _make_cells(columns: TreeColumns) -> _Cells:
         half_way = 0.5 * (distinct[below] + distinct[below + 1])
         # between neighbouring floats there is no number: the lower one is the cut
         places = np.where(half_way < distinct[below + 1], half_way, distinct[below])
-        cell_of_rows.append(np.searchsorted(places, number))
+        bin_in_column.append(np.searchsorted(places, number))
         cuts.append(np.append(places, distinct[-1]))
         is_level.append(np.zeros(len(places) + 1, dtype=bool))
-        is_allowed.append(np.arange(len(places) + 1) < len(places))
+        is_question.append(np.arange(len(places) + 1) < len(places))  # no row is above the last bin
     for codes in columns.codes.T:
         level_count = int(codes.max()) + 1
-        cell_of_rows.append(codes + 1)  # the first cell is that of unknown levels, whose code is -1
+        bin_in_column.append(codes + 1)  # the first bin is that of unknown levels, whose code is -1
         cuts.append(np.arange(-1, level_count).astype(np.float64))
         is_level.append(np.ones(level_count + 1, dtype=bool))
-        is_allowed.append(np.arange(-1, level_count) >= 0)
-    sizes = [len(values) for values in cuts]
-    first_of_column = np.cumsum(sizes) - sizes
-    return _Cells(
-        cell=np.column_stack(cell_of_rows) + first_of_column,
-        column=np.repeat(np.arange(len(sizes)), sizes),
+        is_question.append(np.arange(-1, level_count) >= 0)  # of known levels only
+    bin_counts = [len(values) for values in cuts]
+    # the bins of all columns are numbered through
+    first_bins = np.cumsum(bin_counts) - bin_counts
+    return _Bins(
+        bin_of_value=np.column_stack(bin_in_column) + first_bins,
+        column=np.repeat(np.arange(len(bin_counts)), bin_counts),
         cut=np.concatenate(cuts),
-        first=np.repeat(first_of_column, sizes),
+        first_of_column=np.repeat(first_bins, bin_counts),
         is_level=np.concatenate(is_level),
-        is_allowed=np.concatenate(is_allowed),
+        is_question=np.concatenate(is_question),
     )
 
 
-def _grow_tree(cells: _Cells, cell: np.ndarray, slope: np.ndarray, curvature: np.ndarray) -> list[int]:
-    """Choose three questions, one after another, that lower the penalised loss most; return their cells.
+def _choose_questions(
+    bins: _Bins, bin_of_value: np.ndarray, slope: np.ndarray, curvature: np.ndarray
+) -> list[int]:
+    """Choose three questions, one after another, that lower the penalised loss most; return the numbers of their bins.
 
-    `cell` is the cell of each row and column, shape (rows, columns); `slope` and `curvature` are the first and second
-    derivative of each row's loss, the first with its sign turned. If nothing divides the rows, an arbitrary question is
-    returned, which adds nothing.
+    `bin_of_value` holds the number of the bin of each row and column, shape (rows, columns). `slope` and `curvature`
+    are the first and second derivative of each row's loss, the first with its sign turned. If nothing divides the rows,
+    an arbitrary question is returned, which adds nothing.
     """
-    cell_count = len(cells.column)
-    column_count = cell.shape[1]
-    leaf = np.zeros(len(cell), dtype=np.intp)
+    bin_count = len(bins.column)
+    column_count = bin_of_value.shape[1]
+    leaf = np.zeros(len(bin_of_value), dtype=np.intp)
     slopes = np.repeat(slope, column_count)
     curvatures = np.repeat(curvature, column_count)
-    chosen: list[int] = []
+    questions: list[int] = []
     for depth in range(QUESTIONS_PER_TREE):
         leaf_count = 2**depth
-        # sums over the rows of each leaf and cell; a row counts once in every column
-        place = (cell + cell_count * leaf[:, None]).ravel()
-        size = leaf_count * cell_count
-        slope_sums = np.bincount(place, weights=slopes, minlength=size).reshape(leaf_count, cell_count)
-        curvature_sums = np.bincount(place, weights=curvatures, minlength=size).reshape(
-            leaf_count, cell_count
-        )
-        # each cell is a question, which divides every leaf into rows inside and outside
-        slope_inside = _sums_of_one_side(cells, slope_sums)
-        curvature_inside = _sums_of_one_side(cells, curvature_sums)
+        # sums over the rows of each leaf and bin; a row counts once in every column
+        place = (bin_of_value + bin_count * leaf[:, None]).ravel()
+        size = leaf_count * bin_count
+        slope_sums = np.bincount(place, weights=slopes, minlength=size).reshape(leaf_count, bin_count)
+        curvature_sums = np.bincount(place, weights=curvatures, minlength=size).reshape(leaf_count, bin_count)
+        # each bin is a question, which divides every leaf into rows inside and outside
+        slope_inside = _sums_of_one_side(bins, slope_sums)
+        curvature_inside = _sums_of_one_side(bins, curvature_sums)
         slope_outside = np.bincount(leaf, weights=slope, minlength=leaf_count)[:, None] - slope_inside
         curvature_outside = (
             np.bincount(leaf, weights=curvature, minlength=leaf_count)[:, None] - curvature_inside
@@ -218,30 +226,30 @@ def _grow_tree(cells: _Cells, cell: np.ndarray, slope: np.ndarray, curvature: np
         # by how much the best value of a leaf lowers the loss, twice
         gain = slope_inside**2 / (curvature_inside + _LEAF_PENALTY)
         gain += slope_outside**2 / (np.maximum(curvature_outside, 0.0) + _LEAF_PENALTY)
-        best = int(np.argmax(np.where(cells.is_allowed, gain.sum(axis=0), -np.inf)))
-        chosen.append(best)
-        leaf = _leaf_of_rows(cells, cell, chosen)
-    return chosen
+        gain_of_question = np.where(bins.is_question, gain.sum(axis=0), -np.inf)
+        questions.append(int(np.argmax(gain_of_question)))
+        leaf = _leaf_of_rows(bins, bin_of_value, questions)
+    return questions
 
 
-def _sums_of_one_side(cells: _Cells, sums: np.ndarray) -> np.ndarray:
-    """Sums over the rows on one side of each cell's question, from sums over cells, shape (leaves, cells).
+def _sums_of_one_side(bins: _Bins, sums: np.ndarray) -> np.ndarray:
+    """Sums over the rows on one side of each bin's question, from sums over bins; both have shape (leaves, bins).
 
-    For a level that is its own cell, for a number all cells of the column up to this one.
+    For a level these are the rows in its bin, for a number the rows in this bin and those before it in the column.
     """
     running = np.cumsum(sums, axis=1)
-    before_column = (running - sums)[:, cells.first]
-    return np.where(cells.is_level, sums, running - before_column)
+    before_column = (running - sums)[:, bins.first_of_column]
+    return np.where(bins.is_level, sums, running - before_column)
 
 
-def _leaf_of_rows(cells: _Cells, cell: np.ndarray, chosen: list[int]) -> np.ndarray:
-    """The leaf of each row after the chosen questions (cells): each answer yes adds 1 at its binary digit.
+def _leaf_of_rows(bins: _Bins, bin_of_value: np.ndarray, questions: list[int]) -> np.ndarray:
+    """The leaf of each row after the questions (numbers of bins): each answer yes adds 1 at its binary digit.
 
-    `cell` is the cell of each row and column, shape (rows, columns).
+    `bin_of_value` holds the number of the bin of each row and column, shape (rows, columns).
     """
-    leaf = np.zeros(len(cell), dtype=np.intp)
-    for question in chosen:
-        own_cell = cell[:, cells.column[question]]
-        answer = own_cell == question if cells.is_level[question] else own_cell > question
+    leaf = np.zeros(len(bin_of_value), dtype=np.intp)
+    for question in questions:
+        bin_of_row = bin_of_value[:, bins.column[question]]
+        answer = bin_of_row == question if bins.is_level[question] else bin_of_row > question
         leaf = np.where(answer, 2 * leaf + 1, 2 * leaf)
     return leaf

@@ -134,6 +134,8 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
     flexible is tried by default, whole and shrunk: the lowest of many that are nearly equal is lowest by luck.
 
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
+    `table.numbers` holds the signals and the other numbers. There must be class scores or a signal, one of which is the
+    baseline.
     """
     candidates = [Candidate(BASELINE, _fit_baseline, has_common_scale=False)]
     class_count = table.class_count or 0
@@ -145,7 +147,9 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
     if combination is not None and len(table.signals) > 1:
         # from FEW_ROWS on, the model of all signals is the better choice
         candidates.append(_combined_candidate(uses_shipped, by_default=table.row_count < FEW_ROWS))
-    plans: dict[str, ColumnPlan] = {}  # of the logistic models by name, the simplest first
+    # Which inputs each logistic model reads, by its name, the simplest first. There is at least one: class scores give
+    # LOGITS, and a signal, which is one of `table.numbers`, gives SIGNALS.
+    plans: dict[str, ColumnPlan] = {}
     if class_count:
         plans[LOGITS] = ColumnPlan(logits=True)
         plans[CLASS_OFFSETS] = ColumnPlan(logits=True, classes=True)
@@ -202,6 +206,7 @@ def _combined_candidate(uses_shipped: bool, by_default: bool) -> Candidate:
             combination = with_shipped_weights(profile)
         return ConfidenceModel(profile=profile, combination=combination.model)
 
+    # weighted sums of ranks, so that values of fits on different rows can be compared as they are
     return Candidate(COMBINED, fit, has_common_scale=True, by_default=by_default)
 
 
@@ -231,6 +236,8 @@ def _linear_candidate(
             model = shrink_to_max_softmax(model, data.table, data.target, data.weight)
         return model
 
+    # with or without trees, whole or shrunk, the model estimates log-odds: values of fits on different rows can be
+    # compared as they are
     return Candidate(name, fit, has_common_scale=True, by_default=by_default)
 
 

@@ -103,19 +103,20 @@ class InputProfile:
         """Raise InputError unless a table has these inputs; further ones are allowed. `function` is for the message.
 
         `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
-        scores.
+        scores. Class scores must be of the same kind as in learning, "logits" or "probs", and have as many classes.
         """
         input_names = [*table.numbers, *table.categories]
         if table.kind is not None:
-            input_names.append(table.kind)
-        for name in self.names:
+            input_names.append(table.kind)  # "logits" or "probs"
+        for name in self.names:  # the last one is "logits" or "probs" if the confidence reads class scores
             if name not in input_names:
                 listed = ", ".join(input_names) or "none"
                 raise InputError(
                     f"{function}: this confidence reads {', '.join(self.names)}, got {listed}. "
                     f"Pass {name!r} too, with NaN in rows that lack it."
                 )
-        if self.kind is not None and table.class_count != self.class_count:
+        reads_class_scores = self.kind is not None
+        if reads_class_scores and table.class_count != self.class_count:
             raise InputError(
                 f"{function}: this confidence was learned on {self.class_count} classes, got {table.class_count}. "
                 f"Learn one for this model."

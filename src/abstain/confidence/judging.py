@@ -138,7 +138,8 @@ def judge(
         for confidence in confidences
     ]
     samples = convert_to_one_error_size(function, gathered)
-    fold = _folds_with_clusters(fold, data.cluster)
+    # the variance within a fold needs two clusters, so all rows become one fold if some fold has a single cluster
+    fold = _merge_folds_of_one_cluster(fold, data.cluster)
     summaries = [summarise_samples(contestant) for contestant in samples]
     spreads = []
     sides = []
@@ -147,6 +148,8 @@ def judge(
         spreads.append(spread)
         sides.append(side_from_spread(AURC, spread, summary, effects=(effects,)))
     has_negative = any(bool((contestant.answered_loss < 0).any()) for contestant in samples)
+    # AURC is compared on a log scale, or on a plain one if losses below 0 may make it negative; `scaled` converts the
+    # scale to the user's units, in which the sides are
     scale = AURC.scale_for(samples[0].zero_one, has_negative).scaled(samples[0].error_size)
     later_places = np.arange(1, len(sides))
     tests = Tests(*np.empty((len(Tests._fields), 0)))  # no other confidence, no test
@@ -166,7 +169,7 @@ def judge(
     )
 
 
-def _folds_with_clusters(fold: np.ndarray, cluster: np.ndarray | None) -> np.ndarray:
+def _merge_folds_of_one_cluster(fold: np.ndarray, cluster: np.ndarray | None) -> np.ndarray:
     """Return the folds, or one fold for all rows if some fold has a single cluster, whose spread is unknown."""
     if cluster is None:
         return fold
@@ -180,7 +183,8 @@ def _spread_within_folds(
     """Return the mean AURC within folds, with its variance, and what each row or cluster does to it.
 
     The folds count by their mass. The spread is in units of `samples.error_size`, the effects are in the user's units
-    of the loss. `function` is named in messages.
+    of the loss. `function` is named in messages. `samples` are those of `judge`: no row abstains, and none has weight
+    0, so `samples.answered_loss` has an entry for every row.
     """
     weight = samples.weights_of_all
     mass = np.ones(samples.sample_count) if weight is None else weight
@@ -206,6 +210,8 @@ def _spread_within_folds(
         effects.append(share * side.unit_effects[0])
     unit = samples.error_size
     effect_of_each = np.concatenate(effects)
+    # Estimate and variance are those within folds. The other fields say how well the variance is known and on how many
+    # errors the estimate rests; as an approximation, they are those of all rows ranked together.
     spread = spread_by_sample(function, samples)._replace(
         estimate=estimate / unit,
         less_biased_estimate=less_biased_estimate / unit,

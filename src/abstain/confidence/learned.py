@@ -143,7 +143,11 @@ class LearnedConfidence(_tables.Notebook, Stored):
 
     @property
     def verdict(self) -> str:
-        """What was kept and why, in one sentence."""
+        """What was kept and why, in one sentence.
+
+        `self.keep` is the rule by which a candidate was kept: "lowest" (lowest AURC out of fold, proven or not) or
+        "proven" (better than the baseline by the test).
+        """
         if self.result is None:
             return f"Made without labels: {self.kept}."
         baseline = self.candidates[0]
@@ -157,7 +161,12 @@ class LearnedConfidence(_tables.Notebook, Stored):
         if self.proven:
             return f"{self.kept!r} was kept: {gain}, proven at level {self.level:g} (p = {self.result.p_value:.2g})."
         doubt = self.result.note or f"p = {self.result.p_value:.2g}"
-        if self.result.difference >= 0:  # only trusted weights are kept although they look no better
+        # A candidate whose AURC is not lower is kept in two cases. Where the shipped weights of signals, which were
+        # learned on other data, apply, "lowest" leaves the baseline out unless these rows prove them worse. With few
+        # rows, the mean of ranks is kept at the AURC of the baseline too.
+        combination = self.model.combination
+        is_mean_of_ranks = combination is not None and combination.version == 0
+        if self.result.difference >= 0 and not is_mean_of_ranks:
             doubt += "; the shipped weights are trusted unless proven worse"
         return f"{self.kept!r} was kept: {gain}, not proven at level {self.level:g} ({doubt})."
 

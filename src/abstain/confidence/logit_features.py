@@ -58,7 +58,8 @@ def compute_logit_features(classes: Classes) -> tuple[np.ndarray, np.ndarray, np
 def features_of_rows(xp: Any, logits: Array, has_size: bool) -> Array:
     """Features of rows of logits, shape (n, K), in the array library `xp` (numpy or torch); shape (n, features).
 
-    `has_size` is False for logarithms of probabilities, whose overall size means nothing.
+    `has_size` is True for logits; their overall size then has features of its own, the last ones. It is False for
+    logarithms of probabilities, whose overall size means nothing. Columns are those that `logit_feature_names` lists.
     """
     class_count = logits.shape[1]
     top_count = min(_TOP_CLASSES, class_count)
@@ -69,10 +70,12 @@ def features_of_rows(xp: Any, logits: Array, has_size: bool) -> Array:
     odds = xp.exp(-distance)
     total = xp.sum(odds, 1)
     log_total = xp.log(total)
-    # 1 / odds against the prediction; the terms of the other classes are added without the 1 of the prediction
+    # The odds of the other classes together, relative to the second: e^(margin - distance), at most 1 for each. That of
+    # the prediction is e^margin, beside which those of the others would lose their digits: it is lowered to 1, which is
+    # subtracted from the sum.
     margin = nearest[:, 1]  # distance of the second largest logit
-    relative_odds = xp.exp(margin[:, None] - distance)
-    odds_of_others = xp.clip(xp.sum(relative_odds, 1) - xp.exp(margin), 1.0, None)
+    relative_odds = xp.exp(xp.clip(margin[:, None] - distance, None, 0.0))
+    odds_of_others = xp.sum(relative_odds, 1) - 1.0
     log_odds = margin - xp.log(odds_of_others)
     if class_count == 2:
         return log_odds[:, None]

@@ -320,11 +320,13 @@ class ConfidenceModel(Stored):
         if fits and self.linear is not None:
             fits = self.linear.fits(self.profile)
         if fits and self.combination is not None:
-            fits = self.combination.fits(tuple(self.profile.numbers))
+            signal_and_feature_names = tuple(self.profile.numbers)
+            fits = self.combination.fits(signal_and_feature_names)
         if fits and self.trees is not None:
-            fits = self.linear is not None and self.trees.fits(
-                *count_tree_columns(self.profile, self.linear.plan)
-            )
+            fits = False  # trees are added to a linear model, and read the inputs that its plan names
+            if self.linear is not None:
+                number_count, code_count = count_tree_columns(self.profile, self.linear.plan)
+                fits = self.trees.fits(number_count, code_count)
         return {"the model must be one function of the inputs in `profile`.": fits}
 
     def __repr__(self) -> str:

@@ -189,7 +189,8 @@ def _lean_kernel_works(device: str, binmap: BinMap) -> bool:
     loss = torch.tensor(rng.random(50_001) < 0.2, device=device)
     kernel_state = empty_state(binmap.size, device)
     expected_state = empty_state(binmap.size, device)
-    add_with_torch(expected_state, binmap, loss, confidence, confidence)
+    # the lean kernel bins samples by the confidence itself
+    add_with_torch(expected_state, binmap, loss, confidence, binned_value=confidence)
     try:
         add_with_lean_kernel(kernel_state, binmap, loss, confidence)
     except Exception:  # a compiler that rejects the PTX: `add` then uses the general kernel

@@ -45,6 +45,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
     tree_leaves: torch.Tensor
 
     def __init__(self, learned: LearnedConfidence) -> None:
+        """Copy the numbers of the kept model: a linear model, alone or with trees, or a temperature of max softmax."""
         super().__init__()
         if learned.inputs != ("logits",):
             raise InputError(
@@ -55,7 +56,9 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         self.temperature = 1.0
         linear = learned.model.linear
         single = learned.model.single
-        trees = learned.model.trees
+        trees = learned.model.trees  # None unless there is a linear model, to which they are added
+        self.is_linear = linear is not None
+        # which columns the linear model has; not read without one
         self.plan = ColumnPlan() if linear is None else linear.plan
         slopes = torch.zeros(0, dtype=torch.float64)
         constant = 0.0
@@ -63,13 +66,14 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
             slopes = torch.as_tensor(linear.weights / linear.scale, dtype=torch.float64)
             constant = float(linear.intercept - (linear.weights / linear.scale) @ linear.centre)
         elif single is not None and single.score == "max_softmax":
+            # the parameter of max softmax is its temperature
             self.temperature = 1.0 if single.parameter is None else float(single.parameter)
         else:
             raise InputError(
                 f"ConfidenceHead: the confidence must be a model of logits or max softmax, got {learned.kept!r}."
             )
-        self.is_linear = linear is not None
-        # questions of the trees, one after another: a column and what it is compared with
+        # What the trees ask, tree by tree: a column and the cut or class that it is compared with. Each tree asks three
+        # questions and has eight leaves, one for each combination of answers.
         self.questions: list[tuple[int, float]] = []
         leaves = torch.zeros(0, dtype=torch.float64)
         if trees is not None:
@@ -82,7 +86,9 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
     def forward(self, logits: torch.Tensor) -> torch.Tensor:
         """Return one confidence per row of logits, shape (n, K), higher = surer, in double precision.
 
-        Raises InputError if the number of classes is not that of learning.
+        It is that of the linear model, plus the sum of its boosted trees if it has some. If max softmax was kept in
+        learning, alone or at another temperature, there is no linear model, and max softmax is the confidence. Raises
+        InputError if the number of classes is not that of learning.
         """
         if logits.ndim != 2 or logits.shape[1] != self.class_count:
             raise InputError(
@@ -91,6 +97,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         rows = logits.double()
         if not self.is_linear:
             return _max_softmax_key(rows / self.temperature)
+        # logits, unlike probabilities, have an overall size, for which the model has learned weights
         features = features_of_rows(torch, rows, has_size=True)
         predicted = rows.argmax(1)
         is_prediction = torch.nn.functional.one_hot(predicted, logits.shape[1])
@@ -103,7 +110,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         if self.plan.runner_up:
             columns.append(torch.nn.functional.one_hot(runner_up, logits.shape[1]).double())
         confidence = self.constant + torch.cat(columns, 1) @ self.slopes
-        if self.questions:
+        if self.questions:  # of the boosted trees
             confidence = confidence + self._add_trees(features, [predicted, runner_up])
         return confidence
 

@@ -225,6 +225,11 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
     """
 
     def __init__(self, held_out: Iterable[Any], *, looks: int = 4, level: float = 0.95) -> None:
+        """Store the options; raise InputError if `held_out` can be read only once.
+
+        `looks` is the number of evaluations on the held-out samples during training. `level` is the confidence level of
+        the verdict that the averaged weights are better than the original ones. Both are checked when training starts.
+        """
         check_read_many_times("TrainerTuning", "held_out", held_out)
         self.held_out = held_out
         self.looks = looks

@@ -137,13 +137,20 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
     def __init__(
         self, held_out: Iterable[Any], *, network: str = "model", looks: int = 4, level: float = 0.95
     ) -> None:
+        """Store the options; raise InputError if `held_out` can be read only once.
+
+        `network` is the name of the attribute of the trained module that holds the network. `looks` is the number of
+        evaluations on the held-out samples during training. `level` is the confidence level of the verdict that the
+        averaged weights are better than the original ones. `looks` and `level` are checked when training starts.
+        """
         check_read_many_times("SelectiveTuning", "held_out", held_out)
         self.held_out = held_out
         self.network = network
         self.looks = looks
         self.level = level
         self.result: Tuned | None = None
-        self._averaging: Averaging | None = None  # of the last fit
+        # of the last fit: the mean of the weights so far, the original weights, and how both rank the held-out samples
+        self._averaging: Averaging | None = None
         self._first_epoch = 0  # the trainer's number of the first epoch after the original weights
         self._state_to_resume: dict[str, Any] | None = None  # of a checkpoint, between loading and training
 

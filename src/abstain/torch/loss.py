@@ -266,8 +266,10 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
     ) -> None:
         """Check the options; store class weights, and the progress of a schedule, as buffers of the module.
 
-        Samples whose target is `ignore_index` are left out. `label_smoothing` is the share of the target spread evenly
-        over all classes.
+        `mix` is the share of the plain mean of the criterion: 0 is AURC alone, 1 the plain mean alone. `criterion`
+        gives the loss of each sample; None is cross-entropy, to which `label_smoothing` applies: the share of the
+        target spread evenly over all classes. Samples whose target is `ignore_index` are left out. `temperature` is
+        that of soft ranks. With `gather`, samples are ranked over all replicas of the process group `group`.
         """
         super().__init__()
         batch.check_options(
@@ -452,8 +454,9 @@ def _check_values(
     logits are checked, and only with `check_finite=True`. Nothing is checked while code is being compiled. `labels` are
     class numbers, or None if they are probabilities.
 
-    Returns True if the logits were checked. Raises InputError for a label out of range, a negative class weight, or
-    logits that are NaN or +inf. Samples whose target is `ignore_index` are left out.
+    Returns True if the logits were checked. Raises InputError for a negative class weight, for a label that is neither
+    a class number nor `ignore_index`, and for logits that are NaN or +inf. The logits of ignored samples are checked
+    too: their losses do not count, but NaN among them would make gradients NaN.
     """
     if torch.compiler.is_compiling():  # reading values would break the graph
         return False
@@ -465,7 +468,7 @@ def _check_values(
     checks_logits = is_on_cpu if check_finite is None else check_finite
     if checks_logits:
         remedy = "clip gradients, or let a GradScaler skip the step (check_finite=False)"
-        batch.check_finite(xp, logits, remedy)
+        batch.check_finite(xp, logits, remedy)  # `xp` is torch with the functions of the array API
     return checks_logits
 
 

@@ -307,10 +307,13 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
                 self.loss.append(loss)
                 self.confidence.append(key)
             else:
-                # bins are spaced by the familiar number, such as a probability, not by the score's rank key
-                binned_value = None if confidence is not None else self.reader.score.to_display(xp, key)
+                binned_value = None  # bins are spaced by the key itself, which is the user's confidence
+                if confidence is None:
+                    # bins are spaced by the familiar number, such as a probability, not by the score's rank key
+                    binned_value = self.reader.score.to_display(xp, key)
                 binmap = bin_map(self.thresholds, self.domain)
-                bin_state.add(self._bin_state(), binmap, loss, key, binned_value)
+                state = self._bin_state()  # this metric's own tensors, which `add` changes in place
+                bin_state.add(state, binmap, loss, key, binned_value)
 
     def compute(self) -> Array:
         """Return the metric of all samples so far (in all processes).
@@ -442,6 +445,7 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         return (loss.bool() if loss.dtype is torch.uint8 else loss), confidence
 
     def _bin_state(self) -> bin_state.BinState:
+        """Return the tensors of this metric's state, not copies: changing them in place changes the metric."""
         return bin_state.BinState(
             count=self.bin_count, loss_sum=self.bin_loss_sum, low=self.bin_low, high=self.bin_high
         )

@@ -250,8 +250,9 @@ class Averaging:
     ) -> None:
         """Check the options, copy and evaluate the original weights, and put the network into training mode.
 
-        Raises InputError for `epochs`, `looks` or `level` out of range, and for held-out samples that change or that
-        have too few errors.
+        `level` is the confidence level of the test at the end, by which the averaged weights are kept or not. With a
+        `state` the original weights and their evaluation are those of the state. Raises InputError for `epochs`,
+        `looks` or `level` out of range, and for held-out samples that change or that have too few errors.
         """
         epochs = check_count(name, "epochs", epochs)
         looks = check_count(name, "looks", looks)
@@ -265,6 +266,7 @@ class Averaging:
         self.epoch = 0
         self.looks: list[tuple[int, float]] = []  # epoch and held-out AURC of each evaluation
         self.best: _Evaluation | None = None
+        # the mean of the weights after each epoch so far; `after_epoch` adds to it
         self.averaged = AveragedModel(network)
         self.original_modes = [(module, module.training) for module in network.modules()]
         if state is None:
