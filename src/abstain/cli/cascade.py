@@ -327,8 +327,22 @@ def _read_promises(
     return PromisesOfModels(models, losses=losses, among=None)
 
 
+def _ranking_column(model: Predictions) -> Any:
+    """The column by which a cascade ranks the answers of a model: its class scores, or one confidence per sample.
+
+    For a model that is ranked by a learned confidence, that is what this confidence gives each sample.
+    """
+    # No score: a column of confidences is taken as it is. With it comes the learned confidence, if any, which commands
+    # pass on as `_learned_confidences` returns it.
+    columns = rule_columns(model, rule_score=None)
+    return columns[model.kind]  # "logits", "probs" or "confidence"
+
+
 def _learned_confidences(models: dict[str, Predictions]) -> dict[str, Any] | None:
-    """The learned confidence of each model that is ranked by one; None if none is."""
+    """The learned confidence of each model that is ranked by one; None if none is.
+
+    A rule remembers which learned confidence it was made for, and refuses another one.
+    """
     return {name: model.learned for name, model in models.items() if model.learned is not None} or None
 
 
@@ -363,12 +377,18 @@ def _check_rule(
     """
     entries = {}
     for name, model in models.items():
-        entries[name] = (losses[name], {model.kind: rule_columns(model, rule_score=None)[model.kind]})
+        ranking_columns = {model.kind: _ranking_column(model)}  # by kind: "logits", "probs" or "confidence"
+        entries[name] = (losses[name], ranking_columns)
     clusters = _shared_clusters(models)
-    learned = _learned_confidences(models)
+    # which learned confidences these are, by model, so that a rule for other ones refuses the columns
+    learned_confidences = _learned_confidences(models)
 
     def check(previous: Any) -> Check | GroupChecks:
-        options: dict[str, Any] = {"abstained": abstained, "clusters": clusters, "scores": learned}
+        options: dict[str, Any] = {
+            "abstained": abstained,
+            "clusters": clusters,
+            "scores": learned_confidences,
+        }
         if isinstance(rule, JointCascade):
             return rule.check(entries, among=among, previous=previous, **options)
         return rule.check(entries, previous=previous, **options)
@@ -449,11 +469,16 @@ def _make_inputs(
     stages: dict[str, Any] = {}
     for (name, model), stage in zip(models.items(), cost):
         stage_cost = _cost_of_answers(model, stage)
-        columns = rule_columns(model, rule_score=None)
+        ranking_column = _ranking_column(model)
         if model.kind == "confidence":
-            stages[name] = (losses[name], columns["confidence"], stage_cost)
+            stages[name] = (losses[name], ranking_column, stage_cost)
         else:
-            stages[name] = {**columns, "loss": losses[name], "score": score, "cost": stage_cost}
+            stages[name] = {
+                model.kind: ranking_column,  # "logits" or "probs"
+                "loss": losses[name],
+                "score": score,
+                "cost": stage_cost,
+            }
     promised: dict[str, Any] = {
         "risk": risk,
         "delta": delta,
@@ -513,17 +538,17 @@ def _apply_rule(
     `abstained` holds booleans, one per sample, of the models that abstain; such a sample goes on to the next model.
     `output` says in which form the result is written, and to which file.
     """
+    # by kind, then by model: each model has one column, by which its answers are ranked
     columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
     for name, model in models.items():
-        columns[model.kind][name] = rule_columns(model, rule_score=None)[model.kind]
-    logits = columns["logits"]
-    probs = columns["probs"]
+        columns[model.kind][name] = _ranking_column(model)
     with naming_file(next(iter(models.values())).path):
         answered_by = rule.decide(
             columns["confidence"],
-            logits=logits,
-            probs=probs,
+            logits=columns["logits"],
+            probs=columns["probs"],
             abstained=abstained,
+            # which learned confidences these are, by model, so that a rule for other ones refuses the columns
             scores=_learned_confidences(models),
         ).tolist()
     counts = ", ".join(f"{name} {answered_by.count(name):,}" for name in (*rule.names, "person"))

@@ -384,26 +384,27 @@ def _common_score(contestants: Contestants) -> str:
 
 
 def describe_contest(result: Comparison, contestants: Contestants, files: dict[str, str]) -> list[str]:
-    """Sentences for the page: the data set, the signal that models are ranked by, and the rule for refusals if any.
+    """Sentences for the page: the data set, the confidences that models are ranked by, and whether nobody refused.
 
-    The data set is named after the tasks of the logs or, if they name none, after the folder that holds all files.
+    The data set is named after the tasks of the logs or, if they name none, after the folder that holds all files. How
+    unanswered questions count is not said here: it is among the notes on how the files were read.
     """
     tasks: dict[str, None] = {}  # in the order of the files
-    signals: dict[str, None] = {}
-    refusing_count = 0
+    confidence_names: dict[str, None] = {}  # of all contestants, each once
+    has_unanswered = False
     logs = [model.log for model, _ in contestants.values() if model.log is not None]
     for log in logs:
         if log.task is not None:
             tasks |= dict.fromkeys(np.unique(as_texts(log.task)).tolist())
-        refusing_count += bool(log.unanswered)
+        has_unanswered |= bool(log.unanswered)  # the share of questions without an answer
     for model, score in contestants.values():
-        signals |= dict.fromkeys(_confidence_names(model, score))
+        confidence_names |= dict.fromkeys(_confidence_names(model, score))
     folders = {Path(file).absolute().parent.name for file in files.values()}
     data = _list_names(list(tasks) or sorted(folders))
     notes = [f"Data: {data}, {count_noun(result.n, 'question' if logs else 'sample')}."]
-    if not is_answer_metric(result.metric) and any(signals):
-        notes.append(f"Ranked by the confidence {_list_names([name for name in signals if name])}.")
-    if logs and not refusing_count:
+    if not is_answer_metric(result.metric) and any(confidence_names):
+        notes.append(f"Ranked by the confidence {_list_names([name for name in confidence_names if name])}.")
+    if logs and not has_unanswered:
         notes.append("Every model answered every question.")
     return notes
 

@@ -155,6 +155,8 @@ def choose_jointly(
     else:
         options |= {predictions.kind: predictions.class_scores(), "labels": predictions.labels}
         rule = select_threshold(risk=risk, score=score, loss_name=loss, **options)
+    # `read_promises` sets `among` exactly where the names are predicted classes. `select_threshold` got masks of
+    # samples and cannot know that they are those of classes, so the rule is told here.
     by_class = columns.among is not None
     if isinstance(rule, JointGroupThresholds):
         thresholds = {group: replace(joint, by_class=by_class) for group, joint in rule.thresholds.items()}
@@ -172,9 +174,13 @@ def check_columns(
 ) -> dict[str, Any]:
     """Return the arguments of `JointThreshold.check` that say what each promise is about.
 
-    Raises DataError if the file has columns of losses for promises about predicted classes, or the reverse.
+    `columns` are those of `read_promises`: its `among`, masks of samples by promise, is set exactly where the file
+    predicts classes with the names of the promises. Raises DataError if the file has columns of losses for promises
+    about predicted classes, or the reverse.
     """
     joint_rule = first_joint_rule(rule)
+    # `samples` is the number of samples that a promise is about, None for all samples. A rule made in Python may be
+    # about samples of any kind; here it is taken for one about predicted classes, since files name no others.
     is_by_class = any(counted.samples is not None for counted in joint_rule.counted.values())
     if is_by_class != (columns.among is not None):
         needed = "predicted classes" if is_by_class else "columns of losses"
