@@ -70,6 +70,20 @@ def test_weighted_samples_have_limits_too(read):
     assert (steps["low"][-1], steps["high"][-1]) == pytest.approx((risk.low, risk.high))
 
 
+def test_samples_of_weight_0_are_not_counted_at_the_slider(read):
+    text = "loss,confidence,weight,groups\n" + "\n".join(
+        f"{k % 3 == 0:d},{k / 40},{k % 2},{'ab'[k % 5 > 2]}" for k in range(40)
+    )
+    steps = embedded(gather([read(text)]))["models"][0]["steps"]
+    most_confident_first = np.arange(39, -1, -2)  # odd numbers have weight 1
+    wrong_counts = np.cumsum(most_confident_first % 3 == 0)
+    assert steps["accepted"] == list(range(1, 21))
+    assert steps["loss"] == wrong_counts.tolist()
+    (part,) = steps["parts"]
+    assert [sum(counts) for counts in part["accepted"]] == steps["accepted"]
+    assert [sum(losses) for losses in part["loss"]] == steps["loss"]
+
+
 def test_two_test_sets_are_compared_unpaired(read):
     content = gather([read(plain_table(80), "a.csv"), read(plain_table(90, 1), "b.csv")])
     assert content.comparison is not None

@@ -396,7 +396,7 @@ def describe_contest(result: Comparison, contestants: Contestants, files: dict[s
     for log in logs:
         if log.task is not None:
             tasks |= dict.fromkeys(np.unique(as_texts(log.task)).tolist())
-        has_unanswered |= log.unanswered > 0  # the share of questions without an answer
+        has_unanswered |= bool(log.unanswered)  # the share of questions without an answer
     for model, score in contestants.values():
         confidence_names |= dict.fromkeys(_confidence_names(model, score))
     folders = {Path(file).absolute().parent.name for file in files.values()}

@@ -342,6 +342,7 @@ def _graded_content(
     for name, (predictions, _) in models.items():
         answers = answers_of_model[name]
         for shown in shown_metrics.values():
+            # values are shares: the page multiplies those of a column whose title ends in "%" by 100
             title = f"{shown.label} %" if shown.range == (0.0, 1.0) else shown.label
             columns.setdefault(title, {})[name] = _value_if_defined(shown, answers)
         labels = predictions.group_labels()
@@ -387,9 +388,12 @@ def _ranked_answers(predictions: Predictions, log: Log) -> _RankedAnswers | None
         confidence = log.signals[name]
         losses = log.loss
         weight = log.sample_weight
+        # `scored` says whether a row has a grade, or needs none since there is no answer
         rows = log.scored & log.answered & np.isfinite(confidence)
     else:  # a learned confidence, which every answer has
         rows = np.ones(predictions.n, dtype=bool)
+        # Both mark questions without an answer, and at most one of them is set: `abstained` where these count as
+        # abstentions, `refused` where they count as wrong.
         for is_unanswered in (predictions.abstained, predictions.refused):
             if is_unanswered is not None:
                 rows &= ~is_unanswered

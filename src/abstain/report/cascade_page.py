@@ -150,16 +150,18 @@ def _describe_costs(rule: Cascade) -> str:
 
 def _stages_table(rule: Cascade) -> str:
     """Make a table, as HTML, of who answers when, and which share of the cases: each model, then the person."""
+    # a cell is HTML; one with a number also has its value in the CSV file that the reader can save
     rows: list[list[str | Cell]] = []
     for name in rule.names:
         share = rule.shares.get(name, 0.0)
-        rows.append(
-            [text(name), text(_describe_stage(rule, name)), Cell(percent(share), (csv_number(share),))]
-        )
+        share_cell = Cell(percent(share), csv=(csv_number(share),))
+        rows.append([text(name), text(_describe_stage(rule, name)), share_cell])
     share = rule.shares.get(PERSON, 0.0)
-    cost = f"what no model answers, at {format_number(rule.person[0])} {rule.unit}".strip()
-    rows.append([PERSON, text(cost), Cell(percent(share), (csv_number(share),))])
-    return html_table(["who", "answers", "share"], rows, "In the order in which they are asked", (2,))
+    cost_of_person, _ = rule.person  # and the mean loss of a person's answers
+    cost = f"what no model answers, at {format_number(cost_of_person)} {rule.unit}".strip()
+    rows.append([PERSON, text(cost), Cell(percent(share), csv=(csv_number(share),))])
+    head = ["who", "answers", "share"]
+    return html_table(head, rows, "In the order in which they are asked", number_columns=(2,))
 
 
 def _describe_stage(rule: Cascade, name: str) -> str:
@@ -185,11 +187,11 @@ def _curve_table(curve: CostRiskCurve) -> str:
             f'<br><span class="span">{format_number(limits[0])} to {format_number(limits[1])}</span>'
         )
         row: list[str | Cell] = [
-            Cell(f"{risk:.3g}", (csv_number(risk),)),
-            Cell(format_number(cost) + shown_limits, (csv_number(cost), *map(csv_number, limits))),
+            Cell(f"{risk:.3g}", csv=(csv_number(risk),)),
+            Cell(format_number(cost) + shown_limits, csv=(csv_number(cost), *map(csv_number, limits))),
         ]
         costs_alone = [float(cost_of_stage[index]) for cost_of_stage in curve.alone.values()]
-        row += [Cell(format_number(cost), (csv_number(cost),)) for cost in costs_alone]
+        row += [Cell(format_number(cost), csv=(csv_number(cost),)) for cost in costs_alone]
         rows.append(row)
     head = ["risk", "cascade", *(f"{text(name)} alone" for name in curve.alone)]
     caption = f"Least cost of a case for each risk, with {curve.level:.0%} intervals"
@@ -215,7 +217,13 @@ def _markdown_list(lines: list[str]) -> str:
 
 
 def _page_data(rule: Cascade, curve: CostRiskCurve | None) -> dict[str, Any]:
-    """Return what `assets/cascade.js` reads: the rule as JSON text, and the lines of the picture."""
+    """Return what `assets/cascade.js` reads: the rule as JSON text, and the lines of the picture.
+
+    The picture shows cost against risk. `curve.target` holds the risks, and `curve.cost` the least cost of the cascade
+    for each of them. `curve.alone` holds for each model the same of that model with a person; where no threshold keeps
+    the risk, the person answers everything. `curve.everything` holds one point for each model, its risk and cost if it
+    answers everything.
+    """
     data: dict[str, Any] = {
         "rule": rule.to_json() if rule.feasible else None,
         "zero_one": rule.zero_one,
@@ -225,9 +233,11 @@ def _page_data(rule: Cascade, curve: CostRiskCurve | None) -> dict[str, Any]:
     }
     if curve is None:
         return data
-    everything_risk, everything_cost = np.asarray(list(curve.everything.values())).T
-    order = np.argsort(everything_risk)
-    costs = np.concatenate([curve.cost, *curve.alone.values(), everything_cost])
+    risk_of_everything, cost_of_everything = np.asarray(
+        list(curve.everything.values())
+    ).T  # one entry per model
+    by_risk = np.argsort(risk_of_everything)
+    costs = np.concatenate([curve.cost, *curve.alone.values(), cost_of_everything])
     positive = costs[costs > 0]
     data["log"] = bool(len(positive) and positive.max() > _LOG_RATIO * positive.min())
     data["curve"] = {
@@ -237,7 +247,11 @@ def _page_data(rule: Cascade, curve: CostRiskCurve | None) -> dict[str, Any]:
         "low": round_six(curve.cost_low),
         "high": round_six(curve.cost_high),
         "alone": [{"name": name, "cost": round_six(cost)} for name, cost in curve.alone.items()],
-        # each model answers everything: tossing a coin between two of them gives the line between their points
-        "coin": {"risk": round_six(everything_risk[order]), "cost": round_six(everything_cost[order])},
+        # Each model answers everything: tossing a coin between two of them gives the line between their points. The
+        # page joins each model with the next by risk, also one that is worse than a coin between two others.
+        "coin": {
+            "risk": round_six(risk_of_everything[by_risk]),
+            "cost": round_six(cost_of_everything[by_risk]),
+        },
     }
     return data

@@ -547,15 +547,17 @@ def _compare_models(
     """Compare several models by a metric, or the scores of a single model; None if there is nothing to compare.
 
     `contents` are in the order of `models`. `score` and `loss` are names of the confidence and the loss for files with
-    class scores. `paired`: row k is the same sample in all models. `level` is the two-sided confidence level, such as
-    0.95. `repetitions` says that weights are numbers of repetitions.
+    class scores. `paired`: row k is the same sample in all models, as it is for the scores of a single model. `level`
+    is the two-sided confidence level, such as 0.95. `repetitions` says that weights are numbers of repetitions.
     """
     contestants = [(model, score) for model in models]
     if len(models) == 1:
-        contestants = [(replace(models[0], name=name), name) for name in contents[0].evaluation.scores]
+        score_names = contents[0].evaluation.scores
+        contestants = [(replace(models[0], name=name), name) for name in score_names]
     if len(contestants) < 2:
         return None
     entries = {model.name: model.samples(model_score, loss) for model, model_score in contestants}
+    # weights, clusters and abstentions by name of the contestant, as far as the files have them
     columns = comparison_arguments([model for model, _ in contestants], paired=paired)
     return abstain.compare(
         entries, metric=metric, level=level, paired=paired, repetitions=repetitions, **columns

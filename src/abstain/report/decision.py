@@ -188,22 +188,25 @@ def _steps_table(model: ModelContent, is_shown: bool) -> str:
 
     This is what is printed in place of the slider. `is_shown` is False for models that the reader has not selected.
     """
+    # A cell is HTML for the page and, in `csv`, its value in the CSV file that the reader can save. `text` escapes
+    # HTML; `risk_text` and `share_text` return numbers, which need no escape.
     rows: list[list[str | Cell]] = []
     for rule in model.certified.rules:
-        asked = Cell(risk_text(rule.target, model.zero_one), (csv_number(rule.target),))
+        asked = Cell(risk_text(rule.target, model.zero_one), csv=(csv_number(rule.target),))
         if not rule.feasible:
-            rows.append([asked, Cell("not possible", ("",)), Cell("–", ("",)), Cell("–", ("",))])
+            rows.append([asked, Cell("not possible", csv=("",)), Cell("–", csv=("",)), Cell("–", csv=("",))])
             continue
-        share = rule.coverage * model.certified.answered_share
-        threshold = Cell("none needed", ("",))
+        # the coverage of a rule is a share of the cases that the model answered at all
+        share_of_all_cases = rule.coverage * model.certified.answered_share
+        threshold = Cell("none needed", csv=("",))
         if rule.coverage < 1:
             shown_threshold = threshold_text(model.predictions, model.score, float(rule.value or 0.0))
-            threshold = Cell(text(shown_threshold), (csv_number(rule.value),))
+            threshold = Cell(text(shown_threshold), csv=(csv_number(rule.value),))
         rows.append(
             [
                 asked,
-                Cell(share_text(share), (csv_number(share),)),
-                Cell(risk_text(rule.risk or 0.0, model.zero_one), (csv_number(rule.risk),)),
+                Cell(share_text(share_of_all_cases), csv=(csv_number(share_of_all_cases),)),
+                Cell(risk_text(rule.risk or 0.0, model.zero_one), csv=(csv_number(rule.risk),)),
                 threshold,
             ]
         )
@@ -257,9 +260,9 @@ def verdicts(content: Content) -> str:
             [
                 name_cell[pair.a],
                 f'<span class="said">{text(_describe_pair(pair, first))}</span>',
-                Cell(difference, (csv_number(pair.difference),)),
-                Cell(f"{low} to {high}", (csv_number(pair.low), csv_number(pair.high))),
-                Cell(text(p_value), (csv_number(pair.p_adjusted),)),
+                Cell(difference, csv=(csv_number(pair.difference),)),
+                Cell(f"{low} to {high}", csv=(csv_number(pair.low), csv_number(pair.high))),
+                Cell(text(p_value), csv=(csv_number(pair.p_adjusted),)),
             ]
         )
     pair_count = len(comparison.pairs)

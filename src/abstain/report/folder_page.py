@@ -187,7 +187,7 @@ def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) 
 
 def _count_cell(count: int) -> Cell:
     """A whole number with separators of thousands on the page, without in the CSV file."""
-    return Cell(f"{count:,}", (str(count),))
+    return Cell(f"{count:,}", csv=(str(count),))
 
 
 def _task_data(tasks: dict[str, list[FolderRow]]) -> list[dict[str, Any]]:

@@ -160,7 +160,7 @@ def name_cells(names: Iterable[str]) -> dict[str, Cell]:
     cells = {}
     for name, short in short_names(names).items():
         html_name = text(name) if short == name else f'<span title="{text(name)}">{text(short)}</span>'
-        cells[name] = Cell(html_name, (name,))
+        cells[name] = Cell(html_name, csv=(name,))
     return cells
 
 
@@ -220,12 +220,12 @@ def estimate_cell(entry: Any, places: int, best: bool = False) -> Cell:
     `entry` has `estimate`, `low` and `high`, each of which may be None; or it is None.
     """
     if entry is None or entry.estimate is None:
-        return Cell("–", ("", "", ""))
+        return Cell("–", csv=("", "", ""))
     mark = ' class="best"' if best else ""
     content = f"<span{mark}>{format_fixed(entry.estimate, places)}</span>"
     if entry.low is not None and entry.high is not None:
         content += second_line(format_fixed(entry.low, places), format_fixed(entry.high, places))
-    return Cell(content, (csv_number(entry.estimate), csv_number(entry.low), csv_number(entry.high)))
+    return Cell(content, csv=(csv_number(entry.estimate), csv_number(entry.low), csv_number(entry.high)))
 
 
 def second_line(low: str, high: str) -> str:
@@ -239,4 +239,4 @@ def with_limits(value: str) -> str | Cell:
     if match is None:
         return text(value)
     estimate, low, high = match.groups()
-    return Cell(estimate + second_line(low, high), (estimate, low, high))
+    return Cell(estimate + second_line(low, high), csv=(estimate, low, high))

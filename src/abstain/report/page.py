@@ -107,7 +107,8 @@ def scores_table(model: ModelContent, loss: str) -> str:
         best = model.best.get((loss, entries[0].metric))
         places = estimate_decimals(entries)
         cells = [estimate_cell(entry, places, best=entry.score == best) for entry in entries]
-        rows.append([Cell(title, (entries[0].label,)), *cells])
+        # in the CSV file that the reader can save, the title of a row is the label alone
+        rows.append([Cell(title, csv=(entries[0].label,)), *cells])
     caption = f"{text(model.predictions.name)}: {text(loss_words(loss))}"
     head = ["metric", *map(text, evaluation.scores)]
     return html_table(head, rows, caption, number_columns=range(1, len(head)))
@@ -154,7 +155,7 @@ def curves_table(content: Content) -> str:
                 shown_risk = percent(risk, 2)
             else:
                 shown_risk = f"{risk:.3g}"
-            cells.append(Cell(shown_risk, (csv_number(risk),)))
+            cells.append(Cell(shown_risk, csv=(csv_number(risk),)))
         rows.append(cells)
     head = ["model", *(f"{coverage:.0%}" for coverage in _TABLE_COVERAGES)]
     caption = "Selective risk when at least this share is answered"
@@ -257,7 +258,7 @@ def files_table(content: Content) -> str:
         previous = (predictions.path, predictions.used)
         file_name = f"<code>{text(Path(predictions.path).name)}</code>"
         shown_count = f"{predictions.n:,}{in_clusters(model.evaluation.clusters)}"
-        sample_count = Cell(shown_count, (str(predictions.n),))
+        sample_count = Cell(shown_count, csv=(str(predictions.n),))
         kind = f"{text(predictions.kind)} ({text(predictions.format)})"
         rows.append([name_cell[predictions.name], file_name, sample_count, kind, columns])
     head = ["model", "file", "samples", "read as", "columns"]
@@ -420,11 +421,14 @@ def reliability(content: Content) -> str:
     name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
     for name, curve in curves.items():
-        off = len(curve.outside)
-        verdict = "none" if not off else f"{off} of {len(curve.count)}"
-        rows.append([name_cell[name], str(len(curve.count)), Cell(verdict, (str(off),))])
+        bin_count = len(curve.count)
+        outside_count = len(curve.outside)  # bins whose limits exclude the confidence
+        verdict = "none" if not outside_count else f"{outside_count} of {bin_count}"
+        # in the CSV file that the reader can save, the last column is the number alone
+        rows.append([name_cell[name], str(bin_count), Cell(verdict, csv=(str(outside_count),))])
     head = ["model", "bins", "bins off the diagonal"]
-    table = html_table(head, rows, f"Bins whose {content.level:.0%} limits exclude the confidence", (1, 2))
+    caption = f"Bins whose {content.level:.0%} limits exclude the confidence"
+    table = html_table(head, rows, caption, number_columns=(1, 2))
     return f"""
 <section id="reliability"><h2>Is a confidence of 80% right in 80% of the cases?</h2>
 <p>Points on the diagonal mean that a confidence can be read as a probability of being right. That matters where the

@@ -149,7 +149,7 @@ def _model_data(model: ModelContent, short_name: str, model_count: int) -> dict[
     curve = model.curve
     slider = asdict(model.slider)
     point_count = min(_CURVE_POINTS, 4 * _CURVE_POINTS // model_count)
-    points = spread_points(curve, low=curve.coverage[0], points=point_count)
+    points = spread_points(curve, lowest_coverage=curve.coverage[0], point_count=point_count)
     rules = _rule_data(model)
     start_step = int(np.searchsorted(slider["coverage"], 0.8 * slider["coverage"][-1] - 1e-12))
     data = {

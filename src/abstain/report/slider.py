@@ -48,9 +48,9 @@ class Slider:
     low, high : list of float or None
         Limits of the risk.
     accepted : list of int
-        How many samples are accepted.
+        How many samples are accepted, without those of weight 0.
     loss : list of float
-        Their total loss.
+        Their total loss without weights: for 0/1 losses, how many of the accepted samples are wrong.
     parts : list of Breakdown
         The same by group and by class.
     """
@@ -120,9 +120,9 @@ def certified_point(curve: RiskCoverageCurve, rule: Threshold) -> int:
     return int(np.argmin(np.abs(curve.coverage - coverage)))
 
 
-def spread_points(curve: RiskCoverageCurve, low: float, points: int) -> np.ndarray:
-    """Indices of points of a curve, about evenly spaced in coverage from `low` on."""
-    grid = np.linspace(low, curve.coverage[-1], points)
+def spread_points(curve: RiskCoverageCurve, lowest_coverage: float, point_count: int) -> np.ndarray:
+    """Indices of at most `point_count` points of a curve, about evenly spaced in coverage from the lowest one on."""
+    grid = np.linspace(lowest_coverage, curve.coverage[-1], point_count)
     return np.unique(np.minimum(np.searchsorted(curve.coverage, grid - 1e-12), len(curve.coverage) - 1))
 
 
@@ -139,7 +139,9 @@ def make_slider(
     """Make the steps of the slider: at all distinct confidences or at some of them, and at each certified threshold.
 
     `samples` are losses and confidences of all samples, in the order of the file; samples on which the model abstained
-    are never accepted. `curve` is their risk-coverage curve, from high to low confidence. `certified` are thresholds
+    are never accepted, and those of weight 0 do not count. `curve` is the risk-coverage curve of the others, from high
+    to low confidence. Coverages and risks are weighted; beside them the page shows how many samples are accepted and
+    how many of these are wrong, as counts without weights. `certified` are thresholds
     for several risks. `score` names the confidence, by which thresholds of class scores are written as plain values.
     `predictions` holds what a file says of one model: class scores or confidences, labels or losses, weights and
     groups. `level` is the two-sided confidence level, such as 0.95. With a larger `model_count`, or many groups, the
@@ -151,21 +153,24 @@ def make_slider(
     max_steps = min(
         _SLIDER_STEPS, _ALL_SLIDER_STEPS // model_count, _MAX_CELLS // (model_count * max(1, listed_rows))
     )
-    points = spread_points(curve, low=curve.coverage[-1] / max_steps, points=max_steps)
+    first_coverage = curve.coverage[-1] / max_steps  # that of the strictest step
+    points = spread_points(curve, lowest_coverage=first_coverage, point_count=max_steps)
     points = np.union1d(points, [certified_point(curve, rule) for rule in certified.rules if rule.feasible])
     points = points.astype(np.int64)
-    is_answered = np.ones(len(loss), dtype=bool) if predictions.abstained is None else ~predictions.abstained
-    answered = np.flatnonzero(is_answered)
-    most_confident_first = answered[np.argsort(-confidence[answered], kind="stable")]
-    accepted_count = curve.count[points]
-    threshold = curve.threshold[points].astype(np.float64)
-    # at step k the first accepted_count[k] samples are accepted, and this is their total loss
-    accepted_loss = np.append(0.0, np.cumsum(loss[most_confident_first]))[accepted_count]
-    coverages: list[float] = curve.coverage[points].tolist()
-    low, high = _risk_limits(predictions, samples, coverages, level)
     weight = np.ones(len(loss))
     if predictions.sample_weight is not None:
         weight = predictions.sample_weight.astype(np.float64)
+    is_in_curve = weight > 0  # as in `curve.count`
+    if predictions.abstained is not None:
+        is_in_curve &= ~predictions.abstained
+    in_curve = np.flatnonzero(is_in_curve)
+    most_confident_first = in_curve[np.argsort(-confidence[in_curve], kind="stable")]
+    accepted_count = curve.count[points]
+    threshold = curve.threshold[points].astype(np.float64)
+    # at step k the first accepted_count[k] samples are accepted, and this is their total loss, without weights
+    accepted_loss = np.append(0.0, np.cumsum(loss[most_confident_first]))[accepted_count]
+    coverages: list[float] = curve.coverage[points].tolist()
+    low, high = _risk_limits(predictions, samples, coverages, level)
     return Slider(
         threshold=threshold.tolist(),
         threshold_text=[threshold_text(predictions, score, value) for value in threshold],
@@ -237,7 +242,7 @@ def make_breakdown(
     partition : Partition
         The group of each sample, as a code from 0, and the name of each code.
     most_confident_first : array of int
-        Indices of the answered samples in this order.
+        Indices of the answered samples of positive weight, in this order.
     loss, weight : array, shape (samples,)
         Of all samples.
     clusters : array or None
@@ -327,6 +332,19 @@ def _error_cost(loss: np.ndarray) -> float | None:
     return largest if is_zero_one(loss / (largest or 1.0)) else None
 
 
+class _ClusterEffects(NamedTuple):
+    """Sums over the clusters of each group of samples, shape (groups,) each.
+
+    `square_sum` is the sum of squares of what each cluster adds to the weighted loss less its mean, times C / (C - 1)
+    for C clusters: a variance. `squared_mass_sum` is the sum of the squared masses of the clusters, and `cluster_count`
+    their number.
+    """
+
+    square_sum: np.ndarray
+    squared_mass_sum: np.ndarray
+    cluster_count: np.ndarray
+
+
 class _ClusterSums:
     """Weight and weighted loss of the accepted samples of each cluster within each group, as more are accepted.
 
@@ -353,17 +371,21 @@ class _ClusterSums:
                 minlength=len(self.group_of_part),
             )
 
-    def effects(self, risk: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each group: the square sum of what a cluster does to its loss, that of its weights, and cluster counts.
+    def effects(self, risk: np.ndarray) -> _ClusterEffects:
+        """Sums over the clusters of each group, among the samples that are accepted so far.
 
-        `risk` is the mean loss of each group. The first sum has the factor C / (C - 1) of C clusters.
+        `risk` is the mean loss of each group.
         """
         mass, loss = self.sums
         deviation = loss - mass * risk[self.group_of_part]
         by_group = partial(np.bincount, self.group_of_part, minlength=self.group_count)
         count = by_group(weights=(mass > 0).astype(np.float64))
         inflation = count / np.maximum(count - 1, 1)
-        return inflation * by_group(weights=deviation**2), by_group(weights=mass**2), count
+        return _ClusterEffects(
+            square_sum=inflation * by_group(weights=deviation**2),
+            squared_mass_sum=by_group(weights=mass**2),
+            cluster_count=count,
+        )
 
 
 def _group_risks(
@@ -387,37 +409,57 @@ def _group_risks(
     level : float
         Confidence level.
     """
+    count, _, mass, weighted_loss = sums[:4]  # of the accepted samples of each group
+    squared_weight_moments = sums[4:7]  # sums of w^2, w^2 l and w^2 l^2
+    fourth_power_moments = sums[7:12]  # sums of w^4 l^j, j = 0 ... 4
     result = np.full((3, sums.shape[1]), np.nan)
-    has_accepted = sums[2] > 0
+    has_accepted = mass > 0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # empty groups, huge losses
-        risk = sums[3] / sums[2]
+        risk = weighted_loss / mass
         result[0] = risk
-        square_sum = sums[6] - 2 * risk * sums[5] + risk**2 * sums[4]  # of weight * (loss - risk)
-        varies = square_sum > 1e-12 * sums[6]  # more than rounding error
+        w2, w2_l, w2_l2 = squared_weight_moments
+        square_sum = w2_l2 - 2 * risk * w2_l + risk**2 * w2  # of the squares of weight * (loss - risk)
+        varies = square_sum > 1e-12 * w2_l2  # more than rounding error
+        # Clusters multiply the variance by `design_effect`. Where all accepted 0/1 losses are equal, no variance is
+        # seen: the number of draws is then divided by `cluster_effect`. Both are 1 without clusters.
         design_effect, cluster_effect = np.ones((2, sums.shape[1]))
         has_limits = has_accepted if all_weights.zero_one else has_accepted & varies
         if cluster_sums:
             effects = [one_kind.effects(np.where(has_accepted, risk, 0.0)) for one_kind in cluster_sums]
-            cluster_square_sums, squared_masses, cluster_counts = zip(*effects)
-            variance = cluster_square_sums[0]
+            variance = effects[0].square_sum
             if len(effects) > 1:
-                variance = two_way_variance(*cluster_square_sums)
+                variance = two_way_variance(*(one_kind.square_sum for one_kind in effects))
             design_effect = np.where(varies, np.maximum(variance / square_sum, SMALLEST_DESIGN_EFFECT), 1.0)
-            cluster_effect = np.max([squared / sums[4] for squared in squared_masses], axis=0)
-            has_limits = has_limits & (np.min(cluster_counts, axis=0) > 1)
+            # effective numbers are mass^2 / (sum of squares), so samples over clusters is this ratio
+            cluster_effect = np.max([one_kind.squared_mass_sum / w2 for one_kind in effects], axis=0)
+            fewest_clusters = np.min([one_kind.cluster_count for one_kind in effects], axis=0)
+            has_limits = has_limits & (fewest_clusters > 1)
         # many groups have the same sums, and the limits are computed once for each
-        columns = np.vstack([sums[0], sums[2:], design_effect, cluster_effect])[:, has_limits]
-        distinct, index = np.unique(columns, axis=1, return_inverse=True)
-        count, mass, loss = distinct[:3]
+        columns = np.vstack(
+            [
+                count,
+                mass,
+                weighted_loss,
+                squared_weight_moments,
+                fourth_power_moments,
+                design_effect,
+                cluster_effect,
+            ]
+        )
+        distinct, index = np.unique(columns[:, has_limits], axis=1, return_inverse=True)
+        distinct_count, distinct_mass, distinct_loss = distinct[:3]
         accepted = AcceptedSums(
-            row_mass=mass,
-            accepted_mass=mass,
-            accepted_loss=loss,
+            row_mass=distinct_mass,  # only read where the threshold moves
+            accepted_mass=distinct_mass,
+            accepted_loss=distinct_loss,
             squared_weight_moments=distinct[3:6],
             fourth_power_moments=distinct[6:11],
         )
+        # The degrees of freedom of a limit are those of the accepted samples of the group. The sums over all weights
+        # stay: they say whether weights are 1, and have no other effect at a threshold that is fixed.
+        weights_of_group = all_weights._replace(unit_count=distinct_count)
         limits = limits_at_threshold(
-            accepted, all_weights._replace(unit_count=count), level, distinct[11], distinct[12]
+            accepted, weights_of_group, level, design_effect=distinct[11], cluster_effect=distinct[12]
         )
     result[1:, has_limits] = np.stack(limits)[:, index.reshape(-1)]
     return result
