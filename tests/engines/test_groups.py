@@ -162,7 +162,7 @@ def test_groups_share_tasks(dask_client):
     found = cluster.number_ranges(survey, 4)
     assert found.range_count >= 100 + 2  # the large one is cut
     assert found.bundle_count <= 6
-    parts, sums = cluster.split_into_bundles(groups, found, keep_ties=True)
+    parts, sums = cluster.split_into_bundles(groups, found, keep_tied_samples=True)
     sizes = [sum(columns.sample_count for _, columns in part) for part in parts]
     assert sum(sizes) == rows
     assert max(sizes) < 1.3 * rows / 4

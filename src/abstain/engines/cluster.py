@@ -126,6 +126,11 @@ class RangeNumbers:
     bundle_of_range: np.ndarray
 
     @property
+    def groups(self) -> list[Any]:
+        """All groups; only None, which stands for all samples, where there is no column of groups."""
+        return list(self.first_range)
+
+    @property
     def range_count(self) -> int:
         """Number of ranges."""
         return len(self.bundle_of_range)
@@ -214,26 +219,27 @@ def _fill_bundles(sizes: Sequence[float], samples_per_bundle: float) -> np.ndarr
 
 
 def split_into_bundles(
-    groups: Mapping[Any, Columns], numbers: RangeNumbers, keep_ties: bool = False
+    groups: Mapping[Any, Columns], numbering: RangeNumbers, keep_tied_samples: bool = False
 ) -> tuple[list[Bundle], RangeSums]:
     """Sort samples by group into ranges and bundles.
 
-    Returns a list of all bundles, each a list of (number of the range, its samples), and the sums of every range.
-    Ranges without samples are left out of the bundles; their sums are 0. Ranges that can hold only one confidence are
-    left out too, because their sums are enough, unless `keep_ties`. `numbers` is the numbering of the ranges of all
-    groups.
+    Returns a list of all bundles, each a list of (number of the range, its samples), and the sums of every range. A
+    bundle is the ranges that one task finishes. Ranges without samples are left out of the bundles; their sums are 0.
+    Ranges that can hold only one confidence are left out too, because their sums are enough to finish them, unless
+    `keep_tied_samples`: a comparison of two models reads every sample. `numbering` is the numbering of the ranges of
+    all groups.
     """
-    bundles: list[Bundle] = [[] for _ in range(numbers.bundle_count)]
-    all_sums = empty_sums(numbers.range_count)
+    bundles: list[Bundle] = [[] for _ in range(numbering.bundle_count)]
+    all_sums = empty_sums(numbering.range_count)
     for group, columns in groups.items():
-        group_ranges = numbers.ranges_of(group)
-        parts, sums = split(columns, numbers.range_starts[group], keep_ties=keep_ties)
+        group_ranges = numbering.ranges_of(group)
+        parts, sums = split(columns, numbering.range_starts[group], keep_tied_samples=keep_tied_samples)
         all_sums.sums[:, group_ranges] = sums.sums
         all_sums.low[group_ranges] = sums.low
         all_sums.high[group_ranges] = sums.high
         for number, part in enumerate(parts, group_ranges.start):
             if part.sample_count:
-                bundles[numbers.bundle_of_range[number]].append((number, part))
+                bundles[numbering.bundle_of_range[number]].append((number, part))
     return bundles, all_sums
 
 
@@ -278,9 +284,13 @@ def plan(
     return number_ranges(survey, min(max(tasks_for_size, tasks_for_workers), _MAX_TASKS))
 
 
-def split_partition(part: Any, load: Loader, numbers: RangeNumbers) -> tuple[list[Bundle], RangeSums]:
-    """Second pass over one partition: its samples by bundle, and the sums of every range."""
-    return split_into_bundles(load(part), numbers, keep_ties=load.second_fields is not None)
+def split_partition(part: Any, load: Loader, numbering: RangeNumbers) -> tuple[list[Bundle], RangeSums]:
+    """Second pass over one partition: its samples by bundle, and the sums of every range.
+
+    `load` reads the partition. `numbering` is the numbering of the ranges of all groups.
+    """
+    compares_models = load.second_fields is not None
+    return split_into_bundles(load(part), numbering, keep_tied_samples=compares_models)
 
 
 def merge_sums(parts: Sequence[RangeSums]) -> RangeSums:
@@ -306,38 +316,41 @@ def pass_bundle_to_second_model(
     pieces: Sequence[Bundle],
     influences: Mapping[int, RangeInfluence],
     request: EngineRequest,
-    numbers: RangeNumbers,
+    numbering: RangeNumbers,
 ) -> tuple[list[Bundle], RangeSums]:
     """Move the samples of a bundle of the first model to the bundles of the second, with their first influence.
 
-    `pieces` holds the bundle from every partition, `influences` what each of its ranges needs from outside to compute
-    the influence of its samples on the first area, by number of the range. `numbers` is the numbering of the second
-    model's ranges. Returns the second model's bundles and the sums of its ranges over these samples. `request` says
-    what to compute.
+    A bundle is the ranges that one task finishes. `pieces` holds the bundle from every partition, `influences` what
+    each of its ranges needs from outside to compute the influence of its samples on the first area, by number of the
+    range. `numbering` is the numbering of the second model's ranges. Returns all bundles of the second model, with
+    these samples only, and the sums of its ranges over them. There are no groups. `request` says what to compute.
     """
     moved = [
         paired.pass_to_second_model(columns, influences[number], request)
         for number, columns in by_range(pieces)
     ]
     groups = {None: concatenate_columns(moved)} if moved else {}
-    return split_into_bundles(groups, numbers, keep_ties=True)
+    # `joint_sums_of_bundle` reads both influences of every sample, also of those in a range with one confidence
+    return split_into_bundles(groups, numbering, keep_tied_samples=True)
 
 
 def joint_sums_of_bundle(
     pieces: Sequence[Bundle],
     influences: Mapping[int, RangeInfluence],
     request: EngineRequest,
-    rates: tuple[float, float],
+    scale_derivatives: tuple[float, float],
 ) -> np.ndarray:
     """Sums over a bundle of the second model of (a - b)^2, e^2 and e^4, which the test of the difference needs.
 
-    a and b are what a sample does to the first and the second area, e = rates[0] a - rates[1] b. `pieces` are samples
-    that carry their first influence; `influences` are those of the second model, by number of the range. `request` says
-    what to compute.
+    a and b are what a sample does to the first and the second area. e is the same for the difference of both areas on
+    the scale of the test (log, logit or plain): scale_derivatives[0] a - scale_derivatives[1] b, with the derivatives
+    of that scale at the two areas. `pieces` holds the bundle from every task that moved samples to it, each sample with
+    its first influence. `influences` is what each range needs from outside to compute the second one, by number of the
+    range. `request` says what to compute.
     """
     sums = np.zeros(3)
     for number, columns in by_range(pieces):
-        sums = sums + paired.joint_sums(columns, influences[number], request, rates)
+        sums = sums + paired.joint_sums(columns, influences[number], request, scale_derivatives)
     return sums
 
 
@@ -349,11 +362,16 @@ class PlanResult:
     """What one execution of the plan returns; `stored` are the samples by bundle, in the form the engine keeps them."""
 
     survey: Survey
-    numbers: RangeNumbers
+    numbering: RangeNumbers
     sums: RangeSums
     results: dict[int, RangeResult]
     request: EngineRequest
     stored: Any
+
+    @property
+    def groups(self) -> list[Any]:
+        """All groups; only None, which stands for all samples, where there is no column of groups."""
+        return self.numbering.groups
 
     def answer(self, group: Any, oracle: PlanResult | None = None) -> Answer:
         """The answer for a group; `oracle` is the result of the pass in the order of the losses."""
@@ -362,11 +380,11 @@ class PlanResult:
 
     def totals_of(self, group: Any) -> Totals:
         """The totals of a group."""
-        return self.sums.select(self.numbers.ranges_of(group)).totals()
+        return self.sums.select(self.numbering.ranges_of(group)).totals()
 
     def results_of(self, group: Any) -> list[RangeResult]:
         """The range results of a group, most confident range first."""
-        ranges = self.numbers.ranges_of(group)
+        ranges = self.numbering.ranges_of(group)
         descending = range(ranges.stop - 1, ranges.start - 1, -1)
         return [self.results[number] for number in descending if number in self.results]
 
@@ -375,9 +393,9 @@ class PlanResult:
 
         Only for a plan without groups. Results and positions are both ordered from the most confident range down.
         """
-        positions = self.numbers.positions(self.sums)
+        positions = self.numbering.positions(self.sums)
         influences = paired.range_influences(self.results_of(None), list(positions.values()), self.request)
-        return self.numbers.by_bundle(dict(zip(positions, influences)))
+        return self.numbering.by_bundle(dict(zip(positions, influences)))
 
 
 class ClusterRun(ABC):
@@ -390,7 +408,7 @@ class ClusterRun(ABC):
         """`task(groups)` of each partition, merged a few at a time; None if there is no partition."""
 
     @abstractmethod
-    def split(self, load: Loader, numbers: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
+    def store_by_bundle(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
         """The samples by bundle, stored wherever the engine likes, and the sums of every range."""
 
     @abstractmethod
@@ -399,7 +417,7 @@ class ClusterRun(ABC):
         stored: Any,
         influences: Mapping[int, Mapping[int, RangeInfluence]],
         request: EngineRequest,
-        numbers: RangeNumbers,
+        numbering: RangeNumbers,
     ) -> Any:
         """The stored samples, with their influences on the first model's area, by the bundles of a second model."""
 
@@ -410,44 +428,54 @@ class ClusterRun(ABC):
     def execute(self, load: Loader, request: EngineRequest, stage: str = "") -> PlanResult:
         """Run the whole plan: survey the data, cut it into ranges, sum these up, and finish each where it is stored.
 
-        The survey reads the first model only. Ranges with one confidence are finished here from their sums, all others
-        by tasks, a bundle each. `stage` is a prefix for the titles of progress bars. InputError for data without
-        samples, too many groups or points, and weights that do not suit the request.
+        Ranges with one confidence are finished here from their sums, all others by tasks, each of which finishes a
+        bundle of ranges. The ranges are those of the confidence in `load.fields`. For a comparison `load` also reads
+        the columns of a second model, which are stored with the samples; the second model has an execution of its own.
+        `stage` is a prefix for the titles of progress bars. InputError for data without samples, too many groups or
+        points, and weights that do not suit the request.
         """
         survey_task = partial(survey_groups, function=load.function)
         merge_task = partial(merge_surveys, function=load.function)
+        # what is surveyed (confidences, losses, weights and groups) comes from `load.fields` alone
         first_model = load._replace(second_fields=None)
         survey = self.reduce_partitions(survey_task, first_model, merge_task, f"{stage}survey") or Survey()
-        numbers = plan(load.function, load.fields, survey, request, min_tasks=2 * max(1, self.cores))
+        # two tasks per core, so that a core that finishes early has another one to do
+        min_tasks = 2 * max(1, self.cores)
+        # one numbering of the ranges of all groups, with the bundle of each range
+        numbering = plan(load.function, load.fields, survey, request, min_tasks)
         load = load._replace(weight_units=survey.weight_units(load.fields.repetitions))
-        stored, sums = self.split(load, numbers, stage)
+        stored, sums = self.store_by_bundle(load, numbering, stage)
         results: dict[int, RangeResult] = {}
         positions_to_finish: dict[int, RangePosition] = {}
-        for number, position in numbers.positions(sums).items():
-            if sums.tied[number]:  # one confidence: the sums are enough
+        for number, position in numbering.positions(sums).items():
+            # a range with one confidence: its sums are enough
+            if sums.is_tied[number]:
                 confidence = float(sums.low[number])
                 results[number] = finish.finish_tie(sums.sums[:, number], confidence, position, request)
             else:
                 positions_to_finish[number] = position
         if positions_to_finish:
             finish_task = partial(finish_bundle, request=request)
-            arguments = numbers.by_bundle(positions_to_finish)
+            arguments = numbering.by_bundle(positions_to_finish)
             for bundle_results in self.map_bundles(stored, finish_task, arguments, f"{stage}finish"):
                 results |= bundle_results
         return PlanResult(
-            survey=survey, numbers=numbers, sums=sums, results=results, request=request, stored=stored
+            survey=survey, numbering=numbering, sums=sums, results=results, request=request, stored=stored
         )
 
-    def joint_sums(self, first: PlanResult, second: PlanResult, rates: tuple[float, float]) -> np.ndarray:
+    def joint_sums(
+        self, first: PlanResult, second: PlanResult, scale_derivatives: tuple[float, float]
+    ) -> np.ndarray:
         """The three sums over all samples that the test of the difference needs (see `joint_sums_of_bundle`).
 
-        Every sample is moved from its bundle of the first model, with its influence on the first area, to its bundle
-        of the second. `rates` are the derivatives of the test's scale at the two areas.
+        A bundle is the ranges that one task finishes. Every sample is moved from its bundle of the first model, with
+        its influence on the first area, to its bundle of the second. `scale_derivatives` are the derivatives of the
+        scale of the test (log, logit or plain) at the two areas.
         """
         moved = self.pass_to_second_model(
-            first.stored, first.influences_by_bundle(), first.request, second.numbers
+            first.stored, first.influences_by_bundle(), first.request, second.numbering
         )
-        task = partial(joint_sums_of_bundle, request=second.request, rates=rates)
+        task = partial(joint_sums_of_bundle, request=second.request, scale_derivatives=scale_derivatives)
         return np.sum(list(self.map_bundles(moved, task, second.influences_by_bundle(), "joint")), axis=0)
 
 
@@ -467,28 +495,41 @@ def make_engine(
         """The answer for each group (None: all samples); where needed by a second execution for the oracle.
 
         `function` is the public function that messages name. `fields` names the columns to read. `request` says what to
-        compute. The oracle is the best possible order of the samples: by loss, smallest first.
+        compute. The oracle is the best possible order of the samples: by loss, smallest first. In its execution minus
+        the loss takes the place of the confidence.
         """
         with connect(function, data, fields, **options) as run:
             load = Loader(function, fields)
             result = run.execute(load, request)
-            oracle = None  # a second execution in the order of the losses, only where the best area needs it
+            oracle = None
             weights_are_counts = result.survey.weights_are_counts(fields.repetitions)
+            # None where the area of the best order has a closed form, or is not needed
             oracle_request = request.for_oracle(result.survey.zero_one, weights_are_counts)
             if oracle_request is not None:
-                totals = [result.totals_of(group) for group in result.numbers.first_range]
+                totals = [result.totals_of(group) for group in result.groups]
+                # Are the losses of each group 0 or one number, which need not be 1? The loader then orders errors of
+                # unequal weight by weight, lightest first; other losses are ordered by the loss alone.
                 zero_one = all(total.in_error_units().zero_one for total in totals)
-                oracle = run.execute(load._replace(oracle_zero_one=zero_one), oracle_request, "oracle: ")
-            return {group: result.answer(group, oracle) for group in result.numbers.first_range}
+                load_by_loss = load._replace(oracle_zero_one=zero_one)
+                oracle = run.execute(load_by_loss, oracle_request, "oracle: ")
+            return {group: result.answer(group, oracle) for group in result.groups}
 
     def compare_pair(pair: PairRequest, data: Any, **options: Any) -> Comparison:
-        """Execute the plan for each model, then add up the sums over both influences of each sample."""
+        """Execute the plan for each model, then add up the sums over both influences of each sample.
+
+        `pair` names the columns and the metric of both models. There are no groups.
+        """
         with connect(pair.function, data, pair.first, **options) as run:
+            # The samples stored for the first model also hold loss and confidence of the second. `joint_sums` moves
+            # them to the ranges of the second model, so that its own execution need not store the first one's.
             first_load = Loader(pair.function, pair.first, second_fields=pair.second)
             first = run.execute(first_load, pair.request, "first: ")
             second = run.execute(Loader(pair.function, pair.second), pair.request, "second: ")
             comparison = PairComparison(pair, first.answer(None), second.answer(None))
-            return comparison.compare(run.joint_sums(first, second, comparison.rates))
+            # derivatives, at the two areas, of the scale on which their difference is tested
+            scale_derivatives = comparison.scale_derivatives
+            difference_sums = run.joint_sums(first, second, scale_derivatives)
+            return comparison.compare(difference_sums)
 
     options = (connection_option, "progress")
     return Engine(name=name, answer=answer, compare_pair=compare_pair, options=options, pair_options=options)

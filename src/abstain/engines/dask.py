@@ -115,10 +115,10 @@ class DaskRun(cluster.ClusterRun):
         self._show_progress(stage, futures)
         return self._merge_futures(merge, futures)
 
-    def split(self, load: Loader, numbers: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
+    def store_by_bundle(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
         """Second pass: a future of (samples by bundle, sums) per partition, and the sums over all partitions."""
-        shared_numbers = self.submit(_identity, numbers)  # sent once, and made again if lost
-        pieces = [self.submit(cluster.split_partition, part, load, shared_numbers) for part in self.parts]
+        shared_numbering = self.submit(_identity, numbering)  # sent once, and made again if lost
+        pieces = [self.submit(cluster.split_partition, part, load, shared_numbering) for part in self.parts]
         self._show_progress(f"{stage}partition", pieces)
         sums = [self.submit(itemgetter(1), piece) for piece in pieces]
         return pieces, self._merge_futures(cluster.merge_sums, sums)
@@ -128,22 +128,22 @@ class DaskRun(cluster.ClusterRun):
         stored: Any,
         influences: Mapping[int, Mapping[int, RangeInfluence]],
         request: EngineRequest,
-        numbers: RangeNumbers,
+        numbering: RangeNumbers,
     ) -> Any:
         """Move all samples to the bundles of the second model, each with its influence on the first area.
 
         `stored` are futures of samples by bundle of the first model; `influences` holds for each of its bundles what
-        the influences of its ranges need from outside, and `numbers` the second model's ranges. Returns futures of
+        the influences of its ranges need from outside, and `numbering` the second model's ranges. Returns futures of
         samples by bundle of the second model, one for each bundle of the first. `request` says what to compute.
         """
-        shared_numbers = self.submit(_identity, numbers)
+        shared_numbering = self.submit(_identity, numbering)
         return [
             self.submit(
                 cluster.pass_bundle_to_second_model,
                 self._pieces_of_bundle(stored, bundle),
                 bundle_influences,
                 request,
-                shared_numbers,
+                shared_numbering,
             )
             for bundle, bundle_influences in influences.items()
         ]

@@ -230,12 +230,17 @@ class Engine:
         >>> files.aurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.1111111111111111
         """
-        return self._estimate("aurc", data, options, METRICS["aurc"], estimator=estimator, ties=ties)
+        return self._estimate(
+            function="aurc", data=data, arguments=options, metric=AURC, estimator=estimator, ties=ties
+        )
 
     def augrc(
         self, data: Any, /, *, ties: Ties = "threshold", **options: Unpack[EngineOptions]
     ) -> float | Grouped:
         """Area under the generalised risk-coverage curve, by the mean rule; lower is better.
+
+        The generalised risk is the accepted loss per sample of the whole set, and the mean rule is its mean over all
+        samples, with the threshold at each in turn.
 
         Parameters
         ----------
@@ -256,7 +261,11 @@ class Engine:
         >>> files.augrc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.1111111111111111
         """
-        return self._estimate("augrc", data, options, METRICS["aurc"], estimator="sele", ties=ties)
+        # The AUGRC is the AURC by the mean rule, estimator "sele". It is requested so because a request takes its
+        # estimator from the option `estimator`, which the metric "augrc" does not have.
+        return self._estimate(
+            function="augrc", data=data, arguments=options, metric=AURC, estimator="sele", ties=ties
+        )
 
     def e_aurc(
         self, data: Any, /, *, estimator: Estimator = "harmonic", **options: Unpack[EngineOptions]
@@ -283,7 +292,9 @@ class Engine:
         >>> files.e_aurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.0
         """
-        return self._estimate("e_aurc", data, options, METRICS["e_aurc"], estimator=estimator)
+        return self._estimate(
+            function="e_aurc", data=data, arguments=options, metric=METRICS["e_aurc"], estimator=estimator
+        )
 
     def naurc(
         self, data: Any, /, *, estimator: Estimator = "harmonic", **options: Unpack[EngineOptions]
@@ -310,7 +321,9 @@ class Engine:
         >>> files.naurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.0
         """
-        return self._estimate("naurc", data, options, METRICS["naurc"], estimator=estimator)
+        return self._estimate(
+            function="naurc", data=data, arguments=options, metric=METRICS["naurc"], estimator=estimator
+        )
 
     def risk(self, data: Any, /, **options: Unpack[EngineOptions]) -> float | Grouped:
         """Mean loss; lower is better.
@@ -332,7 +345,7 @@ class Engine:
         >>> files.risk(predictions)  # losses 0, 0, 1
         0.3333333333333333
         """
-        return self._estimate("risk", data, options, METRICS["risk"])
+        return self._estimate(function="risk", data=data, arguments=options, metric=METRICS["risk"])
 
     def risk_at_coverage(
         self, data: Any, /, *, coverage: float, **options: Unpack[EngineOptions]
@@ -358,7 +371,8 @@ class Engine:
         >>> files.risk_at_coverage(predictions, coverage=0.5)  # two of three are accepted
         0.0
         """
-        return self._estimate("risk_at_coverage", data, options, by_name(f"risk_at_coverage@{coverage}"))
+        metric = by_name(f"risk_at_coverage@{coverage}")
+        return self._estimate(function="risk_at_coverage", data=data, arguments=options, metric=metric)
 
     def coverage_at_risk(
         self, data: Any, /, *, risk: float, **options: Unpack[EngineOptions]
@@ -384,7 +398,8 @@ class Engine:
         >>> files.coverage_at_risk(predictions, risk=0.2)  # two of three are accepted
         0.6666666666666666
         """
-        return self._estimate("coverage_at_risk", data, options, by_name(f"coverage_at_risk@{risk}"))
+        metric = by_name(f"coverage_at_risk@{risk}")
+        return self._estimate(function="coverage_at_risk", data=data, arguments=options, metric=metric)
 
     def risk_coverage_curve(
         self, data: Any, /, *, points: int = 1000, **options: Unpack[EngineOptions]

@@ -52,7 +52,11 @@ _PROGRESS_FILE = "progress.json"
 
 
 class Cuts(NamedTuple):
-    """Where the ranges of a group start, ascending, and which of them is counted, if any."""
+    """Where the ranges of a group start, ascending, and which of them is counted, if any.
+
+    Of a counted range memory holds the numbers of samples and of errors at each float32 value; its samples are not
+    stored.
+    """
 
     starts: np.ndarray
     counted_range: CountedRange | None
@@ -189,10 +193,11 @@ class Run:
         """For each group where counting pays, the first and last float32 value of the window to count.
 
         Only 0/1 losses at float32 confidences without weights can be counted. Groups share the memory for counters by
-        their number of samples. `survey` holds what the first pass found of each group: number of samples, histogram of
-        confidences, weights.
+        their number of samples. `survey` holds what a first pass over the samples found of each group: number of
+        samples, histogram of confidences, weights. In the pass for the oracle, which reads the samples in the order of
+        their losses, minus the loss as float64 takes the place of the confidence, so nothing is counted there.
         """
-        if not survey.zero_one or survey.is_double or survey.has_weights or self.request.is_oracle_pass:
+        if not survey.zero_one or survey.is_double or survey.has_weights:
             return {}
         counter_bytes = int(_SHARE_FOR_COUNTERS * free_bytes(self.memory))
         windows = {}
@@ -213,18 +218,25 @@ class Run:
         with the same key goes on where it stopped, with its own cuts instead of `cuts`. Saved arrays have the order of
         the groups in `cuts`. With a key no range may be counted: counters are not saved. `spill` is the folder of
         intermediate data.
+
+        A counted range has no file: memory holds the numbers of samples and of errors at each of its float32 values.
         """
         progress = None if key is None else _load_progress(spill, key)
+        # the sums of a range with one confidence are enough for its areas, but a comparison reads every sample again
+        keep_tied_samples = self.request.two_models
         files_of_group = {}
         for place, (group, group_cuts) in enumerate(cuts.items()):
             if progress is None:
                 files_of_group[group] = RangeFiles(
-                    spill, group_cuts.starts, group_cuts.counted_range, keep_ties=self.request.two_models
+                    spill,
+                    group_cuts.starts,
+                    counted_range=group_cuts.counted_range,
+                    keep_tied_samples=keep_tied_samples,
                 )
                 continue
             # the cuts of the interrupted run: new ones would differ if this process had more or less memory
             starts, sums, low, high = progress.arrays[place]
-            range_files = RangeFiles(spill, starts, counted=None, keep_ties=self.request.two_models)
+            range_files = RangeFiles(spill, starts, counted_range=None, keep_tied_samples=keep_tied_samples)
             range_files.sums = RangeSums(sums, low, high)
             files_of_group[group] = range_files
         done_files = 0 if progress is None else progress.done_files
@@ -256,9 +268,12 @@ class Run:
         with Spill(spill_folder, resume_folder) as spill:
             files_of_group = self.partition(spill, cuts, key)
             for group in list(files_of_group):
-                range_files = files_of_group.pop(group)  # so that its counters are freed once they are read
+                # popped, so that the counters of a group are freed once they are read
+                range_files = files_of_group.pop(group)
+                # depends on the memory that is free now, which grows as counters are freed
                 samples_per_range = self.samples_per_range(survey)
                 advance = partial(self.advance, "finish")
+                # the first result lists the stored ranges, which only a comparison of two models reads again
                 _, range_results = range_files.finish(samples_per_range, self.request, advance)
                 results[group] = (range_files.sums.totals(), range_results)
         return results
@@ -271,6 +286,9 @@ class Run:
         it moves every sample, with its influence on the first area, to its range of the second; of the second model it
         adds up the sums over both influences that the test of the difference needs. Intermediate data goes to `spill`.
         `pair` names the columns and the metric of both models.
+
+        The second passes read every sample. So no range is counted, which would store numbers of samples instead of the
+        samples, and samples of ranges with one confidence are stored too, though sums are enough for their areas.
         """
         first_survey, second_survey = self.survey_two_models()
         samples_per_range = self.samples_per_range(first_survey)
@@ -280,20 +298,26 @@ class Run:
             return choose_cuts_that_fit(histogram, survey.sample_count, samples_per_range)
 
         first_cuts = {None: Cuts(choose_starts(first_survey), counted_range=None)}
+        # `self.request.two_models` makes `partition` store the samples of all ranges
         first_files = self.partition(spill, first_cuts, key=None)[None]
-        second_files = RangeFiles(spill, choose_starts(second_survey), keep_ties=True)
+        second_files = RangeFiles(spill, choose_starts(second_survey), keep_tied_samples=True)
         stored, results = first_files.finish(samples_per_range, self.request, partial(self.advance, "first"))
         first_answer = Answer(stored[0].position.totals, self.request, results)
         for columns, outside in self._samples_and_influences(first_files, stored, results, "move"):
+            # the samples with loss and confidence of the second model, and their influence on the first area
             second_files.add(paired.pass_to_second_model(columns, outside, self.request))
         stored, results = second_files.finish(
             samples_per_range, self.request, partial(self.advance, "second")
         )
         second_answer = Answer(stored[0].position.totals, self.request, results)
         comparison = PairComparison(pair, first_answer, second_answer)
-        difference_sums = np.zeros(3)  # over all samples; `paired.joint_sums` says of what
+        # derivatives, at the two areas, of the scale on which their difference is tested
+        scale_derivatives = comparison.scale_derivatives
+        # Over all samples, with a and b what a sample does to the first and the second area: sums of (a - b)^2, e^2 and
+        # e^4, where e = scale_derivatives[0] a - scale_derivatives[1] b.
+        difference_sums = np.zeros(3)
         for columns, outside in self._samples_and_influences(second_files, stored, results, "joint"):
-            difference_sums += paired.joint_sums(columns, outside, self.request, comparison.rates)
+            difference_sums += paired.joint_sums(columns, outside, self.request, scale_derivatives)
         return comparison.compare(difference_sums)
 
     def _samples_and_influences(
@@ -339,11 +363,15 @@ def _save_progress(spill: Spill, key: str, done_files: int, files_of_group: dict
     each group. Buffered samples are written to disk first, and the sizes of all range files are saved, so that whatever
     is written later can be cut off. The progress file is replaced in one step: an interruption leaves the old one or
     the new one. `spill` is the folder of intermediate data.
+
+    For each group four arrays are saved: where its ranges start, and of its ranges, so far, the sums over the samples
+    (a row for each name in `ranges.SUMS`), the smallest and the largest confidence. Groups are saved by their order
+    alone. A run with the same key reads the same files in the same order, so it has the same groups in this order.
     """
-    arrays = [
-        [files.cuts.tolist(), files.sums.sums.tolist(), files.sums.low.tolist(), files.sums.high.tolist()]
-        for files in files_of_group.values()
-    ]
+    arrays = []
+    for range_files in files_of_group.values():
+        sums = range_files.sums
+        arrays.append([range_files.cuts.tolist(), sums.sums.tolist(), sums.low.tolist(), sums.high.tolist()])
     state = {"key": key, "done_files": done_files, "sizes": spill.flush(), "arrays": arrays}
     path = spill.folder / _PROGRESS_FILE
     new_path = path.with_suffix(".new")
@@ -433,7 +461,8 @@ def _answer(
         oracle_results: dict[Any, tuple[Totals, list[RangeResult]]] = {}
         oracle_request = request.for_oracle(survey.zero_one, survey.weights_are_counts(fields.repetitions))
         if oracle_request is not None:
-            # the best order of the samples: the same passes once more, with minus the loss as confidence
+            # The best order of the samples: the same passes once more, with minus the loss as confidence. If the losses
+            # of each group are 0 or one number (1 or another), errors are ordered by weight, lightest first.
             zero_one = all(total.in_error_units().zero_one for total, _ in results.values())
             run.read = load._replace(oracle_zero_one=zero_one).batches
             run.request = oracle_request
@@ -550,7 +579,13 @@ def _fits_in_memory(sample_count: int, memory: int, request: EngineRequest, type
 def _answer_in_memory(run: Run) -> Answer:
     """The answer for the files of a run, without groups, that fit in memory: all samples are one range.
 
-    Raises InputError if there is no sample, or if the weights do not suit the request.
+    Raises InputError if there is no sample, or if the weights do not suit the request. Relative weights are divided by
+    their unit (the weight itself if all are equal, otherwise the power of two that brings the largest into [1, 2));
+    repetitions are not.
+
+    The oracle is the best possible order of the samples: by loss, smallest first. Its area is read from the samples in
+    that order if the request needs it and there is no closed form, which there is for losses of 0 and 1 with whole
+    weights.
     """
     request = run.request
     batches = (groups[None] for file in run.files for groups in run.read(file))
@@ -561,7 +596,8 @@ def _answer_in_memory(run: Run) -> Answer:
         survey = Survey()
         survey.note_weights(None, columns.weight)
         finish.check_weights(run.function, run.fields, survey, request)
-        columns = columns.in_units(survey.weight_units(run.fields.repetitions)[None])
+        weight_unit = survey.weight_units(run.fields.repetitions)[None]  # of the group None: all samples
+        columns = columns.in_units(weight_unit)
     loss, _, weight = columns.samples
     if request.area_only and not request.needs_oracle and weight is None:
         # an area without error bar reads only the count, the mass and the loss, so the passes for the other totals are
@@ -578,9 +614,12 @@ def _answer_in_memory(run: Run) -> Answer:
         totals = totals_from_samples(loss, weight, loss.dtype == bool)
     position = RangePosition(mass_above=0.0, loss_above=0.0, totals=totals)
     oracle_results: tuple[RangeResult, ...] = ()
+    # None where the area of the oracle is not needed or has the closed form
     oracle_request = request.for_oracle(totals.zero_one, totals.has_whole_weights)
     if oracle_request is not None:
-        zero_one = totals.zero_one or totals.in_error_units().zero_one
+        # Where losses are 0 or one number (1 or another), errors of unequal weight are ordered by weight, lightest
+        # first. The closed form is used for losses of 0 and 1 only, so `for_oracle` needs to know of these alone.
+        zero_one = totals.in_error_units().zero_one
         by_loss = columns.ordered_by_loss(zero_one)
         oracle_results = (finish.finish_range(by_loss, position, oracle_request),)
     return Answer(totals, request, [finish.finish_range(columns, position, request)], oracle_results)

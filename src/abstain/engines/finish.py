@@ -234,7 +234,7 @@ class RangeResult:
     parts: tuple[list[PartSummary], ...] = ()  # evidence for error bars
     accepted_loss_area: float = 0.0  # its share of the area behind the rejection ratio
     curve: np.ndarray | None = None  # rows: accepted mass, accepted loss (and confidence, count of samples)
-    sample_count: int = 0
+    sample_count: int = 0  # of the range; read only where the curve has thresholds, otherwise it may be 0
     point_intervals: dict[PointKey, Interval] = field(default_factory=dict)  # if the range is the whole set
     blocks: Blocks | None = (
         None  # distinct confidences of the range with their sums, where a metric needs them
@@ -261,7 +261,8 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
 
     - the pass for the oracle: rows are equal losses, ordered by loss;
     - an area without error bar: rows are sorted and added up, without squares and fourth powers;
-    - a curve with thresholds: one piece, so that its labels (confidence and count of each row) fit its rows;
+    - a curve with thresholds: one piece, so that the labels of all rows (confidence and count) fit the rows of the
+      only table;
     - 0/1 losses without weights: sorted as packed integers;
     - otherwise: an argsort of the confidences, then pieces that stay in cache.
 
@@ -276,6 +277,7 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
         oracle_rows = area_estimators.oracle_rows(xp, loss, weight)
         return _add_up_tables([table_of_zero_one_rows(oracle_rows)], position, request)
     if request.area_only:
+        # a request for an area without error bar has one evidence request, for the estimator and the rule for ties
         area = curve_area_of(request.evidence_requests[0])
         reads_loss = area_estimators.needs_row_loss(area.estimator, area.ties)
         pieces = iterate_rows(read_by_confidence(loss, confidence, weight), reads_loss)
@@ -290,8 +292,10 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
         sorted_tables = iterate_tables(read_by_confidence(loss, confidence, None), zero_one, piece_size)
         return _add_up_tables(sorted_tables, position, request)
     ranking = rank_confidences(confidence)
-    row_confidence = confidence[ranking.order[ranking.row_stops - 1]]
-    labels = RowLabels(row_confidence, np.diff(ranking.row_stops, prepend=0))
+    labels: RowLabels | None = None
+    if request.with_thresholds:
+        row_confidence = confidence[ranking.order[ranking.row_stops - 1]]
+        labels = RowLabels(row_confidence, np.diff(ranking.row_stops, prepend=0))
     return _add_up_tables(
         tables_along_ranking(ranking, loss, weight, zero_one, piece_size), position, request, labels
     )
@@ -303,10 +307,13 @@ def finish_tie(
     """The result of a range with one confidence (a tie), from its sums alone.
 
     `sums` is a vector in the order of `ranges.SUMS`: at the places below COUNT the sums of w^p l^j (mass, loss, then
-    the powers), at COUNT the number of samples. In the oracle's pass with relative weights, where a tie means equal
-    losses, the area is replaced by that of samples accepted one by one. `position` holds the mass and loss above the
-    range, and the totals of the whole set. `request` says what to compute. The oracle is the best possible order of the
-    samples: by loss, smallest first.
+    the powers), at COUNT the number of samples. `position` holds the mass and loss above the range, and the totals of
+    the whole set. `request` says what to compute. Where a metric needs the whole table of distinct confidences
+    (`needs_blocks`), the result includes the row of this one.
+
+    The oracle is the best possible order of the samples: by loss, smallest first. In its pass a tie means equal losses,
+    and its samples are accepted one by one. For relative weights the area is then recomputed so. The other field of a
+    result in that pass, `accepted_loss_area`, is the same either way.
     """
     mass, loss, *powers = (sums[place : place + 1] for place in range(COUNT))
     table = table_from_sums(Rows.accumulate(mass, loss), powers, position.totals.zero_one)
@@ -316,7 +323,9 @@ def finish_tie(
         result = replace(result, blocks=_block_of_tie(sums, confidence))
     if not request.is_oracle_pass or position.totals.has_whole_weights:
         return result
-    typical_weight = float(powers[0][0] / mass[0])
+    # sum of w^2 over sum of w: if all samples had this weight, the area of the tie would be exact or nearly so
+    squared_weight_sum = powers[0]
+    typical_weight = float(squared_weight_sum[0] / mass[0])
     row = position.shift(table.rows)
     areas = [
         _area_one_by_one(row, typical_weight, evidence_request.estimator)
@@ -378,6 +387,7 @@ def _blocks_of_counts(confidence: np.ndarray, mass: np.ndarray, error_count: np.
     """The table of samples without weights and with 0/1 losses, from counts at each confidence, in any order.
 
     All powers of such weights and losses are equal, so every sum is either the count of samples or that of errors.
+    The rows of `fourths` are the sums of w^4 l^j for j = 0 ... 4, and `graded` counts losses other than 0 and 1.
     """
     ascending = np.argsort(confidence)
     mass = mass[ascending].astype(np.float64)
@@ -432,7 +442,12 @@ def _add_up_tables(
     says what to compute.
 
     Losses that are 0 or one number c are summed in units of c (`error_size`); `mass_times_areas` of the result are in
-    the user's units. If this range is the whole set, intervals of points are computed at once.
+    the user's units. They are those of the area under the risk-coverage curve by the estimator and the rule for ties of
+    each evidence request, and 0 where no metric of the request is made of that area (`Answer.value` then does not read
+    it).
+
+    If this range is the whole set, intervals of points of the curve, such as the risk at coverage 0.9, are computed at
+    once. Otherwise `Answer.evidence` merges the parts of all ranges, from which `Answer.interval` computes them.
     """
     if request.is_oracle_pass or request.area_only:
         return _add_up_areas(tables, position, request)
@@ -454,6 +469,7 @@ def _add_up_tables(
     mass_times_areas = []
     for evidence_request, request_parts in zip(request.evidence_requests, parts):
         area = curve_area_of(evidence_request)
+        # either all parts of a request have sums of this area or none has
         terms = [part.area_sums[area].mass_times_area for part in request_parts if area in part.area_sums]
         mass_times_areas.append(error_size * math.fsum(terms))
     point_intervals: dict[PointKey, Interval] = {}
@@ -613,13 +629,18 @@ class Answer:
 
         `results` are those of all ranges, most confident first; `oracle_results` those of ranges of losses, smallest
         losses first, empty where the best order has a closed form.
+
+        The ranges have added up two kinds of areas: that under the risk-coverage curve, once for each evidence request
+        (an estimator and a rule for ties, with the metrics that have these), and `AcceptedLossArea`, which the
+        rejection ratio is made of. Points of the curve and metrics of other areas, such as AUROC, are read from their
+        interval.
         """
         totals = self.totals
         if totals.sample_count < 2 and isinstance(metric, PointMetric):
             # one sample has no interval to read the estimate from: at any coverage all of it is accepted, and at a
             # risk the coverage is 1 or 0
             return totals.risk if metric.cut_at == "coverage" else float(totals.risk <= metric.cut)
-        index = self.request.index_for(metric)
+        index = self.request.index_for(metric)  # of the metric's evidence request
         is_of_curve = metric.area == curve_area_of(self.request.evidence_requests[index])
         if not (is_of_curve or metric.needs.order_by_loss):
             return self.interval(metric).estimate
@@ -630,30 +651,31 @@ class Answer:
                 area = math.fsum(result.accepted_loss_area for result in self.results)
                 best = BestArea(math.fsum(result.accepted_loss_area for result in self.oracle_results))
             elif is_of_curve:
-                best = self._best_area(metric, area, index)
+                best = self._best_curve_area(metric, area, index)
             else:
                 raise InputError(
                     f"{metric.key}: needs the samples themselves for losses other than 0/1. Evaluate it in memory."
                 )
         return metric.derivative(area, totals.risk, best).estimate
 
-    def _best_area(self, metric: Metric, area: float, index: int) -> BestArea | None:
-        """The area of the best order of the losses, which a metric such as E-AURC is compared with.
+    def _best_curve_area(self, metric: Metric, area: float, index: int) -> BestArea | None:
+        """The area under the curve of the best order of the losses, which a metric such as E-AURC is compared with.
 
-        `area` is the area of the curve itself, `index` that of the evidence request. Without an oracle pass
-        `oracle_results` is empty; the closed form of 0/1 losses then needs only the totals. It may be None where the
-        metric has no closed form.
+        `area` is the area of the actual curve, `index` that of the evidence request. For 0/1 losses whose weights are
+        whole numbers the best area follows from the totals; `oracle_results`, those of the pass in the order of the
+        losses, may then be empty; in all other cases they are there. None if the metric does not read this area.
         """
+        totals = self.totals
+        if totals.zero_one and totals.has_whole_weights:
+            return metric.best_area_for_zero_one(totals.total_mass, totals.loss_sum)
         best_area = self._area(index, self.oracle_results)
+        # metrics that do not read the area, such as the oracle AURC, are about the order by loss itself
         if metric.reads_area:
             # with relative weights the order by loss is not always the very best: the actual order may be better
             best_area = min(best_area, area)
-        if not self.totals.zero_one:
-            return BestArea(best_area)
-        area_of_oracle_pass = None if self.totals.has_whole_weights else best_area
-        return metric.best_area_for_zero_one(
-            self.totals.total_mass, self.totals.loss_sum, area_of_oracle_pass
-        )
+        if totals.zero_one:
+            return metric.best_area_for_zero_one(totals.total_mass, totals.loss_sum, known_area=best_area)
+        return BestArea(best_area)
 
     def interval(self, metric: Metric) -> Interval:
         """The metric with its error bar."""

@@ -282,7 +282,9 @@ def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_bins:
 
     `packing` turns confidences into integer keys that ascend as confidences descend, 0 for the largest. One bin
     per distinct confidence if there are at most `max_bins`, otherwise about that many with about equally many
-    samples. Only the keys at the ends of bins are turned back into confidences.
+    samples. These are not cut at the quantiles themselves but at the numbers between them with the most trailing zero
+    bits, so that histograms of similar data are cut at the same numbers. Only the keys at the quantiles and at the ends
+    of bins are turned back into confidences.
     """
     loss_bits = loss.view(np.uint8) if loss.dtype == bool else loss
     packed = packing.pack(1, lambda start, stop: loss_bits[start:stop].astype(np.uint8, copy=False))
@@ -292,11 +294,16 @@ def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_bins:
     starts = _run_starts(keys, max_bins)  # None if there are more distinct keys than `max_bins`
     if starts is None:
         quantiles = packing.unpack(keys[_quantile_places(len(keys), max_bins)])
-        cuts = rounded_up(_cuts_between(quantiles[::-1]), quantiles.dtype).astype(quantiles.dtype)
+        # ascending thresholds in float64; rounded up to the type of the confidences they divide these alike
+        thresholds = _cuts_between(quantiles[::-1])
+        cuts = rounded_up(thresholds, quantiles.dtype).astype(quantiles.dtype)
         # as this packing writes them; adding 0 turns -0 into +0
         cut_bits = sorting.ascending_bits(cuts + 0.0, packing.has_negative).astype(np.uint64)
-        top = np.uint64(packing.largest_bits)  # beyond 2^63 where confidences have both signs
-        cut_keys = (top - cut_bits[cut_bits <= top]).astype(keys.dtype)
+        largest_bits = np.uint64(packing.largest_bits)  # beyond 2^63 where confidences have both signs
+        # where many samples have the largest confidence, there is a cut at the next number, above all confidences
+        cut_bits = cut_bits[cut_bits <= largest_bits]
+        cut_keys = (largest_bits - cut_bits).astype(keys.dtype)
+        # keys up to that of a cut are confidences of at least the cut; the next bin, of smaller ones, starts after them
         starts = np.unique(np.append(np.searchsorted(keys, cut_keys, "right"), 0))
         starts = starts[starts < len(keys)]
     mass = np.diff(np.append(starts, len(keys))).astype(np.float64)

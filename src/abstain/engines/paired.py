@@ -44,8 +44,10 @@ class PairRequest(NamedTuple):
 class RangeInfluence(NamedTuple):
     """What the influences of a range's samples need from outside the range.
 
-    A sample also changes the risk of all rows below it, by `constant + slope * loss`. `tie_sums` holds mass and loss of
-    a range with one confidence, whose samples may be read a few at a time; None for other ranges.
+    A sample also changes the risk of all rows below its range, by `constant + slope * loss`, from which the mean
+    influence over all samples is subtracted already. `position` holds the mass and loss above the range, and the totals
+    of the whole data set. `tie_sums` holds mass and loss of a range with one confidence, whose samples may be read a
+    few at a time; None for other ranges.
     """
 
     position: RangePosition
@@ -59,46 +61,53 @@ def range_influences(
 ) -> list[RangeInfluence]:
     """What each range needs from outside it to compute the influences of its samples; one item per range.
 
-    `results` and `positions` are those of all ranges with samples, most confident first; `request` has one evidence
-    request. The influence of a sample on the area includes what it does to the risk of all rows in the ranges below,
-    which is linear in its loss: `constant + slope * loss`. The constant also subtracts the mean influence.
+    `results` and `positions` are those of all ranges with samples, most confident first. `request` has one evidence
+    request, so the parts of a range are at index 0 of `RangeResult.parts`. The influence of a sample on the area
+    includes what it does to the risk of all rows in the ranges below, which is linear in its loss:
+    `constant + slope * loss`. The constant also subtracts the mean influence.
     """
     area = curve_area_of(request.evidence_requests[0])
-    sums_of_ranges = [part.area_sums[area] for result in results for part in result.parts[0]]
-    constants, slopes = effects_of_other_parts(stack_parts(sums_of_ranges))
-    # A range may have several parts. The offset of the last one is what lies below the whole range; what its own parts
-    # add to each other is computed from the samples, in `influence_on_area`.
-    last_parts = (
-        np.cumsum([len(result.parts[0]) for result in results]) - 1
-    )  # index of each range's last part
+    parts_of_ranges = [result.parts[0] for result in results]
+    area_sums = [part.area_sums[area] for parts in parts_of_ranges for part in parts]
+    constants, slopes = effects_of_other_parts(stack_parts(area_sums))
+    # A range may have several parts. The constant and slope of the last one are what lies below the whole range; what
+    # its own parts add to each other is computed from the samples, in `influence_on_area`.
+    index_of_last_part = np.cumsum([len(parts) for parts in parts_of_ranges]) - 1
     # these sums count losses in units of an error, the samples have them in the user's units
-    error_size = positions[0].totals.in_error_units().error_size
+    totals = positions[0].totals  # of the whole data set, the same in every position
+    error_size = totals.in_error_units().error_size
     return [
         RangeInfluence(position, error_size * float(constants[last]), float(slopes[last]))
-        for position, last in zip(positions, last_parts)
+        for position, last in zip(positions, index_of_last_part)
     ]
 
 
 def influence_on_area(columns: Columns, outside: RangeInfluence, request: EngineRequest) -> np.ndarray:
     """The influence of each sample of a range on the area of the whole set, in the order of `columns`.
 
+    This is the derivative of (total mass) * (area) in the weight of the sample, less its mean over all samples, which
+    `outside.constant` subtracts. So influences times weights add up to 0, and a weight times an influence over the
+    total mass is what the sample does to the area.
+
     `outside` holds what the other ranges add. For a range with one confidence, `columns` may hold only some of its
     samples: mass and loss of the row then come from `outside.tie_sums`. Otherwise `columns` must be the whole range.
-    `request` says what to compute.
+    `request` says what to compute; it has one evidence request.
     """
     loss = columns.loss.astype(np.float64)
     if outside.tie_sums is None:
-        distinct, row_of_sample = np.unique(columns.confidence, return_inverse=True)
+        distinct, place_of_sample = np.unique(columns.confidence, return_inverse=True)
         weight = np.ones_like(loss) if columns.weight is None else columns.weight.astype(np.float64)
-        mass = np.bincount(row_of_sample, weight, len(distinct))
-        row_loss = np.bincount(row_of_sample, weight * loss, len(distinct))
+        mass = np.bincount(place_of_sample, weight, len(distinct))
+        loss_sum = np.bincount(place_of_sample, weight * loss, len(distinct))
     else:
-        row_of_sample = np.zeros(len(loss), dtype=np.int64)
+        place_of_sample = np.zeros(len(loss), dtype=np.int64)
         mass = outside.tie_sums[:1]
-        row_loss = outside.tie_sums[1:2]
-    rows = outside.position.shift(rows_from_blocks(mass, row_loss))
+        loss_sum = outside.tie_sums[1:2]
+    # distinct confidences ascend up to here; `rows_from_blocks` reverses them, since rows are most confident first
+    rows = outside.position.shift(rows_from_blocks(mass, loss_sum))
+    row = len(mass) - 1 - place_of_sample
     derivative = curve_area_of(request.evidence_requests[0]).derivative(rows)
-    row = len(mass) - 1 - row_of_sample  # rows are most confident first, distinct confidences ascend
+    # the first terms are what the sample does to the rows of its own range
     constant = derivative.constant[row] + outside.constant
     slope = derivative.slope[row] + outside.slope
     return np.asarray(constant + slope * loss)
@@ -111,51 +120,59 @@ def pass_to_second_model(columns: Columns, outside: RangeInfluence, request: Eng
 
 
 def joint_sums(
-    columns: Columns, outside: RangeInfluence, request: EngineRequest, rates: tuple[float, float]
+    columns: Columns, outside: RangeInfluence, request: EngineRequest, scale_derivatives: tuple[float, float]
 ) -> np.ndarray:
     """Sums of (a - b)^2, e^2 and e^4 over the samples of a range of the second model.
 
     a and b are what a sample does to the first and the second area: its weight times its influence over the total mass.
-    e = rate_a a - rate_b b is the same on the scale of the test, with `rates` = (rate_a, rate_b) the derivatives of
-    that scale at the two areas. `columns.extra` holds the first influences; `outside` and `request` are those of the
-    second model.
+    e is the same for the difference of both areas on the scale of the test (log, logit or plain):
+    scale_derivatives[0] a - scale_derivatives[1] b, with the derivatives of that scale at the two areas.
+    `columns.extra` holds the first influences; `outside` and `request` are those of the second model.
     """
     assert columns.extra is not None  # `pass_to_second_model` attached the first influences
     weight = (1.0 if columns.weight is None else columns.weight) / outside.position.totals.total_mass
     a = weight * columns.extra[0]
     b = weight * influence_on_area(columns, outside, request)
-    e = rates[0] * a - rates[1] * b
+    e = scale_derivatives[0] * a - scale_derivatives[1] * b
     return np.asarray([np.sum((a - b) ** 2), np.sum(e**2), np.sum(e**4)])
 
 
 class PairComparison:
     """Two models whose areas are known: what the joint pass needs of them, and the comparison after it.
 
-    `rates` are the derivatives of the scale of the test at the two areas.
+    `scale_derivatives` are the derivatives of the scale of the test (log, logit or plain) at the two areas.
     """
 
     def __init__(self, pair: PairRequest, first: Answer, second: Answer) -> None:
-        """Find the scale of the test, and its derivatives (`rates`) at the areas of the two answers.
+        """Find the scale of the test, and its derivatives (`scale_derivatives`) at the areas of the two answers.
 
-        `pair` names the columns and the metric of both models.
+        `pair` names the columns and the metric of both models. The scale is "log", "logit" or, for plain numbers,
+        "normal".
         """
         self.pair = pair
         self.answers = (first, second)
-        self.sides = (_side(first, pair.metric), _side(second, pair.metric))
+        self.sides = (_side_of_answer(first, pair.metric), _side_of_answer(second, pair.metric))
         zero_one = first.totals.zero_one and second.totals.zero_one
         has_negative_loss = first.totals.has_negative_loss or second.totals.has_negative_loss
+        # the scale of the metric, which the test uses where both areas lie inside its range
         self.scale = pair.metric.scale_for(zero_one, has_negative_loss)
         estimates = less_biased_estimates(self.sides)
-        # a scale such as the logarithm may be undefined at an area of 0; then differences are tested unscaled
-        used_scale = self.scale if bool(np.all(self.scale.contains(estimates))) else Scale("normal")
-        first_rate, second_rate = used_scale.derivative(estimates)
-        self.rates = (float(first_rate), float(second_rate))
+        # An area may lie outside the range, such as 0 for the logarithm. The test then takes plain numbers:
+        # `compare_sides`, which gets `self.scale`, decides so by the same rule.
+        has_both_in_range = bool(np.all(self.scale.contains(estimates)))
+        scale_of_test = self.scale if has_both_in_range else Scale("normal")
+        first_derivative, second_derivative = scale_of_test.derivative(estimates)
+        self.scale_derivatives = (float(first_derivative), float(second_derivative))
 
     def compare(self, sums: np.ndarray) -> Comparison:
         """The comparison, from three sums over all samples: of (a - b)^2, e^2 and e^4.
 
-        a and b are what a sample does to the first and the second area, and e is their difference on the scale of the
-        test, rates[0] a - rates[1] b.
+        a and b are what a sample does to the first and the second area: its weight times its influence over the total
+        mass. e is the same for the difference of both areas on the scale of the test (log, logit or plain):
+        scale_derivatives[0] a - scale_derivatives[1] b, with the derivatives of that scale at the two areas.
+
+        Each of a, b and e adds up to 0 over all samples, and each is divided by the total mass already. So its sum of
+        squares is a variance: that of the difference of the areas, and that of their difference on the scale.
         """
         level = self.pair.request.level
         n = self.answers[0].totals.sample_count
@@ -163,17 +180,19 @@ class PairComparison:
             Competitor(name=title, side=side, interval=answer.interval(self.pair.metric), sample_count=n)
             for title, side, answer in zip(self.pair.titles, self.sides, self.answers)
         ]
-        squared_difference, second, fourth = sums
+        variance_of_difference, variance_on_scale, sum_of_e4 = sums
+        # one entry per pair of models, and there is one pair
         joint = DifferenceSums(
-            variance_on_scale=np.asarray([second]),
+            variance_on_scale=np.asarray([variance_on_scale]),
             # the sum over samples of (e^2 - its mean)^2
-            variance_of_variance_on_scale=np.asarray([fourth - second**2 / n]),
-            standard_error=np.sqrt(np.asarray([squared_difference])),
+            variance_of_variance_on_scale=np.asarray([sum_of_e4 - variance_on_scale**2 / n]),
+            standard_error=np.sqrt(np.asarray([variance_of_difference])),
             unit_count=n,
         )
         return assemble_comparison(
             competitors,
             metric=self.pair.metric,
+            # plain numbers are taken where an area lies outside the range of this scale
             scale=self.scale,
             loss_name="own losses",
             level=level,
@@ -182,7 +201,7 @@ class PairComparison:
         )
 
 
-def _side(answer: Answer, metric: Metric) -> Side:
+def _side_of_answer(answer: Answer, metric: Metric) -> Side:
     """One model of a comparison; its influences are only known through the joint sums."""
     spread = evidence.spread_from_evidence(metric, answer.evidence[0])
     sample = evidence.summarise_totals(answer.totals.in_error_units())

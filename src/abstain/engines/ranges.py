@@ -200,7 +200,7 @@ class RangeSums:
         return self.sums[COUNT].astype(np.int64)
 
     @property
-    def tied(self) -> np.ndarray:
+    def is_tied(self) -> np.ndarray:
         """Which ranges hold one confidence only, so that their sums are all one needs."""
         return np.asarray(self.low >= self.high)
 
@@ -306,13 +306,15 @@ def choose_cuts(histogram: Histogram, ranges: int) -> np.ndarray:
     return np.asarray(cuts[np.isfinite(cuts)])
 
 
-def split(columns: Columns, cuts: np.ndarray, *, keep_ties: bool = False) -> tuple[list[Columns], RangeSums]:
+def split(
+    columns: Columns, cuts: np.ndarray, *, keep_tied_samples: bool = False
+) -> tuple[list[Columns], RangeSums]:
     """Sort samples into the ranges between `cuts`: the samples of each range, and the sums of each range.
 
     `cuts` are ascending thresholds; range i + 1 starts at `cuts[i]`, and range 0, the least confident, has no lower
     end. Samples keep their order within a range. The samples of a range that can hold only one confidence are replaced
-    by none, since their sums are enough, unless `keep_ties`; their sums always count. `columns` holds the samples as
-    vectors of one length.
+    by none, since their sums are enough, unless `keep_tied_samples`; their sums always count. `columns` holds the
+    samples as vectors of one length.
     """
     range_count = len(cuts) + 1
     if not columns.sample_count:
@@ -327,8 +329,8 @@ def split(columns: Columns, cuts: np.ndarray, *, keep_ties: bool = False) -> tup
     ends = np.cumsum(sizes)
     starts = ends - sizes
     # a range that loses its samples ends where it starts; the sums count them still
-    kept_ends = ends if keep_ties else np.where(has_one_confidence(cuts), starts, ends)
-    parts = [columns.take(slice(start, end)) for start, end in zip(starts, kept_ends)]
+    part_ends = ends if keep_tied_samples else np.where(has_one_confidence(cuts), starts, ends)
+    parts = [columns.take(slice(start, end)) for start, end in zip(starts, part_ends)]
     return parts, _sum_ranges(columns, starts, sizes)
 
 

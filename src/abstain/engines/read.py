@@ -252,7 +252,10 @@ def parse_one_pair(function: str, options: Mapping[str, Any]) -> Fields:
 
 
 class GroupLabels(NamedTuple):
-    """The group of sample i is `names[codes[i]]`; the name of samples without a label is None."""
+    """The group of sample i is `names[codes[i]]`; the name of samples without a label is None.
+
+    A name may have no samples: None is among the names even if every sample has a label.
+    """
 
     names: list[Any]
     codes: np.ndarray
@@ -272,10 +275,12 @@ def read_group_labels(function: str, field: str, column: Any) -> GroupLabels:
     if pa.types.is_nested(column.type):
         raise DataError(f"{function}: `{field}` must hold names or numbers of groups, got {column.type}.")
     encoded = column.dictionary_encode()
-    # find the groups among the distinct values and one missing value, not among all rows
+    # Find the groups among the distinct values and one missing value, not among all rows. `group_codes` names the group
+    # of all missing values, None and NaN alike, None and puts it last. So `names` always ends with None; samples need
+    # not belong to every name.
     names, codes_of_dictionary = group_codes(function, [*encoded.dictionary.to_pylist(), None])
-    missing = len(codes_of_dictionary) - 1
-    place_in_dictionary = encoded.indices.fill_null(missing).to_numpy(zero_copy_only=False)
+    place_of_missing = len(codes_of_dictionary) - 1
+    place_in_dictionary = encoded.indices.fill_null(place_of_missing).to_numpy(zero_copy_only=False)
     return GroupLabels(names, codes_of_dictionary[place_in_dictionary])
 
 

@@ -132,9 +132,12 @@ def curve(table: Histogram, largest_loss: float | None) -> CertifiedCurve:
     each.
     """
     threshold = np.unique(table.low)[::-1]
+    # bins are sorted by `low`: those before `first_accepted` start below the threshold
     first_accepted = np.searchsorted(table.low, threshold, "left")
+    # how many of these end below it too; `divide` finds them by sorting the bins by `high`
     rejected_count = np.searchsorted(np.sort(table.high), threshold, "left")
     shares = histogram.divide(table, first_accepted, rejected_count)
+    # bins that start below the threshold and do not end below it contain it
     has_undecided = first_accepted > rejected_count
     undecided_mass = np.where(has_undecided, shares.undecided_mass, 0.0)
     undecided_loss = np.where(has_undecided, shares.undecided_loss, 0.0)
@@ -230,35 +233,38 @@ class Sketch:
                 raise InputError(
                     "Sketch.update: takes numpy arrays and torch tensors (and arrays on the host), got another."
                 )
-            max_bins = self._max_bins(has_second_moments=False)
-            self._merge(histogram.histogram_of_tensor(*columns.samples, max_bins))
+            self._merge(histogram.histogram_of_tensor(*columns.samples, self._max_bins_of_batch))
         elif sample_count + self._buffered_samples < _BUFFER:
             self._buffer.append(concatenate_columns([columns]))  # a copy: the caller may reuse its memory
             self._buffered_samples += sample_count
         else:
             self._flush()
-            max_bins = self._max_bins(has_second_moments=False)
             for start in range(0, sample_count, _CHUNK):
                 chunk = columns.take(slice(start, start + _CHUNK))
-                self._merge(histogram.histogram_of(*chunk.samples, max_bins))
+                self._merge(histogram.histogram_of(*chunk.samples, self._max_bins_of_batch))
 
     def _in_common_unit(self, sample: Sample, sample_weight: Array | None) -> Array | None:
         """The weights of a batch in the unit of all batches, which the first batch sets; None if all are 1.
 
         `prepare` has divided the weights of `sample` by a unit that it chose for this batch alone; that unit is found
-        again by comparing with `sample_weight`, the weights as the user passed them. Repetitions have the unit 1.
+        again by comparing with `sample_weight`, the weights as the user passed them (None: 1 for all). `sample.weight`
+        is None exactly where `sample_weight` is. Repetitions have the unit 1.
         """
         xp = sample.backend.xp
         if self.repetitions or (sample_weight is None and self._unit in (None, 1.0)):
             self._unit = 1.0
             return sample.weight
         if sample.weight is None:
+            # weights of 1, in the unit that an earlier batch set; here it is not None, and `or` is for type checkers
             return xp.ones_like(sample.loss, dtype=xp.float64) / (self._unit or 1.0)
-        largest = float(xp.max(sample.backend.asarray(sample_weight, sample.loss)))
-        unit = largest / float(xp.max(sample.all_weights))
+        largest_passed = float(xp.max(sample.backend.asarray(sample_weight, sample.loss)))
+        # `all_weights` includes the samples of weight 0, which `weight` leaves out; both have the same largest weight
+        unit_of_batch = largest_passed / float(xp.max(sample.all_weights))
         if self._unit is None:
-            self._unit = unit
-        return sample.weight if unit == self._unit else sample.weight * (unit / self._unit)
+            self._unit = unit_of_batch
+        if unit_of_batch == self._unit:
+            return sample.weight
+        return sample.weight * (unit_of_batch / self._unit)
 
     def _histogram_in_unit(self, unit: float) -> Histogram:
         """The histogram with masses divided by `unit` instead of this sketch's own unit.
@@ -278,6 +284,9 @@ class Sketch:
 
         InputError if some sketches have repetitions as weights and others relative weights. Relative weights get the
         unit of the first sketch that has one.
+
+        The unit of a sketch is what its relative weights are divided by: None before the first sample, 1 for
+        repetitions and where there are no weights.
         """
         merged = Sketch(self.size, repetitions=self.repetitions)
         all_sketches = [self, *sketches]
@@ -288,6 +297,7 @@ class Sketch:
                     "Sketch.merge: sketches must agree in `repetitions`, got both. Make all of them alike."
                 )
         units = [sketch._unit for sketch in all_sketches if sketch._unit is not None]
+        # no units: all sketches are empty, and any number would do below
         merged._unit = units[0] if units else None
         has_second_moments = any(len(sketch._histogram.sums) == 5 for sketch in all_sketches)
         merged._histogram = merge_histograms(
@@ -295,6 +305,8 @@ class Sketch:
             merged._max_bins(has_second_moments),
         )
         merged.n = sum(sketch.n for sketch in all_sketches)
+        # Are masses counts of samples still? Every weight must be 1 in the unit of its sketch (or a repetition), and
+        # masses in another unit were multiplied by a factor.
         merged._counts_samples = all(
             sketch._counts_samples and sketch._unit in (None, merged._unit) for sketch in all_sketches
         )
@@ -311,16 +323,28 @@ class Sketch:
             self._counts_samples = bool(xp.all(weight == 1))
 
     def _max_bins(self, has_second_moments: bool) -> int:
-        """How many bins of 4 or 7 numbers fit into `size` bytes, besides 512 bytes for the header."""
+        """How many bins of 4 or 7 numbers fit into `size` bytes, besides 512 bytes for the header.
+
+        A bin has its two ends, its mass and its loss, and with second moments also the sums of w^2 l^j (j = 0, 1, 2).
+        """
         numbers_per_bin = 7 if has_second_moments else 4
         return (self.size - 512) // (8 * numbers_per_bin)
 
+    @property
+    def _max_bins_of_batch(self) -> int:
+        """How many bins a batch may have before it is merged; `_merge` joins bins if second moments leave less room."""
+        return self._max_bins(has_second_moments=False)
+
     def _merge(self, batch: Histogram) -> None:
+        """Add the histogram of a batch to that of all samples, in as many bins as fit into `size` bytes."""
         has_second_moments = len(batch.sums) == 5 or len(self._histogram.sums) == 5
         self._histogram = merge_histograms([self._histogram, batch], self._max_bins(has_second_moments))
 
     def _flush(self) -> None:
-        """Merge the buffered samples into the histogram; where only some batches have weights, the others weigh 1."""
+        """Merge the buffered samples into the histogram; where only some batches have weights, the others weigh 1.
+
+        Weights are in the unit of all batches, and None only where they are all 1 in it.
+        """
         if not self._buffer:
             return
         buffered = self._buffer
@@ -332,8 +356,7 @@ class Sketch:
                 for columns in buffered
             ]
         samples = concatenate_columns(buffered).samples
-        max_bins = self._max_bins(has_second_moments=False)
-        self._merge(histogram.histogram_of(*samples, max_bins))
+        self._merge(histogram.histogram_of(*samples, self._max_bins_of_batch))
 
     # results -------------------------------------------------------------------------------------------------
 
@@ -394,18 +417,21 @@ class Sketch:
         """
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
         table = self._table("standard_error").with_second_moments()
-        ascending = np.argsort(table.low + table.high)
-        mass, loss, *squares = table.sums[:, ascending]
-        descending_squares = [column[::-1] for column in squares]
-        no_fourth_powers = [np.zeros_like(mass)] * 5  # the standard error does not read them
+        ascending = np.argsort(table.low + table.high)  # by the middle of each bin
+        # by bin, sums of w, w l, w^2, w^2 l and w^2 l^2
+        mass, loss, *squared_weight_moments = table.sums[:, ascending]
+        # sums of w^4 l^j for j = 0 ... 4: no histogram has them, and the standard error does not read them
+        no_fourth_powers = [np.zeros_like(mass)] * 5
         # tables are most confident first; `rows_from_blocks` takes ascending confidences and turns them round
         ranked = MomentTable(
             rows_from_blocks(mass, loss),
-            squared_weight_moments=descending_squares,
+            squared_weight_moments=[column[::-1] for column in squared_weight_moments],
             known_fourth_power_moments=no_fourth_powers,
         )
         area = by_name(metric).area
-        sums = combine_parts(stack_parts([sum_area(ranked, area)]), area, MetricDerivative(0.0))
+        # both metrics are their area itself, which the defaults of the derivative say; the estimate is not read
+        derivative = MetricDerivative(estimate=0.0)
+        sums = combine_parts(stack_parts([sum_area(ranked, area)]), area, derivative)
         return float(np.sqrt(sums.square_sum))
 
     # storing ------------------------------------------------------------------------------------------------

@@ -290,46 +290,48 @@ class SparkRun(cluster.ClusterRun):
         results = self._collect(merged.mapInArrow(merge_partitions, _RESULT_SCHEMA), stage)
         return results[0] if results else None
 
-    def split(self, load: Loader, numbers: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
+    def store_by_bundle(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
         """Samples by bundle as a lazy frame (bundle, pickled samples), and the sums of every range.
 
-        The sums take a scan of the data of their own; the frame is computed when it is used. Samples of ranges with one
-        confidence are kept only for a comparison of two models. `load` reads files or frames as checked columns by
-        group. `numbers` is the numbering of the ranges of all groups. `stage` is the title of the progress bar.
+        A bundle is the ranges that one task finishes. The sums take a scan of the data of their own; the frame is
+        computed when it is used. Samples of ranges with one confidence are kept only for a comparison of two models,
+        which reads the influences of every sample. `load` reads files or frames as checked columns by group.
+        `numbering` is the numbering of the ranges of all groups. `stage` is the title of the progress bar.
         """
-        keep_ties = load.second_fields is not None
+        compares_models = load.second_fields is not None
 
         def add_up(groups: Groups) -> RangeSums:
-            _, sums = cluster.split_into_bundles(groups, numbers)
+            _, sums = cluster.split_into_bundles(groups, numbering)
             return sums
 
         def split_batches(batches: Iterator[Any]) -> Iterator[Any]:
             for groups in merge_batches(batches, load):
-                bundles, _ = cluster.split_into_bundles(groups, numbers, keep_ties)
+                bundles, _ = cluster.split_into_bundles(groups, numbering, keep_tied_samples=compares_models)
                 yield from pack_bundles(bundles).to_batches()
 
         first_model = load._replace(second_fields=None)
         sums = self.reduce_partitions(add_up, first_model, cluster.merge_sums, f"{stage}sums")
-        return self.frame.mapInArrow(split_batches, _BUNDLE_SCHEMA), sums or empty_sums(numbers.range_count)
+        return self.frame.mapInArrow(split_batches, _BUNDLE_SCHEMA), sums or empty_sums(numbering.range_count)
 
     def pass_to_second_model(
         self,
         stored: Any,
         influences: Mapping[int, Mapping[int, RangeInfluence]],
         request: EngineRequest,
-        numbers: RangeNumbers,
+        numbering: RangeNumbers,
     ) -> Any:
         """Move all samples to the bundles of the second model, each with its influence on the first area.
 
         `stored` is the frame of samples by bundle of the first model; `influences` holds for each of its bundles what
-        the influences of its ranges need from outside, and `numbers` the second model's ranges. Returns a lazy frame of
-        samples by bundle of the second model. `request` says what to compute.
+        the influences of its ranges need from outside, and `numbering` the second model's ranges. Returns a lazy frame
+        of samples by bundle of the second model. `request` says what to compute.
         """
 
         def move(key: Any, table: Any) -> Any:
             bundle_influences = influences.get(key[0].as_py(), {})
+            # the sums of the second model's ranges are known from its own execution
             bundles, _ = cluster.pass_bundle_to_second_model(
-                unpack_results(table), bundle_influences, request, numbers
+                unpack_results(table), bundle_influences, request, numbering
             )
             return pack_bundles(bundles)
 

@@ -207,18 +207,23 @@ class RangeFiles:
     """Samples of one ranking on disk, by range; ranges that turn out too large are cut again.
 
     `cuts` are ascending thresholds; a range starts at each, and one more below the first. Samples of the range
-    `counted` are only counted. Samples of ranges that can hold only one confidence are not stored, because their sums
-    are enough, unless `keep_ties`.
+    `counted_range` are counted by confidence and not stored. Samples of ranges that can hold only one confidence are
+    not stored either, because their sums are enough to finish them, unless `keep_tied_samples`: a comparison of two
+    models reads every sample again.
     """
 
     def __init__(
-        self, spill: Spill, cuts: np.ndarray, counted: CountedRange | None = None, keep_ties: bool = False
+        self,
+        spill: Spill,
+        cuts: np.ndarray,
+        counted_range: CountedRange | None = None,
+        keep_tied_samples: bool = False,
     ) -> None:
         self.spill = spill
         self.cuts = cuts
-        self._keep_ties = keep_ties
-        self._counted_place = None if counted is None else counted.number
-        self._tally = None if counted is None else Tally(*counted.window)
+        self._keep_tied_samples = keep_tied_samples
+        self._counted_place = None if counted_range is None else counted_range.number
+        self._tally = None if counted_range is None else Tally(*counted_range.window)
         self.numbers = [next(spill.range_numbers) for _ in range(len(cuts) + 1)]
         self.sums = empty_sums(len(cuts) + 1)
 
@@ -227,12 +232,14 @@ class RangeFiles:
         if self._tally is not None:
             not_counted = self._tally.add(columns.loss, columns.confidence)
             columns = columns.take(not_counted)
-        parts, sums = ranges.split(columns, self.cuts, keep_ties=self._keep_ties)
+        parts, sums = ranges.split(columns, self.cuts, keep_tied_samples=self._keep_tied_samples)
         self.sums = self.sums.merge(sums)
         for number, part in zip(self.numbers, parts):
             self.spill.append(number, part)
 
-    def ranges(self, samples_per_range: int, top: RangePosition | None = None) -> Iterator[StoredRange]:
+    def stored_ranges(
+        self, samples_per_range: int, top: RangePosition | None = None
+    ) -> Iterator[StoredRange]:
         """All ranges that hold samples, most confident first; call it once, after the last `add`.
 
         A range with more than `samples_per_range` samples is cut again, unless it is counted or holds one confidence.
@@ -253,7 +260,7 @@ class RangeFiles:
                 number=self.numbers[place],
                 sums=self.sums.sums[:, place],
                 low=float(self.sums.low[place]),
-                is_tied=bool(self.sums.tied[place]),
+                is_tied=bool(self.sums.is_tied[place]),
                 position=RangePosition(
                     top.mass_above + float(mass_above[place]),
                     top.loss_above + float(loss_above[place]),
@@ -270,7 +277,9 @@ class RangeFiles:
         """Cut a range that is too large into at least two, and yield these, most confident first.
 
         Its file is read twice, for a histogram and to write the samples to new files, and then removed. A range may
-        hold at most about `samples_per_range` samples.
+        hold at most about `samples_per_range` samples: new ranges with more are cut again, unless they hold one
+        confidence. Of a new range that can hold only one confidence the sums are stored, and the samples only if this
+        object keeps tied samples.
         """
         survey = Survey()
         rng = np.random.default_rng(1)
@@ -279,11 +288,12 @@ class RangeFiles:
         cuts = choose_cuts_that_fit(
             survey.histograms[None], large.sample_count, samples_per_range, min_ranges=2
         )
-        smaller = RangeFiles(self.spill, cuts, keep_ties=self._keep_ties)
+        smaller_ranges = RangeFiles(self.spill, cuts, keep_tied_samples=self._keep_tied_samples)
         for piece in self.spill.pieces(large.number):
-            smaller.add(piece)
+            smaller_ranges.add(piece)
         self.spill.drop(large.number)
-        yield from smaller.ranges(samples_per_range, large.position)
+        # the mass and loss above the large range also lie above the new ones
+        yield from smaller_ranges.stored_ranges(samples_per_range, top=large.position)
 
     def read(self, stored: StoredRange) -> Iterator[Columns]:
         """The samples of a range in one piece; those of a tie, which may be large, in the pieces written."""
@@ -304,7 +314,7 @@ class RangeFiles:
         """
         stored_ranges = []
         results = []
-        for stored in self.ranges(samples_per_range):
+        for stored in self.stored_ranges(samples_per_range):
             stored_ranges.append(stored)
             results += self._finish_range(stored, request)
             advance(stored.sample_count)

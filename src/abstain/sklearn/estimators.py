@@ -737,6 +737,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         check_is_fitted(self, "threshold_")
         return np.asarray(self.estimator_.decision_function(X))
 
+    # A call `classifier.score(X, y)` is that of the method as written here. The decorator only keeps the constructor's
+    # parameter of the same name from hiding it, whatever its signature.
     @ScoreParameter
     def score(
         self,
@@ -1037,9 +1039,15 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         """Train on all data; return losses and confidences of out-of-fold predictions.
 
         The confidences come as keyword arguments of `Threshold.accepts`. With an error model the losses come from the
-        residuals it was trained on, and the confidences from error models trained without the sample. Without one, the
-        confidences are those of the estimator trained on all data. `X` holds the inputs, one row per sample. `y` holds
-        the true classes or values, one per sample.
+        residuals it was trained on, and the confidences from error models trained without the sample. `X` holds the
+        inputs, one row per sample. `y` holds the true values, one per sample. ValueError if there are fewer samples (or
+        clusters) than folds.
+
+        Without an error model (uncertainty="std") the confidences are those of the estimator trained on all data, this
+        sample included: the threshold is for its standard deviations, and those of estimators trained on fewer samples
+        lie on another level. An estimator that is surer of its training samples, such as a Gaussian process, then gets
+        a threshold that accepts fewer new samples. No guarantee rests on these confidences, since `guarantee_` is None
+        for out-of-fold calibration.
 
         `_train` sets `error_model_` (None without one) and `residuals_`, the absolute errors of out-of-fold
         predictions.

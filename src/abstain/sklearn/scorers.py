@@ -93,6 +93,8 @@ def metric_scorer(
     """
     definition = by_name(metric, "metric_scorer").with_checked_options("metric_scorer", options)
     sign = -1 if definition.lower_is_better else 1
+    # `SelectiveScorer._score` calls predictions and confidences itself. scikit-learn requires a response method all the
+    # same, and looks for it in the estimator where there are several scorers; every classifier has `predict`.
     return SelectiveScorer(definition, sign, {"score": score}, response_method="predict")
 
 
