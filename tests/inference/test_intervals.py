@@ -101,12 +101,38 @@ def test_strata_take_off_what_lies_between_them():
     l, g = sample(400, 8)
     strata = (g > 0.5).astype(int)
     values = influence("aurc", l, g).values
-    within = sum(np.sum((values[strata == s] - values[strata == s].mean()) ** 2) for s in (0, 1))
+    within = sum((strata == s).sum() * np.var(values[strata == s], ddof=1) for s in (0, 1))
     found = interval("aurc", l, g, strata=strata)
     assert found.standard_error == pytest.approx(math.sqrt(within) / 400, rel=1e-10)
     assert found.standard_error < interval("aurc", l, g).standard_error
     resampled = interval("aurc", l, g, strata=strata, method="bootstrap", rng=0)
     assert resampled.standard_error == pytest.approx(found.standard_error, rel=0.1)
+
+
+def test_strata_of_few_samples_have_the_standard_error_that_repeated_draws_have():
+    rng = np.random.default_rng(5)
+    strata = np.repeat(np.arange(40), 3)
+    error_rate = np.repeat(rng.uniform(0.2, 0.8, 40), 3)
+    confidence = rng.random(120)
+    draws = [(rng.random(120) < error_rate).astype(float) for _ in range(2000)]
+    variances = [interval("risk", l, confidence, strata=strata).standard_error ** 2 for l in draws[:300]]
+    assert np.mean(variances) == pytest.approx(np.var([l.mean() for l in draws]), rel=0.08)
+
+
+def test_a_stratum_of_one_sample_keeps_its_whole_effect():
+    l, g = sample(60, 3)
+    strata = np.r_[0, np.ones(59, dtype=int)]
+    effects = influence("risk", l, g).values / 60
+    rest = effects[1:]
+    variance = effects[0] ** 2 + 59 * np.var(rest, ddof=1)
+    assert interval("risk", l, g, strata=strata).standard_error == pytest.approx(math.sqrt(variance), rel=1e-10)
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "bootstrap"}])
+def test_clusters_that_lie_in_two_strata_are_refused(options):
+    l, g = sample(20, 13)
+    with pytest.raises(abstain.errors.InputError, match="one stratum"):
+        interval("aurc", l, g, clusters=np.arange(20) // 4, strata=np.arange(20) // 5, **options)
 
 
 def test_points_have_closed_forms_and_the_bootstrap_on_request():

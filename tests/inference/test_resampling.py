@@ -138,8 +138,6 @@ def test_bad_requests_say_what_to_do():
     l, g = sample(20, 13)
     with pytest.raises(abstain.errors.InputError, match="at least 100"):
         interval("aurc", l, g, method="bootstrap", replicates=10)
-    with pytest.raises(abstain.errors.InputError, match="one stratum"):
-        interval("aurc", l, g, method="bootstrap", clusters=np.arange(20) // 4, strata=np.arange(20) // 5)
     with pytest.raises(abstain.errors.InputError, match="smooth"):
         interval("risk_at_coverage", l, g, coverage=0.5, method="bca")
 

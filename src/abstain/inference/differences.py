@@ -18,7 +18,6 @@ from abstain.inference.clusters import (
     check_one_kind,
     two_way_unit_variance,
     two_way_variance,
-    unbiased_effects,
 )
 from abstain.inference.limits import (
     DifferenceSums,
@@ -309,7 +308,7 @@ def side_from_samples(samples: CheckedSamples) -> Side:
     # `error_size`; 1 for metrics that do not change when all losses are multiplied
     estimate_unit = samples.estimate_unit
     unit_effects = tuple(
-        estimate_unit * _unbiased_effects_of_units(influences.influence, clustered)
+        estimate_unit * effects_of_units(influences.influence, clustered)
         for clustered in samples.by_each_clustering()  # one, or three with two kinds of clusters
     )
     summary = summarise_samples(samples)
@@ -331,15 +330,6 @@ def side_from_samples(samples: CheckedSamples) -> Side:
         limits_at_level=lambda level: limits_of_samples(samples, level),
         unit_effects=unit_effects,
     )
-
-
-def _unbiased_effects_of_units(influence: np.ndarray, samples: CheckedSamples) -> np.ndarray:
-    """What each unit does to the estimate, so that the sum of squares is an unbiased variance.
-
-    `influence` is that of each of all samples. A unit is a sample, or a cluster; clusters, if any, are of one kind.
-    """
-    effects = effects_of_units(influence, samples)
-    return effects if samples.clusters is None else unbiased_effects(effects)
 
 
 def _effective_errors(samples: CheckedSamples, influences: SampleInfluences) -> float:

@@ -385,8 +385,7 @@ def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
 def _variance_of_units(influences: np.ndarray, samples: CheckedSamples) -> float:
     """Variance of a mean of these influences by strata, and by clusters of one kind."""
     effects = effects_of_units(influences, samples)
-    inflation = 1.0 if samples.clusters is None else len(effects) / (len(effects) - 1)
-    return inflation * float(effects @ effects)
+    return float(effects @ effects)
 
 
 class _Cut(NamedTuple):

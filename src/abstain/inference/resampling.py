@@ -266,9 +266,8 @@ def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tai
 def make_resampler(samples: CheckedSamples) -> Resampler:
     """Make a bootstrap resampler of all samples: the answered ones first, then those that abstained.
 
-    Clusters, where there are any, are drawn as a whole, and strata keep their sizes. Clusters are of one kind, as
-    callers have checked. Losses of the replicates are in units of `samples.error_size`. Raises InputError if a cluster
-    lies in more than one stratum.
+    Clusters, where there are any, are drawn as a whole, and strata keep their sizes. Clusters are of one kind, and each
+    lies in one stratum, as callers have checked. Losses of the replicates are in units of `samples.error_size`.
     """
     abstained_weight = None  # no sample abstained
     clusters = samples.clusters
@@ -283,13 +282,6 @@ def make_resampler(samples: CheckedSamples) -> Resampler:
             clusters = np.concatenate([clusters[samples.is_answered], clusters[has_abstained]])
         if strata is not None:
             strata = np.concatenate([strata[samples.is_answered], strata[has_abstained]])
-    if clusters is not None and strata is not None:
-        distinct_pairs = np.unique(np.stack([clusters, strata]), axis=1)
-        cluster_count = int(clusters.max()) + 1  # numbers 0, 1, ... are all in use
-        if distinct_pairs.shape[1] > cluster_count:
-            raise InputError(
-                "interval: every cluster must lie in one stratum, got clusters spread over several."
-            )
     return Resampler(
         samples.answered_loss,
         samples.answered_confidence,

@@ -23,7 +23,13 @@ from abstain.core.part_sums import (
 from abstain.core.rows import rank_confidences, read_by_confidence
 from abstain.core.sorting import error_size, is_zero_one
 from abstain.errors import InputError, ShapeError
-from abstain.inference.clusters import cluster_codes, split_two_way, two_way_unit_variance, two_way_variance
+from abstain.inference.clusters import (
+    cluster_codes,
+    split_two_way,
+    two_way_unit_variance,
+    two_way_variance,
+    unbiased_effects,
+)
 from abstain.inference.evidence import (
     Evidence,
     gather_evidence,
@@ -210,6 +216,9 @@ def gather(
         raise InputError(
             f"{function}: takes `strata` with one kind of clusters, got two. Leave one kind out."
         )
+    stratum_codes = _stratum_codes(function, strata, n)
+    if checked_clusters is not None and stratum_codes is not None:
+        _check_clusters_within_strata(function, checked_clusters, stratum_codes)
     zero_one = is_zero_one(sample.loss)
     requested.check_losses(function, sample.loss, zero_one)
     losses = sample.loss
@@ -232,7 +241,7 @@ def gather(
         total_mass=float(sample.total_mass),
         weights_of_all=sample.all_weights,
         clusters=checked_clusters,
-        strata=_stratum_codes(function, strata, n),
+        strata=stratum_codes,
         zero_one=zero_one,
         error_size=size or 1.0,
     )
@@ -265,6 +274,16 @@ def _stratum_codes(function: str, strata: ArrayLike | None, n: int) -> np.ndarra
     if shape != (n,):
         raise ShapeError(f"{function}: `strata` must have one label per sample, got shape {shape} for {n}.")
     return group_codes(function, strata).codes
+
+
+def _check_clusters_within_strata(function: str, clusters: np.ndarray, strata: np.ndarray) -> None:
+    """Raise InputError if a cluster has samples in two strata; both are numbered 0, 1, ..., one number per sample."""
+    stratum_of_cluster = np.zeros(int(clusters.max(initial=-1)) + 1, dtype=np.int64)
+    stratum_of_cluster[clusters] = strata  # of several, the last one
+    if np.any(stratum_of_cluster[clusters] != strata):
+        raise InputError(
+            f"{function}: every cluster must lie in one stratum, got clusters spread over several."
+        )
 
 
 # influence ----------------------------------------------------------------------------------------
@@ -483,7 +502,6 @@ def _spread_of_influences(
         contribution_sum = weighted_loss_sum / samples.total_mass
         squared_contribution_sum = squared_weighted_loss_sum / samples.total_mass**2
     else:
-        # per unit, the sum of (weight * influence) / total mass; with strata, less the mean over the unit's stratum
         effects = effects_of_units(influences.influence, samples)
         unit_count = len(effects)
         influence_sums = power_sums(effects.__getitem__, unit_count)
@@ -497,15 +515,15 @@ def _spread_of_influences(
         is_error = samples.extend_to_all(samples.answered_loss)  # 0/1; abstained samples are no errors
         error_influence = influences.influence * is_error  # 0 for samples that are no errors
         effects_of_errors = effects_of_units(error_influence, samples, centred=False)
+        if samples.clusters is not None:
+            effects_of_errors = unbiased_effects(effects_of_errors)  # like the variance that they are a part of
         error_square_sum = float(effects_of_errors @ effects_of_errors)
-    # with clusters, n - 1 instead of n of them in the denominator of the variance
-    inflation = 1.0 if samples.clusters is None else unit_count / (unit_count - 1)
     sums = InfluenceSums(
-        square_sum=inflation * influence_sums.second,
-        fourth_power_sum=inflation**2 * influence_sums.fourth,
+        square_sum=influence_sums.second,
+        fourth_power_sum=influence_sums.fourth,
         contribution_sum=contribution_sum,
         squared_contribution_sum=squared_contribution_sum,
-        error_square_sum=inflation * error_square_sum,
+        error_square_sum=error_square_sum,
     )
     return make_spread(influences.estimate, sums, unit_count, less_biased_estimate)
 
@@ -710,12 +728,14 @@ def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInflu
 
 
 def effects_of_units(values: np.ndarray, samples: CheckedSamples, centred: bool = True) -> np.ndarray:
-    """The sum of w times the values over W within each independent unit: a cluster, or a sample without clusters.
+    """What each independent unit, a cluster or a sample without clusters, adds to a mean of the values.
 
-    `values` holds one number for each of all n samples, such as its influence; then the result is what each unit does
-    to the estimate. w is the weight of a sample, W the total weight. Clusters, if any, must be of one kind; units are
-    ordered by cluster number. With `centred` and strata, the mean over the units of the same stratum is subtracted.
-    Raises InputError if there is only one cluster.
+    `values` holds one number for each of all n samples, such as its influence. A unit adds its sum of w times the
+    values over W, with w the weight of a sample and W the total weight. Units are ordered by cluster number; clusters,
+    if any, must be of one kind.
+
+    With `centred`, values have mean 0 and the results are enlarged so that the sum of their squares is an unbiased
+    variance: by clusters, or within each stratum. Raises InputError if there is only one cluster.
     """
     weights = samples.weights_of_all
     effects = (values if weights is None else values * weights) / samples.total_mass
@@ -727,7 +747,22 @@ def effects_of_units(values: np.ndarray, samples: CheckedSamples, centred: bool 
         if samples.strata is not None:
             stratum_of_unit = np.zeros(samples.unit_count, dtype=np.int64)
             stratum_of_unit[samples.clusters] = samples.strata  # a cluster lies in one stratum
-    if stratum_of_unit is not None and centred:
-        mean_of_stratum = np.bincount(stratum_of_unit, effects) / np.bincount(stratum_of_unit)
-        effects = effects - mean_of_stratum[stratum_of_unit]
-    return np.asarray(effects)
+    if not centred:
+        return np.asarray(effects)
+    if stratum_of_unit is not None:
+        return _effects_within_strata(effects, stratum_of_unit)
+    return np.asarray(effects) if samples.clusters is None else unbiased_effects(effects)
+
+
+def _effects_within_strata(effects: np.ndarray, stratum_of_unit: np.ndarray) -> np.ndarray:
+    """What each unit adds to an estimate, beyond the mean of its stratum, as the size of each stratum was fixed.
+
+    Deviations in a stratum of m units are enlarged by sqrt(m / (m - 1)), so that the sum of squares is an unbiased
+    variance. A stratum of one unit says nothing about its spread: its effect is left as it is, which is on the safe
+    side, since effects over all strata have mean 0.
+    """
+    unit_counts = np.bincount(stratum_of_unit)
+    mean_of_stratum = np.bincount(stratum_of_unit, effects) / unit_counts
+    mean_of_stratum[unit_counts == 1] = 0.0
+    enlargement = np.sqrt(unit_counts / np.maximum(unit_counts - 1, 1))
+    return np.asarray((effects - mean_of_stratum[stratum_of_unit]) * enlargement[stratum_of_unit])
