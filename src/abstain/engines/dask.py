@@ -42,11 +42,7 @@ def connect(client: Any) -> Iterator[Any]:
     """
     distributed = import_optional("distributed", 'engine="dask"', "dask")
     if client is None:
-        try:
-            yield distributed.get_client()
-            return
-        except ValueError:  # no current client
-            pass
+        client = _current_client(distributed)
     if client is not None and not isinstance(client, str):
         yield client
         return
@@ -59,6 +55,14 @@ def connect(client: Any) -> Iterator[Any]:
         with _shielded_from_ctrl_c():
             new_client = stack.enter_context(distributed.Client(client, **options))
         yield new_client
+
+
+def _current_client(distributed: Any) -> Any:
+    """Return the Dask client of this process or of the task that runs here, None if there is none."""
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None
 
 
 @contextmanager
