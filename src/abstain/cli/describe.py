@@ -488,14 +488,15 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
             predictions = predictions.with_confidence(learned, keep_others=True)
         evaluation = abstain.evaluate(**predictions.arguments(), metrics="aurc", level=level)
         areas = ", ".join(
-            f"{entry.score} {entry.cell.removesuffix(entry.mark)}"
+            f"{entry.score} {entry.cell.removesuffix(entry.mark)}"  # without the star of the best value
             for entry in evaluation.entries
             if entry.group is None
         )
         row_count = int(rows.sum())
         measured_rows = "" if predictions.n == row_count else f", on {predictions.n:,} of {row_count:,} rows"
         notes.append(f"AURC with unanswered questions as {treatment}{measured_rows}: {areas}.")
-    if learned is None:  # every answer has a learned confidence
+    # the other rule is that for answers without a confidence; every answer has a learned one
+    if learned is None:
         other_rule = measure_other_rule(log, "aurc", level)
         notes += [*other_rule.areas, *other_rule.changed_verdicts]
     return notes

@@ -273,7 +273,10 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
 
 
 def _measure_accuracy(log: Log, level: float) -> Estimate:
-    """Return the accuracy of a log with its interval; no answer is wrong, and answers to one question are a cluster."""
+    """Return the accuracy of a log with its interval.
+
+    A question without an answer counts as wrong. Answers to one question are a cluster.
+    """
     rows = log.scored
     repeats = log.repeats()
     table = evaluate_answers(

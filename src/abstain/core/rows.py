@@ -588,6 +588,7 @@ def _sum_floats_by_row(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum the values of a piece over each row, and over the row and all rows above it in the data set.
 
+    A row is all samples of one confidence; pieces are cut so that none spans two of them.
     `row_ends` are the places of the last sample of each row, counted from the start of the piece; `sum_above` is the
     sum over all pieces above. `is_single` marks the rows of one sample, whose value is taken as it is: a difference of
     running sums would round.

@@ -320,9 +320,10 @@ def pass_bundle_to_second_model(
 ) -> tuple[list[Bundle], RangeSums]:
     """Move the samples of a bundle of the first model to the bundles of the second, with their first influence.
 
-    A bundle is the ranges that one task finishes. `pieces` holds the bundle from every partition, `influences` what
-    each of its ranges needs from outside to compute the influence of its samples on the first area, by number of the
-    range. `numbering` is the numbering of the second model's ranges. Returns all bundles of the second model, with
+    A bundle is the ranges that one task finishes. `pieces` holds the bundle from every partition. The influence of a
+    sample on the area of the first model depends on the samples of other ranges through a few sums; `influences` has
+    them for each range, by its number. A moved sample carries its second confidence, its loss and this influence.
+    `numbering` is the numbering of the second model's ranges. Returns all bundles of the second model, with
     these samples only, and the sums of its ranges over them. There are no groups. `request` says what to compute.
     """
     moved = [

@@ -247,7 +247,8 @@ def _mean_of_members(
 
     Estimate, variance and the variance of that are left as nan: the caller fills them in from the mean influence. Other
     sums and counts are means over members: the members err on the same samples, so together they rest on as many errors
-    as one of them on average.
+    as one of them on average. (A contribution is what one sample adds to the estimate; their sum and the sum of their
+    squares say on how many errors it rests.)
 
     `has_one_size` says that the errors of all members have one size, the common unit of their losses. Otherwise
     everything is turned into the user's units.

@@ -231,6 +231,7 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
 def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
     r"""Compute the bias of a sample's weight given beta, the share of the population that is less confident.
 
+    That is its mean over samples of size n, minus the weight :math:`-\ln(1-\beta)` in the population AURC:
     harmonic :math:`1/n - \sum_{k\ge n}\beta^k/k`; loo the same without 1/n; sele
     :math:`\beta + q/n + \ln q`, and 2sele with the first two terms doubled; log is harmonic minus
     :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1, q), :math:`c(z) = \ln z - \psi(z)`.

@@ -770,7 +770,9 @@ class Cut:
             assert self.score is not None  # plain numbers are those of a named score
             return bounds_of_plain(numbers, rounding, largest_plain=_largest_plain_value(self.score))
         # The arithmetic that computed a number errs by a share of the number or of `scale`, whichever is larger.
-        scale = 1.0  # "key": the relative error of d is the absolute error of a rank key -log d
+        # "key": a rank key is -log d, with d the distance of the score from full confidence. The relative error of d
+        # is the absolute error of its logarithm, so the scale is 1.
+        scale = 1.0
         if source == "own":
             # the user's numbers may all be far below 1 in absolute value: then the largest of them is the scale
             scale = min(1.0, max(abs(self.lowest), abs(self.highest)))

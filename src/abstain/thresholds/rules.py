@@ -453,6 +453,7 @@ class Threshold(Promised):
         it accepts, and only needs a rejected one if it does not accept everything.
         """
         if not self.lies_above:
+            # a rule without a threshold (None) accepts nothing, so it needs no rejected confidence
             return self.value is None or self.cut.rejected is not None or self.coverage == 1
         if self.cut.rejected is None:
             return False
