@@ -153,7 +153,7 @@ def count_violations(population, runs, rng, n=600, delta=0.1):
 @pytest.fixture
 def without_advice(monkeypatch):
     """Advice on what would be feasible takes ten times as long as the choice of a threshold."""
-    monkeypatch.setattr("abstain.thresholds.select.advise", lambda *_: None)
+    monkeypatch.setattr("abstain.thresholds.select.advise", lambda *_args, **_options: None)
 
 
 @pytest.mark.usefixtures("without_advice")
