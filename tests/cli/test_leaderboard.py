@@ -183,6 +183,9 @@ def test_a_model_without_the_confidence_is_not_ranked(files, tmp_path):
     screen = " ".join(run(*paths, silent, *stated).stdout.split())
     for said in (screen, (tmp_path / "board.html").read_text(), (tmp_path / "page.html").read_text()):
         assert "silent is not ranked: no answer has `stated`" in said
+    mute = write(tmp_path, "mute", [(k, "A", "A", "", 0.5) for k in range(300)])
+    screen = " ".join(run(*paths, silent, mute, *stated).stdout.split())
+    assert "2 models are not ranked (silent, mute): no answer has `stated`." in screen
     alone = CliRunner().invoke(cli, ["compare", paths[0], silent, *stated])
     assert alone.exit_code == 2
     assert "silent is not ranked" in alone.output

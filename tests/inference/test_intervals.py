@@ -125,7 +125,9 @@ def test_a_stratum_of_one_sample_keeps_its_whole_effect():
     effects = influence("risk", l, g).values / 60
     rest = effects[1:]
     variance = effects[0] ** 2 + 59 * np.var(rest, ddof=1)
-    assert interval("risk", l, g, strata=strata).standard_error == pytest.approx(math.sqrt(variance), rel=1e-10)
+    assert interval("risk", l, g, strata=strata).standard_error == pytest.approx(
+        math.sqrt(variance), rel=1e-10
+    )
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "bootstrap"}])

@@ -541,7 +541,27 @@ class ReadModels(NamedTuple):
     """Models that were read from files."""
 
     models: list[abstain.formats.Predictions]  # those with a confidence, in the order of the files
-    notes: list[str]  # a sentence for each of the others
+    notes: list[str]  # sentences that name the others, and why they are not ranked
+
+
+def _notes_on_unranked(
+    unranked: Iterable[tuple[str, abstain.formats.read_files.NoConfidenceError]],
+) -> list[str]:
+    """Sentences that name the models without a confidence, one for each reason.
+
+    `unranked` has the name of each of these models, and the error that was raised when its file was read.
+    """
+    names_by_reason: dict[str, list[str]] = {}
+    for name, error in unranked:
+        reason = str(error).rpartition(": ")[2]  # the message starts with the name of the file
+        names_by_reason.setdefault(reason, []).append(abstain.formats.safety.display_name(name))
+    notes = []
+    for reason, names in names_by_reason.items():
+        if len(names) == 1:
+            notes.append(f"{names[0]} is not ranked: {reason}")
+        else:
+            notes.append(f"{len(names)} models are not ranked ({', '.join(names)}): {reason}")
+    return notes
 
 
 class UnlabelledFile(NamedTuple):
@@ -717,7 +737,7 @@ class ReadOptions(NamedTuple):
         on stderr how logs of answers were read. Raises DataError if a file cannot be read.
         """
         models = []
-        notes = []
+        unranked: list[tuple[str, abstain.formats.read_files.NoConfidenceError]] = []
         keep_others = len(files) == 1  # next to the learned confidence, which is then compared with them
         for number, (name, path) in enumerate(files.items()):
             options = self.of_file(number, len(files))
@@ -726,9 +746,8 @@ class ReadOptions(NamedTuple):
                     options.read(path, name, summarise=summarise, purpose=purpose, keep_others=keep_others)
                 )
             except abstain.formats.read_files.NoConfidenceError as error:
-                reason = str(error).rpartition(": ")[2]
-                notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
-        return ReadModels(models, notes)
+                unranked.append((name, error))
+        return ReadModels(models, _notes_on_unranked(unranked))
 
     def read_by(self, path: str, column: str) -> ReadModels:
         """Read one long table of several models, which the values of a column name.
@@ -740,7 +759,7 @@ class ReadOptions(NamedTuple):
         source = abstain.formats.open_source(path, format=self.format, limits=self.limits)
         settings = self._select("columns", "kind", "labels", "classes", "limits", "tolerance", "rules")
         models = []
-        notes = []
+        unranked: list[tuple[str, abstain.formats.read_files.NoConfidenceError]] = []
         for name, part in abstain.formats.log_folders.split_by_column(source, column).items():
             try:
                 model = abstain.formats.read_files.make_predictions(
@@ -748,9 +767,8 @@ class ReadOptions(NamedTuple):
                 )
                 models.append(self.rank_by_learned(model))
             except abstain.formats.read_files.NoConfidenceError as error:
-                reason = str(error).rpartition(": ")[2]
-                notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
-        return ReadModels(models, notes)
+                unranked.append((name, error))
+        return ReadModels(models, _notes_on_unranked(unranked))
 
     def make_log(self, source: abstain.formats.OpenedTable, purpose: str) -> abstain.formats.Log:
         """Make the log of an opened file of answers, with a confidence or without.

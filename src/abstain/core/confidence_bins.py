@@ -471,8 +471,9 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     """Selective risk at the smallest attainable coverage of at least `coverage`: estimate and bounds.
 
     The threshold lies inside a bin (the first, from the top, that reaches the coverage), at an unknown place. The
-    estimate spreads the loss of the bin evenly over its positions. NaN where all bins are empty. Losses lie in [0, largest_loss]; without a largest
-    loss (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact.
+    estimate spreads the loss of the bin evenly over its positions. Losses lie in [0, largest_loss]; without a largest
+    loss (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact. All are NaN where all
+    bins are empty.
     """
     rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp

@@ -373,9 +373,7 @@ def check_ranked(log: Log) -> None:
     has_rank = any(bool((np.isfinite(signal) & is_measured).any()) for signal in log.signals.values())
     if is_measured.any() and not has_rank:
         listed = ", ".join(f"`{display_name(name)}`" for name in log.signals)
-        raise NoConfidenceError(
-            f"{display_name(log.path)}: no answer has {listed}, so the model cannot be ranked."
-        )
+        raise NoConfidenceError(f"{display_name(log.path)}: no answer has {listed}.")
 
 
 def find_class_scores_role(

@@ -516,7 +516,8 @@ def _spread_of_influences(
         error_influence = influences.influence * is_error  # 0 for samples that are no errors
         effects_of_errors = effects_of_units(error_influence, samples, centred=False)
         if samples.clusters is not None:
-            effects_of_errors = unbiased_effects(effects_of_errors)  # like the variance that they are a part of
+            # enlarged like the effects of all samples, of whose variance they are a part
+            effects_of_errors = unbiased_effects(effects_of_errors)
         error_square_sum = float(effects_of_errors @ effects_of_errors)
     sums = InfluenceSums(
         square_sum=influence_sums.second,
