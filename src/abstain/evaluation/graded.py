@@ -203,6 +203,7 @@ def further_entries(
     samples: CheckedSamples,
     *,
     unanswerable: np.ndarray | None = None,
+    has_confidence: np.ndarray | None = None,
     level: float,
     score: str,
     loss: str,
@@ -212,7 +213,9 @@ def further_entries(
 
     `samples` are the samples of a group (None: of all): a loss of 0 is a right answer, 1 a wrong one, between them
     partly right; samples that abstained are not attempted. `unanswerable` has a truth value for each sample, abstained
-    ones included, or is None where it is not known which questions have no answer. Where the samples have weights,
+    ones included, or is None where it is not known which questions have no answer. `has_confidence` has a truth value
+    for each sample as well: False where the confidence is a number that only ranks the sample, so that calibration
+    leaves it out; None where all have a confidence of their own. Where the samples have weights,
     other losses, or for calibration confidences that are no probabilities, an entry has the reason instead of a number.
     `level` is the two-sided confidence level, such as 0.95.
     """
@@ -228,8 +231,9 @@ def further_entries(
     answers = GradedAnswers(
         right=samples.extend_to_all(1 - losses), attempted=attempted, unanswerable=unanswerable
     )
-    # metrics of graded answers count all samples, those of calibration only the attempted ones
-    attempted_clusters = None if samples.clusters is None else samples.clusters[attempted]
+    # metrics of graded answers count all samples, those of calibration attempted ones with a confidence of their own
+    has_own = np.ones(len(losses), dtype=bool) if has_confidence is None else has_confidence[attempted]
+    clusters_with_own = None if samples.clusters is None else samples.clusters[attempted][has_own]
     entries = []
     for metric in metrics:
         entry = _empty_entry(metric, samples.sample_count, score=score, loss=loss, group=group)
@@ -240,12 +244,17 @@ def further_entries(
                 answers, [metric], level=level, clusters=samples.clusters, score=score, loss=loss, group=group
             )
         else:
+            if not has_own.any():
+                entries.append(replace(entry, n=0, reason="no answer has a confidence of its own"))
+                continue
             try:
-                interval = metric.measure(1 - losses, samples.answered_confidence, level, attempted_clusters)
+                interval = metric.measure(
+                    1 - losses[has_own], samples.answered_confidence[has_own], level, clusters_with_own
+                )
             except InputError as error:
                 entries.append(replace(entry, reason=reason_of(error)))
             else:
-                entries.append(_with_interval(entry, interval))
+                entries.append(replace(_with_interval(entry, interval), n=int(has_own.sum())))
     return entries
 
 

@@ -20,6 +20,7 @@ from abstain._check import check_fraction, check_risk, repetitions_error
 from abstain._engines import find_engine
 from abstain._plots import select_drawn_points
 from abstain._progress import progress_bars
+from abstain.calibration.table_metrics import CALIBRATION_METRICS
 from abstain.core.area_estimators import area, oracle_area
 from abstain.core.influence import AreaUnderCurve, RankedLoss, ReorderedLoss, ranked_by_loss
 from abstain.core.part_sums import Totals, tables_along_ranking
@@ -368,6 +369,7 @@ def evaluate(
     repetitions: bool = False,
     abstained: ArrayLike | None = None,
     unanswerable: ArrayLike | None = None,
+    has_confidence: Any = None,
     clusters: ArrayLike | None = None,
     classes: Any = None,
     engine: Any = None,
@@ -410,6 +412,9 @@ def evaluate(
         Relative weights; samples the model refused (never accepted, kept in the coverage).
     unanswerable : array of bool, optional
         Which questions have no answer, so that refusing them is right: adds abstention recall, precision and F1.
+    has_confidence : array of bool, or dict of them by confidence, optional
+        Which samples have a confidence of their own. The others have a number in `confidence` that only ranks them (as
+        a file's rows without a confidence have): metrics of the ranking use it, metrics of calibration do not.
     clusters : array, or [array, array], optional
         One label per sample: samples of one cluster are not independent. Two vectors, `[location, week]`, are two
         kinds of clusters that cross.
@@ -481,6 +486,7 @@ def evaluate(
             "losses": losses,
             "classes": classes,
             "progress": progress,
+            "has_confidence": has_confidence,
             **sample_columns,
         }
         passed = {name: value for name, value in arguments.items() if value is not None}
@@ -496,9 +502,9 @@ def evaluate(
         if isinstance(result, Evaluation):
             return result
         return evaluate_blocks(result, metrics=requested_metrics, level=level, repetitions=repetitions)
-    has_confidence = any(argument is not None for argument in (logits, probs, confidence))
+    is_ranked = any(argument is not None for argument in (logits, probs, confidence))
     has_one_loss = loss is not None and not isinstance(loss, Mapping)
-    if has_one_loss and not has_confidence and not requested_metrics and sample_weight is None:
+    if has_one_loss and not is_ranked and not requested_metrics and sample_weight is None:
         return _evaluate_without_confidence(
             loss,
             abstained,
@@ -523,12 +529,38 @@ def evaluate(
     return _evaluate_in_memory(
         vectors,
         checked_columns,
+        has_confidence=_check_has_confidence(has_confidence, vectors),
         repetitions=repetitions,
         requested_metrics=requested_metrics,
         further_metrics=further_metrics,
         level=level,
         progress=progress,
     )
+
+
+def _check_has_confidence(has_confidence: Any, vectors: Vectors) -> dict[str, np.ndarray]:
+    """Return the argument of `evaluate` as truth values by the name of the confidence.
+
+    A confidence that is not listed is one that every sample has. InputError for names that are no confidences and for
+    values other than true and false, one for each sample.
+    """
+    if has_confidence is None:
+        return {}
+    by_score = (
+        has_confidence
+        if isinstance(has_confidence, Mapping)
+        else dict.fromkeys(vectors.scores, has_confidence)
+    )
+    unknown = [name for name in by_score if name not in vectors.scores]
+    if unknown:
+        raise InputError(
+            f"evaluate: `has_confidence` names {unknown[0]!r}, which is no confidence; there are: "
+            f"{', '.join(vectors.scores)}."
+        )
+    return {
+        name: check_truth_values("evaluate", "has_confidence", mask, vectors.n)
+        for name, mask in by_score.items()
+    }
 
 
 def _split_metrics(metrics: Sequence[Any]) -> tuple[list[Metric], list[FurtherMetric]]:
@@ -648,6 +680,7 @@ def _evaluate_in_memory(
     vectors: Vectors,
     columns: dict[str, np.ndarray | None],
     *,
+    has_confidence: Mapping[str, np.ndarray],
     repetitions: bool,
     requested_metrics: list[Metric] | None,
     further_metrics: Sequence[FurtherMetric],
@@ -657,10 +690,11 @@ def _evaluate_in_memory(
     """Evaluate losses and confidences in memory: one sort per score, shared by all losses, groups and metrics.
 
     `columns` are sample_weight, abstained, unanswerable, clusters and groups, each None or with one value per sample;
-    "unanswerable" and "groups" are removed from it. `requested_metrics` None means the default for each kind of loss,
-    with the metrics of abstention where it is known which questions are unanswerable; `further_metrics` are requested
-    ones that do not read the ranking. `progress` None means a progress bar for many samples only. InputError where a
-    metric needs weights that are repetitions.
+    "unanswerable" and "groups" are removed from it. `has_confidence` says which samples have a confidence of their own,
+    by the name of the confidence; one that is not in it is one that every sample has. `requested_metrics` None means
+    the default for each kind of loss, with the metrics of abstention where it is known which questions are
+    unanswerable; `further_metrics` are requested ones that do not read the ranking. `progress` None means a
+    progress bar for many samples only. InputError where a metric needs weights that are repetitions.
     """
     groups = columns.pop("groups")
     unanswerable = columns.pop("unanswerable")
@@ -674,9 +708,11 @@ def _evaluate_in_memory(
     all_samples = _check_samples(vectors, columns, repetitions, slice(None))
     samples_of_group: dict[Any, _SamplesOfGroup] = {None: all_samples}
     unanswerable_of_group = {None: unanswerable}
+    rows_of_group: dict[Any, slice | np.ndarray] = {None: slice(None)}
     for name, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
         samples_of_group[name] = _check_samples(vectors, columns, repetitions, rows, all_samples)
         unanswerable_of_group[name] = None if unanswerable is None else unanswerable[rows]
+        rows_of_group[name] = rows
     any_samples = next(iter(all_samples.samples_by_loss.values()))
     _check_repetitions(requested_metrics or (), any_samples)
     if group_names and any_samples.is_answered is not None:
@@ -704,6 +740,7 @@ def _evaluate_in_memory(
         for score, confidence in all_samples.confidence_by_score.items():
             for group, ranking in _rankings(confidence, group_names, codes):
                 group_samples = samples_of_group[group]
+                has_own = has_confidence.get(score)
                 for loss, samples_with_loss in group_samples.samples_by_loss.items():
                     if not samples_with_loss.zero_one and (group, loss) not in best_order:
                         best_order[group, loss] = ranked_by_loss(
@@ -723,6 +760,7 @@ def _evaluate_in_memory(
                         further_metrics_of_loss[loss],
                         samples,
                         unanswerable=unanswerable_of_group[group],
+                        has_confidence=None if has_own is None else has_own[rows_of_group[group]],
                         level=level,
                         score=score,
                         loss=loss,
@@ -749,10 +787,32 @@ def _evaluate_in_memory(
         level,
         curves=[(score, loss, curves[score, loss]) for loss in vectors.losses for score in vectors.scores],
         top_ties=top_ties,
-        notes=[*warnings, *vectors.notes, *_notes_on_ties(top_ties, entries), *_note_on_tied(tied_of_score)],
+        notes=[
+            *warnings,
+            *vectors.notes,
+            *_notes_on_calibration(entries),
+            *_notes_on_ties(top_ties, entries),
+            *_note_on_tied(tied_of_score),
+        ],
         abstained=abstained_mass / (any_total.total_mass + abstained_mass),
         clusters=cluster_counts(columns["clusters"]),
     )
+
+
+def _notes_on_calibration(entries: Mapping[Key, Sequence[Entry]]) -> list[str]:
+    """A sentence for each confidence that some answers lack, with the number of answers that its calibration is of.
+
+    `entries` are those of a table, by confidence, loss and group. None where no metric of calibration was asked for.
+    """
+    notes: dict[str, str] = {}
+    for (score, _loss, group), entries_of_key in entries.items():
+        answered_count = max((entry.n for entry in entries_of_key), default=0)
+        for entry in entries_of_key:
+            if group is None and entry.metric in CALIBRATION_METRICS and entry.n < answered_count:
+                notes[score] = (
+                    f"Calibration of {score} is measured on the {entry.n:,} of {answered_count:,} samples that have it."
+                )
+    return list(notes.values())
 
 
 def _check_repetitions(metrics: Sequence[Metric], samples: CheckedSamples) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -135,8 +135,9 @@ class Predictions(Printable):
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `abstain.evaluate`; those that the file does not have are left out.
 
-        "loss" is {its name: array} and "confidence" is {name: array} with every confidence of the file. Labels are
-        passed only with class scores.
+        "loss" is {its name: array} and "confidence" is {name: array} with every confidence of the file;
+        "has_confidence" is {name: array of bool} for those that some rows lack. Labels are passed only with class
+        scores.
         """
         arguments: dict[str, Any] = {
             "logits": self.logits,
@@ -152,7 +153,25 @@ class Predictions(Printable):
             arguments["loss"] = {self.loss_name: self.loss}
         if self.confidence is not None:
             arguments["confidence"] = self.signals or {"confidence": self.confidence}
+            arguments["has_confidence"] = self._rows_with_own_confidence(arguments["confidence"]) or None
         return {name: value for name, value in arguments.items() if value is not None}
+
+    def _rows_with_own_confidence(self, confidences: Iterable[str]) -> dict[str, np.ndarray]:
+        """Return, for each of these confidences that some rows lack, which rows have one.
+
+        The others are ranked last by a number that the file does not hold: answers without a confidence, and questions
+        without an answer that count as wrong.
+        """
+        rows_with_own = {}
+        for name in confidences:
+            has_own = np.ones(self.n, dtype=bool)
+            if name in self.gapped_signals:
+                has_own &= np.isfinite(self.gapped_signals[name])
+            if self.refused is not None:
+                has_own &= ~self.refused
+            if not has_own.all():
+                rows_with_own[name] = has_own
+        return rows_with_own
 
     def _unanswerable_if_refusals_abstain(self) -> np.ndarray | None:
         """Return `unanswerable`; None where refusals count as wrong answers, so that no abstention can be right."""
