@@ -198,6 +198,30 @@ def test_the_command_chooses_applies_and_checks(files):
     assert run(*both(files, "cal"), *ASKED, "-q").output.strip() == repr(saved.cost)
 
 
+def test_files_are_matched_with_stages_by_their_names(files):
+    """In swapped order the large model's confidences would be held against the small one's threshold."""
+    for name in ("small", "large"):
+        for part, columns in (("cal", "cal"), ("new", "bare_new")):
+            (files / part).mkdir(exist_ok=True)
+            (files / part / f"{name}.npz").write_bytes((files / f"{columns}_{name}.npz").read_bytes())
+    rule = files / "rule.json"
+    run(files / "cal" / "small.npz", files / "cal" / "large.npz", *ASKED[2:], "--save", rule)
+    in_order = run(files / "new" / "small.npz", files / "new" / "large.npz", "--apply", rule, "--json")
+    swapped = run(files / "new" / "large.npz", files / "new" / "small.npz", "--apply", rule, "--json")
+    assert json.loads(swapped.stdout) == json.loads(in_order.stdout)
+    assert "matched by their names" in swapped.stderr
+    assert "matched by their names" not in in_order.stderr
+    small, large = both(files, "bare_new")
+    for how in ("--apply", "--check"):
+        refused = run(large, small, how, rule)
+        assert refused.exit_code == 2
+        assert "is given for the stage 'small' and has 'large' in its name" in " ".join(
+            refused.stderr.split()
+        )
+    stated = run(large, small, "--apply", rule, "--json", "--names", "large,small")
+    assert json.loads(stated.stdout) == json.loads(in_order.stdout)
+
+
 def test_a_rule_is_applied_by_ids_and_to_what_it_was_made_from(files):
     """In another order, or in other units, the same numbers would send other samples to the person."""
     rng, folder = np.random.default_rng(1), files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -172,7 +173,7 @@ def cascade(
         raise click.UsageError("--state goes with --check.")
     rule = load_cascade(rule_file) if rule_file else None
     if rule and not names and len(rule.names) == len(files):
-        names = rule.names
+        names = _stages_of_files(files, rule.names)
     if len(settings["cost"]) == 1 and settings["cost"][0].column:
         settings["cost"] *= len(files)
     cost_columns = () if rule else tuple(cost.column for cost in settings["cost"])
@@ -228,6 +229,35 @@ def cascade(
     deliver(output, result, quiet=quiet, draw=draw, columns=facts, latex=repr(result))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
+
+
+def _stages_of_files(files: tuple[str, ...], stages: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the stage of a saved rule that each file belongs to, as many as there are stages.
+
+    Files that are called like the stages are matched by name, in any order, with a note if it is another one. Other
+    files belong to the stages in their order. Raises a usage error if such a file has another stage in its name.
+    """
+    names = tuple(name_files(files, ()))
+    if set(names) == set(stages):
+        if names != stages:
+            say(
+                f"note: the rule asks {', '.join(stages)}, in this order; the files are matched by their names."
+            )
+        return names
+    for file, name, stage in zip(files, names, stages):
+        mentioned = [other for other in stages if _mentions(name, other)]
+        if mentioned and stage not in mentioned:
+            raise click.UsageError(
+                f"{display_name(file)} is given for the stage {stage!r} and has {mentioned[0]!r} in its name. Give "
+                f"the files in the order {', '.join(stages)}, or say whose they are: --names "
+                f"{','.join(mentioned[:1])},..."
+            )
+    return stages
+
+
+def _mentions(file_name: str, stage: str) -> bool:
+    """Whether the name of a file holds that of a stage as a word of its own: "may_large" mentions "large"."""
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(stage)}(?![A-Za-z0-9])", file_name) is not None
 
 
 def _read_models(
