@@ -104,6 +104,42 @@ def test_check_alarms_on_worse_data_and_on_other_shares():
     assert rule.check(shifted).drift_alarm
 
 
+@pytest.mark.parametrize("stretched", ["small", "large"])
+@pytest.mark.parametrize("is_joint", [False, True])
+def test_check_compares_the_confidences_of_each_stage(stretched, is_joint):
+    """Confidences on another scale give an alarm although every stage answers the same samples as before."""
+    stages = sample(8000)
+    later = {name: entry[:2] for name, entry in sample(4000, seed=9).items()}
+    if is_joint:
+        stages = {name: ({"a": loss, "b": loss}, *rest) for name, (loss, *rest) in stages.items()}
+        rule = cascade(stages, risk={"a": 0.15, "b": 0.2}, person=RULE["person"])
+    else:
+        rule = cascade(stages, **RULE)
+    assert rule.stages_in_use == ("small", "large")
+    read_back = type(rule).from_json(rule.to_json())
+    loss, confidence = later[stretched]
+    threshold = rule.thresholds[stretched]
+    pivot = threshold if np.isfinite(threshold) else -0.5  # of a stage that answers everything: any
+    moved = later | {stretched: (loss, pivot + 1.6 * (confidence - pivot))}
+    who = rule.decide({name: g for name, (_, g) in later.items()})
+    assert (rule.decide({name: g for name, (_, g) in moved.items()}) == who).all()
+    for each in (rule, read_back):
+        assert each.check(later).holds
+        alarmed = each.check(moved)
+        checks = list(alarmed.checks.values()) if is_joint else [alarmed]
+        assert all(check.drift_alarm and not check.risk_alarm for check in checks)
+    # the large model is asked only where the small one did not answer
+    asked = np.where(who == "small", np.nan, later["large"][1])
+    assert rule.check(later | {"large": (later["large"][0], asked)}).holds
+
+
+def test_stored_references_are_checked():
+    stored = json.loads(cascade(sample(8000), **RULE).to_json())
+    dict(stored["references"])["small"]["value"].reverse()
+    with pytest.raises(DataError, match="`references` must fall"):
+        Cascade.from_json(json.dumps(stored))
+
+
 def test_check_with_the_person_and_with_clusters():
     rule = cascade(sample(), risk=0.1, person=(20.0, 0.01), promise="system")
     later = {name: entry[:2] for name, entry in sample(2000, seed=4).items()}

@@ -35,6 +35,7 @@ from abstain.cascades.search import (
 from abstain.errors import InputError
 from abstain.thresholds.advice import LARGEST_RISK, Advice, bisect
 from abstain.thresholds.cut import Cut, Units, cut_between
+from abstain.thresholds.monitoring import Reference
 
 FUNCTION_NAME = "cascade"  # in messages
 COST_LEVEL = 0.95  # of the interval of the cost
@@ -296,12 +297,29 @@ def _describe(
         person=(float(data.costs[-1].mean()), float(data.to_user_scale(data.losses[-1].mean()))),
         bounded=bounds,
         cuts=_locate_cuts(data, thresholds, stages),
+        references=_summarize_confidences(data, thresholds, answering) if is_certified else {},
         zero_one=data.is_zero_one,
         group_count=group_count,
         clusters=None if data.clusters is None else int(data.clusters.max()) + 1,
         largest=largest,
         counted_answers=None if data.is_counted is None else int(data.in_promise(answering).sum()),
     )
+
+
+def _summarize_confidences(
+    data: CascadeData, thresholds: tuple[float, ...], answering: np.ndarray
+) -> dict[str, Reference]:
+    """Summarize, for each stage in use, the confidences of the samples that reach it, to compare later ones with.
+
+    `thresholds` holds one per stage, infinity for a stage that is never asked; `answering` is the index of the stage
+    that answers each sample, the number of stages for the person.
+    """
+    references = {}
+    for stage, (name, threshold) in enumerate(zip(data.names, thresholds)):
+        confidence_of_reached = data.confidences[stage][answering >= stage]
+        if threshold < math.inf and (confidence_of_reached > -math.inf).any():
+            references[name] = Reference.of(confidence_of_reached)
+    return references
 
 
 def _locate_cuts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,8 +18,8 @@ from abstain.cascades.later_commands import later_command
 from abstain.cascades.search import MAX_POLICIES, first_stage_that_answers
 from abstain.errors import InputError, ShapeError
 from abstain.thresholds.calibration import Candidates
-from abstain.thresholds.cut import Cut, ScoreName, Units
-from abstain.thresholds.monitoring import Check, Reference
+from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units
+from abstain.thresholds.monitoring import Check, Reference, check_is_new, check_promise
 from abstain.thresholds.promise import PromiseBasis
 from abstain.thresholds.record import (
     RecordParts,
@@ -41,13 +42,15 @@ class LaterAnswers(NamedTuple):
 
     `answering` is the index of the stage that answers each sample; the number of stages means the person. `stages_left`
     counts the stages from that one to the end; 0: the person answers. `losses` holds what the user gave, by stage, and
-    `columns` maps "confidence", "logits" and "probs" to arrays by stage.
+    `columns` maps "confidence", "logits" and "probs" to arrays by stage, and `confidences` holds, by stage, what was
+    read from them; NaN where the stage gives no answer.
     """
 
     answering: np.ndarray
     stages_left: np.ndarray
     losses: dict[str, Any]
     columns: dict[str, dict[str, Any]]
+    confidences: dict[str, CheckedConfidences]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,6 +106,8 @@ class Cascade(Promised):
         Thresholds tried at each stage, where fewer were allowed than asked for.
     clusters, largest : int, float, or None
         How many clusters there were, and the samples of the largest, where clusters were given.
+    references : dict
+        By stage in use: a summary of the confidences of the calibration samples that reached it, for later checks.
     origins : dict
         By stage: its calibration file, where that was stated (`made_from`; the command line does).
 
@@ -116,7 +121,7 @@ class Cascade(Promised):
     """
 
     _noun: ClassVar[str] = "a stored cascade"
-    _number: ClassVar[int] = 5
+    _number: ClassVar[int] = 6
     _none: ClassVar[str] = "none keeps the promise"
 
     names: tuple[str, ...]
@@ -132,6 +137,7 @@ class Cascade(Promised):
     alternatives: tuple[_Cost, _Cost] | None = None
     grid: Annotated[int, Within(1)] | None = None
     unit: str = ""
+    references: dict[str, Reference] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     counted_answers: Annotated[int, Within(0)] | None = None
 
@@ -283,9 +289,9 @@ class Cascade(Promised):
         (('a',), ['a'])
         """
         columns = {"confidence": confidences, "logits": logits, "probs": probs}
-        answering = self._find_answering_stage(columns, abstained, scores, units)
-        # the stages given are the first ones: this was checked
-        stages_given = self.names[: sum(len(column or {}) for column in columns.values())]
+        read = self._read_stages(columns, abstained, scores, units)
+        answering = self._find_answering_stage(read)
+        stages_given = tuple(read)  # the first ones: this was checked
         later_stages = [name for name in self.stages_in_use if name not in stages_given]
         next_to_ask = later_stages[0] if later_stages else PERSON
         return np.asarray([*stages_given, next_to_ask])[answering]
@@ -305,9 +311,9 @@ class Cascade(Promised):
         """Does the promise still hold on later samples, in the order they came?
 
         The whole series of checks raises a false alarm with probability at most delta, however often one looks. The
-        risk is tested on the loss of each answer, a stage's or the person's; "drift" compares the shares that the
-        stages answer with those of the calibration. A promise that holds in every group is checked on the samples of
-        one group at a time.
+        risk is tested on the loss of each answer, a stage's or the person's; "drift" compares with the calibration the
+        shares that the stages answer, and the confidences of each stage on the samples that reach it. A promise that
+        holds in every group is checked on the samples of one group at a time.
 
         Parameters
         ----------
@@ -346,7 +352,39 @@ class Cascade(Promised):
         # is the number of stages from the one that answers to the end, 0 for the person. It accepts the answers of
         # stages, from 1 on, or for promise="system" all answers, from 0 on.
         threshold = self.as_threshold()
-        return threshold.check(loss, confidence=later.stages_left, clusters=clusters, previous=previous)
+        check = check_promise(
+            threshold,
+            loss,
+            threshold.cut.read("Cascade.check", confidence=later.stages_left),
+            clusters=clusters,
+            previous=previous,
+            further_p_values=partial(self.compare_stages, later),
+        )
+        check_is_new(check, previous)
+        return check
+
+    def compare_stages(self, later: LaterAnswers, rows: np.ndarray) -> list[float]:
+        """Return, for each stage in use, the p-value of "its confidences are distributed as in calibration".
+
+        Compared are the samples of these row numbers that reach the stage, with the calibration samples that did. A
+        stage that none of them reaches is left out.
+        """
+        p_values = []
+        for stage, name in enumerate(self.names):
+            reached = rows[later.answering[rows] >= stage]
+            reference = self.references.get(name)
+            if reference is None or not len(reached):
+                continue
+            values = later.confidences[name].values
+            with_answer = later.confidences[name].take(reached[~np.isnan(values[reached])])
+            # how many lie at or above each calibration confidence, at least and at most: rounding may hide the order
+            surely, possibly = self.cuts[name].at_least("Cascade.check", with_answer, reference.value)
+            p_values.append(
+                reference.p_value(
+                    surely, possibly, m=len(reached), largest_cluster=min(self.largest or 1.0, reference.n)
+                )
+            )
+        return p_values
 
     def read_later_answers(
         self, stages: ByStage, abstained: ByStage | None, scores: ByStage | None, units: Units | None
@@ -373,12 +411,14 @@ class Cascade(Promised):
             for kind, array in values.items():
                 check_choice(title, "kind", kind, tuple(columns))
                 columns[kind][name] = array
-        answering = self._find_answering_stage(columns, abstained, scores, units)
+        read = self._read_stages(columns, abstained, scores, units)
+        answering = self._find_answering_stage(read)
         return LaterAnswers(
             answering=answering,
             stages_left=len(self.names) - answering,  # 0: the person answers
             losses=stage_losses,
             columns=columns,
+            confidences=read,
         )
 
     def loss_of_answers(
@@ -468,10 +508,24 @@ class Cascade(Promised):
         saturates if it rounds to its largest value, such as 1, for many samples.
         """
         check_choice("Cascade", "stage", name, self.names)
-        cut = self.cuts[name]  # how a later confidence is read, and compared with the threshold of this stage
+        columns = {"confidence": confidence, "logits": logits, "probs": probs, "units": units, "score": score}
+        return self._accepted_by(name, self._read_stage(name, columns, abstained))
+
+    def _accepted_by(self, name: str, confidences: CheckedConfidences) -> np.ndarray:
+        """Return True for each sample that this stage answers, by its confidences as `_read_stage` returns them."""
+        threshold = (self.thresholds or {}).get(name)
+        return self.cuts[name].decide(f"Cascade: stage {name!r}", confidences, threshold)
+
+    def _read_stage(
+        self, name: str, columns: Mapping[str, Any], abstained: ArrayLike | None
+    ) -> CheckedConfidences:
+        """Read the confidences of later samples at one stage; NaN where it gives no answer.
+
+        `columns` are arguments of `answers`: "confidence", "logits" or "probs", and perhaps "units" and "score".
+        `abstained` marks samples without an answer. Raises what `answers` raises.
+        """
         title = f"Cascade: stage {name!r}"
-        columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
-        confidences = cut.read(title, **columns, score=score)
+        confidences = self.cuts[name].read(title, **columns)
         values = np.where(np.isneginf(confidences.values), np.nan, confidences.values)
         if abstained is not None:
             if np.shape(to_host(abstained)) != values.shape:
@@ -479,12 +533,19 @@ class Cascade(Promised):
                 raise ShapeError(f"{title}: `abstained` needs one mark per sample, {shapes}.")
             without_answer = check_mask(title, "abstained", backend_of(values), to_host(abstained), values)
             values = np.where(without_answer, np.nan, values)
-        return cut.decide(title, confidences._replace(values=values), (self.thresholds or {}).get(name))
+        return confidences._replace(values=values)
 
-    def _find_answering_stage(
-        self, columns: dict[str, Any], abstained: ByStage | None, scores: ByStage | None, units: Units | None
-    ) -> np.ndarray:
+    def _find_answering_stage(self, confidences: Mapping[str, CheckedConfidences]) -> np.ndarray:
         """Index of the stage that answers each sample; the number of stages given where none does.
+
+        `confidences` are those of the first stages, in their order, as `_read_stages` returns them.
+        """
+        return first_stage_that_answers([self._accepted_by(name, read) for name, read in confidences.items()])
+
+    def _read_stages(
+        self, columns: dict[str, Any], abstained: ByStage | None, scores: ByStage | None, units: Units | None
+    ) -> dict[str, CheckedConfidences]:
+        """Read the confidences of later samples by stage, in the order of the stages; NaN where one gives no answer.
 
         `columns` maps "confidence", "logits" and "probs" to a dict by stage, or None; `scores` holds learned
         confidences by stage. Raises InputError if the stages given are not the first ones of this cascade, ShapeError
@@ -505,7 +566,7 @@ class Cascade(Promised):
                 f"Cascade: `abstained` must be a dict by stage ({', '.join(self.names)}), got {names}."
             )
         kinds = dict(kind_of_stage)
-        would_answer = []  # for each stage, a mask of the samples that it answers if it is asked
+        read = {}
         for name in stages_given:
             kind = kinds[name]
             arguments: Any = {kind: columns[kind][name]}
@@ -514,11 +575,12 @@ class Cascade(Promised):
             if scores is not None:
                 arguments["score"] = scores.get(name)
             without_answer = None if abstained is None else abstained.get(name)
-            would_answer.append(self.answers(name, **arguments, abstained=without_answer))
-        if len({mask.shape for mask in would_answer}) > 1 or would_answer[0].ndim != 1:
-            shapes = ", ".join(str(mask.shape) for mask in would_answer)
-            raise ShapeError(f"Cascade: confidences must be vectors of one length, got shapes {shapes}.")
-        return first_stage_that_answers(would_answer)
+            read[name] = self._read_stage(name, arguments, without_answer)
+        shapes = [confidences.values.shape for confidences in read.values()]
+        if len(set(shapes)) > 1 or len(shapes[0]) != 1:
+            listed = ", ".join(map(str, shapes))
+            raise ShapeError(f"Cascade: confidences must be vectors of one length, got shapes {listed}.")
+        return read
 
     def _rules(self) -> dict[str, Any]:
         """Return each rule that a stored cascade must keep, as the message to show, and whether it keeps it.
@@ -550,6 +612,8 @@ class Cascade(Promised):
             )
         return {
             "`origins` must be by stage.": set(self.origins) <= set(self.names),
+            "`references` must fall and count up to `n`.": set(self.references) <= set(self.names)
+            and all(reference.is_consistent(self.n) for reference in self.references.values()),
             "`shares` must add up to 1.": abs(sum(self.shares.values()) - 1) < 1e-9,
             "`shares` must count whole samples of `n`.": all(
                 abs(count - round(count)) < 1e-6 for count in sample_counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -71,7 +72,7 @@ class JointCascade(JointRule, Stored):
 
     _noun: ClassVar[str] = "a stored cascade with several promises"
     _has_checksum: ClassVar[bool] = True
-    _number: ClassVar[int] = 1
+    _number: ClassVar[int] = 2
 
     promises: dict[Any, Cascade]
     delta: Chance
@@ -187,9 +188,9 @@ class JointCascade(JointRule, Stored):
     ) -> GroupChecks:
         """Does each promise still hold on later samples, in the order they came?
 
-        Each of k promises is tested at delta / k, so the whole series raises a false alarm, by any promise or by the
-        shares that the stages answer, with probability at most delta. A promise that holds in every group is checked on
-        the samples of one group at a time.
+        Each of k promises is tested at delta / k, so the whole series raises a false alarm, by any promise or by what
+        the stages answer and how sure they are, with probability at most delta. A promise that holds in every group is
+        checked on the samples of one group at a time.
 
         Parameters
         ----------
@@ -231,6 +232,7 @@ class JointCascade(JointRule, Stored):
                 threshold.cut.read(function, confidence=later.stages_left),
                 clusters=clusters,
                 counts=counted[name],
+                further_p_values=partial(rule.compare_stages, later),
             )
         return check_promises(to_check, previous, series_promise_count=len(names))
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -33,9 +33,14 @@ FILE_DIGITS = (
 )
 RECENT_COUNTED = 1_000  # the latest looks that hold so many counted samples are called recent ...
 RECENT_LOOKS = 100  # ... but no more looks than this
+_REFERENCE_POINTS = 512  # confidences that a rule remembers of its calibration
 _FEWEST_FOUND = 3  # remembered confidences among the new ones: one or two may be chance in any data
 _CHANCE_FACTOR = 2  # times the number that chance explains at most
 _NEW_SERIES = "Begin a new series, in a new file; its false alarms are counted anew."
+
+
+# Given the row numbers of the samples that count in a look, p-values of "these samples are as in calibration".
+FurtherPValues = Callable[[np.ndarray], list[float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,24 @@ class Reference:
     at_least: Annotated[np.ndarray, Within(0)]
     n: Annotated[float, Within(1)]
 
+    @classmethod
+    def of(cls, confidences: np.ndarray) -> Reference:
+        """Summarize the confidences of calibration samples without weights, in any order.
+
+        Samples with a confidence of minus infinity gave no answer: they are counted in `n` alone.
+        """
+        rising, counts = np.unique(confidences[confidences > -np.inf], return_counts=True)
+        falling = rising[::-1]
+        at_least = np.cumsum(counts[::-1])
+        rows = spread_rows(len(falling))
+        return cls(falling[rows], at_least[rows].astype(np.float64), float(len(confidences)))
+
+    def is_consistent(self, n: int) -> bool:
+        """Do the confidences fall while the counts rise, up to all of the samples, of which there are at most `n`?"""
+        values_fall = bool((np.diff(self.value) < 0).all())
+        counts_rise = bool((np.diff(self.at_least) >= 0).all())
+        return values_fall and counts_rise and bool((self.at_least <= self.n).all()) and self.n < n + 1
+
     def p_value(self, surely: np.ndarray, possibly: np.ndarray, m: int, largest_cluster: float) -> float:
         """Compute the p-value of "the confidences of m later samples are distributed as in calibration".
 
@@ -60,6 +83,11 @@ class Reference:
         calibration_share = self.at_least / self.n
         distance = np.maximum(surely / m - calibration_share, calibration_share - possibly / m).max()
         return drift_p_value(max(0.0, float(distance)), self.n / largest_cluster, m / largest_cluster)
+
+
+def spread_rows(count: int) -> np.ndarray:
+    """Return the rows of a summary of `count` sorted confidences: all of them, or some hundred from first to last."""
+    return np.unique(np.linspace(0, count - 1, min(count, _REFERENCE_POINTS)).astype(np.int64))
 
 
 def risk_level(delta: float) -> float:
@@ -465,6 +493,7 @@ def check_promise(
     clusters: Array,
     previous: Check | None,
     counts: np.ndarray | None = None,
+    further_p_values: FurtherPValues | None = None,
 ) -> Check:
     """Test a rule's promise on later samples, and return the check of the whole series so far.
 
@@ -485,6 +514,8 @@ def check_promise(
     counts : ndarray of bool, optional
         Which samples the promise is about, for a promise on some of the accepted (not for method "crc"); by default
         all.
+    further_p_values : callable, optional
+        Compares more of these samples with the calibration than `confidences` show; see `FurtherPValues`.
 
     Raises
     ------
@@ -537,7 +568,10 @@ def check_promise(
         # "crc" promises the loss per sample of all, accepted or not
         terms_of="all" if rule.method == "crc" else "counted",
     )
-    drift_fields = _test_drift(rule, confidences, before)
+    p_values = [_compare_confidences(rule, confidences)]
+    if further_p_values is not None:
+        p_values += further_p_values(look.rows)
+    drift_fields = _test_drift(rule, p_values, before)
     n = before.n + len(scaled_loss)
     accepted_count = before.accepted + int(accepted.sum())
     counted_in_look = int(counted.sum())
@@ -713,22 +747,31 @@ def _test_risk(
     return fields
 
 
-def _test_drift(rule: Threshold, confidences: CheckedConfidences, before: Check) -> dict[str, Any]:
-    """Compare the confidences of this look with those of the calibration; return the fields of `Check` about it.
+def _compare_confidences(rule: Threshold, confidences: CheckedConfidences) -> float:
+    """Return the p-value of "the confidences of this look are distributed as in calibration".
 
-    Look j (the j-th call of `check` that brings new samples) alarms if its p-value is at most delta / (2 j (j + 1)). An
-    alarm of an earlier look (in `before`, the series so far) stays. `rule` is the threshold that is checked:
-    `rule.reference` are the calibration confidences, and `rule.cut` compares later ones with them, which gives two
-    counts where rounding hides the order. `confidences` are those of the new samples, with their source and precision.
+    `rule` is the threshold that is checked: `rule.reference` are the calibration confidences, and `rule.cut` compares
+    later ones with them, which gives two counts where rounding hides the order. `confidences` are those of the new
+    samples, with their source and precision.
     """
     calibration_confidences = rule.reference.value  # some hundred of them, falling
     # how many new confidences lie at or above each of these, at least and at most
     surely, possibly = rule.cut.at_least("Threshold.check", confidences, calibration_confidences)
     # as many samples as the largest calibration cluster had may be copies of one; without clusters each counts as one
     largest_cluster = rule.largest or 1.0
-    drift_p = rule.reference.p_value(
+    return rule.reference.p_value(
         surely, possibly, m=len(confidences.values), largest_cluster=largest_cluster
     )
+
+
+def _test_drift(rule: Threshold, p_values: Sequence[float], before: Check) -> dict[str, Any]:
+    """Join the comparisons of this look with the calibration; return the fields of `Check` about them.
+
+    The p-value of all is the smallest times their number (Bonferroni). Look j (the j-th call of `check` that brings new
+    samples) alarms if it is at most delta / (2 j (j + 1)), with the delta of the `rule`. An alarm of an earlier look
+    (in `before`, the series so far) stays.
+    """
+    drift_p = min(1.0, len(p_values) * min(p_values))
     fields = {
         "drift_p": drift_p,
         "drift_alarm": before.drift_alarm,
@@ -992,6 +1035,9 @@ class PromiseToCheck(NamedTuple):
     confidences: CheckedConfidences  # already checked against the rule
     clusters: Array | None  # one label per sample, for a rule made from clusters
     counts: np.ndarray | None = None  # which samples the promise is about; None: all
+    further_p_values: FurtherPValues | None = (
+        None  # what else of these samples is compared with the calibration
+    )
 
 
 def check_promises(
@@ -1012,6 +1058,7 @@ def check_promises(
             clusters=promise.clusters,
             previous=checks.get(name),
             counts=promise.counts,
+            further_p_values=promise.further_p_values,
         )
         checks[name] = share_cluster_memory(check, group_count=series_promise_count)
     series = GroupChecks(checks, files=() if previous is None else previous.files)

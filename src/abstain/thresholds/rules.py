@@ -413,9 +413,7 @@ class Threshold(Promised):
         smallest_target, largest_target = target_ranges[self.form]
         target_fits = smallest_target <= self.target <= largest_target
         risks = [x for x in (self.risk, self.risk_upper) if x is not None]
-        values_fall = bool((np.diff(reference.value) < 0).all())
-        counts_rise = bool((np.diff(reference.at_least) >= 0).all())
-        counts_fit = reference.at_least[-1] == reference.n < self.n + 1
+        counts_everything = reference.at_least[-1] == reference.n
         lowest = float(reference.value[-1])
         lowest_fits = self.cut.lowest == lowest or lowest <= MISSING  # samples without a confidence rank last
         range_fits = self.cut.highest == reference.value[0] and lowest_fits
@@ -435,7 +433,8 @@ class Threshold(Promised):
             "`coverage_interval` must rise.": self.coverage_interval[0] <= self.coverage_interval[1],
             f"`target` must lie between {smallest_target:g} and {largest_target:g}.": target_fits,
             "risks must lie within `bounded`.": all(low - 1e-9 <= x <= high + 1e-9 for x in risks),
-            "`reference` must fall and count up to `n`.": values_fall and counts_rise and counts_fit,
+            "`reference` must fall and count up to `n`.": reference.is_consistent(self.n)
+            and counts_everything,
             "`reference` must count every sample once.": has_weights or reference.n == self.n,
             "without a threshold nothing is accepted or promised.": self.value is not None
             or promises_nothing,

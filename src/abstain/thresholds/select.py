@@ -32,13 +32,12 @@ from abstain.thresholds.joint import (
     membership_masks,
     predicted_classes,
 )
-from abstain.thresholds.monitoring import Reference
+from abstain.thresholds.monitoring import Reference, spread_rows
 from abstain.thresholds.promise import Goal, PromiseBasis, guarantee, note
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 from abstain.thresholds.testing import coverage_band, upper_limit
 
 METHODS: tuple[Method, ...] = get_args(Method)
-_REFERENCE_POINTS = 512
 _NAME = "select_threshold"
 
 
@@ -749,8 +748,7 @@ def _make_reference(calibration: Calibration) -> Reference:
     block_stops = calibration.ranked.row_stops()
     weight = calibration.ranked.weight
     largest_weight = 1.0 if weight is None else weight.max()
-    rows = np.unique(np.linspace(0, len(block_stops) - 1, _REFERENCE_POINTS).astype(np.int64))
-    count = block_stops[rows]
+    count = block_stops[spread_rows(len(block_stops))]
     samples_at_least = calibration.ranked.accepted_mass[count] / largest_weight
     return Reference(
         calibration.ranked.smallest_confidence(count), samples_at_least, float(samples_at_least[-1])
