@@ -131,7 +131,7 @@ def interval(
         With what probability such an interval holds the truth.
     method : {"log", "logit", "normal", "bootstrap", "bca", "jackknife"}, optional
         The scale on which the interval is symmetric, or how to resample. By default "log" for areas of
-        non-negative losses, "logit" for AUROC, PRR and 0/1 risk, "normal" otherwise, "bootstrap" where there
+        non-negative losses, "logit" for AUROC, PRR and 0/1 risk, "normal" otherwise, "jackknife" where there
         is no influence function. The log interval of AURC is centred at the leave-one-out estimate, whatever
         estimator is asked for.
     sample_weight : array, optional
@@ -146,7 +146,8 @@ def interval(
         `[location, week]`, or an array of two columns holds two kinds of clusters that cross: samples that share
         either are not independent. Bootstrap and `strata` take one kind only.
     strata : array, optional
-        One label per sample: the number drawn from each stratum was fixed.
+        One label per sample: the number drawn from each stratum was fixed. The bootstrap needs two samples (or
+        clusters) in each.
     groups : array, optional
         One label per sample: answers with `GroupedIntervals`.
     loss_bound : float, optional
@@ -213,7 +214,9 @@ def interval(
             return samples, _interval_at_any_time(samples, looks, method, loss_bound)
         if method in ("bootstrap", "bca"):
             generator = np.random.default_rng(rng)
-            return samples, resampling.interval(samples, level, method, replicates, generator, progress)
+            return samples, resampling.interval(
+                samples, level, method, columns["strata"], replicates, generator, progress
+            )
         return samples, interval_of_samples(samples, level, method, loss_bound)
 
     if groups is None:
