@@ -42,6 +42,49 @@ def test_without_spread_a_cluster_counts_once_however_many_bins_it_is_in():
     assert alone.squared.high == pytest.approx((1 - 0.05 ** (1 / 8)) ** 2)
 
 
+def sample_of_levels(rng, n):
+    """Right answers and four stated confidences, whose gaps differ strongly, as their shares do."""
+    level = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
+    return rng.random(n) < np.array([0.5, 0.65, 0.5, 0.3])[level], np.array([0.5, 0.7, 0.9, 0.95])[level]
+
+
+def mean_squared_gap(right, confidence):
+    """Mean over answers of the squared gap of their stated confidence."""
+    gaps = {value: value - right[confidence == value].mean() for value in np.unique(confidence)}
+    return np.mean([gaps[value] ** 2 for value in confidence])
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_variance_of_the_mean_squared_gap_is_that_of_leaving_units_out(size):
+    """Leaving an answer (or a cluster of three) out changes the gaps and the shares of the bins."""
+    right, confidence = sample_of_levels(np.random.default_rng(4), 450)
+    unit = np.arange(450) // size
+    without = [mean_squared_gap(right[unit != k], confidence[unit != k]) for k in range(450 // size)]
+    jackknife = (len(without) - 1) ** 2 / len(without) * np.var(without, ddof=1)
+    bins = make_bins("test", right, confidence, 15, None if size == 1 else unit)
+    assert bins.mean_square_variance == pytest.approx(jackknife, rel=0.05)
+    at_fixed_shares = 4 * (bins.share * bins.gap) @ bins.gap_covariance @ (bins.share * bins.gap)
+    assert at_fixed_shares < 0.9 * jackknife
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [500, 3000])
+def test_intervals_hold_the_truth_where_gaps_of_few_levels_differ(n):
+    rng = np.random.default_rng(n)
+    truth = 0.3 * 0.05**2 + 0.2 * 0.4**2 + 0.1 * 0.65**2
+    found = [calibration_error(*sample_of_levels(rng, n)).squared for _ in range(2000)]
+    held = np.mean([interval.low <= truth <= interval.high for interval in found])
+    print(f"n {n}: covers {held:.1%}")
+    assert 0.925 < held < 0.975
+
+
+def test_where_bins_have_no_spread_their_shares_still_have():
+    """All right, at confidences 0.5 and 1: the square is a quarter of the share of the first."""
+    found = calibration_error([1] * 200, [0.5] * 100 + [1.0] * 100)
+    assert found.squared.estimate == 0.125
+    assert found.squared.high == pytest.approx(0.125 + 1.96 * 0.125 / np.sqrt(199), abs=1e-4)
+
+
 def test_the_order_of_rows_does_not_matter():
     rng = np.random.default_rng(3)
     stated = rng.choice([0.5, 0.7, 0.9, 1.0], 400)
@@ -66,21 +109,19 @@ def test_calibrated_confidences_get_zero_in_expectation_over_all_outcomes(confid
 
 
 def simulate(n, runs, truth, draw_confidence, size=1):
-    """Estimates, plain squares, and how often the interval holds the true squared error of the bins."""
+    """Estimates, plain squares, and how often the interval holds the squared error of the bins of all answers."""
     rng = np.random.default_rng(n)
     estimates, plains, held = [], [], 0
+    everyone = np.sort(draw_confidence(np.random.default_rng(0), 300_000))
+    value = float(np.mean([np.mean(part - truth(part)) ** 2 for part in np.split(everyone, 15)]))
     for _ in range(runs):
         confidence = draw_confidence(rng, n)
-        chance = truth(confidence)
-        right = rng.random(n) < chance
+        right = rng.random(n) < truth(confidence)
         labels = None
         if size > 1:  # copies of each answer are one cluster
-            confidence, chance, right = (np.repeat(x, size) for x in (confidence, chance, right))
+            confidence, right = (np.repeat(x, size) for x in (confidence, right))
             labels = np.repeat(np.arange(n), size)
         found = calibration_error(right, confidence, clusters=labels)
-        bins = make_bins("test", right, confidence, 15, labels)
-        gap = np.bincount(bins.bin_of_answer, confidence - chance) / bins.size
-        value = float(np.sum(bins.share * gap**2))
         estimates.append(found.squared.estimate)
         plains.append(found.plain**2)
         held += found.squared.low - 1e-12 <= value <= found.squared.high + 1e-12

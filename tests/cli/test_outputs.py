@@ -533,3 +533,18 @@ def test_numbers_are_no_formulas(run):
     done = run("convert", "t.npz", "t2.csv")
     assert "formula" not in done.output
     assert Path("t2.csv").read_text() == "confidence,loss\n-3.0,-1.5\n-2.0,2.0\n-1.0,0.5\n"
+
+
+def test_no_infinite_limit_is_printed(run):
+    """The NAURC of a model without any error has no upper limit."""
+    confidence = np.arange(50.0)
+    np.savez("right.npz", loss=np.zeros(50), confidence=confidence)
+    np.savez("other.npz", loss=np.arange(50) % 4 == 0, confidence=confidence)
+    shown = run("compare", "right.npz", "other.npz", "--metric", "naurc")
+    assert shown.exit_code == 0
+    assert "too few to compare" in re.sub(r"\s+", " ", shown.stdout)
+    assert "inf" not in shown.stdout
+    judged = run("gate", "right.npz", "other.npz", "--metric", "naurc", "--margin", "0.01")
+    assert judged.exit_code == 7
+    assert "no limits of the difference can be given: not enough data, it rests" in judged.stdout
+    assert "inf" not in judged.stdout

@@ -446,3 +446,15 @@ def test_numbers_of_a_column_have_the_same_decimals(found):
         numbers = re.findall(r"\d+\.(\d+)", " ".join(grid[title]))
         assert len({len(decimals) for decimals in numbers}) == 1
     assert r"\phantom{0}" not in found.to_latex()
+
+
+def test_contestants_without_spread_have_no_interval():
+    equal = compare({"a": (np.full(50, 0.3), range(50)), "b": (np.full(50, 0.3), range(50))})
+    assert [(c.low, c.high, c.standard_error) for c in equal.contestants] == [(None, None, 0.0)] * 2
+    wrong = np.random.default_rng(0).random(200) < 0.2
+    undefined = compare({"a": (wrong * 0, range(200)), "b": (wrong, range(200))}, metric="naurc")
+    assert undefined["a"].low is None
+    assert undefined["b"].low < undefined["b"].estimate < undefined["b"].high
+    for text in (repr(equal), repr(undefined), undefined.to_markdown(), undefined.to_latex()):
+        assert "inf]" not in text
+        assert "-inf" not in text

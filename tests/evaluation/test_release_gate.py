@@ -66,6 +66,49 @@ def test_verdicts_from_limits(models, question, low, high, verdict):
     assert (lower.more_needed is None) == (verdict != "undecided")
 
 
+@pytest.mark.parametrize("question", ["non_inferior", "superior", "equivalent"])
+@pytest.mark.parametrize(
+    ("metric", "old_loss", "new_loss"),
+    [("naurc", 0.0, 0.0), ("naurc", 1.0, 1.0), ("aurc", 0.3, 0.3), ("aurc", 0.3, 0.2), ("e_aurc", 0.7, 0.7)],
+)
+def test_without_limits_no_number_is_stated(question, metric, old_loss, new_loss):
+    models = {name: (np.full(50, x), np.arange(50)) for name, x in (("a", old_loss), ("b", new_loss))}
+    verdict = gate(models, margin=0.01, question=question, metric=metric)
+    assert verdict.verdict == "undecided"
+    reason = "no limits of the difference can be given: not enough data, the samples show no spread."
+    assert verdict.reason == reason
+    assert verdict.more_needed is None
+    assert verdict._grid()["one-sided 95% limits"][-1] == "-"
+    assert verdict._grid()[verdict.label][-1] == "-"
+    for text in (repr(verdict), verdict.to_markdown(), verdict.to_latex()):
+        assert "inf]" not in text
+        assert "None" not in text
+        assert "nan" not in text
+    assert GateVerdict.from_json(verdict.to_json()) == verdict
+
+
+def test_two_models_without_errors_pass_only_where_unseen_errors_could_not_matter():
+    def verdict_of(n, metric):
+        sure = np.random.default_rng(n).random((2, n))
+        models = {"old": (np.zeros(n), sure[0]), "new": (np.zeros(n), sure[1])}
+        return gate(models, margin=0.01, metric=metric)
+
+    few = verdict_of(100, "risk")
+    unseen = 1 - 0.045 ** (1 / 100)  # share of errors that a model without any in 100 may have
+    assert few.verdict == "undecided"
+    assert (few.low, few.high) == pytest.approx((-unseen, unseen), rel=0.3)
+    assert few.reason.endswith("not enough data, the samples show no spread.")
+    assert verdict_of(20000, "risk").verdict == "pass"
+    assert verdict_of(20000, "aurc").verdict == "pass"
+
+
+def test_models_that_do_the_same_with_few_errors_pass():
+    loss = np.zeros(100)
+    loss[7] = 1
+    verdict = gate({"old": (loss, np.arange(100)), "new": (loss, np.arange(100))}, margin=0.01)
+    assert (verdict.verdict, verdict.low, verdict.high) == ("pass", 0.0, 0.0)
+
+
 def test_gate_is_the_interval_that_leaves_four_and_a_half_percent_on_either_side(models):
     verdict = gate(models, margin=0.002)
     with pytest.raises(TypeError, match="gate: takes no argument `paired`"):

@@ -130,6 +130,29 @@ def test_a_stratum_of_one_sample_keeps_its_whole_effect():
     )
 
 
+@pytest.mark.parametrize("clusters_in_stratum", [1, 2, 10])
+def test_the_mean_over_groups_takes_clusters_within_strata(clusters_in_stratum):
+    l, g = sample(240, 5)
+    clusters = np.arange(240) // 4
+    design = {"clusters": clusters, "strata": clusters // clusters_in_stratum}
+    one_group = interval("risk", l, g, groups=np.zeros(240), **design).macro
+    assert one_group.standard_error == pytest.approx(
+        interval("risk", l, g, **design).standard_error, rel=1e-10
+    )
+    groups = np.random.default_rng(0).integers(0, 3, 240)
+    sizes = np.bincount(groups)
+    means = np.bincount(groups, l) / sizes
+    totals = np.bincount(
+        clusters, (l - means[groups]) / sizes[groups] / 3
+    )  # what each cluster does to the mean
+    variance = np.sum(totals**2)
+    if clusters_in_stratum > 1:
+        strata_totals = totals.reshape(-1, clusters_in_stratum)
+        variance = clusters_in_stratum * np.sum(np.var(strata_totals, axis=1, ddof=1))
+    found = interval("risk", l, g, groups=groups, **design).macro
+    assert found.standard_error == pytest.approx(math.sqrt(variance), rel=1e-10)
+
+
 @pytest.mark.parametrize("options", [{}, {"method": "bootstrap"}])
 def test_clusters_that_lie_in_two_strata_are_refused(options):
     l, g = sample(20, 13)

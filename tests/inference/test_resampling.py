@@ -142,6 +142,25 @@ def test_bad_requests_say_what_to_do():
         interval("risk_at_coverage", l, g, coverage=0.5, method="bca")
 
 
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"strata": ["b"] * 59 + ["a"]}, r"two samples in each stratum .* got one in stratum 'a'. Merge it"),
+        ({"strata": np.arange(60)}, "got one in stratum 0. Merge"),
+        ({"strata": [1] * 57 + [2] * 3, "clusters": [*range(57), 99, 99, 99]}, "two clusters .* stratum 2"),
+        ({"strata": [1] * 58 + [2] * 2, "sample_weight": [1] * 59 + [0]}, "got one in stratum 2"),
+        ({"clusters": [7] * 60}, "at least two samples"),
+    ],
+)
+def test_what_cannot_be_redrawn_with_any_spread_is_refused(columns, problem):
+    l, g = sample(60, 4)
+    for method in ("bootstrap", "bca"):
+        with pytest.raises(InputError, match=problem):
+            interval("aurc", l, g, method=method, replicates=100, **columns)
+    with pytest.raises(InputError, match=problem):
+        curve_band(l, g, replicates=100, **columns)
+
+
 @pytest.mark.parametrize("metric", ["oracle_aurc", "e_aurc", "naurc"])
 @pytest.mark.parametrize("method", ["bootstrap", "bca"])
 def test_a_bootstrap_of_fractional_weights_is_of_the_metric_itself(metric, method):

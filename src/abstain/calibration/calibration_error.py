@@ -128,9 +128,8 @@ def calibration_error(
     low, high = _limits(binned, plain, level)
     estimate = plain - sampling_error
     weighted = np.sqrt(np.outer(binned.share, binned.share)) * binned.gap_covariance
-    # variance of the sum of squares of normal gaps with these means; at least that of gaps of 0
-    gap_variance = binned.gap * binned.share
-    variance = 2 * float(np.sum(weighted**2)) + 4 * float(gap_variance @ binned.gap_covariance @ gap_variance)
+    # that of squares of normal gaps whose mean is 0, and what their means and the shares of the bins add to first order
+    variance = 2 * float(np.sum(weighted**2)) + binned.mean_square_variance
     squared = Interval(
         metric="squared_calibration_error",
         estimate=estimate,
@@ -163,25 +162,28 @@ def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     is a weighted sum of squares of normal variables. Its law is approximated by :math:`\tau\,\chi^2_\nu(\theta/\tau)`,
     a noncentral chi-squared law times a scale, with
 
-    .. math:: \tau = \frac{(w d)^T V (w d)}{\sum w d^2}, \qquad \nu = \frac{\sum w V_{kk}}{\tau}.
+    .. math:: \tau = \frac{v}{4 \sum w d^2}, \qquad \nu = \frac{\sum w V_{kk}}{\tau},
 
-    This tau fits the part of the variance that true gaps cause, and nu the mean where theta is 0. The limits are the
-    theta at which an estimate as large as the one seen, or as small, has half the probability that `level` leaves.
-    `level` is the two-sided confidence level, such as 0.95.
+    where v is the variance of `plain` to first order. Gaps that vary add :math:`4 (w d)^T V (w d)` to it; shares that
+    vary add the variance of :math:`d^2` over answers, divided by their number. So this tau fits the part of the
+    variance that true gaps cause, and nu the mean where theta is 0. The limits are the theta at which an estimate as
+    large as the one seen, or as small, has half the probability that `level` leaves. `level` is the two-sided
+    confidence level, such as 0.95.
 
-    Where all answers of a bin have the same gap, or no bin has a gap at all, this law has no spread. Then the limits
-    allow for answers that were not drawn: with probability `level` these are at most a share s of all, by the number of
-    independent units (answers, or clusters) in all bins. They may move the gap of a bin by s, if they are spread evenly
-    over the bins and lie at the other end of the scale: the share s of wrong answers where all are right, or of right
-    ones where all are wrong. This makes theta at most s^2 if it was smaller.
+    Where all answers of a bin have the same gap, or no bin has a gap at all, this law has no spread or no scale. Then
+    the upper limit is that of a normal variable with variance v, and both limits allow for answers that were not drawn:
+    with probability `level` these are at most a share s of all, by the number of independent units (answers, or
+    clusters) in all bins. They may move the gap of a bin by s, if they are spread evenly over the bins and lie at the
+    other end of the scale: the share s of wrong answers where all are right, or of right ones where all are wrong. This
+    makes theta at most s^2 if it was smaller.
     """
     mean_without_gaps = float(bins.share @ np.diag(bins.gap_covariance))
-    weighted_gap = bins.share * bins.gap
     # Every answer of a bin has the same gap, or the mean gap of every bin is 0, for which tau would be 0 / 0.
     if mean_without_gaps <= 0 or plain <= 0:
         largest_unseen = float(largest_unseen_share(float(bins.unit_total), level))
-        return 0.0, max(plain, largest_unseen**2)
-    tau = float(weighted_gap @ bins.gap_covariance @ weighted_gap) / plain
+        margin = float(student_quantile(math.inf, level)) * math.sqrt(bins.mean_square_variance)
+        return 0.0, max(min(plain + margin, 1.0), largest_unseen**2)
+    tau = bins.mean_square_variance / (4 * plain)
     freedom = mean_without_gaps / tau
     tail = (1 - level) / 2
     low = tau * _noncentrality(plain / tau, freedom, 1 - tail)

@@ -35,6 +35,9 @@ class ProbabilityBins(NamedTuple):
         Mean of the confidences and of how right the answers are.
     gap_covariance : ndarray, shape (bins, bins)
         Covariance of the gaps (mean confidence less accuracy). Bins share clusters, so it need not be diagonal.
+    mean_square_variance : float
+        Variance of the mean squared gap over all answers, to first order: both the gaps and the shares of the bins vary
+        from sample to sample.
     accuracy_variance : ndarray, shape (bins,)
         Variance of each accuracy.
     overall_accuracy_variance : float
@@ -52,6 +55,7 @@ class ProbabilityBins(NamedTuple):
     mean_confidence: np.ndarray
     accuracy: np.ndarray
     gap_covariance: np.ndarray
+    mean_square_variance: float
     accuracy_variance: np.ndarray
     overall_accuracy_variance: float
     has_clusters: bool
@@ -95,7 +99,8 @@ def make_bins(
     mean_confidence = np.bincount(bin_of_answer, probabilities) / size
     accuracy = np.bincount(bin_of_answer, right) / size
     # of each answer, less the mean of its bin
-    gap_residuals = (probabilities - right) - (mean_confidence - accuracy)[bin_of_answer]
+    gap = mean_confidence - accuracy
+    gap_residuals = (probabilities - right) - gap[bin_of_answer]
     right_residuals = right - accuracy[bin_of_answer]
     correction = np.sqrt(unit_count / (unit_count - 1))  # makes variances unbiased
     if codes is None:
@@ -115,6 +120,12 @@ def make_bins(
         overall_accuracy_variance = (
             unit_total / (unit_total - 1) * float(np.sum(sums_of_clusters**2)) / len(right) ** 2
         )
+    # how far each answer moves the mean squared gap: by the gap of its bin, and by making that bin larger
+    moves_by_gap = 2 * (correction * gap)[bin_of_answer] * gap_residuals
+    moves_by_share = math.sqrt(unit_total / (unit_total - 1)) * (gap**2 - size @ gap**2 / len(right))
+    moves = (moves_by_gap + moves_by_share[bin_of_answer]) / len(right)
+    if codes is not None:
+        moves = np.bincount(codes, moves)
     return ProbabilityBins(
         bin_of_answer=bin_of_answer,
         right=right,
@@ -125,6 +136,7 @@ def make_bins(
         mean_confidence=mean_confidence,
         accuracy=accuracy,
         gap_covariance=gap_covariance,
+        mean_square_variance=float(moves @ moves),
         accuracy_variance=accuracy_variance,
         overall_accuracy_variance=overall_accuracy_variance,
         has_clusters=codes is not None,

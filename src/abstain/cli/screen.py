@@ -61,7 +61,7 @@ def format_estimate(value: float | None, standard_error: float | None) -> str:
 
 
 def format_limits(console: Console, interval: Any) -> str:
-    """Format the limits of an interval as short as possible; empty if it has none.
+    """Format the limits of an interval as short as possible; empty if it has none, or one of them is infinite.
 
     `interval` has `low`, `high` and `standard_error`.
 
@@ -70,7 +70,7 @@ def format_limits(console: Console, interval: Any) -> str:
     >>> format_limits(Console(file=io.TextIOWrapper(io.BytesIO(), "ascii")), interval)
     '0.00810..0.01050'
     """
-    if interval.low is None or interval.high is None:
+    if interval.low is None or interval.high is None or not math.isfinite(interval.high - interval.low):
         return ""
     digits = decimals(interval.standard_error or (interval.high - interval.low) / 4)
     separator = " to " if interval.low < 0 else range_dash(console)

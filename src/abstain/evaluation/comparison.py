@@ -6,6 +6,7 @@ engines alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
@@ -16,6 +17,7 @@ from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain._plots import select_drawn_points
 from abstain.core.influence import RankedLoss
+from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.core.rows import rank_confidences
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
@@ -487,22 +489,27 @@ def assemble_comparison(
     different[first, second] = tests.p_adjusted < 1 - level
     different |= different.T
     letters = _letters_of_equals(different)
-    contestants = tuple(
-        Contestant(
-            name=competitor.name,
-            estimate=competitor.side.estimate,
-            standard_error=competitor.side.standard_error,
-            low=competitor.interval.low,
-            high=competitor.interval.high,
-            n=competitor.interval.n,
-            rank_low=1 + int(different[place, :place].sum()),
-            rank_high=len(ranking) - int(different[place, place + 1 :].sum()),
-            group=letters[place],
+    contestants = []
+    for place, competitor in enumerate(ranking):
+        interval = competitor.interval
+        width = interval.high - interval.low
+        # limits without any width, but for rounding, are those of samples that show no spread
+        has_limits = DIFFERENCE_ROUNDING * abs(interval.estimate) < width < math.inf
+        contestants.append(
+            Contestant(
+                name=competitor.name,
+                estimate=competitor.side.estimate,
+                standard_error=competitor.side.standard_error if width > 0 else 0.0,
+                low=interval.low if has_limits else None,
+                high=interval.high if has_limits else None,
+                n=interval.n,
+                rank_low=1 + int(different[place, :place].sum()),
+                rank_high=len(ranking) - int(different[place, place + 1 :].sum()),
+                group=letters[place],
+            )
         )
-        for place, competitor in enumerate(ranking)
-    )
     return Comparison(
-        contestants=contestants,
+        contestants=tuple(contestants),
         pairs=pairs,
         metric=metric.key,
         label=metric.full_label,

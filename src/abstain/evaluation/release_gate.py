@@ -46,14 +46,14 @@ class GateVerdict(Stored, _tables.Notebook):
         The metric of each, that of the new model minus that of the old one, and its standard error.
     low, high : float
         One-sided limits of the difference: each holds with probability `level` (a little more, so that approximations
-        do not use up the allowed error).
+        do not use up the allowed error). Infinite where none can be given: then there is no verdict.
     level : float
         1 minus the probability to pass a model that is exactly at the margin.
     n : int
         Number of samples.
     more_needed : int or None
         About how many more samples lead to a verdict with probability 80%, if the difference seen is the true one;
-        None if there is a verdict, or if no number can be given.
+        None if there is a verdict, or if no number can be given, as where the samples show no spread.
     note : str
         Why there is no verdict, such as too few errors; empty otherwise.
     planned : int or None
@@ -104,14 +104,23 @@ class GateVerdict(Stored, _tables.Notebook):
     def reason(self) -> str:
         """Why the verdict is what it is, in one sentence."""
         limits = f"the difference is {self.difference:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        if not self._has_limits:
+            limits = "no limits of the difference can be given"
         if self.verdict != "undecided":
             return f"{limits}."
         if self.note:
             return f"{limits}: not enough data, it {self.note}."
+        if self.standard_error == 0:
+            return f"{limits}: not enough data, the samples show no spread."
         if self.more_needed is None:
             return f"{limits}: not enough data."
         rounded = int(float(f"{self.more_needed:.2g}"))  # a rough estimate: two digits
         return f"{limits}: not enough data, about {rounded:,} more samples are needed."
+
+    @property
+    def _has_limits(self) -> bool:
+        """Whether both limits are numbers."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
 
     def frame(self, library: str | None = None) -> Any:
         """One row with all fields; `library` is "pandas", "polars" or "dict", by default one that is installed."""
@@ -121,10 +130,14 @@ class GateVerdict(Stored, _tables.Notebook):
     def _grid(self) -> dict[str, list[str]]:
         """The two models and their difference as columns of text."""
         number = _tables.format_number
-        limits = f"[{number(self.low, 3)}, {number(self.high, 3)}]"
+        difference = "-"
+        limits = "-"
+        if self._has_limits:
+            difference = number(self.difference, 3)
+            limits = f"[{number(self.low, 3)}, {number(self.high, 3)}]"
         return {
             "model": [self.old, self.new, f"{self.new} - {self.old}"],
-            self.label: [number(self.estimate_old), number(self.estimate_new), number(self.difference, 3)],
+            self.label: [number(self.estimate_old), number(self.estimate_new), difference],
             f"one-sided {self.level:.0%} limits": ["", "", limits],
         }
 
@@ -294,9 +307,13 @@ def judge(
     sign = 1.0 if comparison.lower_is_better else -1.0
     worsening = sign * pair.difference
     low, high = sorted((sign * pair.low, sign * pair.high))
-    verdict = "undecided" if pair.note else _verdict(question, low, high, margin)
+    has_limits = math.isfinite(low) and math.isfinite(high)
+    if not has_limits or all(contestant.low is None for contestant in comparison.contestants):
+        has_limits = False
+        low, high = -math.inf, math.inf
+    verdict = _verdict(question, low, high, margin) if has_limits and not pair.note else "undecided"
     more_needed = None
-    if verdict == "undecided" and not pair.note:
+    if verdict == "undecided" and has_limits and not pair.note and pair.standard_error > 0:
         more_needed = _more_samples(
             question, worsening, low, high, margin, pair.standard_error, comparison.n, level
         )
@@ -313,8 +330,8 @@ def judge(
         estimate_new=comparison[new].estimate,
         difference=pair.difference,
         standard_error=pair.standard_error,
-        low=pair.low,
-        high=pair.high,
+        low=pair.low if has_limits else low,
+        high=pair.high if has_limits else high,
         level=level,
         n=comparison.n,
         more_needed=more_needed,

@@ -602,7 +602,7 @@ class Contestant:
     estimate, standard_error : float
         The metric and its standard error.
     low, high : float or None
-        Limits of its interval.
+        Limits of its interval; None where the samples show no spread, so that there is none.
     n : int
         Number of samples.
     rank_low, rank_high : int
@@ -847,8 +847,10 @@ class Comparison(Stored):
                 differences.append("-")
                 p_values.append("-")
             else:
-                interval = f"[{difference(pair.low)}, {difference(pair.high)}]"
-                differences.append(f"{difference(pair.difference)} {interval}")
+                interval = ""  # where none can be given, such as that of NAURC without any error
+                if math.isfinite(pair.low) and math.isfinite(pair.high):
+                    interval = f" [{difference(pair.low)}, {difference(pair.high)}]"
+                differences.append(difference(pair.difference) + interval)
                 p_values.append(_tables.format_p_value(pair.p_adjusted, self.level))
         return {
             "rank": [contestant.ranks for contestant in contestants],

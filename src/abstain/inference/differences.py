@@ -477,7 +477,9 @@ def compare_sides(
     must then be only one pair. With `anytime_test`, limits and p-values hold at every look.
 
     A pair whose differences have no spread has the p-value 1 if it is equal, else 0. A pair with too few errors has the
-    limits of two separate intervals; unless its estimates are equal, it has no verdict, and the p-value 1.
+    limits of two separate intervals; unless its estimates are equal, it has no verdict, and the p-value 1. Models with
+    few errors that do the same in every unit have a difference of 0 without spread, and the limits 0. Two models that
+    show no spread themselves, as without any error, do not show whether they do the same: they have separate intervals.
     """
     estimate = np.asarray([side.estimate for side in sides])
     magnitude = _magnitudes(sides)
@@ -497,6 +499,7 @@ def compare_sides(
     # no spread at all: the two are equal, or differ by the same amount in every sample
     has_no_spread = standard_error <= DIFFERENCE_ROUNDING * pair_magnitude
     is_rounding = np.abs(difference) <= DIFFERENCE_ROUNDING * pair_magnitude
+    standard_error = np.where(has_no_spread, 0.0, standard_error)
     difference = np.where(has_no_spread & is_rounding, 0.0, difference)
     p_value = np.where(has_no_spread, np.where(difference == 0, 1.0, 0.0), p_value)
 
@@ -517,7 +520,9 @@ def compare_sides(
     has_few_draws = np.asarray(
         [bool(sides[i].few_draws_note or sides[j].few_draws_note) for i, j in zip(a, b)], dtype=bool
     )
-    for k in np.flatnonzero(has_no_verdict | (has_few_draws & ~has_no_spread)):
+    own_error = np.asarray([side.standard_error for side in sides])
+    neither_has_spread = own_error[a] + own_error[b] <= DIFFERENCE_ROUNDING * pair_magnitude
+    for k in np.flatnonzero(has_no_verdict | (has_few_draws & ~has_no_spread) | neither_has_spread):
         # as if the two models were independent
         level_of_side = float(_level_of_look(levels[k], anytime_test))
         low_a, high_a = sides[a[k]].limits_at_level(level_of_side)

@@ -35,12 +35,15 @@ from abstain.inference.standard_errors import (
     CheckedSamples,
     Measured,
     effects_of_units,
+    effects_within_strata,
     error_size_of,
     evidence_of_samples,
     find_metric,
     gather,
     influences_of_samples,
     measure,
+    stratum_codes,
+    stratum_of_clusters,
     summarise_samples,
 )
 from abstain.metrics._sample import group_codes, rows_of_groups
@@ -131,7 +134,7 @@ def interval(
         With what probability such an interval holds the truth.
     method : {"log", "logit", "normal", "bootstrap", "bca", "jackknife"}, optional
         The scale on which the interval is symmetric, or how to resample. By default "log" for areas of
-        non-negative losses, "logit" for AUROC, PRR and 0/1 risk, "normal" otherwise, "bootstrap" where there
+        non-negative losses, "logit" for AUROC, PRR and 0/1 risk, "normal" otherwise, "jackknife" where there
         is no influence function. The log interval of AURC is centred at the leave-one-out estimate, whatever
         estimator is asked for.
     sample_weight : array, optional
@@ -146,7 +149,8 @@ def interval(
         `[location, week]`, or an array of two columns holds two kinds of clusters that cross: samples that share
         either are not independent. Bootstrap and `strata` take one kind only.
     strata : array, optional
-        One label per sample: the number drawn from each stratum was fixed.
+        One label per sample: the number drawn from each stratum was fixed. The bootstrap needs two samples (or
+        clusters) in each.
     groups : array, optional
         One label per sample: answers with `GroupedIntervals`.
     loss_bound : float, optional
@@ -213,7 +217,9 @@ def interval(
             return samples, _interval_at_any_time(samples, looks, method, loss_bound)
         if method in ("bootstrap", "bca"):
             generator = np.random.default_rng(rng)
-            return samples, resampling.interval(samples, level, method, replicates, generator, progress)
+            return samples, resampling.interval(
+                samples, level, method, columns["strata"], replicates, generator, progress
+            )
         return samples, interval_of_samples(samples, level, method, loss_bound)
 
     if groups is None:
@@ -234,7 +240,8 @@ def interval(
         samples, interval = measure_part(loss[rows], confidence[rows], group_columns, known_error_size)
         parts.append(GroupPart(rows, samples, interval))
     cluster_of_sample = cluster_codes("interval", clusters, len(loss))
-    macro = _macro_interval(parts, len(loss), cluster_of_sample, level, method)
+    stratum_of_sample = stratum_codes("interval", strata, len(loss))
+    macro = _macro_interval(parts, len(loss), cluster_of_sample, stratum_of_sample, level, method)
     intervals = {label: part.interval for label, part in zip(labels, parts)}
     return GroupedIntervals(macro.metric, intervals, macro)
 
@@ -493,7 +500,12 @@ class GroupPart(NamedTuple):
 
 
 def _macro_interval(
-    parts: list[GroupPart], sample_count: int, clusters: np.ndarray | None, level: float, method: str | None
+    parts: list[GroupPart],
+    sample_count: int,
+    clusters: np.ndarray | None,
+    strata: np.ndarray | None,
+    level: float,
+    method: str | None,
 ) -> Interval:
     """The interval of the plain mean over groups.
 
@@ -504,8 +516,8 @@ def _macro_interval(
     are added plainly, which is enough for any dependence.
 
     `parts` are the groups with their intervals, at least one. `sample_count` is the number of samples of the call,
-    those of no group included. `clusters` holds the cluster of each of them, numbered from 0; None: samples are
-    independent. `level` is two-sided; `method` is that of `interval`.
+    those of no group included. `clusters` and `strata` hold the cluster and the stratum of each of them, numbered from
+    0; None: samples are independent, or there are no strata. `level` is two-sided; `method` is that of `interval`.
     """
     metric = parts[0].samples.metric
     intervals = [part.interval for part in parts]
@@ -513,7 +525,7 @@ def _macro_interval(
     bounds = [interval for interval in intervals if interval.centre == "bound"]
     reads_influences = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
     if reads_influences and len(bounds) < len(parts):  # some group has spread
-        mean = _mean_over_groups(parts, sample_count, clusters)
+        mean = _mean_over_groups(parts, sample_count, clusters, strata)
         spread = mean.spread
         # otherwise the limits of the groups are added up below
         if np.isfinite([spread.estimate, spread.variance, spread.variance_of_variance]).all():
@@ -562,13 +574,16 @@ def _widen_by_groups(
     )
 
 
-def _mean_over_groups(parts: list[GroupPart], sample_count: int, clusters: np.ndarray | None) -> Measured:
+def _mean_over_groups(
+    parts: list[GroupPart], sample_count: int, clusters: np.ndarray | None, strata: np.ndarray | None
+) -> Measured:
     """The plain mean of the estimates of groups with its variance, and the counts of samples behind it.
 
     `sample_count` is the number of samples of the call. `clusters` holds the cluster of each of them, numbered from 0,
     shape (n,) or (n, 2) for two kinds of clusters; what a cluster does is added up over all groups it is in. None:
-    samples are independent. No sample is in two groups. The counts of draws in the result are numbers of clusters; of
-    two kinds, the one with fewer clusters counts.
+    samples are independent. `strata` holds the stratum of each sample, numbered from 0, which is that of its cluster;
+    None: there are none. Without clusters each group is measured within its part of the strata. No sample is in two
+    groups. The counts of draws in the result are numbers of clusters; of two kinds, the one with fewer clusters counts.
     """
     rule = parts[0].samples.metric.rule
     measured = [measure("interval", part.samples) for part in parts]
@@ -585,7 +600,7 @@ def _mean_over_groups(parts: list[GroupPart], sample_count: int, clusters: np.nd
     contributions = np.zeros(len(clusters))  # what its loss adds to that estimate
     for part in parts:
         influences = influences_of_samples("interval", part.samples)
-        independent = part.samples._replace(clusters=None)
+        independent = part.samples._replace(clusters=None, strata=None)
         ranked_loss = influences.rank_weights * part.samples.extend_to_all(part.samples.answered_loss)
         effects[part.rows] = effects_of_units(influences.influence, independent)
         contributions[part.rows] = effects_of_units(ranked_loss, independent, centred=False)
@@ -594,7 +609,11 @@ def _mean_over_groups(parts: list[GroupPart], sample_count: int, clusters: np.nd
     for codes in [clusters] if clusters.ndim == 1 else split_two_way(clusters):
         cluster_effects = np.bincount(codes, effects) / group_count
         cluster_contributions = np.bincount(codes, contributions) / group_count
-        variances.append(variance_of_effects(unbiased_effects(cluster_effects)))
+        if strata is None:
+            unbiased = unbiased_effects(cluster_effects)
+        else:
+            unbiased = effects_within_strata(cluster_effects, stratum_of_clusters(codes, strata))
+        variances.append(variance_of_effects(unbiased))
         squared_contribution_sums.append(float(cluster_contributions @ cluster_contributions))
     variance = variances[0] if len(variances) == 1 else two_way_unit_variance(*variances)
     mean = mean._replace(

@@ -28,7 +28,7 @@ from abstain.inference.standard_errors import (
     influences_of_samples,
     measure,
 )
-from abstain.metrics._sample import CurveTable
+from abstain.metrics._sample import CurveTable, group_codes
 from abstain.metrics.few_draws import FEW
 from abstain.metrics.summaries import EstimateSpread
 
@@ -185,6 +185,7 @@ def interval(
     samples: CheckedSamples,
     level: float,
     method: str,
+    strata: Array | None,
     replicates: int,
     rng: np.random.Generator,
     progress: bool | None,
@@ -194,13 +195,17 @@ def interval(
     Replicates in which the metric is undefined are left out. The interval is in the user's units. `progress` says
     whether to show a bar; None: if it takes long.
 
-    Raises InputError for fewer than 100 replicates, for two kinds of clusters, and if the metric is undefined in more
-    than half of the replicates. `level` is the two-sided confidence level, such as 0.95. `rng` is the source of all
-    randomness. `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight
-    of the answered ones; weights, clusters and strata of all.
+    Raises InputError for fewer than 100 replicates, for two kinds of clusters, for units that cannot be redrawn with
+    any spread, and if the metric is undefined in more than half of the replicates. `level` is the two-sided confidence
+    level, such as 0.95. `rng` is the source of all randomness. `samples` holds the checked samples of one call: loss
+    (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
+    `strata` are the user's labels of the strata, for messages (None: there are none).
     """
     _check_replicates("interval", replicates)
     check_one_kind("interval", samples.clusters, "the bootstrap")
+    _check_units_can_be_redrawn(
+        "interval", samples, strata, or_else="or leave `method` out, whose limits allow for it"
+    )
     compute_metric = metric_of_draw(samples)
     estimate = float(compute_metric(observed_draw(samples))[0])
     values = compute_replicates(samples, compute_metric, replicates, rng, progress)
@@ -232,6 +237,36 @@ def _check_replicates(name: str, replicates: int) -> None:
     """Raise InputError for fewer than 100 replicates; `name` is the function that the message names."""
     if check_count(name, "replicates", replicates) < 100:
         raise InputError(f"{name}: `replicates` must be at least 100 for a percentile, got {replicates}.")
+
+
+def _check_units_can_be_redrawn(
+    name: str, samples: CheckedSamples, strata: Array | None, *, or_else: str
+) -> None:
+    """Raise InputError where resampling would show no spread: a single unit in all, or in one of the strata.
+
+    A unit is a sample or a cluster; those whose samples all weigh 0 do not count. `name` is the function that was
+    called, `strata` are the user's labels of the strata (None: there are none), and `or_else` says what else one can do
+    about a stratum of one unit, apart from merging it with another.
+    """
+    unit_of_sample = np.arange(samples.sample_count) if samples.clusters is None else samples.clusters
+    stratum_of_sample = np.zeros(samples.sample_count, dtype=np.int64)
+    if samples.strata is not None:
+        stratum_of_sample = samples.strata
+    has_weight = np.ones(samples.sample_count, dtype=bool)
+    if samples.weights_of_all is not None:
+        has_weight = samples.weights_of_all > 0
+    _, first_of_unit = np.unique(unit_of_sample[has_weight], return_index=True)
+    unit_counts = np.bincount(stratum_of_sample[has_weight][first_of_unit])
+    if not (unit_counts == 1).any():
+        return
+    if strata is None:
+        raise InputError(f"{name}: needs at least two samples (or clusters) to see any spread, got one.")
+    label = group_codes(name, strata, argument="strata").labels[int(np.argmax(unit_counts == 1))]
+    unit = "sample" if samples.clusters is None else "cluster"
+    raise InputError(
+        f"{name}: resampling needs at least two {unit}s in each stratum to see any spread, got one in stratum "
+        f"{label!r}. Merge it with a stratum like it, {or_else}."
+    )
 
 
 def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tails: np.ndarray) -> np.ndarray:
@@ -415,7 +450,7 @@ def curve_band(
         Samples that are never accepted; they count in the coverage.
     clusters, strata : array, shape (n,), optional
         Label of the cluster, and of the stratum, of each sample. Clusters are drawn as a whole, and as many units from
-        each stratum as it has.
+        each stratum as it has, which must be two at least.
     replicates, rng, progress
         Of the bootstrap: how many, the seed or Generator, and whether to show a bar (by default when long).
 
@@ -433,6 +468,9 @@ def curve_band(
     _check_replicates("curve_band", replicates)
     samples = gather("curve_band", "risk", loss, confidence, sample_weight, abstained, clusters, strata)
     check_one_kind("curve_band", samples.clusters, "the bootstrap")
+    _check_units_can_be_redrawn(
+        "curve_band", samples, strata, or_else="or leave `strata` out: the band is then wider"
+    )
     if bool((samples.answered_loss < 0).any()):
         raise InputError("curve_band: needs losses of at least 0, got negative ones.")
     grid = _check_coverages(

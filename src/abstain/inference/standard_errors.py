@@ -216,9 +216,9 @@ def gather(
         raise InputError(
             f"{function}: takes `strata` with one kind of clusters, got two. Leave one kind out."
         )
-    stratum_codes = _stratum_codes(function, strata, n)
-    if checked_clusters is not None and stratum_codes is not None:
-        _check_clusters_within_strata(function, checked_clusters, stratum_codes)
+    checked_strata = stratum_codes(function, strata, n)
+    if checked_clusters is not None and checked_strata is not None:
+        _check_clusters_within_strata(function, checked_clusters, checked_strata)
     zero_one = is_zero_one(sample.loss)
     requested.check_losses(function, sample.loss, zero_one)
     losses = sample.loss
@@ -241,7 +241,7 @@ def gather(
         total_mass=float(sample.total_mass),
         weights_of_all=sample.all_weights,
         clusters=checked_clusters,
-        strata=stratum_codes,
+        strata=checked_strata,
         zero_one=zero_one,
         error_size=size or 1.0,
     )
@@ -266,7 +266,7 @@ def power_of_two_near(loss: np.ndarray) -> float | None:
     return float(2.0 ** math.floor(math.log2(largest)))
 
 
-def _stratum_codes(function: str, strata: ArrayLike | None, n: int) -> np.ndarray | None:
+def stratum_codes(function: str, strata: ArrayLike | None, n: int) -> np.ndarray | None:
     """Labels of strata as whole numbers 0, 1, ...; missing ones (None, NaN) are one stratum."""
     if strata is None:
         return None
@@ -278,9 +278,8 @@ def _stratum_codes(function: str, strata: ArrayLike | None, n: int) -> np.ndarra
 
 def _check_clusters_within_strata(function: str, clusters: np.ndarray, strata: np.ndarray) -> None:
     """Raise InputError if a cluster has samples in two strata; both are numbered 0, 1, ..., one number per sample."""
-    stratum_of_cluster = np.zeros(int(clusters.max(initial=-1)) + 1, dtype=np.int64)
-    stratum_of_cluster[clusters] = strata  # of several, the last one
-    if np.any(stratum_of_cluster[clusters] != strata):
+    # of several strata, the last one is that of the cluster
+    if np.any(stratum_of_clusters(clusters, strata)[clusters] != strata):
         raise InputError(
             f"{function}: every cluster must lie in one stratum, got clusters spread over several."
         )
@@ -746,16 +745,22 @@ def effects_of_units(values: np.ndarray, samples: CheckedSamples, centred: bool 
             raise InputError("standard_error: `clusters` must name at least two clusters, got one.")
         effects = np.bincount(samples.clusters, effects)
         if samples.strata is not None:
-            stratum_of_unit = np.zeros(samples.unit_count, dtype=np.int64)
-            stratum_of_unit[samples.clusters] = samples.strata  # a cluster lies in one stratum
+            stratum_of_unit = stratum_of_clusters(samples.clusters, samples.strata)
     if not centred:
         return np.asarray(effects)
     if stratum_of_unit is not None:
-        return _effects_within_strata(effects, stratum_of_unit)
+        return effects_within_strata(effects, stratum_of_unit)
     return np.asarray(effects) if samples.clusters is None else unbiased_effects(effects)
 
 
-def _effects_within_strata(effects: np.ndarray, stratum_of_unit: np.ndarray) -> np.ndarray:
+def stratum_of_clusters(clusters: np.ndarray, strata: np.ndarray) -> np.ndarray:
+    """The stratum of each cluster; both are numbered 0, 1, ..., one number per sample, and a cluster lies in one."""
+    stratum_of_cluster = np.zeros(int(clusters.max(initial=-1)) + 1, dtype=np.int64)
+    stratum_of_cluster[clusters] = strata
+    return stratum_of_cluster
+
+
+def effects_within_strata(effects: np.ndarray, stratum_of_unit: np.ndarray) -> np.ndarray:
     """What each unit adds to an estimate, beyond the mean of its stratum, as the size of each stratum was fixed.
 
     Deviations in a stratum of m units are enlarged by sqrt(m / (m - 1)), so that the sum of squares is an unbiased
