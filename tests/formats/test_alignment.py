@@ -86,7 +86,9 @@ def test_ids_match_rows_or_stop_with_the_id_named(tmp_path, monkeypatch, case, c
     if command == "files":
         if column == "question_id":
             message = "engines do not read a column of question"
-        elif case in ("repeated", "missing there", "empty"):
+        elif case == "repeated":
+            message = "rows of one `id` are a cluster"
+        elif case in ("missing there", "empty"):
             message = r"row \d+ has id .* in .* and .*Sort both by id"
         elif case == "fewer":
             message = r"row 5 has id 'q4' in"

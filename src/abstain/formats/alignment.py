@@ -250,8 +250,8 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
         raise file_error(
             lacking_path, "has no ids, but the other table has. Name the column with -c ids=NAME."
         )
-    first_batches = _read_id_batches(first_files, first_column)
-    second_batches = _read_id_batches(second_files, second_column)
+    first_batches = read_id_batches(first_files, first_column)
+    second_batches = read_id_batches(second_files, second_column)
     row_count = 0
     first_ids: list[str] = []  # ids that are read and not compared yet
     second_ids: list[str] = []
@@ -287,7 +287,7 @@ def _find_id_column(roles: Mapping[str, RoleColumns]) -> str | None:
     return None
 
 
-def _read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
+def read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
     """Yield lists of ids as texts: those of the first file from top to bottom, then those of the next file.
 
     `column` is the name of the id column in every file. A missing id is the text "None". No list is empty.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -10,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._tables import is_number
+from abstain.errors import AbstainWarning
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, as_texts, has_value
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
 from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedColumns, NamedLosses
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
-from abstain.formats.roles import RoleColumns
+from abstain.formats.roles import RoleColumns, normalise_name
 from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have, is_or_are
 
 ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
@@ -47,6 +49,58 @@ def keep_stated_verdict(
     return {
         role: columns for role, columns in roles.items() if role not in _VERDICT_ROLES or role in stated_roles
     }
+
+
+def columns_of_repeats(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> list[str]:
+    """Return the names of columns whose values may repeat because rows belong together: `question`, and the ids.
+
+    None for the log of a harness, or where `roles` has columns of clusters or questions. Columns with another role are
+    left out. `source` is the opened file, of which only the names of columns are looked at.
+    """
+    if source.log is not None or "clusters" in roles or "question" in roles:
+        return []
+    used_names = {name for role, columns in roles.items() if role != "ids" for name in columns.names}
+    names = [name for name in source.columns if normalise_name(name) == "question"]
+    names += roles["ids"].names if "ids" in roles else ()
+    return [name for name in names if name not in used_names]
+
+
+def add_repeats(
+    source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules, *, has_class_scores: bool = False
+) -> dict[str, RoleColumns]:
+    """Return the roles with a column of questions or ids that repeat as that of clusters, where none is named for it.
+
+    Rows of one question depend on each other, and intervals that ignore it are too narrow. The column is one called
+    `question`, or else that of the ids. It becomes the role "clusters", with a warning that says so; in a table with
+    tasks or epochs and without class scores it becomes the role "question". Nothing is added to the log of a harness,
+    which says itself what its questions are, nor where values are missing, all different or all equal.
+
+    `roles` maps each role to its columns, and `rules.only` selects the rows. `source` is the opened file.
+    """
+    rows = select_rows(source, rules).mask
+    for name in columns_of_repeats(source, roles):
+        if len(source.columns[name].shape) != 1:
+            continue
+        values = source.columns[name].load()
+        values = values if rows is None else values[rows]
+        if not has_value(values).all():
+            continue
+        count = _count_distinct(values)
+        if "task" in roles:  # one name in two tasks is two questions
+            tasks = source.load("task", roles["task"])
+            tasks = tasks if rows is None else tasks[rows]
+            count = len(set(zip(as_texts(values).tolist(), as_texts(tasks).tolist())))
+        if not 1 < count < len(values):
+            continue
+        if not has_class_scores and ("task" in roles or "epoch" in roles):
+            return {**roles, "question": RoleColumns((name,))}
+        message = (
+            f"`{display_name(name)}` has {count:,} values in {count_noun(len(values), 'row')}: rows with one value are "
+            f"taken as a cluster. Name other clusters with -c clusters=NAME, such as row numbers for none."
+        )
+        warnings.warn(message, AbstainWarning, stacklevel=4)
+        return {**roles, "clusters": RoleColumns((name,))}
+    return dict(roles)
 
 
 def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainWarning, DataError, MemoryLimitError
 from abstain.evaluation import Evaluation, evaluate, register_engine
-from abstain.formats.answers import keep_stated_verdict
+from abstain.formats.alignment import read_id_batches
+from abstain.formats.answers import columns_of_repeats, keep_stated_verdict
 from abstain.formats.learning_columns import LEARNING_ROLES
 from abstain.formats.predictions import LEARNED, Predictions
 from abstain.formats.read_files import find_class_scores_role, make_predictions, read_predictions
@@ -99,6 +100,14 @@ def engine_columns(
             raise refusal(
                 f"engines do not read a column of {role} yet: leave {roles[role].names[0]!r} out of the table, or "
                 f"evaluate one file in memory (--engine memory)."
+            )
+    for name in columns_of_repeats(source, roles):
+        first_values = next(read_id_batches([first_file], name), [])
+        is_complete = set(first_values).isdisjoint(("", "None"))
+        if is_complete and 1 < len(set(first_values)) < len(first_values):
+            raise refusal(
+                f"rows of one `{display_name(name)}` are a cluster, and engines do not read clusters yet: leave the "
+                f"column out of the table, or evaluate one file in memory (--engine memory)."
             )
     columns: dict[str, Any] = {
         role: roles[role].names[0] for role in ("sample_weight", "groups") if role in roles
