@@ -24,6 +24,7 @@ ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Roles that make a table one of answers, where it has no class scores."""
 _VERDICT_ROLES = ("correct", "error", "loss")
 _ANSWER_COLUMN = "answer"  # in which readers of logs put the text of an answer
+_ROWS_TO_JUDGE_SCALE = 8  # new answers; with fewer, percentages may all be 1 or less
 _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with right answers
 
 
@@ -278,7 +279,7 @@ def load_unjudged(
     for name in (first_name, *further_names):
         # The only name that may be no column is "agreement": without a column, it is computed from the answers.
         column = source.columns[name].load() if name in source.columns else None
-        signals[name] = answers.convert_signal(name, column)
+        signals[name] = answers.convert_signal(name, column, rows_to_judge=_ROWS_TO_JUDGE_SCALE)
     confidence = signals[first_name]
     answers.check_lengths(len(confidence), {**values, **signals})
     has_confidence = np.isfinite(confidence)
@@ -601,13 +602,14 @@ class LoadedAnswers(LoadedColumns):
         listed = ", ".join(f"{display_name(text)} {count:,}" for text, count in counts.items())
         return [f"predictions that are refusals by their words: {listed}."]
 
-    def convert_signal(self, name: str, values: Values | None) -> np.ndarray:
+    def convert_signal(self, name: str, values: Values | None, *, rows_to_judge: int = 1) -> np.ndarray:
         """Return one confidence per row as float64, NaN where it is missing.
 
         `name` is the confidence's name and `values` its column; None for the agreement of repeated answers, which is
         computed here. A confidence that has a scale in `rules.scale` (by name, or under "" for all) is a number that
         the model stated: percentages become fractions of 1. Numbers outside the scale become NaN where `rules.outside`
-        is "missing"; otherwise they raise DataError, as text does. Without a scale, numbers stay as they are.
+        is "missing"; otherwise they raise DataError, as text does. So do percentages of at least `rows_to_judge` rows
+        none of which exceeds 1, which are fractions. Without a scale, numbers stay as they are.
         """
         if values is None:
             return self.compute_agreement()
@@ -630,9 +632,15 @@ class LoadedAnswers(LoadedColumns):
         if is_outside.any() and self.rules.outside != "missing":
             raise self.error(
                 f"{is_outside.sum():,} of {np.isfinite(numbers).sum():,} values of `{display_name(name)}` lie outside "
-                f"0 to {scale.highest:g} (such as {numbers[is_outside][0]:g}), so the column is not a stated "
+                f"0 to {scale.highest:g} (such as {_furthest(numbers[is_outside]):g}), so the column is not a stated "
                 f"{scale_name}. Count them as missing with --outside missing, state another --scale, or leave it out "
                 f"to rank the column as it is."
+            )
+        inside = numbers[np.isfinite(numbers) & ~is_outside]
+        if scale_name == "percent" and inside.size >= rows_to_judge and 0 < inside.max() <= 1:
+            raise self.error(
+                f"`{display_name(name)}` is stated to hold percentages, and its largest value is {inside.max():g}: "
+                f"these are fractions. State --scale fraction."
             )
         # Numbers above `percent_above` are percentages: all of a percent scale, none of a fraction scale.
         fractions = np.where(numbers > scale.percent_above, numbers / 100, numbers)
@@ -703,6 +711,11 @@ def find_refusals(values: Values, refusals: Sequence[str]) -> np.ndarray:
 def _plain_text(text: str) -> str:
     """Return a text in lower case, with single blanks, and without marks at its ends."""
     return " ".join(text.split()).casefold().strip(" .!\"'")
+
+
+def _furthest(numbers: np.ndarray) -> float:
+    """Return the number furthest from 0."""
+    return float(numbers[np.abs(numbers).argmax()])
 
 
 def _is_constant(confidence: np.ndarray) -> bool:
