@@ -437,7 +437,8 @@ class LoadedAnswers(LoadedColumns):
 
         `signals` maps the name of each confidence to its column; None for the agreement of repeated answers, which is
         computed here. A confidence that no row has is left out with a note, unless the user named confidences and no
-        row has any of them. One that is equal in all rows is left out with a note, unless the user named it.
+        row has any of them. One that is equal in all rows is left out with a note, unless the user named it and not all
+        confidences of the log.
 
         The log's rules are those of the user (`self.rules`); where they leave open how unanswered questions and missing
         confidences count, the purpose of reading (`self.purpose`) decides. DataError where grades, scales or values are
@@ -459,7 +460,9 @@ class LoadedAnswers(LoadedColumns):
         if is_stated and len(absent) == len(confidences):
             dropped = []  # nothing else to rank by; the caller raises an error that says so
         constant = []
-        if not is_stated:
+        names_of_log = self.source.facts.confidence_columns
+        is_pattern = is_stated and len(names_of_log) > 1 and self.roles["confidence"].names == names_of_log
+        if not is_stated or is_pattern:  # nobody named it: all confidences of the log are read
             constant = [name for name, confidence in confidences.items() if _is_constant(confidence)]
         notes = [
             *self.source.facts.notes,
