@@ -353,7 +353,7 @@ def read_tables(
                 available = ", ".join([*schema.names, *folder_values])
                 raise DataError(
                     f"{function}: {file} has no column {field!r}; it has {available}. "
-                    f"Name the columns, e.g. confidence='score'."
+                    f"Name the columns, e.g. confidence='score'; all files of a table must have them."
                 )
         return [field for field in fields.names if field in schema.names]
 
