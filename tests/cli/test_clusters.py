@@ -104,3 +104,51 @@ def test_a_refused_metric_is_told_which_ones_can_be_compared(pictures):
     assert done.exit_code == 3
     assert "paired test" in done.output
     assert "aurc, augrc" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("question", {}),
+        ("Question", {"id": lambda row: f"r{row}"}),  # ids of rows beside the questions
+        ("id", {}),
+        ("sample_id", {}),
+    ],
+)
+def test_repeated_questions_and_ids_of_a_plain_table_are_clusters(tmp_path, name, given):
+    rng = np.random.default_rng(4)
+    rows = range(100)
+    columns = {
+        "correct": [int(value) for value in rng.random(100) < 0.7],
+        "confidence": rng.random(100).round(4).tolist(),
+        name: [f"q{row // 5}" for row in rows],
+        **{title: [value(row) for row in rows] for title, value in given.items()},
+    }
+    lines = [",".join(columns), *(",".join(map(str, cells)) for cells in zip(*columns.values()))]
+    path = tmp_path / "asked.csv"
+    path.write_text("\n".join(lines))
+    metrics = ["evaluate", path, "--metric", "aurc"]
+    stated = run(*metrics, "-c", f"clusters={name}")
+    assert "in 20 clusters" in stated
+    read = run(*metrics)
+    note = (
+        f"note: `{name}` has 20 values in 100 rows: rows with one value are taken as a cluster. Name other clusters "
+        f"with -c clusters=NAME, such as row numbers for none."
+    )
+    assert note in read
+    assert stated.split("next:")[0] == read.replace(f"{note} ", "").split("next:")[0]
+    assert f"clusters {name}" in run("describe", path)
+    refused = CliRunner().invoke(cli, [*map(str, metrics), "--engine", "files"])
+    assert refused.exit_code == 2
+    assert f"rows of one `{name}` are a cluster" in " ".join(refused.output.split())
+    path.write_text("\n".join([lines[0], *lines[1::5]]))  # one row of each question
+    assert "cluster" not in run(*metrics)
+
+
+def test_repeated_ids_with_epochs_are_the_questions_of_a_comparison(tmp_path):
+    rng = np.random.default_rng(4)
+    for name in ("a", "b"):
+        rows = [f"q{row // 3},{row % 3},{int(rng.random() < 0.7)},{rng.random():.4f}" for row in range(60)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,epoch,correct,confidence", *rows]))
+    told = run("compare", tmp_path / "a.csv", tmp_path / "b.csv")
+    assert "the same 60 samples in 20 clusters" in told

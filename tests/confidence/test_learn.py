@@ -7,7 +7,7 @@ import pytest
 
 import abstain
 from abstain.confidence import LearnedConfidence, learn_confidence
-from abstain.errors import DtypeError, InputError, ShapeError
+from abstain.errors import AbstainWarning, DtypeError, InputError, ShapeError
 
 
 def two_signals(n=800, seed=0, noise=1.0):
@@ -207,3 +207,27 @@ def test_the_baseline_may_be_asked_for_alone(candidates):
     assert [result.name for result in learned.candidates] == ["baseline"]
     assert learned.kept == "baseline"
     assert LearnedConfidence.from_json(learned.to_json()).verdict == learned.verdict
+
+
+@pytest.mark.parametrize("place", ["features", "signals", "categories", "gaps"])
+def test_an_input_that_alone_says_what_is_right_is_told(place):
+    right, signals = two_signals(300)
+    number = np.random.default_rng(1).normal(size=len(right))
+    inputs = {
+        "signals": dict(signals),
+        "features": {"noise": number},
+        "categories": {"row": number.astype(str)},
+    }
+    learn_confidence(right, contributions=False, candidates=[], **inputs)  # no warning
+    leak = {
+        "features": np.where(right, -3 - number**2, number**2),
+        "signals": right + 0.5 * np.tanh(number),
+        "categories": np.where(right, np.where(number > 0, "a", "b"), "c"),
+        "gaps": np.where(right, number, np.nan),
+    }[place]
+    inputs["features" if place == "gaps" else place]["leak"] = leak
+    with pytest.warns(
+        AbstainWarning, match="'leak' alone says which answers are right: is it made from the labels"
+    ):
+        learned = learn_confidence(right, contributions=False, candidates=[], **inputs)
+    assert sum("alone says" in note for note in learned.notes) == 1

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import abstain
+from abstain.cli import cli
 from abstain.engines import files
 from abstain.errors import InputError
 
@@ -140,3 +144,49 @@ def test_no_weight_at_all_is_no_sample(sample, tmp_path, dask_client):
 
 
 # when things go wrong ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["confidence,correct,group", " confidence , correct,group ", '"confidence","correct","group"'],
+)
+@pytest.mark.parametrize(
+    "groups",
+    [
+        (" b", "b", "a "),
+        ("2024-01-02", "2024-01-01", "2024-01-02"),
+        ("2024-01-02 10:00:00", "2024-01-01 11:00:00", "2024-01-01 11:00:00"),
+        ("true", "False", "true"),
+        ("9007199254740993", "9007199254740994", "9007199254740993"),
+        ("NA", "b", ""),
+        ("1.0", "2", "01"),
+    ],
+)
+def test_a_csv_file_with_odd_cells_gives_what_memory_gives(tmp_path, header, groups):
+    rng = np.random.default_rng(5)
+    rows = [f" {rng.random():.4f},{row % 4 > 0:d} ,{groups[row % 3]}" for row in range(60)]
+    path = tmp_path / "odd.csv"
+    path.write_text("\n".join([header, *rows]))
+    tables = [
+        json.loads(
+            CliRunner()
+            .invoke(cli, ["evaluate", str(path), "--metric", "aurc", "--json", "--engine", name])
+            .stdout
+        )
+        for name in ("memory", "files")
+    ]
+    found = [
+        [(entry["group"], entry["n"], entry["estimate"]) for entry in table["entries"]] for table in tables
+    ]
+    assert len(found[0]) > 2
+    for of_memory, of_engine in zip(*found, strict=True):
+        assert of_memory[:2] == of_engine[:2]
+        assert of_memory[2] == pytest.approx(of_engine[2], rel=1e-12)
+
+
+def test_a_csv_file_divided_by_semicolons_is_refused_by_name(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("confidence;correct\n0.5;1\n0.4;0\n")
+    refused = CliRunner().invoke(cli, ["evaluate", str(path), "--engine", "files"])
+    assert refused.exit_code != 0
+    assert "divided by ';', and engines read commas only" in " ".join(refused.output.split())

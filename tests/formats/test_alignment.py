@@ -86,7 +86,9 @@ def test_ids_match_rows_or_stop_with_the_id_named(tmp_path, monkeypatch, case, c
     if command == "files":
         if column == "question_id":
             message = "engines do not read a column of question"
-        elif case in ("repeated", "missing there", "empty"):
+        elif case == "repeated":
+            message = "rows of one `id` are a cluster"
+        elif case in ("missing there", "empty"):
             message = r"row \d+ has id .* in .* and .*Sort both by id"
         elif case == "fewer":
             message = r"row 5 has id 'q4' in"
@@ -224,3 +226,25 @@ def test_a_model_without_clusters_takes_those_of_the_other_on_the_same_samples(t
     assert abstain.compare(entries, clusters=paired).n == 50
     with pytest.raises(abstain.errors.InputError, match="must have the same clusters"):
         abstain.compare(entries, clusters={"a": paired["a"], "b": np.arange(50)})
+
+
+@pytest.mark.parametrize("labels", ["abab" * 10, "0101" * 10])
+@pytest.mark.parametrize("moved", [False, True])
+def test_another_label_of_the_same_id_is_told(tmp_path, labels, moved):
+    rng = np.random.default_rng(1)
+    for name in ("one", "two"):
+        rows = [
+            f"q{row},{label},{labels[rng.integers(2)]},{rng.random():.4f}" for row, label in enumerate(labels)
+        ]
+        if name == "two":
+            for row in (7, 9):
+                rows[row] = rows[row].replace(f"q{row},{labels[row]}", f"q{row},{labels[row - 1]}")
+            rows = rows[::-1] if moved else rows
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,label,prediction,confidence", *rows]))
+    files = [str(tmp_path / f"{name}.csv") for name in ("one", "two")]
+    told = " ".join(CliRunner().invoke(cli, ["compare", *files]).output.split())
+    assert (
+        f"note: one and two have different labels for 2 of 40 ids, first 'q7' ({labels[1]} and {labels[0]}): check that "
+        "these are the same samples."
+    ) in told
+    assert "different labels" not in CliRunner().invoke(cli, ["compare", files[0], files[0]]).output

@@ -116,6 +116,16 @@ def test_scales_are_stated_and_never_guessed(table):
         Rules(scale={"": "per mille"})
 
 
+@pytest.mark.parametrize("outside", [None, "missing"])
+def test_fractions_are_no_percentages(tmp_path, outside):
+    path = tmp_path / "t.csv"
+    path.write_text("confidence,correct\n0.9,1\n0.25,0\n,1\n0.97,1\n")
+    with pytest.raises(DataError, match=r"percentages, and its largest value is 0.97: .*--scale fraction"):
+        read_log(path, rules=Rules(scale={"": "percent"}, outside=outside))
+    path.write_text("confidence,correct\n0.9,1\n0.25,0\n,1\n97,1\n")
+    assert read_log(path, rules=Rules(scale={"": "percent"})).signals["confidence"][3] == 0.97
+
+
 def test_agreement_over_repeats(table):
     log = read_log(table, columns=COLUMNS | {"confidence": "agreement"})
     assert log.signals["agreement"][[0, 1, 2, 3, 5, 6]].tolist() == pytest.approx(

@@ -78,3 +78,23 @@ def test_an_engine_asks_for_the_order_of_named_columns_too(tmp_path):
     assert "do not say which number is which class" in " ".join(refused.output.split())
     right = abstain.formats.file_evaluation.engine_columns(path, {}, classes=("ant", "cat", "dog"))
     assert right["logits"] == ["logit_ant", "logit_cat", "logit_dog"]
+
+
+@pytest.mark.parametrize("name", ["weight", "group", "abstained", "cluster", "question_id"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_files_of_a_table_have_the_same_columns(tmp_path, name, place):
+    for number, file in enumerate(("first.csv", "second.csv")):
+        header = "confidence,correct" + (f",{name}" if number == place else "")
+        rows = [f"0.{row},{row % 2}" + (",1" if number == place else "") for row in range(1, 9)]
+        (tmp_path / file).write_text("\n".join([header, *rows]))
+    refused = CliRunner().invoke(cli, ["evaluate", str(tmp_path), "--metric", "aurc"])
+    assert refused.exit_code != 0
+    told = " ".join(refused.output.split())
+    if place == 1:
+        assert f"second.csv has a column {name!r} and " in told
+        assert "first.csv has not: all files of a table must have the same columns" in told
+    elif name in ("weight", "group"):
+        assert f"second.csv has no column {name!r}" in told
+        assert "all files of a table must have them" in told
+    else:
+        assert "engines do not read a column of" in told

@@ -45,3 +45,16 @@ def test_of_a_helm_run_that_scores_given_texts_the_likelihood_is_no_signal(tmp_p
     for method, signals in (("generation", ["max_prob", "logprob"]), ("language_modeling", ["max_prob"])):
         (folder / "run_spec.json").write_text(json.dumps({"adapter_spec": {"method": method}}))
         assert list(read_log(folder).signals) == signals
+
+
+def test_all_confidences_are_those_that_rank_and_a_named_one_stays(tmp_path):
+    folder = helm_run(tmp_path / "run", prob=1.0)
+    path = folder / "per_instance_stats.json"
+    content = json.loads(path.read_text())
+    for k, entry in enumerate(content):
+        entry["stats"].append({"name": {"name": "logprob", "split": "test"}, "count": 1, "mean": -1.0 - k})
+    path.write_text(json.dumps(content))
+    (folder / "run_spec.json").write_text(json.dumps({"adapter_spec": {"method": "generation"}}))
+    for columns in ({}, {"confidence": "*"}):
+        assert list(read_log(folder, columns=columns).signals) == ["logprob"]
+    assert list(read_log(folder, columns={"confidence": "max_prob"}).signals) == ["max_prob"]

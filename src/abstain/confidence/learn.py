@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import get_args
 
@@ -35,12 +36,15 @@ from abstain.confidence.judging import (
 )
 from abstain.confidence.learned import Keep, LearnedConfidence
 from abstain.confidence.models import score_without_inputs
-from abstain.errors import InputError
+from abstain.errors import AbstainWarning, InputError
 from abstain.metrics._sample import group_codes
 
 _NAME = "learn_confidence"
 MIN_OF_A_KIND = 10  # right rows, and wrong ones: with fewer, no candidate can be told from chance
 _MANY_VALUES = 50  # a number with more values, and more than a tenth of the rows, hardly repeats by chance
+_PERFECT = (
+    0.999  # share of pairs or rows; an input that orders more of them by the truth is hardly known before it
+)
 _REPEATED_SHARE = 0.05  # of rows that are copies of others, above which a note suggests clusters
 
 
@@ -130,7 +134,8 @@ def learn_confidence(
     -------
     LearnedConfidence
         Call it with the same inputs of new rows. It prints the candidates, the verdict and the contributions, and is
-        stored by `save` as plain JSON.
+        stored by `save` as plain JSON. A note and a warning (AbstainWarning) name each input that alone says which
+        answers are right: it may be made from the labels.
 
     Raises
     ------
@@ -167,6 +172,10 @@ def learn_confidence(
     losses = read_losses(_NAME, table, correct=correct, loss=loss, labels=labels, predicted=predicted)
     table, notes = drop_useless_inputs(table)
     data = make_learning_data(_NAME, table, losses, sample_weight, clusters)
+    leaks = _find_leaks(data)
+    for leak in leaks:
+        warnings.warn(f"{_NAME}: {leak}", AbstainWarning, stacklevel=2)
+    notes += leaks
     profile = InputProfile.of(data.table, data.weight)
     combination = choose_combination(data.table, profile) if data.table.signals else None
     tried = _choose_candidates(list_candidates(data.table, combination), candidates)
@@ -310,6 +319,43 @@ def make_learning_data(
     return LearningData(
         table=table, loss=losses, target=target, weight=weight / weight.mean(), cluster=cluster
     )
+
+
+def _find_leaks(data: LearningData) -> list[str]:
+    """Return a sentence for each input that alone says which answers are right: it may be made from the labels.
+
+    A number does where more than `_PERFECT` of the pairs of a right and a wrong row are in the same order by it, with
+    gaps below or above all numbers. A category does where the other rows of a row's level say, by their majority,
+    whether this row is right, for more than that share of the rows. `data` holds the labelled rows.
+    """
+    is_right = data.target >= 0.5
+    suspects = []
+    for name, column in data.table.numbers.items():
+        for gap in (-np.inf, np.inf):
+            share = _share_in_order(np.where(np.isnan(column), gap, column), is_right)
+            if max(share, 1 - share) > _PERFECT:
+                suspects.append(name)
+                break
+    for name, labels in data.table.categories.items():
+        level = np.unique(labels, return_inverse=True)[1]
+        others = np.bincount(level)[level] - 1
+        right_others = np.bincount(level, weights=is_right)[level] - is_right
+        is_told = np.where(is_right, 2 * right_others > others, 2 * right_others < others)
+        if is_told.mean() > _PERFECT:
+            suspects.append(name)
+    return [
+        f"{name!r} alone says which answers are right: is it made from the labels? Such an input proves nothing, "
+        f"and new rows will not have it."
+        for name in suspects
+    ]
+
+
+def _share_in_order(column: np.ndarray, is_right: np.ndarray) -> float:
+    """Return the share of pairs of a right and a wrong row in which the right one has the larger number; ties half."""
+    wrong = np.sort(column[~is_right])
+    right = column[is_right]
+    below = np.searchsorted(wrong, right, side="left") + np.searchsorted(wrong, right, side="right")
+    return float(below.mean() / 2 / len(wrong))
 
 
 def _choose_candidates(available: list[Candidate], names: Sequence[str] | None) -> list[Candidate]:

@@ -274,6 +274,8 @@ def read_group_labels(function: str, field: str, column: Any) -> GroupLabels:
     column = in_one_chunk(column)
     if pa.types.is_nested(column.type):
         raise DataError(f"{function}: `{field}` must hold names or numbers of groups, got {column.type}.")
+    if pa.types.is_temporal(column.type):  # dates are names, written as texts
+        column = column.cast(pa.string())
     encoded = column.dictionary_encode()
     # Find the groups among the distinct values and one missing value, not among all rows. `group_codes` names the group
     # of all missing values, None and NaN alike, None and puts it last. So `names` always ends with None; samples need
@@ -351,11 +353,14 @@ def read_tables(
                 available = ", ".join([*schema.names, *folder_values])
                 raise DataError(
                     f"{function}: {file} has no column {field!r}; it has {available}. "
-                    f"Name the columns, e.g. confidence='score'."
+                    f"Name the columns, e.g. confidence='score'; all files of a table must have them."
                 )
         return [field for field in fields.names if field in schema.names]
 
-    for table in read_batches(Path(file), table_format(file), require_columns, batch_size, row_groups):
+    text_columns = (fields.group,) if fields.group else ()
+    for table in read_batches(
+        Path(file), table_format(file), require_columns, batch_size, row_groups, text_columns
+    ):
         for field in fields.names:
             if field not in table.schema.names:
                 import pyarrow as pa

@@ -12,11 +12,11 @@ import numpy as np
 
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.arrow import read_batches
-from abstain.formats.columns import as_array, text_or_none
+from abstain.formats.columns import as_array, has_value, text_or_none
 from abstain.formats.predictions import Predictions
 from abstain.formats.readers import read_column_names
 from abstain.formats.roles import RoleColumns
-from abstain.formats.safety import display_name, file_error
+from abstain.formats.safety import count_noun, display_name, file_error
 from abstain.formats.table_files import find_files, table_format
 
 PAIRED_BY_POSITION = "No file has ids: rows are paired by position."
@@ -67,8 +67,9 @@ class OtherSamplesError(DataError):
 def align_models(models: Sequence[Predictions]) -> list[Predictions]:
     """Return the models with the same samples in the same order: matched by id, or by position where no file has ids.
 
-    Models with ids are put in the order of the first model, with a warning where that moves rows. Models without ids
-    keep their order; a warning says so where no column of labels, groups or clusters confirms that rows correspond.
+    Models with ids are put in the order of the first model, with a warning where that moves rows, and one where an id
+    has another label in another model. Models without ids keep their order; a warning says so where no column of
+    labels, groups or clusters confirms that rows correspond.
 
     DataError where only some models have ids, or where an id is repeated, empty or missing in one of the files.
     OtherSamplesError (a DataError) where they have no id in common or, without ids, differ in length, labels, groups
@@ -111,7 +112,35 @@ def _match_by_id(models: Sequence[Predictions], ids_of_models: Sequence[list[str
             )
             warnings.warn(message, AbstainWarning, stacklevel=3)
         matched.append(model.rows(order))
+        problem = _find_other_labels(first, matched[-1], ids_of_models[0])
+        if problem:
+            warnings.warn(problem, AbstainWarning, stacklevel=3)
     return matched
+
+
+def _find_other_labels(first: Predictions, second: Predictions, ids: Sequence[str]) -> str:
+    """Return a sentence on samples to which two models give other labels; "" where there are none.
+
+    The models hold the same samples in the same order, and `ids` are those of the samples. Labels of which one model
+    has numbers and the other words are not compared.
+    """
+    for attribute in ("labels", "label_words"):
+        columns = [getattr(model, attribute) for model in (first, second)]
+        if any(column is None for column in columns):
+            continue
+        first_labels, second_labels = map(as_array, columns)
+        if first_labels.shape != second_labels.shape or first_labels.ndim != 1:
+            continue
+        is_known = has_value(columns[0]) & has_value(columns[1])
+        rows = np.flatnonzero((first_labels != second_labels) & is_known)
+        if len(rows):
+            labels = [display_name(values[rows[0]]) for values in (first_labels, second_labels)]
+            return (
+                f"{display_name(first.name)} and {display_name(second.name)} have different labels for "
+                f"{len(rows):,} of {count_noun(len(ids), 'id')}, first {display_name(ids[rows[0]])!r} ({labels[0]} and "
+                f"{labels[1]}): check that these are the same samples."
+            )
+    return ""
 
 
 def _check_same_set(
@@ -250,8 +279,8 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
         raise file_error(
             lacking_path, "has no ids, but the other table has. Name the column with -c ids=NAME."
         )
-    first_batches = _read_id_batches(first_files, first_column)
-    second_batches = _read_id_batches(second_files, second_column)
+    first_batches = read_id_batches(first_files, first_column)
+    second_batches = read_id_batches(second_files, second_column)
     row_count = 0
     first_ids: list[str] = []  # ids that are read and not compared yet
     second_ids: list[str] = []
@@ -287,7 +316,7 @@ def _find_id_column(roles: Mapping[str, RoleColumns]) -> str | None:
     return None
 
 
-def _read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
+def read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
     """Yield lists of ids as texts: those of the first file from top to bottom, then those of the next file.
 
     `column` is the name of the id column in every file. A missing id is the text "None". No list is empty.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -10,18 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._tables import is_number
+from abstain.errors import AbstainWarning
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, as_texts, has_value
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
 from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedColumns, NamedLosses
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
-from abstain.formats.roles import RoleColumns
+from abstain.formats.roles import RoleColumns, normalise_name
 from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have, is_or_are
 
 ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Roles that make a table one of answers, where it has no class scores."""
 _VERDICT_ROLES = ("correct", "error", "loss")
 _ANSWER_COLUMN = "answer"  # in which readers of logs put the text of an answer
+_ROWS_TO_JUDGE_SCALE = 8  # new answers; with fewer, percentages may all be 1 or less
 _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with right answers
 
 
@@ -47,6 +50,58 @@ def keep_stated_verdict(
     return {
         role: columns for role, columns in roles.items() if role not in _VERDICT_ROLES or role in stated_roles
     }
+
+
+def columns_of_repeats(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> list[str]:
+    """Return the names of columns whose values may repeat because rows belong together: `question`, and the ids.
+
+    None for the log of a harness, or where `roles` has columns of clusters or questions. Columns with another role are
+    left out. `source` is the opened file, of which only the names of columns are looked at.
+    """
+    if source.log is not None or "clusters" in roles or "question" in roles:
+        return []
+    used_names = {name for role, columns in roles.items() if role != "ids" for name in columns.names}
+    names = [name for name in source.columns if normalise_name(name) == "question"]
+    names += roles["ids"].names if "ids" in roles else ()
+    return [name for name in names if name not in used_names]
+
+
+def add_repeats(
+    source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules, *, has_class_scores: bool = False
+) -> dict[str, RoleColumns]:
+    """Return the roles with a column of questions or ids that repeat as that of clusters, where none is named for it.
+
+    Rows of one question depend on each other, and intervals that ignore it are too narrow. The column is one called
+    `question`, or else that of the ids. It becomes the role "clusters", with a warning that says so; in a table with
+    tasks or epochs and without class scores it becomes the role "question". Nothing is added to the log of a harness,
+    which says itself what its questions are, nor where values are missing, all different or all equal.
+
+    `roles` maps each role to its columns, and `rules.only` selects the rows. `source` is the opened file.
+    """
+    rows = select_rows(source, rules).mask
+    for name in columns_of_repeats(source, roles):
+        if len(source.columns[name].shape) != 1:
+            continue
+        values = source.columns[name].load()
+        values = values if rows is None else values[rows]
+        if not has_value(values).all():
+            continue
+        count = _count_distinct(values)
+        if "task" in roles:  # one name in two tasks is two questions
+            tasks = source.load("task", roles["task"])
+            tasks = tasks if rows is None else tasks[rows]
+            count = len(set(zip(as_texts(values).tolist(), as_texts(tasks).tolist())))
+        if not 1 < count < len(values):
+            continue
+        if not has_class_scores and ("task" in roles or "epoch" in roles):
+            return {**roles, "question": RoleColumns((name,))}
+        message = (
+            f"`{display_name(name)}` has {count:,} values in {count_noun(len(values), 'row')}: rows with one value are "
+            f"taken as a cluster. Name other clusters with -c clusters=NAME, such as row numbers for none."
+        )
+        warnings.warn(message, AbstainWarning, stacklevel=4)
+        return {**roles, "clusters": RoleColumns((name,))}
+    return dict(roles)
 
 
 def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:
@@ -224,7 +279,7 @@ def load_unjudged(
     for name in (first_name, *further_names):
         # The only name that may be no column is "agreement": without a column, it is computed from the answers.
         column = source.columns[name].load() if name in source.columns else None
-        signals[name] = answers.convert_signal(name, column)
+        signals[name] = answers.convert_signal(name, column, rows_to_judge=_ROWS_TO_JUDGE_SCALE)
     confidence = signals[first_name]
     answers.check_lengths(len(confidence), {**values, **signals})
     has_confidence = np.isfinite(confidence)
@@ -382,7 +437,8 @@ class LoadedAnswers(LoadedColumns):
 
         `signals` maps the name of each confidence to its column; None for the agreement of repeated answers, which is
         computed here. A confidence that no row has is left out with a note, unless the user named confidences and no
-        row has any of them. One that is equal in all rows is left out with a note, unless the user named it.
+        row has any of them. One that is equal in all rows is left out with a note, unless the user named it and not all
+        confidences of the log.
 
         The log's rules are those of the user (`self.rules`); where they leave open how unanswered questions and missing
         confidences count, the purpose of reading (`self.purpose`) decides. DataError where grades, scales or values are
@@ -404,7 +460,9 @@ class LoadedAnswers(LoadedColumns):
         if is_stated and len(absent) == len(confidences):
             dropped = []  # nothing else to rank by; the caller raises an error that says so
         constant = []
-        if not is_stated:
+        names_of_log = self.source.facts.confidence_columns
+        is_pattern = is_stated and len(names_of_log) > 1 and self.roles["confidence"].names == names_of_log
+        if not is_stated or is_pattern:  # nobody named it: all confidences of the log are read
             constant = [name for name, confidence in confidences.items() if _is_constant(confidence)]
         notes = [
             *self.source.facts.notes,
@@ -547,13 +605,14 @@ class LoadedAnswers(LoadedColumns):
         listed = ", ".join(f"{display_name(text)} {count:,}" for text, count in counts.items())
         return [f"predictions that are refusals by their words: {listed}."]
 
-    def convert_signal(self, name: str, values: Values | None) -> np.ndarray:
+    def convert_signal(self, name: str, values: Values | None, *, rows_to_judge: int = 1) -> np.ndarray:
         """Return one confidence per row as float64, NaN where it is missing.
 
         `name` is the confidence's name and `values` its column; None for the agreement of repeated answers, which is
         computed here. A confidence that has a scale in `rules.scale` (by name, or under "" for all) is a number that
         the model stated: percentages become fractions of 1. Numbers outside the scale become NaN where `rules.outside`
-        is "missing"; otherwise they raise DataError, as text does. Without a scale, numbers stay as they are.
+        is "missing"; otherwise they raise DataError, as text does. So do percentages of at least `rows_to_judge` rows
+        none of which exceeds 1, which are fractions. Without a scale, numbers stay as they are.
         """
         if values is None:
             return self.compute_agreement()
@@ -576,9 +635,15 @@ class LoadedAnswers(LoadedColumns):
         if is_outside.any() and self.rules.outside != "missing":
             raise self.error(
                 f"{is_outside.sum():,} of {np.isfinite(numbers).sum():,} values of `{display_name(name)}` lie outside "
-                f"0 to {scale.highest:g} (such as {numbers[is_outside][0]:g}), so the column is not a stated "
+                f"0 to {scale.highest:g} (such as {_furthest(numbers[is_outside]):g}), so the column is not a stated "
                 f"{scale_name}. Count them as missing with --outside missing, state another --scale, or leave it out "
                 f"to rank the column as it is."
+            )
+        inside = numbers[np.isfinite(numbers) & ~is_outside]
+        if scale_name == "percent" and inside.size >= rows_to_judge and 0 < inside.max() <= 1:
+            raise self.error(
+                f"`{display_name(name)}` is stated to hold percentages, and its largest value is {inside.max():g}: "
+                f"these are fractions. State --scale fraction."
             )
         # Numbers above `percent_above` are percentages: all of a percent scale, none of a fraction scale.
         fractions = np.where(numbers > scale.percent_above, numbers / 100, numbers)
@@ -649,6 +714,11 @@ def find_refusals(values: Values, refusals: Sequence[str]) -> np.ndarray:
 def _plain_text(text: str) -> str:
     """Return a text in lower case, with single blanks, and without marks at its ends."""
     return " ".join(text.split()).casefold().strip(" .!\"'")
+
+
+def _furthest(numbers: np.ndarray) -> float:
+    """Return the number furthest from 0."""
+    return float(numbers[np.abs(numbers).argmax()])
 
 
 def _is_constant(confidence: np.ndarray) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -323,8 +323,11 @@ def read_batches(
     choose_columns: Callable[[Any], list[str]],
     max_rows: int,
     row_groups: tuple[int, ...] | None,
+    text_columns: Container[str] = (),
 ) -> Iterator[Any]:
     """Yield the record batches of a parquet, arrow or csv file, in the order of the file.
+
+    Names and texts of a csv file come without blanks around them.
 
     Parameters
     ----------
@@ -336,6 +339,8 @@ def read_batches(
         Rows of a batch, at most; of parquet files only.
     row_groups : tuple of int or None
         The row groups of a parquet file to read; None for all.
+    text_columns : container of str
+        Columns of a csv file that hold numbers or texts: dates, and words for true and false, stay as they are written.
 
     Raises
     ------
@@ -349,10 +354,8 @@ def read_batches(
         if format_name == "arrow":
             reader = _open_ipc(path)
         else:
-            csv = _import_pyarrow(path, ".csv")
-            is_compressed = path.suffix.lower() in COMPRESSED_ENDINGS
-            source = _open_compressed_table(path) if is_compressed else path
-            reader = csv.open_csv(source, read_options=csv.ReadOptions(block_size=_CSV_BLOCK))
+            yield from _read_csv_batches(path, choose_columns, text_columns)
+            return
         names = choose_columns(reader.schema)
         if hasattr(reader, "num_record_batches"):  # an IPC file; an IPC stream and a csv reader are iterated
             all_batches = map(reader.get_batch, range(reader.num_record_batches))
@@ -385,6 +388,46 @@ def _read_parquet_batches(
     # pre_buffer would hold whole row groups in memory, whatever the size of a batch
     with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=text_names) as file:
         yield from file.iter_batches(max_rows, row_groups=row_groups, columns=names)
+
+
+def _read_csv_batches(
+    path: Path, choose_columns: Callable[[Any], list[str]], text_columns: Container[str]
+) -> Iterator[Any]:
+    """Yield the record batches of a csv file, in its order, with names and texts without blanks around them.
+
+    `choose_columns` takes the file's schema and returns the names of the columns to read. Columns in `text_columns`
+    that pyarrow would take for dates, times, true or false are read as texts.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    csv = _import_pyarrow(path, ".csv")
+
+    def open_reader(type_of_column: dict[str, Any]) -> Any:
+        is_compressed = path.suffix.lower() in COMPRESSED_ENDINGS
+        return csv.open_csv(
+            _open_compressed_table(path) if is_compressed else path,
+            read_options=csv.ReadOptions(block_size=_CSV_BLOCK),
+            convert_options=csv.ConvertOptions(column_types=type_of_column),
+        )
+
+    reader = open_reader({})
+    type_of_column = {
+        field.name: pa.string()
+        for field in reader.schema
+        if field.name.strip() in text_columns
+        and (pa.types.is_temporal(field.type) or pa.types.is_boolean(field.type))
+    }
+    if type_of_column:
+        reader = open_reader(type_of_column)
+    fields = [field.with_name(field.name.strip()) for field in reader.schema]
+    names = choose_columns(pa.schema(fields))
+    for batch in reader:
+        chosen_columns = batch.rename_columns([field.name for field in fields]).select(names)
+        columns = [
+            pc.utf8_trim_whitespace(column) if _is_text(column.type) else column for column in chosen_columns
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
 def _open_compressed_table(path: Path) -> Any:

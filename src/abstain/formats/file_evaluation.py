@@ -13,12 +13,20 @@ from typing import Any, NamedTuple
 from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainWarning, DataError, MemoryLimitError
 from abstain.evaluation import Evaluation, evaluate, register_engine
-from abstain.formats.answers import keep_stated_verdict
+from abstain.formats.alignment import read_id_batches
+from abstain.formats.answers import columns_of_repeats, keep_stated_verdict
 from abstain.formats.learning_columns import LEARNING_ROLES
 from abstain.formats.predictions import LEARNED, Predictions
 from abstain.formats.read_files import find_class_scores_role, make_predictions, read_predictions
 from abstain.formats.readers import is_helm_run, read_column_names
-from abstain.formats.roles import ROLES, RoleColumns, order_by_stated_classes, role_of
+from abstain.formats.roles import (
+    COLUMN_NAMES,
+    ROLES,
+    RoleColumns,
+    normalise_name,
+    order_by_stated_classes,
+    role_of,
+)
 from abstain.formats.safety import Limits, display_name, naming_file
 from abstain.formats.table_files import find_files, table_format
 from abstain.formats.tables import open_table
@@ -88,7 +96,7 @@ def engine_columns(
         What `refusal` returns: a column that engines do not read or use, no losses or confidences, or several
         confidences. DataError for a path without files, or files of another format.
     """
-    first_file = find_files("evaluate", path)[0]
+    first_file, *later_files = find_files("evaluate", path)
     table_format(first_file)  # raises DataError for formats that engines do not read
     source = read_column_names(first_file, format=format)
     stated_roles = {role_of(role) for role in stated}
@@ -100,6 +108,16 @@ def engine_columns(
                 f"engines do not read a column of {role} yet: leave {roles[role].names[0]!r} out of the table, or "
                 f"evaluate one file in memory (--engine memory)."
             )
+    for name in columns_of_repeats(source, roles):
+        first_values = next(read_id_batches([first_file], name), [])
+        is_complete = set(first_values).isdisjoint(("", "None"))
+        if is_complete and 1 < len(set(first_values)) < len(first_values):
+            raise refusal(
+                f"rows of one `{display_name(name)}` are a cluster, and engines do not read clusters yet: leave the "
+                f"column out of the table, or evaluate one file in memory (--engine memory)."
+            )
+    for file in later_files:
+        _check_later_file(file, first_file, set(source.columns), set(roles), refusal)
     columns: dict[str, Any] = {
         role: roles[role].names[0] for role in ("sample_weight", "groups") if role in roles
     }
@@ -135,6 +153,29 @@ def engine_columns(
     if learned is None:
         columns["confidence"] = roles["confidence"].names[0]
     return columns
+
+
+def _check_later_file(
+    file: str,
+    first_file: str,
+    first_names: set[str],
+    first_roles: set[str],
+    refusal: Callable[[str], Exception],
+) -> None:
+    """Raise what `refusal` makes of a message where a later file of a table has a column that would be ignored.
+
+    That is one of weights, groups or a role that engines lack, by its name, while the first file has no such role.
+    `first_names` are the names of the columns of `first_file`, and `first_roles` the roles that it has or that the user
+    named.
+    """
+    for name in read_column_names(file).columns:
+        for role in ("sample_weight", "groups", *_ROLES_ENGINES_LACK):
+            if role in first_roles or name in first_names or normalise_name(name) not in COLUMN_NAMES[role]:
+                continue
+            raise refusal(
+                f"{display_name(file)} has a column {display_name(name)!r} and "
+                f"{display_name(first_file)} has not: all files of a table must have the same columns."
+            )
 
 
 def _check_inputs(

@@ -15,6 +15,7 @@ import numpy as np
 
 from abstain.errors import DataError
 from abstain.formats.answers import (
+    add_repeats,
     find_refusals,
     is_log,
     keep_stated_verdict,
@@ -227,6 +228,7 @@ def make_predictions(
         classes=classes,
         rules=rules,
     )
+    roles = add_repeats(source, roles, rules, has_class_scores=bool(scores_role))
     if not scores_role and is_log(source, roles, rules):
         options.check_obeyed("answers", used_roles=_ANSWER_ROLES)
         right_answers = None if labels is None else open_source(labels, limits=limits)
@@ -525,10 +527,11 @@ def read_log(
     user_columns = columns or {}
     stated_roles = {role_of(role) for role in user_columns}
     source = add_derived_columns(source, user_columns)
+    rules = rules or Rules()
     return make_log(
         source,
-        source.roles(user_columns),
-        rules or Rules(),
+        add_repeats(source, source.roles(user_columns), rules),
+        rules,
         right_answers=right_answers,
         stated_roles=stated_roles,
     )

@@ -36,6 +36,7 @@ from abstain.formats.numpy_files import open_npy, open_npz
 from abstain.formats.safety import (
     COMPRESSED_ENDINGS,
     Limits,
+    display_name,
     file_error,
     open_limited,
     reporting_damage,
@@ -254,7 +255,14 @@ def read_column_names(path: str | Path, *, format: str | None = None) -> OpenedT
             names = list(read_contents(path, format_name).column_types)
         else:
             with open_limited(path, Limits()) as stream:  # of which the first line is read alone
-                header = next(split_cells(path, stream).rows, [])
+                table = split_cells(path, stream)
+                header = next(table.rows, [])
+            if table.delimiter != ",":
+                raise file_error(
+                    path,
+                    f"its columns are divided by {display_name(table.delimiter)!r}, and engines read commas only: "
+                    f"evaluate it in memory (--engine memory), or write it as parquet.",
+                )
             names = [name.strip() for name in header]
 
     def refuse_loading() -> Values:
