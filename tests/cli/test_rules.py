@@ -368,6 +368,12 @@ def test_other_notations_of_a_risk_are_refused_with_what_to_write(run, files):
         assert f"Write {fraction} for" in asked.stderr
 
 
+def test_a_level_of_confidence_is_not_a_delta(run, files):
+    refused = run("threshold", "cal.csv", "--risk", "0.1", "--delta", "0.95")
+    assert refused.exit_code == 2
+    assert "delta is the probability that the promise fails: give 0.05" in " ".join(refused.stderr.split())
+
+
 def test_the_bounds_of_the_loss_are_risks_in_the_command_as_in_python(run, files):
     assert run("threshold", "cal.csv", "--risk", "0").exit_code == 4
     assert run("threshold", "cal.csv", "--risk", "1").exit_code == 0

@@ -82,7 +82,7 @@ _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 @click.option("--risk", multiple=True, callback=parse_risks, metavar="[NAME=]NUMBER", help=_RISK_HELP)
 @opt.fraction_option("--coverage", "Smallest share of samples to accept.")
 @click.option("--cost", type=click.FloatRange(min=0), help="Cost of a rejection, if an error costs 1.")
-@opt.fraction_option("--delta", "Probability that the guarantee fails.", 0.05)
+@opt.delta_option("Probability that the guarantee fails.")
 @click.option(
     "--method", type=click.Choice(get_args(Method)), default="ltt", help="Method behind the guarantee."
 )
