@@ -51,6 +51,7 @@ from abstain.thresholds import (
     load_rule,
 )
 from abstain.thresholds.calibration import Method
+from abstain.thresholds.counted_rows import fingerprint_rows
 
 _TABLE_FIELDS = (
     "value",
@@ -493,9 +494,25 @@ def check_rule(
             return saved_rule.check(check_losses, previous=previous, **columns)
 
     calibration = [first.origin.sha256] if first.origin and first.origin.sha256 else []
-    look = Look(files=[str(predictions.path)], only=only, calibration=calibration, state=state)
+    row_fingerprints = None
+    if state is not None and first.clusters is None:  # a cluster counts once anyway
+        row_fingerprints = _fingerprint_rows(predictions, score)
+    look = Look(
+        files=[str(predictions.path)],
+        only=only,
+        calibration=calibration,
+        state=state,
+        rows=row_fingerprints,
+    )
     check_type = Check if isinstance(saved_rule, Threshold) else GroupChecks
     run_look(check, check_type=check_type, look=look, output=output, notes=notes)
+
+
+def _fingerprint_rows(predictions: Predictions, score: str | None) -> np.ndarray:
+    """Return a fingerprint of each row of a file, by its confidence and, where the file has ids, its id."""
+    ids = None if predictions.ids is None else predictions.ids.as_texts().tolist()
+    has_own_ids = ids is not None and len(ids) == predictions.n
+    return fingerprint_rows(predictions.ranked_by(score), ids if has_own_ids else None)
 
 
 @click.command("decide", cls=opt.DocumentedCommand)
