@@ -36,6 +36,7 @@ from abstain.cli.screen import (
 from abstain.cli.series import Look, run_look
 from abstain.errors import AbstainError, DataError
 from abstain.formats import Predictions
+from abstain.formats.loaded_columns import BlankOutcomesError
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
 from abstain.inference.clusters import cluster_counts
@@ -156,7 +157,7 @@ def threshold(
             promise_columns = read_promises(read_options, file, promise_names)
             predictions = promise_columns.predictions
         else:
-            predictions = _read_labelled(file, read_options, allow_unlabelled=check is not None)
+            predictions = _read_labelled(file, read_options, is_check=check is not None)
     if predictions is None:
         if state is not None:
             raise click.UsageError(f"--state needs labels, and {display_name(file)} has none.")
@@ -220,16 +221,21 @@ def threshold(
         )
 
 
-def _read_labelled(file: str, read_options: opt.ReadOptions, *, allow_unlabelled: bool) -> Predictions | None:
-    """Read a file with labels; None for one that has confidences or class scores alone, with `allow_unlabelled`.
+def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) -> Predictions | None:
+    """Read a file with labels. For a check, rows without a label yet are left out, and their number is told.
 
-    Raises DataError for any other file.
+    Returns None, for a check, if the file has confidences or class scores alone. Raises DataError for any other file.
     """
     try:
-        return read_options.read(file)
+        predictions = read_options.read(file)
+        return _leave_out_unlabelled(predictions) if is_check else predictions
+    except BlankOutcomesError:
+        if not is_check or read_options.missing or read_options.grades:
+            raise
+        return read_options._replace(missing="left_out").read(file)
     except DataError:
         states_outcome = read_options.labels is not None or _OUTCOME_ROLES & set(read_options.columns)
-        if not allow_unlabelled or states_outcome:
+        if not is_check or states_outcome:
             raise
         try:
             unlabelled = read_options.read_unlabelled(file)
@@ -239,6 +245,27 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, allow_unlabelled
         if unlabelled is None or _OUTCOME_ROLES & {name.lower() for name in unlabelled.other_columns}:
             raise
         return None
+
+
+def _leave_out_unlabelled(predictions: Predictions) -> Predictions:
+    """Return class scores without the rows that have no label, and print how many these are.
+
+    Raises DataError if no row has a label. Other predictions are returned unchanged.
+    """
+    labels = predictions.labels
+    if predictions.kind == "confidence" or labels is None or labels.ndim != 1 or labels.dtype.kind != "f":
+        return predictions
+    is_labelled = ~np.isnan(labels)
+    if is_labelled.all():
+        return predictions
+    if not is_labelled.any():
+        raise file_error(predictions.path, "no row has a label, so there is nothing to check.")
+    left_out_count = int((~is_labelled).sum())
+    opt.say(
+        f"note: {display_name(predictions.path)}: {left_out_count:,} of {_tables.count_noun(predictions.n, 'row')} "
+        f"without a label, left out of the check."
+    )
+    return predictions.rows(np.flatnonzero(is_labelled))
 
 
 def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output: opt.Output) -> None:
