@@ -406,6 +406,23 @@ def test_a_check_leaves_out_rows_without_a_label_yet(run, tmp_path, kind):
     assert run("threshold", "later.csv", "--risk", "0.3").exit_code == (3 if "and" not in kind else 0)
 
 
+@pytest.mark.parametrize(("factor", "exit_code"), [(1.0, 0), (1.5, 0), (20.0, 3)])
+def test_decide_refuses_confidences_that_lie_far_above_the_calibration(run, tmp_path, factor, exit_code):
+    rng = np.random.default_rng(0)
+    stars = 1 + 4 * rng.random(600)
+    lines = [f"{int(rng.random() > 0.02)},{g!r}" for g in stars.tolist()]
+    (tmp_path / "stars.csv").write_text("\n".join(["correct,confidence", *lines]))
+    (tmp_path / "new.csv").write_text("\n".join(["confidence", *map(repr, (factor * stars[:100]).tolist())]))
+    assert run("threshold", "stars.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    decided = run("decide", "rule.json", "new.csv")
+    assert decided.exit_code == exit_code
+    assert ("new.csv: most of the confidences lie far above those that rule.json" in decided.stderr) == (
+        factor > 2
+    )
+    assert ("Are both on the same scale?" in decided.stderr) == (factor == 1.5)
+    assert exit_code == 0 or decided.stderr.count("\n") == 1
+
+
 def test_a_level_of_confidence_is_not_a_delta(run, files):
     refused = run("threshold", "cal.csv", "--risk", "0.1", "--delta", "0.95")
     assert refused.exit_code == 2

@@ -76,6 +76,7 @@ _RECORD_HELP = "Write a page to file with the rule: data, guarantee, assumptions
 _STATE_HELP = "With --check: file with the series of checks so far. It is updated."
 # if more than this share of new confidences exceeds all calibration data, they are probably on another scale
 _LARGE_SHARE_ABOVE = 0.1
+_MOST = 0.5
 _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 
 
@@ -590,7 +591,7 @@ def decide(
             computed["prediction"] = predictions.likeliest()
             computed[rule_score] = scores.display(rule_score, confidence)
         accepted = saved_rule.accepts(**rule_columns(predictions, rule_score), **groups)
-    _note_other_scale(saved_rule, confidence)
+    _check_scale(rule, saved_rule, predictions, confidence)
     if predictions.abstained is not None:
         accepted &= ~predictions.abstained
     sample_shapes = ((len(accepted),), (len(accepted), 1))  # columns with one value per sample
@@ -604,10 +605,27 @@ def decide(
     click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
 
 
-def _note_other_scale(rule: Threshold | GroupThresholds | JointThreshold, confidence: np.ndarray) -> None:
-    """Print a note if many new confidences exceed all calibration data, e.g. percentages instead of fractions."""
-    rules = rules_by_group(rule, single_name="").values()
-    largest = max(float(single.reference.value.max()) for single in rules)  # of the calibration data
+def _check_scale(
+    rule_file: str,
+    rule: Threshold | GroupThresholds | JointThreshold,
+    predictions: Predictions,
+    confidence: np.ndarray,
+) -> None:
+    """Raise DataError, or print a note, if many new confidences exceed all calibration data, as percentages do.
+
+    It is an error if most of them exceed the largest one by more than the range of the calibration data, for a column
+    of confidences none of which was below 0 in calibration. Others have no known bound, so a note must do.
+    """
+    cuts = [single.cut for single in rules_by_group(rule, single_name="").values()]
+    largest = max(cut.highest for cut in cuts)  # of the calibration data
+    smallest = min(cut.lowest for cut in cuts)
+    far_above = largest + (largest - smallest)
+    if cuts[0].source == "own" and smallest >= 0 and float((confidence > far_above).mean()) > _MOST:
+        raise file_error(
+            predictions.path,
+            f"most of the confidences lie far above those that {display_name(rule_file)} was made from ({smallest:g} "
+            f"to {largest:g}), up to {np.nanmax(confidence):g}. Give them on the scale of the calibration.",
+        )
     share_above = float((confidence > largest).mean())
     if share_above > _LARGE_SHARE_ABOVE:
         opt.say(
