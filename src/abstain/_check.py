@@ -84,6 +84,34 @@ def check_fraction(
     return number
 
 
+# a promise that fails more often than it holds is no promise; 0.5 itself remains for data of a few dozen samples
+LARGEST_DELTA = 0.5
+
+
+def explain_large_delta(delta: float) -> str:
+    """A sentence that says what delta is if it is larger than any promise may take; otherwise the empty text."""
+    if not LARGEST_DELTA < delta < 1:
+        return ""
+    return (
+        f"delta is the probability that the promise fails: give {1 - delta:.4g} for a promise that holds with "
+        f"probability {100 * delta:.4g}%."
+    )
+
+
+def check_delta(function: str, value: Any) -> float:
+    """Return `delta`, the probability with which a promise may fail: a number above 0, at most 0.5.
+
+    Raises InputError, which says what delta is, for anything else, such as the 0.95 of a level of confidence.
+    """
+    delta = check_fraction(function, "delta", value, open_high=True)
+    explanation = explain_large_delta(delta)
+    if explanation:
+        raise InputError(
+            f"{function}: `delta` must lie in (0, {LARGEST_DELTA:g}], got {delta:g}; {explanation}"
+        )
+    return delta
+
+
 def check_nonnegative(function: str, argument: str, value: Any) -> float:
     """Return a finite number that is at least 0."""
     number = _to_number(function, argument, value, "a finite number, at least 0")

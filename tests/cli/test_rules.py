@@ -368,6 +368,67 @@ def test_other_notations_of_a_risk_are_refused_with_what_to_write(run, files):
         assert f"Write {fraction} for" in asked.stderr
 
 
+@pytest.mark.parametrize("kind", ["numbers", "words", "numbered from 1", "correct", "labels and predictions"])
+def test_a_check_leaves_out_rows_without_a_label_yet(run, tmp_path, kind):
+    rng = np.random.default_rng(0)
+
+    def write_file(name, n, blank):
+        truth, z = rng.integers(0, 3, n), rng.normal(size=(n, 3))
+        z[np.arange(n), truth] += 2
+        sure = rng.random(n)
+        head = "label,logit_0,logit_1,logit_2"
+        rows = [[truth[i], *z[i].tolist()] for i in range(n)]
+        if kind == "words":
+            head = "label,logit_a,logit_b,logit_c"
+            rows = [["abc"[truth[i]], *z[i].tolist()] for i in range(n)]
+        if kind == "numbered from 1":
+            head = "label,logit_1,logit_2,logit_3"
+            rows = [[truth[i] + 1, *z[i].tolist()] for i in range(n)]
+        if kind == "correct":
+            head, rows = (
+                "correct,confidence",
+                [[int(truth[i] > 0 or sure[i] > 0.2), sure[i]] for i in range(n)],
+            )
+        if kind == "labels and predictions":
+            head, rows = "label,confidence,prediction", [[truth[i], sure[i], truth[i]] for i in range(n)]
+        for row in rows[3 : 3 + blank]:
+            row[0] = ""
+        (tmp_path / name).write_text("\n".join([head, *(",".join(map(str, row)) for row in rows)]))
+
+    write_file("first.csv", 1500, blank=0)
+    write_file("later.csv", 300, blank=36)
+    assert run("threshold", "first.csv", "--risk", "0.3", "--save", "rule.json").exit_code == 0
+    seen = run("threshold", "later.csv", "--check", "rule.json", "--json")
+    assert seen.exit_code == 0, seen.stderr
+    assert json.loads(seen.stdout)["n"] == 264
+    assert "36 of 300" in seen.stderr
+    assert "left out" in seen.stderr
+    assert run("threshold", "later.csv", "--risk", "0.3").exit_code == (3 if "and" not in kind else 0)
+
+
+@pytest.mark.parametrize(("factor", "exit_code"), [(1.0, 0), (1.5, 0), (20.0, 3)])
+def test_decide_refuses_confidences_that_lie_far_above_the_calibration(run, tmp_path, factor, exit_code):
+    rng = np.random.default_rng(0)
+    stars = 1 + 4 * rng.random(600)
+    lines = [f"{int(rng.random() > 0.02)},{g!r}" for g in stars.tolist()]
+    (tmp_path / "stars.csv").write_text("\n".join(["correct,confidence", *lines]))
+    (tmp_path / "new.csv").write_text("\n".join(["confidence", *map(repr, (factor * stars[:100]).tolist())]))
+    assert run("threshold", "stars.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    decided = run("decide", "rule.json", "new.csv")
+    assert decided.exit_code == exit_code
+    assert ("new.csv: most of the confidences lie far above those that rule.json" in decided.stderr) == (
+        factor > 2
+    )
+    assert ("Are both on the same scale?" in decided.stderr) == (factor == 1.5)
+    assert exit_code == 0 or decided.stderr.count("\n") == 1
+
+
+def test_a_level_of_confidence_is_not_a_delta(run, files):
+    refused = run("threshold", "cal.csv", "--risk", "0.1", "--delta", "0.95")
+    assert refused.exit_code == 2
+    assert "delta is the probability that the promise fails: give 0.05" in " ".join(refused.stderr.split())
+
+
 def test_the_bounds_of_the_loss_are_risks_in_the_command_as_in_python(run, files):
     assert run("threshold", "cal.csv", "--risk", "0").exit_code == 4
     assert run("threshold", "cal.csv", "--risk", "1").exit_code == 0

@@ -298,7 +298,7 @@ def test_a_state_of_an_earlier_version_is_refused_in_one_line(folder):
     """The verdict of the look itself is still printed; the old file stays as it is."""
     look("good0.csv")
     path = folder / "series.json"
-    old = path.read_text().replace("abstain.Check/4", "abstain.Check/2")
+    old = path.read_text().replace("abstain.Check/5", "abstain.Check/2")
     path.write_text(old)
     refused = look("good1.csv")
     assert refused.exit_code == 3
@@ -307,3 +307,56 @@ def test_a_state_of_an_earlier_version_is_refused_in_one_line(folder):
     assert len(lines) == 1
     assert lines[0].endswith("Begin a new series, in a new file; its false alarms are counted anew.")
     assert path.read_text() == old
+
+
+# rows that an earlier look held --------------------------------------------------------------------------------------
+
+
+def grow(folder, name, *parts):
+    """An export with the rows of these files, the newest first."""
+    header, *_ = (folder / parts[0]).read_text().splitlines()
+    rows = [row for part in reversed(parts) for row in (folder / part).read_text().splitlines()[1:]]
+    (folder / name).write_text("\n".join([header, *rows]))
+
+
+@pytest.mark.parametrize("groups", [False, True])
+def test_an_export_that_grows_is_not_counted_again(folder, groups):
+    options = ("-c", "groups=half") if groups else ()
+    if groups:
+        call("threshold", "calibration.csv", "--risk", "0.1", "--groups", "--save", "rule.json", *options)
+    assert look("good0.csv", *options).exit_code == 0
+    assert look("good1.csv", *options).exit_code == 0
+    before = (folder / "series.json").read_text()
+    grow(folder, "all.csv", "good0.csv", "good1.csv", "good2.csv")
+    refused = look("all.csv", *options)
+    assert refused.exit_code == 3
+    assert "all.csv: holds the rows of an earlier look again (80 of the 80" in refused.stderr
+    assert "Give only the rows that came since." in refused.stderr
+    assert (folder / "series.json").read_text() == before
+    assert look("good2.csv", *options).exit_code == 0  # the new rows alone
+
+
+def test_some_rows_of_earlier_looks_are_told(folder):
+    look("good0.csv")
+    lines = (folder / "good0.csv").read_text().splitlines()
+    (folder / "overlap.csv").write_text(
+        "\n".join(lines[:31] + (folder / "good1.csv").read_text().splitlines()[1:])
+    )
+    seen = look("overlap.csv")
+    assert seen.exit_code == 0
+    assert "30 of 40 rows that the series remembers of earlier looks are in overlap.csv too" in seen.stderr
+    assert state(folder).n == 110
+
+
+def test_equal_confidences_are_no_equal_rows_but_equal_ids_are(folder):
+    """Ten confidences that every look has: only the ids tell rows apart."""
+    for k in range(2):
+        lines = [f"q{40 * k + row},1,{0.5 + row % 10 / 20}" for row in range(40)]
+        (folder / f"coarse{k}.csv").write_text("\n".join(["id,correct,confidence", *lines]))
+    for name in ("coarse0.csv", "coarse1.csv"):
+        seen = look(name)
+        assert seen.exit_code in (0, 5)  # the confidences are not those of the calibration
+        assert "earlier look" not in seen.stderr
+    grow(folder, "all.csv", "coarse0.csv", "coarse1.csv")
+    (folder / "all.csv").write_text((folder / "all.csv").read_text() + "\nnew,1,0.7")
+    assert "holds the rows of an earlier look again" in look("all.csv").stderr

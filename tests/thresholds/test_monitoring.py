@@ -13,7 +13,7 @@ import scipy.stats
 
 import abstain
 from abstain.errors import AbstainWarning, DataError, InfeasibleError, InputError
-from abstain.thresholds import monitoring
+from abstain.thresholds import counted_rows, monitoring
 
 
 @pytest.fixture(scope="module")
@@ -397,12 +397,18 @@ def test_a_long_series_of_small_looks_keeps_a_small_state(shipped):
     assert seen.recent_counted == 200
     assert abstain.thresholds.Check.from_json(seen.to_json()) == seen
     remembering = monitoring.with_files(seen, [f"{k:064x}"[::-1] for k in range(2500)])
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        rows = counted_rows.fingerprint_rows(rng.random(1000), ids=None)
+        remembering = monitoring.with_rows(remembering, remembering, rows)
     assert len(remembering.files) == 2000
+    assert len(remembering.rows_seen) == 8
+    assert abstain.thresholds.Check.from_json(remembering.to_json()) == remembering
     assert len(remembering.to_json()) < 50_000
 
 
 def test_a_series_of_an_older_version_is_refused_in_one_line(shipped):
-    text = shipped.check([0], [0.9]).to_json().replace("abstain.Check/4", "abstain.Check/2")
+    text = shipped.check([0], [0.9]).to_json().replace("abstain.Check/5", "abstain.Check/2")
     with pytest.raises(
         DataError, match=r"got 'abstain.Check/2'. Begin a new series, in a new file.*"
     ) as caught:
@@ -548,16 +554,19 @@ def test_an_alarm_of_losses_that_are_no_errors_counts_accepted_samples():
     assert f"after {seen.alarm_counted} accepted samples of it" in repr(seen)
 
 
-def test_a_series_of_format_3_is_continued(shipped):
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_series_of_an_older_format_is_continued(shipped, version):
     seen = shipped.check(np.ones(100), np.ones(100))
     record = json.loads(seen.to_json())
-    for name in ("alarm_counted", "alarm_loss_sum", "from_calibration", "counts_errors", "checksum"):
+    new_in_format_4 = ("alarm_counted", "alarm_loss_sum", "from_calibration", "counts_errors")
+    for name in ("checksum", "rows_seen", *(new_in_format_4 if version == 3 else ())):
         del record[name]
-    record["format"] = "abstain.Check/3"
+    record["format"] = f"abstain.Check/{version}"
     text = json.dumps(record, sort_keys=True, separators=(",", ":"))
     record["checksum"] = hashlib.sha256(text.encode()).hexdigest()
     again = abstain.thresholds.Check.from_json(json.dumps(record))
-    assert f"after {seen.alarm_after} samples" in repr(again)
+    assert again.rows_seen == ()
+    assert version == 4 or f"after {seen.alarm_after} samples" in repr(again)
     assert shipped.check([0], [1.0], previous=again).n == 101
 
 

@@ -126,6 +126,12 @@ def test_importance_weights_say_what_is_left_and_count():
         ({"risk": 0.1, "cost": 1}, "exactly one"),
         ({"risk": 0.1, "delta": 0}, "delta"),
         ({"risk": 0.1, "delta": 1}, "delta"),
+        (
+            {"risk": 0.1, "delta": 0.95},
+            "the promise fails: give 0.05 for a promise that holds with probability 95%",
+        ),
+        ({"risk": 0.1, "delta": 0.9, "groups": ["a", "b"]}, "`delta` must lie in .* give 0.1"),
+        ({"risk": {"x": 0.1, "y": 0.2}, "delta": 0.95}, "give 0.05"),
         ({"risk": 0.1, "method": "magic"}, "method"),
         ({"coverage": 1.5}, "coverage"),
         ({"coverage": 0.5, "method": "crc"}, "coverage"),

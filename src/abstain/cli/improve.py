@@ -52,7 +52,7 @@ _CANDIDATE_WORDS = {
 @opt.shared_options("level")
 @click.option("--rng", "--seed", "rng", type=int, default=0, help="Random seed of folds and parts.")
 @opt.fraction_option("--risk", _RISK_HELP)
-@opt.fraction_option("--delta", "Probability that the guarantee of --risk fails.", 0.05)
+@opt.delta_option("Probability that the guarantee of --risk fails.")
 @opt.output_option("--save", kind="json", help="Save the confidence, for --confidence of other commands.")
 @opt.output_option("--save-rule", kind="json", help="With --risk: save the rule with its guarantee.")
 @opt.with_read_options

@@ -24,6 +24,7 @@ from click.core import ParameterSource
 
 import abstain
 from abstain import _outputs
+from abstain._check import explain_large_delta
 from abstain._names import suggest_name
 from abstain._size import parse_size
 from abstain._tables import escape_controls
@@ -387,15 +388,32 @@ def output_option(
     return click.option(*flags, metavar="FILE", type=file_type, **settings)
 
 
-def fraction_option(name: str, help: str, default: float | None = None) -> Callable[[Command], Command]:  # noqa: A002
-    """Make an option that takes a number between 0 and 1; percentages are refused with a hint."""
+def fraction_option(
+    name: str,
+    help: str,  # noqa: A002
+    default: float | None = None,
+    *,
+    explain_refusal: Callable[[float], str] = lambda value: "",
+) -> Callable[[Command], Command]:
+    """Make an option that takes a number between 0 and 1; percentages are refused with a hint.
+
+    `explain_refusal` says why the option does not take a number between 0 and 1; the empty text if it takes it.
+    """
 
     def check(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+        refusal = explain_refusal(value) if value is not None else ""
+        if refusal:
+            raise click.BadParameter(refusal)
         if value is None or 0 < value < 1:
             return value
         raise click.BadParameter(f"{value:g} must lie between 0 and 1.{percent_hint(value)}")
 
     return click.option(name, type=float, callback=check, metavar="FRACTION", help=help, default=default)
+
+
+def delta_option(help: str) -> Callable[[Command], Command]:  # noqa: A002
+    """Make the option `--delta`, 0.05 unless given; a level of confidence such as 0.95 is refused with a sentence."""
+    return fraction_option("--delta", help, 0.05, explain_refusal=explain_large_delta)
 
 
 def percent_hint(value: float) -> str:

@@ -38,7 +38,7 @@ _METRICS_HELP = "Metrics in the tables of scores, in addition to aurc. By defaul
 @opt.fraction_option(
     "--risk", "The risk at which the page starts to choose a threshold. [default: 5%, if possible]"
 )
-@opt.fraction_option("--delta", "Probability that the promise of a threshold fails.", 0.05)
+@opt.delta_option("Probability that the promise of a threshold fails.")
 @opt.shared_options("names", "score", "loss", "level", "repetitions", "rng", "open")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @opt.with_read_options

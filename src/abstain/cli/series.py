@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -19,12 +20,18 @@ from abstain._outputs import locked
 from abstain.cli import options as opt
 from abstain.cli.main import ALARM, print_error
 from abstain.cli.screen import deliver, show_notes, write_file
-from abstain.errors import AbstainError
+from abstain.errors import AbstainError, DataError
 from abstain.formats.safety import display_name, file_error, sha256_of
 from abstain.thresholds import Check, GroupChecks
-from abstain.thresholds.monitoring import FILE_DIGITS, with_files, without_clusters
+from abstain.thresholds.counted_rows import CountedAgain, find_counted_again
+from abstain.thresholds.monitoring import FILE_DIGITS, with_files, with_rows, without_clusters
 
-_STATE_FIELDS = ("clusters_seen", "files", "recent_looks")  # long fields of a check that are not results
+_STATE_FIELDS = (
+    "clusters_seen",
+    "files",
+    "rows_seen",
+    "recent_looks",
+)  # long fields of a check that are not results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +48,15 @@ class Look:
         SHA-256 of the files that the rule was made from.
     state : str or None
         The file that holds the series, if there is one.
+    rows : ndarray or None
+        Fingerprints of the rows that count, to find them again in a later look; None where repeated rows are no matter.
     """
 
     files: Sequence[str]
     only: Mapping[str, str]
     calibration: Sequence[str]
     state: str | None
+    rows: np.ndarray | None = None
 
     def hashes(self) -> dict[str, str]:
         """Map a hash of the rows that were read from each file to its path.
@@ -81,7 +91,8 @@ def run_look(
 ) -> None:
     """Check a rule on the data of one look, print the verdict, and only then save the state of the series.
 
-    A file that the series has counted before adds nothing: the verdict is that of the series so far. The verdict is
+    A file that the series has counted before adds nothing: the verdict is that of the series so far. So it is for a
+    file with all rows of an earlier look, such as an export that grows, which is an error too. The verdict is
     printed, and an alarm ends the program with exit code 5, even if the state cannot be locked, read or written.
     That is reported as well, the look is not saved, and without an alarm the first problem is raised.
 
@@ -116,14 +127,28 @@ def run_look(
         result: Check | GroupChecks
         counted_hashes = () if previous is None else previous.files  # of all looks before
         repeated = [path for digest, path in path_by_hash.items() if digest[:FILE_DIGITS] in counted_hashes]
+        again = None
+        if previous is not None and look.rows is not None:
+            again = find_counted_again(previous.rows_seen, look.rows)
         if previous is not None and repeated:
             check(without_clusters(previous))  # raises if the series was begun with another rule
             result = previous
             opt.say(
                 f"note: {display_name(repeated[0])} was counted in this series before, so nothing is added."
             )
+        elif previous is not None and again is not None and again.holds_whole_look:
+            check(without_clusters(previous))
+            result = previous
+            problems.append(_repeated_rows_error(look, again))
         else:
             result = with_files(check(previous), path_by_hash)
+            if look.rows is not None:
+                result = with_rows(result, previous, look.rows)
+            if again is not None:
+                opt.say(
+                    f"note: {again.found} of {again.remembered} rows that the series remembers of earlier looks are in "
+                    f"{display_name(look.files[0])} too and count again. Give only rows that came since."
+                )
         can_save = look.state is not None and not problems
         try:
             show_check(result, output, notes)
@@ -143,6 +168,15 @@ def run_look(
         click.get_current_context().exit(ALARM)
     if problems:
         raise problems[0]
+
+
+def _repeated_rows_error(look: Look, again: CountedAgain) -> DataError:
+    """Make the error for a file that holds an earlier look as a whole."""
+    return file_error(
+        look.files[0],
+        f"holds the rows of an earlier look again ({again.found} of the {again.remembered} that the series remembers), "
+        f"and a row may count only once, so nothing is added. Give only the rows that came since.",
+    )
 
 
 def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]) -> None:

@@ -36,6 +36,7 @@ from abstain.cli.screen import (
 from abstain.cli.series import Look, run_look
 from abstain.errors import AbstainError, DataError
 from abstain.formats import Predictions
+from abstain.formats.loaded_columns import BlankOutcomesError
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
 from abstain.inference.clusters import cluster_counts
@@ -51,6 +52,7 @@ from abstain.thresholds import (
     load_rule,
 )
 from abstain.thresholds.calibration import Method
+from abstain.thresholds.counted_rows import fingerprint_rows
 
 _TABLE_FIELDS = (
     "value",
@@ -74,6 +76,7 @@ _RECORD_HELP = "Write a page to file with the rule: data, guarantee, assumptions
 _STATE_HELP = "With --check: file with the series of checks so far. It is updated."
 # if more than this share of new confidences exceeds all calibration data, they are probably on another scale
 _LARGE_SHARE_ABOVE = 0.1
+_MOST = 0.5
 _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 
 
@@ -82,7 +85,7 @@ _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 @click.option("--risk", multiple=True, callback=parse_risks, metavar="[NAME=]NUMBER", help=_RISK_HELP)
 @opt.fraction_option("--coverage", "Smallest share of samples to accept.")
 @click.option("--cost", type=click.FloatRange(min=0), help="Cost of a rejection, if an error costs 1.")
-@opt.fraction_option("--delta", "Probability that the guarantee fails.", 0.05)
+@opt.delta_option("Probability that the guarantee fails.")
 @click.option(
     "--method", type=click.Choice(get_args(Method)), default="ltt", help="Method behind the guarantee."
 )
@@ -155,7 +158,7 @@ def threshold(
             promise_columns = read_promises(read_options, file, promise_names)
             predictions = promise_columns.predictions
         else:
-            predictions = _read_labelled(file, read_options, allow_unlabelled=check is not None)
+            predictions = _read_labelled(file, read_options, is_check=check is not None)
     if predictions is None:
         if state is not None:
             raise click.UsageError(f"--state needs labels, and {display_name(file)} has none.")
@@ -219,16 +222,21 @@ def threshold(
         )
 
 
-def _read_labelled(file: str, read_options: opt.ReadOptions, *, allow_unlabelled: bool) -> Predictions | None:
-    """Read a file with labels; None for one that has confidences or class scores alone, with `allow_unlabelled`.
+def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) -> Predictions | None:
+    """Read a file with labels. For a check, rows without a label yet are left out, and their number is told.
 
-    Raises DataError for any other file.
+    Returns None, for a check, if the file has confidences or class scores alone. Raises DataError for any other file.
     """
     try:
-        return read_options.read(file)
+        predictions = read_options.read(file)
+        return _leave_out_unlabelled(predictions) if is_check else predictions
+    except BlankOutcomesError:
+        if not is_check or read_options.missing or read_options.grades:
+            raise
+        return read_options._replace(missing="left_out").read(file)
     except DataError:
         states_outcome = read_options.labels is not None or _OUTCOME_ROLES & set(read_options.columns)
-        if not allow_unlabelled or states_outcome:
+        if not is_check or states_outcome:
             raise
         try:
             unlabelled = read_options.read_unlabelled(file)
@@ -238,6 +246,27 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, allow_unlabelled
         if unlabelled is None or _OUTCOME_ROLES & {name.lower() for name in unlabelled.other_columns}:
             raise
         return None
+
+
+def _leave_out_unlabelled(predictions: Predictions) -> Predictions:
+    """Return class scores without the rows that have no label, and print how many these are.
+
+    Raises DataError if no row has a label. Other predictions are returned unchanged.
+    """
+    labels = predictions.labels
+    if predictions.kind == "confidence" or labels is None or labels.ndim != 1 or labels.dtype.kind != "f":
+        return predictions
+    is_labelled = ~np.isnan(labels)
+    if is_labelled.all():
+        return predictions
+    if not is_labelled.any():
+        raise file_error(predictions.path, "no row has a label, so there is nothing to check.")
+    left_out_count = int((~is_labelled).sum())
+    opt.say(
+        f"note: {display_name(predictions.path)}: {left_out_count:,} of {_tables.count_noun(predictions.n, 'row')} "
+        f"without a label, left out of the check."
+    )
+    return predictions.rows(np.flatnonzero(is_labelled))
 
 
 def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output: opt.Output) -> None:
@@ -493,9 +522,25 @@ def check_rule(
             return saved_rule.check(check_losses, previous=previous, **columns)
 
     calibration = [first.origin.sha256] if first.origin and first.origin.sha256 else []
-    look = Look(files=[str(predictions.path)], only=only, calibration=calibration, state=state)
+    row_fingerprints = None
+    if state is not None and first.clusters is None:  # a cluster counts once anyway
+        row_fingerprints = _fingerprint_rows(predictions, score)
+    look = Look(
+        files=[str(predictions.path)],
+        only=only,
+        calibration=calibration,
+        state=state,
+        rows=row_fingerprints,
+    )
     check_type = Check if isinstance(saved_rule, Threshold) else GroupChecks
     run_look(check, check_type=check_type, look=look, output=output, notes=notes)
+
+
+def _fingerprint_rows(predictions: Predictions, score: str | None) -> np.ndarray:
+    """Return a fingerprint of each row of a file, by its confidence and, where the file has ids, its id."""
+    ids = None if predictions.ids is None else predictions.ids.as_texts().tolist()
+    has_own_ids = ids is not None and len(ids) == predictions.n
+    return fingerprint_rows(predictions.ranked_by(score), ids if has_own_ids else None)
 
 
 @click.command("decide", cls=opt.DocumentedCommand)
@@ -546,7 +591,7 @@ def decide(
             computed["prediction"] = predictions.likeliest()
             computed[rule_score] = scores.display(rule_score, confidence)
         accepted = saved_rule.accepts(**rule_columns(predictions, rule_score), **groups)
-    _note_other_scale(saved_rule, confidence)
+    _check_scale(rule, saved_rule, predictions, confidence)
     if predictions.abstained is not None:
         accepted &= ~predictions.abstained
     sample_shapes = ((len(accepted),), (len(accepted), 1))  # columns with one value per sample
@@ -560,10 +605,27 @@ def decide(
     click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
 
 
-def _note_other_scale(rule: Threshold | GroupThresholds | JointThreshold, confidence: np.ndarray) -> None:
-    """Print a note if many new confidences exceed all calibration data, e.g. percentages instead of fractions."""
-    rules = rules_by_group(rule, single_name="").values()
-    largest = max(float(single.reference.value.max()) for single in rules)  # of the calibration data
+def _check_scale(
+    rule_file: str,
+    rule: Threshold | GroupThresholds | JointThreshold,
+    predictions: Predictions,
+    confidence: np.ndarray,
+) -> None:
+    """Raise DataError, or print a note, if many new confidences exceed all calibration data, as percentages do.
+
+    It is an error if most of them exceed the largest one by more than the range of the calibration data, for a column
+    of confidences none of which was below 0 in calibration. Others have no known bound, so a note must do.
+    """
+    cuts = [single.cut for single in rules_by_group(rule, single_name="").values()]
+    largest = max(cut.highest for cut in cuts)  # of the calibration data
+    smallest = min(cut.lowest for cut in cuts)
+    far_above = largest + (largest - smallest)
+    if cuts[0].source == "own" and smallest >= 0 and float((confidence > far_above).mean()) > _MOST:
+        raise file_error(
+            predictions.path,
+            f"most of the confidences lie far above those that {display_name(rule_file)} was made from ({smallest:g} "
+            f"to {largest:g}), up to {np.nanmax(confidence):g}. Give them on the scale of the calibration.",
+        )
     share_above = float((confidence > largest).mean())
     if share_above > _LARGE_SHARE_ABOVE:
         opt.say(

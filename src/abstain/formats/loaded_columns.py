@@ -51,6 +51,21 @@ _CALLER_OF_READ_PREDICTIONS = 6  # frames up from where a column of one class is
 _ROUNDING_SAMPLE = 10_000  # rows that are looked at to see to how many decimals probabilities are rounded
 
 
+_BLANK_LABELS = ("", "nan")  # the text of an empty cell, and of one among numbers
+
+
+class BlankOutcomesError(DataError):
+    """A plain table in which some rows do not say how wrong their answer is, because a cell is empty.
+
+    Examples
+    --------
+    >>> raise BlankOutcomesError("b.csv: 3 rows have nothing in `correct`, first row 4.")
+    Traceback (most recent call last):
+    ...
+    abstain.formats.loaded_columns.BlankOutcomesError: b.csv: 3 rows have nothing in `correct`, first row 4.
+    """
+
+
 class NamedLosses(NamedTuple):
     """One loss per row, and what the losses are."""
 
@@ -281,7 +296,7 @@ class LoadedColumns:
         return {"n": len(confidence), "loss_name": losses.name, "classes": self.classes, **fields}
 
     def check_answers_have_loss(self, loss: np.ndarray, abstained: np.ndarray | None) -> None:
-        """Raise DataError where nothing says how wrong an answer is: an empty cell of correct, error, loss or labels.
+        """Raise BlankOutcomesError where an empty cell of correct, error, loss or labels hides how wrong an answer is.
 
         `loss` is NaN there; `abstained` is a mask, or None where the model answered every row.
         """
@@ -297,13 +312,14 @@ class LoadedColumns:
             # `write_grades` returns what the user can type: "0=wrong,1=right"
             remedy = (
                 f"If these are questions without an answer, say what the other values mean: --grades "
-                f"{self.write_grades(role)}. Otherwise fill them in."
+                f"{self.write_grades(role)}. If nobody has judged them yet, leave them out: --missing left_out."
             )
         row_count = count_noun(int(is_missing.sum()), "row")
-        raise self.error(
+        error = self.error(
             f"{row_count} {has_or_have(int(is_missing.sum()))} nothing in `{display_name(self.roles[role].names[0])}`, "
             f"first row {int(np.argmax(is_missing)) + 1:,}. {remedy}"
         )
+        raise BlankOutcomesError(str(error))
 
     def write_grades(self, role: str) -> str:
         """Return what `--grades` takes for a column of truth values: "0=wrong,1=right", in the words of the column."""
@@ -518,14 +534,19 @@ class LoadedColumns:
         )
 
     def look_up_labels(self, labels: TextValues, classes: tuple[str, ...]) -> np.ndarray:
-        """Return the position of each label among the classes; DataError where a label is none of them."""
+        """Return the position of each label among the classes; DataError where a label is none of them.
+
+        With empty cells the positions are float64, NaN for an empty one, as numbers with empty cells are read.
+        """
         class_numbers = labels.positions_in(classes)  # -1 where it is none
-        if (class_numbers < 0).any():
-            unknown_label = labels.row(int(np.argmin(class_numbers)))
+        is_blank = (class_numbers < 0) & (labels.positions_in(_BLANK_LABELS) >= 0)
+        is_unknown = (class_numbers < 0) & ~is_blank
+        if is_unknown.any():
+            unknown_label = labels.row(int(np.argmax(is_unknown)))
             raise self.error(
                 f"label {display_name(unknown_label)!r} is not one of the classes {display_name(', '.join(classes))}."
             )
-        return class_numbers
+        return np.where(is_blank, np.nan, class_numbers) if is_blank.any() else class_numbers
 
     def require_numbers(self, role: str) -> np.ndarray:
         """Return the values of a role, which must be numbers; DataError where they are text, even numbers in quotes."""

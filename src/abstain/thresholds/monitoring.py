@@ -18,6 +18,7 @@ from abstain._stored import Finite, Share, Stored, Within
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.metrics._sample import group_codes, prepare
 from abstain.thresholds import bets
+from abstain.thresholds.counted_rows import are_rows_seen, explained_by_chance, remember_rows
 from abstain.thresholds.cut import MISSING, CheckedConfidences
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
@@ -34,8 +35,6 @@ FILE_DIGITS = (
 RECENT_COUNTED = 1_000  # the latest looks that hold so many counted samples are called recent ...
 RECENT_LOOKS = 100  # ... but no more looks than this
 _REFERENCE_POINTS = 512  # confidences that a rule remembers of its calibration
-_FEWEST_FOUND = 3  # remembered confidences among the new ones: one or two may be chance in any data
-_CHANCE_FACTOR = 2  # times the number that chance explains at most
 _NEW_SERIES = "Begin a new series, in a new file; its false alarms are counted anew."
 
 
@@ -163,6 +162,8 @@ class Check(Stored, _tables.Notebook):
         64-bit fingerprints of the clusters of earlier looks, oldest first, in base64.
     files : tuple of str
         First 16 digits of the SHA-256 of the files that the command line counted.
+    rows_seen : tuple of str
+        Of each of the last 8 looks of the command line, 48-bit fingerprints of at most 64 of its rows, in base64.
 
     Examples
     --------
@@ -174,7 +175,7 @@ class Check(Stored, _tables.Notebook):
 
     _noun: ClassVar[str] = "a check"
     _has_checksum: ClassVar[bool] = True
-    _number: ClassVar[int] = 4
+    _number: ClassVar[int] = 5
     _remedy: ClassVar[str] = _NEW_SERIES
 
     n: Count = 0  # the defaults are those of a series that has not begun
@@ -212,17 +213,21 @@ class Check(Stored, _tables.Notebook):
     counts_errors: bool = False
     clusters_seen: str = ""
     files: tuple[str, ...] = ()
+    rows_seen: tuple[str, ...] = ()
 
     @classmethod
     def _upgraded(cls, record: Any) -> Any:
-        """The parsed JSON of format 3 in format 4, which has four more fields; anything else unchanged.
+        """The parsed JSON of formats 3 and 4 in format 5, which has more fields; anything else unchanged.
 
-        A record of format 3 does not tell the values of these fields, so they say that nothing is known, and a series
-        with an alarm is described in fewer words. A change of the current format number, 4, needs a change here too.
+        An older record does not tell the values of these fields, so they say that nothing is known, and a series with
+        an alarm is described in fewer words. A change of the current format number, 5, needs a change here too.
         """
-        if not isinstance(record, dict) or record.get("format") != "abstain.Check/3":
+        if not isinstance(record, dict) or record.get("format") not in ("abstain.Check/3", "abstain.Check/4"):
             return record
+        if record["format"] == "abstain.Check/4":
+            return {**record, "rows_seen": [], "format": cls._format()}
         new_fields = {
+            "rows_seen": [],
             # counted samples of the alarmed look before the alarm, and their summed loss: None if not known
             "alarm_counted": None,
             "alarm_loss_sum": None,
@@ -287,6 +292,7 @@ class Check(Stored, _tables.Notebook):
             "`risk_alarm` must say whether `log_peak` is beyond 2/delta.": self.risk_alarm == has_peaked,
             "`clusters_seen` must hold fingerprints in base64.": _are_fingerprints(self.clusters_seen),
             "`files` must hold 16 digits of SHA-256 hashes.": _are_hashes(self.files),
+            "`rows_seen` must hold fingerprints in base64.": are_rows_seen(self.rows_seen),
         }
 
     def _alarm_counts_fit(self) -> bool:
@@ -381,6 +387,8 @@ class GroupChecks(Stored, _tables.Notebook):
         A `Check` by label.
     files : tuple of str
         First 16 digits of the SHA-256 of the files that the command line counted.
+    rows_seen : tuple of str
+        Of each of the last 8 looks of the command line, 48-bit fingerprints of at most 64 of its rows, in base64.
 
     Examples
     --------
@@ -393,11 +401,19 @@ class GroupChecks(Stored, _tables.Notebook):
 
     _noun: ClassVar[str] = "checks by group"
     _has_checksum: ClassVar[bool] = True
-    _number: ClassVar[int] = 3
+    _number: ClassVar[int] = 4
     _remedy: ClassVar[str] = _NEW_SERIES
 
     checks: dict[Any, Check]
     files: tuple[str, ...] = ()
+    rows_seen: tuple[str, ...] = ()
+
+    @classmethod
+    def _upgraded(cls, record: Any) -> Any:
+        """The parsed JSON of format 3 in format 4, which also remembers rows; anything else unchanged."""
+        if not isinstance(record, dict) or record.get("format") != "abstain.GroupChecks/3":
+            return record
+        return {**record, "rows_seen": [], "format": cls._format()}
 
     def __getitem__(self, label: Any) -> Check:
         return self.checks[label]
@@ -411,7 +427,10 @@ class GroupChecks(Stored, _tables.Notebook):
         return {"holds": self.holds}
 
     def _rules(self) -> dict[str, Any]:
-        return {"`files` must hold 16 digits of SHA-256 hashes.": _are_hashes(self.files)}
+        return {
+            "`files` must hold 16 digits of SHA-256 hashes.": _are_hashes(self.files),
+            "`rows_seen` must hold fingerprints in base64.": are_rows_seen(self.rows_seen),
+        }
 
     def worst_first(self) -> list[Any]:
         """Labels, the worst first: those with an alarm, then by how far the lower limit of the risk is too high.
@@ -467,6 +486,15 @@ def with_files(check: AnyCheck, hashes: Iterable[str]) -> AnyCheck:
     """
     files = (*check.files, *(digest[:FILE_DIGITS] for digest in hashes))
     return replace(check, files=files[max(0, len(files) - FILES_REMEMBERED) :])
+
+
+def with_rows(check: AnyCheck, previous: Check | GroupChecks | None, fingerprints: np.ndarray) -> AnyCheck:
+    """The same check, which remembers some of the rows of its last look, and those that the look before remembered.
+
+    `fingerprints` are those of the rows of the last look, `previous` is the check before it.
+    """
+    rows_seen = () if previous is None else previous.rows_seen
+    return replace(check, rows_seen=remember_rows(rows_seen, fingerprints))
 
 
 def without_clusters(check: Check | GroupChecks) -> Check | GroupChecks:
@@ -624,8 +652,7 @@ def count_calibration_rows(rule: Threshold, confidences: CheckedConfidences) -> 
     """About how many new samples are rows of the calibration data, by their confidences; 0 where chance explains them.
 
     A rule remembers up to 512 confidences of its calibration. If all of them occur among the new ones, the new data
-    probably hold all calibration rows, in whatever order and file. Confidences that many samples share would be found
-    in any data. How likely that is, the new samples show: it is the share of them whose confidence another one has.
+    probably hold all calibration rows, in whatever order and file.
     """
     remembered = rule.reference.value
     remembered = remembered[np.isfinite(remembered) & (remembered > MISSING)]
@@ -635,9 +662,7 @@ def count_calibration_rows(rule: Threshold, confidences: CheckedConfidences) -> 
         return 0
     matches = rule.cut.find_equal(confidences.take(np.flatnonzero(is_usable)), remembered)
     found_count = int(matches.is_found.sum())
-    # pairs of equal samples are counted by chance: allow for three pairs, and three standard deviations, more
-    shared_at_most = min(1.0, (matches.shared_count + 6 + 3 * np.sqrt(matches.shared_count)) / n)
-    if found_count < _FEWEST_FOUND or found_count <= _CHANCE_FACTOR * shared_at_most * len(remembered):
+    if explained_by_chance(found_count, len(remembered), matches.shared_count, n):
         return 0
     return min(n, round(rule.n * found_count / len(remembered)))
 

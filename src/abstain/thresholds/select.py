@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import Array, ArrayLike, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
+from abstain._check import check_choice, check_delta, check_fraction, check_nonnegative, check_risk
 from abstain.errors import InputError
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.thresholds import choosing
@@ -177,8 +177,8 @@ def select_threshold(
         (method="ltt"), or of these samples ("empirical").
     cost : float
         Least loss of the accepted plus this for each rejected (Chow) on these samples; no guarantee.
-    delta : float in (0, 1)
-        The probability with which the promise may fail.
+    delta : float in (0, 0.5]
+        The probability with which the promise may fail: 0.05 for a promise that holds with 95%.
     method : {"ltt", "sgr", "crc", "empirical"}
         "ltt": sequential exact tests, no assumption but independent draws from one population. "sgr": Geifman &
         El-Yaniv's binary search, put right, which needs a risk that never falls with coverage. "crc": conformal risk
@@ -236,7 +236,7 @@ def select_threshold(
             units=units,
         )
         request = _request_jointly(data, risk, among, has_labels=labels is not None, bounded=bounded)
-        level = check_fraction(_NAME, "delta", delta, open_high=True)
+        level = check_delta(_NAME, delta)
         n = len(np.asarray(data.ranked_by))
         clusters_of_all = None if clusters is None else group_codes(_NAME, clusters, (n,), "clusters").codes
         weights_of_all = None if sample_weight is None else np.asarray(to_host(sample_weight))
@@ -257,7 +257,7 @@ def select_threshold(
             f"{_NAME}: `losses`, `among` and a dict of bounds go with a dict of risks, got risk={risk!r}."
         )
     form, target = _read_goal(risk, coverage, cost)
-    level = check_fraction(_NAME, "delta", delta, open_high=True)
+    level = check_delta(_NAME, delta)
     check_choice(_NAME, "method", method, METHODS)
     if form == "coverage" and method not in ("ltt", "empirical"):
         raise InputError(f'{_NAME}: `coverage` takes method "ltt" or "empirical", got {method!r}.')
