@@ -1,5 +1,7 @@
 """The classifier of scikit-learn and the command."""
 
+import csv
+import io
 import json
 from unittest import SkipTest
 
@@ -189,6 +191,17 @@ def test_the_command_chooses_applies_and_checks(files):
 
     g = {name: max_softmax(np.load(path)["logits"]) for name, path in zip(saved.names, both(files, "new"))}
     assert who == saved.decide(g, units="key").tolist()
+    table = list(csv.DictReader(io.StringIO(run(*both(files, "bare_new"), "--apply", rule, "--csv").stdout)))
+    assert [row["answered_by"] for row in table] == who
+    logits = {name: np.load(path)["logits"] for name, path in zip(saved.names, both(files, "new"))}
+    for number, (name, row) in enumerate(zip(who, table)):
+        if name == "person":
+            assert (row["prediction"], row["confidence"]) == ("", "")
+            continue
+        scores_of_row = logits[name][number]
+        assert row["prediction"] == str(scores_of_row.argmax())
+        confidence = np.exp(scores_of_row.max()) / np.exp(scores_of_row).sum()
+        assert float(row["confidence"]) == pytest.approx(confidence)
     looked = run(*both(files, "new"), "--check", rule, "--state", files / "state.json")
     assert looked.exit_code == 0, looked.output
     assert "no alarm (n = 1500, look 1)" in looked.output

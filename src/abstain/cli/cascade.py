@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -43,6 +44,7 @@ from abstain.cli.threshold import check_rule_fits, draw_facts, rule_columns
 from abstain.errors import AbstainError, AbstainWarning, DataError
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models
+from abstain.formats.columns import as_array
 from abstain.formats.log_rows import COST_COLUMNS
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, naming_file, one_line
 from abstain.report.cascade_page import save_cascade_page
@@ -156,7 +158,7 @@ def cascade(
       abstain cascade a.eval b.eval --cost 0.15*tokens,2.5*tokens ...
           what each answer cost is a column of the logs
       abstain cascade small.npz large.npz --apply rule.json -o who.csv --csv
-          who answers each sample; no labels are needed
+          who answers each sample, with the answer and its confidence; no labels are needed
       abstain cascade small.npz large.npz --check rule.json --state series.json
           does the guarantee still hold? Each run continues the series.
 
@@ -592,6 +594,38 @@ def _apply_rule(
         quiet="\n".join(answered_by),
         draw=draw,
         json=json.dumps(answered_by),
-        columns={"answered_by": answered_by},
+        columns=_answer_columns(models, np.asarray(answered_by), rule.scores),
         latex=counts,
     )
+
+
+def _answer_columns(
+    models: dict[str, Predictions], answered_by: np.ndarray, scores_of_rule: Mapping[str, str]
+) -> dict[str, list[Any]]:
+    """One row per sample: its id, who answers it, and the answer and the confidence of that model.
+
+    Ids and answers are left out where the files have none; a sample of the person has neither answer nor confidence.
+    `answered_by` holds names of models, and `scores_of_rule` the score by which each is ranked, where it is known.
+    """
+    columns: dict[str, list[Any]] = {}
+    ids = next((model.ids for model in models.values() if model.ids is not None), None)
+    if ids is not None:
+        columns["id"] = ids.as_texts().tolist()
+    columns["answered_by"] = answered_by.tolist()
+    prediction = np.full(len(answered_by), None, dtype=object)
+    confidence = np.full(len(answered_by), None, dtype=object)
+    for name, model in models.items():
+        rows = np.flatnonzero(answered_by == name)
+        score = scores_of_rule.get(name)
+        answers = None if model.prediction is None else as_array(model.prediction)
+        confidences = model.ranked_by(score)
+        if model.kind != "confidence":
+            answers = model.likeliest()
+            confidences = np.asarray(abstain.scores.display(score or "max_softmax", confidences))
+        confidence[rows] = confidences[rows].tolist()
+        if answers is not None:
+            prediction[rows] = answers[rows].tolist()
+    if any(answer is not None for answer in prediction):
+        columns["prediction"] = prediction.tolist()
+    columns["confidence"] = confidence.tolist()
+    return columns
