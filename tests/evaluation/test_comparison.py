@@ -246,6 +246,10 @@ def test_the_samples_said_to_be_needed_do_tell_them_apart():
     pair = small.pairs[0]
     assert not pair.different
     assert "cannot be told apart" in repr(small)
+    rounded = int(float(f"{pair.samples_needed:.2g}"))
+    assert f"about {rounded:,} samples in all would show this difference in 4 of 5 such comparisons" in repr(
+        small
+    )
     sigma = pair.standard_error * np.sqrt(200)
     z = pair.difference / (sigma / np.sqrt(pair.samples_needed))
     assert abs(z) == pytest.approx(1.96 + 0.8416, abs=0.01)
@@ -458,3 +462,26 @@ def test_contestants_without_spread_have_no_interval():
     for text in (repr(equal), repr(undefined), undefined.to_markdown(), undefined.to_latex()):
         assert "inf]" not in text
         assert "-inf" not in text
+
+
+def test_equal_models_get_one_sentence_and_no_test():
+    models = contestants(300)
+    name = next(iter(models))
+    result = compare({"one": models[name], "two": models[name]})
+    assert result.pairs[0].is_equal
+    assert result.pairs[0].swapped().is_equal
+    assert result.sentences() == [
+        "one and two are equal throughout these data by this metric: there is no difference to test"
+    ]
+    assert result.grid()["p"] == ["-", "-"]
+    assert "[" not in result.grid()["difference"][1]
+
+
+def test_notes_are_in_every_form_of_a_comparison():
+    rng = np.random.default_rng(0)
+    models = {name: (rng.random(500) < rate, rng.random(500)) for name, rate in (("a", 0.2), ("b", 0.3))}
+    result = compare(models)
+    (note,) = [note for note in result.notes if note.startswith("AURC includes accuracy")]
+    assert f"\n- {note}\n" in result.to_markdown()
+    assert f"\n% {note}\n" in result.to_latex()
+    assert note in repr(result)
