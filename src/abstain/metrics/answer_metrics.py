@@ -139,6 +139,10 @@ def grade_answers(
 
 def _as_numbers(function: str, argument: str, values: ArrayLike) -> np.ndarray:
     """Return one float64 per question; InputError, which names `function` and `argument`, for other than numbers."""
+    if isinstance(values, Mapping):
+        raise InputError(
+            f"{function}: takes the answers of one model, got a dict. Use `compare_answers`, or call it for each model."
+        )
     try:
         return np.asarray(to_host(values), dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
