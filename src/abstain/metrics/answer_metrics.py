@@ -29,6 +29,7 @@ from abstain._arrays import ArrayLike, to_host
 from abstain._check import check_fraction, check_nonnegative
 from abstain._names import suggest_name
 from abstain.errors import InfeasibleError, InputError
+from abstain.metrics.metric import write_number
 
 TARGETS = (0.5, 0.75, 0.9)  # confidence targets that tables show
 COUNTED = (
@@ -297,7 +298,7 @@ def score_at_target(target: float) -> AnswerMetric:
         label=f"score at target {target:g}",
         summary=f"Right answers less {price:.4g} times the wrong ones: answering pays from confidence {target:g} on.",
         numerator={"right": 1.0, "wrong": -price},
-        option=f"{target:g}",
+        option=write_number(target),
     )
 
 
@@ -324,7 +325,7 @@ def score_at_price(price: float) -> AnswerMetric:
         label=f"score at price {price:g}",
         summary=f"Right answers less {price:g} times the wrong ones, per question.",
         numerator={"right": 1.0, "wrong": -price},
-        option=f"{price:g}",
+        option=write_number(price),
     )
 
 
