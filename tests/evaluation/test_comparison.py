@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -11,7 +12,16 @@ import pytest
 
 import abstain
 from abstain._tables import format_p_value
-from abstain.evaluation import Comparison, compare, comparison
+from abstain.errors import InputError, ShapeError
+from abstain.evaluation import (
+    Comparison,
+    compare,
+    compare_answers,
+    comparison,
+    evaluate,
+    evaluate_answers,
+    gate,
+)
 from abstain.inference import differences, paired_difference, unpaired_difference
 from abstain.metrics.summaries import Scale
 
@@ -246,6 +256,10 @@ def test_the_samples_said_to_be_needed_do_tell_them_apart():
     pair = small.pairs[0]
     assert not pair.different
     assert "cannot be told apart" in repr(small)
+    rounded = int(float(f"{pair.samples_needed:.2g}"))
+    assert f"about {rounded:,} samples in all would show this difference in 4 of 5 such comparisons" in repr(
+        small
+    )
     sigma = pair.standard_error * np.sqrt(200)
     z = pair.difference / (sigma / np.sqrt(pair.samples_needed))
     assert abs(z) == pytest.approx(1.96 + 0.8416, abs=0.01)
@@ -458,3 +472,105 @@ def test_contestants_without_spread_have_no_interval():
     for text in (repr(equal), repr(undefined), undefined.to_markdown(), undefined.to_latex()):
         assert "inf]" not in text
         assert "-inf" not in text
+
+
+def test_equal_models_get_one_sentence_and_no_test():
+    models = contestants(300)
+    name = next(iter(models))
+    result = compare({"one": models[name], "two": models[name]})
+    assert result.pairs[0].is_equal
+    assert result.pairs[0].swapped().is_equal
+    assert result.sentences() == [
+        "one and two are equal throughout these data by this metric: there is no difference to test"
+    ]
+    assert result.grid()["p"] == ["-", "-"]
+    assert "[" not in result.grid()["difference"][1]
+
+
+def test_notes_are_in_every_form_of_a_comparison():
+    rng = np.random.default_rng(0)
+    models = {name: (rng.random(500) < rate, rng.random(500)) for name, rate in (("a", 0.2), ("b", 0.3))}
+    result = compare(models)
+    (note,) = [note for note in result.notes if note.startswith("AURC includes accuracy")]
+    assert f"\n- {note}\n" in result.to_markdown()
+    assert f"\n% {note}\n" in result.to_latex()
+    assert note in repr(result)
+
+
+N_BAD = 40
+OWN = {"a": (np.arange(N_BAD) % 3 == 0, np.arange(N_BAD)), "b": (np.arange(N_BAD) % 4 == 0, np.arange(N_BAD))}
+LOGITS = np.random.default_rng(0).normal(size=(N_BAD, 3))
+PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+LABELS = np.arange(N_BAD) % 3
+ANSWERS = {name: 1.0 - loss for name, (loss, _) in OWN.items()}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda: compare({**OWN, "b": (OWN["b"][0], range(30))}),
+            ShapeError,
+            r"compare: b: .* \(40,\) and \(30,\)",
+        ),
+        (
+            lambda: compare({"a": LOGITS, "b": LOGITS[:30]}, LABELS),
+            ShapeError,
+            "compare: b: `labels` must be one",
+        ),
+        (
+            lambda: compare({"a": LOGITS, "b": PROBS}, LABELS),
+            InputError,
+            "compare: b: .* Pass probabilities as `probs=`",
+        ),
+        (
+            lambda: compare(probs={"a": PROBS, "b": LOGITS}, labels=LABELS),
+            InputError,
+            "compare: b: .* logits, pass",
+        ),
+        (
+            lambda: compare({"a": LOGITS}, LABELS, probs={"b": PROBS}),
+            InputError,
+            r"models \(a\) or `probs=` \(b\)",
+        ),
+        (lambda: compare({"a": OWN["a"], "b": LABELS}), InputError, "compare: b: without `labels`"),
+        (
+            lambda: compare("a.npz", "b.npz"),
+            InputError,
+            r"'a.npz'. Use the command `abstain compare FILE FILE`",
+        ),
+        (lambda: compare(["a.npz", "b.npz"]), InputError, "abstain compare FILE FILE"),
+        (
+            lambda: compare({"a": "a.npz", "b": Path("b.npz")}),
+            InputError,
+            "read each file with .*read_predictions",
+        ),
+        (lambda: gate({"a": "a.npz", "b": "b.npz"}, margin=1), InputError, "abstain gate FILE FILE"),
+        (lambda: compare_answers({"a": "a.npz", "b": "b.npz"}), InputError, "abstain compare FILE FILE"),
+        (lambda: compare_answers({**ANSWERS, "b": ["no"] * 40}), InputError, "compare_answers: b: `correct`"),
+        (
+            lambda: compare_answers({**ANSWERS, "b": (ANSWERS["b"], [True] * 9)}),
+            InputError,
+            "compare_answers: b: `answered` must have 40",
+        ),
+        (
+            lambda: compare_answers(ANSWERS, clusters={"a": range(40), "b": range(40, 0, -1)}),
+            InputError,
+            "those of a and b differ",
+        ),
+        (lambda: compare_answers(ANSWERS, clusters={"a": range(40)}), InputError, "nothing for 'b'"),
+        (
+            lambda: evaluate_answers(ANSWERS),
+            InputError,
+            "answers of one model, got a dict. Use `compare_answers`",
+        ),
+        (
+            lambda: evaluate({"a": LOGITS, "b": LOGITS}, LABELS),
+            InputError,
+            "one model, got a dict. Use `compare`",
+        ),
+    ],
+)
+def test_bad_input_is_told_with_the_model_that_it_is_of(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -118,6 +119,30 @@ def test_clusters_and_weights_are_kept(models):
         (lambda m, s, g: g.add(m, clusters=np.arange(3000)), InputError, "every batch or for none"),
         (lambda m, s, g: g.add(m, sample_weight=np.ones(2)), ShapeError, "must have 3000 entries"),
         (lambda m, s, g: g.merge(GrowingComparison.begin(planned=7)), InputError, "same planned"),
+        (
+            lambda m, s, g: g.add({**m, "new": (m["new"][0], m["new"][1][:9])}),
+            ShapeError,
+            "of new 3000 .* 9 conf",
+        ),
+        (
+            lambda m, s, g: g.add({**m, "new": (m["new"][0][:7], m["new"][1][:7])}),
+            ShapeError,
+            "of new 7 losses",
+        ),
+        (lambda m, s, g: g.add({**m, "new": m["new"][0]}), InputError, "dict with .loss, confidence."),
+        (lambda m, s, g: g.add(list(m.values())), InputError, "dict with .loss, confidence."),
+        (
+            lambda m, s, g: g.add({**m, "new": (["no"] * 3000, m["new"][1])}),
+            InputError,
+            "of new must be numbers",
+        ),
+        (
+            lambda m, s, g: ComparisonSeries.begin(compare(m, 900, clusters=np.arange(900) // 2)).add(
+                compare(m, 1000)
+            ),
+            InputError,
+            "share clusters, those of this one do not",
+        ),
     ],
 )
 def test_what_is_refused_is_named(models, call, error, words):
@@ -125,6 +150,37 @@ def test_what_is_refused_is_named(models, call, error, words):
     growing = GrowingComparison.begin(planned=PLANNED).add(first(models, 1000))
     with pytest.raises(error, match=words):
         call(models, series, growing)
+
+
+def test_clusters_may_be_shared_first_by_later_samples(models):
+    growing = GrowingComparison.begin(planned=PLANNED).add(first(models, 500), clusters=np.arange(500))
+    growing = growing.add(first(models, 1000, 500), clusters=np.arange(500))
+    assert len(growing.series.looks) == 2
+    assert growing.series.has_clusters
+
+
+def test_models_and_clusters_are_matched_by_name_and_not_by_order_or_type(models):
+    cluster = np.arange(1500) // 5
+    growing = GrowingComparison.begin(planned=PLANNED).add(first(models, 1500), clusters=cluster)
+    second = dict(reversed(first(models, 3000, 1500).items()))
+    growing = growing.add(second, clusters=cluster.astype(float))
+    expected = compare(models, 3000, clusters=np.tile(cluster, 2))
+    assert growing.comparison().clusters == expected.clusters == (300,)
+    pair, same = growing.comparison().pair("old", "new"), expected.pair("old", "new")
+    assert (pair.low, pair.high) == pytest.approx((same.low, same.high), rel=1e-12)
+
+
+def test_a_series_of_the_first_format_is_still_read(models):
+    series = ComparisonSeries.begin(compare(models, 1000))
+    record = json.loads(series.to_json())
+    assert record.pop("has_clusters") is False
+    del record["checksum"]
+    record["format"] = "abstain.ComparisonSeries/1"
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    record["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    earlier = ComparisonSeries.from_json(json.dumps(record))
+    assert earlier == series
+    assert earlier.add(compare(models, 2000, clusters=np.arange(2000) // 2)).n == 2000
 
 
 def test_an_edited_state_is_refused(models):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import abstain
 from abstain.core.rows import rows_from_numpy
 from abstain.metrics import METRICS, CurveTable, by_name
+from abstain.metrics.answer_metrics import ANSWER_METRICS, answer_metric, score_at_price, score_at_target
 
 LOSS = np.array([0, 1, 0, 0, 1, 1, 0, 0, 0, 1.0])
 
@@ -82,3 +84,41 @@ def test_a_definition_is_equal_to_itself_in_another_process(name):
     assert pickle.loads(pickle.dumps(metric)) == metric
     if metric.is_smooth:
         assert pickle.loads(pickle.dumps(metric.area)) == metric.area
+
+
+NUMBERS = [0.9, 1 / 3, 0.1 + 0.2, 0.123456789, 1e-7]
+RANGES = [(0.7, 1.0), (0, 1 / 3), (1e-7, 0.5), (0.1 + 0.2, 0.123456789 + 0.5), (0.0, 1.0)]
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_the_key_of_a_metric_is_read_back_with_every_option(name):
+    metric = METRICS[name]
+    plain = by_name(metric.key)
+    assert (plain.name, plain.key, plain.option_values) == (name, metric.key, metric.option_values)
+    values = [
+        [None, *(option.choices or (RANGES if isinstance(option.default, tuple) else NUMBERS))]
+        for option in metric.options
+    ]
+    for chosen in product(*values):
+        options = {option.name: value for option, value in zip(metric.options, chosen) if value is not None}
+        try:
+            expected = metric.with_options(**options)
+        except abstain.errors.InputError:  # such as a range of coverages with another estimator
+            continue
+        if options:
+            assert by_name(expected.key) == expected
+            assert by_name(expected.key).key == expected.key
+
+
+def test_the_key_of_a_metric_of_answers_is_read_back():
+    with_numbers = [score_at_target(x) for x in NUMBERS] + [score_at_price(x) for x in (*NUMBERS, 0, 2, 1e20)]
+    for metric in (*ANSWER_METRICS.values(), *with_numbers):
+        assert answer_metric(metric.key) == metric
+
+
+def test_labels_are_short_although_keys_have_every_digit():
+    metric = by_name("risk_at_coverage").with_options(coverage=1 / 3)
+    assert metric.key == "risk_at_coverage@0.3333333333333333"
+    assert metric.full_label.endswith(" 0.333333")
+    table = abstain.evaluate(loss=LOSS, confidence=range(len(LOSS)), metrics=[metric])
+    assert table[metric.key].estimate == metric(LOSS, range(len(LOSS)))

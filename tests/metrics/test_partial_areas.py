@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,17 @@ def partial_area(loss, confidence, weight, low, high):
         width = min(stop, high) - max(start, low)
         if width > 0:
             value += width * (weight * loss)[inside].sum() / weight[inside].sum()
+    return value / (high - low)
+
+
+def exact_partial_area(loss, confidence, low, high):
+    """The same of samples of equal weight, in rational numbers."""
+    n, value = len(loss), Fraction(0)
+    for threshold in np.unique(confidence):
+        start, stop = int(np.sum(confidence > threshold)), int(np.sum(confidence >= threshold))
+        width = min(Fraction(stop, n), high) - max(Fraction(start, n), low)
+        if width > 0:
+            value += width * Fraction(int(loss[confidence >= threshold].sum()), stop)
     return value / (high - low)
 
 
@@ -246,3 +259,21 @@ def test_refusals(options, message):
         abstain.prediction_rejection_ratio([0, 1, 0], [3, 2, 1], max_rejection=0)
     with pytest.raises(InputError, match="a number must stand"):
         by_name("aurc@0.7")
+
+
+@pytest.mark.parametrize("n", [10, 30, 70, 100])
+@pytest.mark.parametrize("tied", [False, True])
+def test_ends_that_fall_on_a_sample_are_exact_whatever_their_rounding(n, tied):
+    """Tenths of n samples, of weight 1, 0.1 and 0.3; a width of rounding errors would also change the interval."""
+    rng = np.random.default_rng(n)
+    confidence = rng.integers(0, n // 3, n) if tied else rng.permutation(n)
+    loss = rng.random(n) < 0.3
+    for first, last in ((k, m) for k in range(10) for m in (k + 1, 8, 10) if k < m):
+        coverage = (first / 10, last / 10)
+        expected = float(exact_partial_area(loss, confidence, Fraction(first, 10), Fraction(last, 10)))
+        plain = interval("aurc", loss, confidence, coverage=coverage)
+        assert plain.estimate == pytest.approx(expected, abs=1e-13)
+        for weight in (0.1, 0.3):
+            weighted = interval("aurc", loss, confidence, coverage=coverage, sample_weight=np.full(n, weight))
+            assert weighted.estimate == pytest.approx(expected, abs=1e-13)
+            assert (weighted.low, weighted.high) == pytest.approx((plain.low, plain.high), abs=1e-10)

@@ -16,7 +16,7 @@ from abstain.inference import interval
 from abstain.report import gather, page
 from abstain.report.content import short_names
 from abstain.report.decision import summary
-from abstain.report.markup import decimals, html_table, safe_json
+from abstain.report.markup import decimals, html_table, safe_json, text
 from abstain.report.page import about_ties, ranking
 from abstain.report.page_data import embedded
 from abstain.report.slider import Partition, make_breakdown
@@ -88,7 +88,10 @@ def test_two_test_sets_are_compared_unpaired(read):
     content = gather([read(plain_table(80), "a.csv"), read(plain_table(90, 1), "b.csv")])
     assert content.comparison is not None
     assert not content.comparison.paired
-    assert "different test sets" in ranking(content)
+    shown = ranking(content)
+    assert "different test sets" in shown
+    assert content.comparison.notes
+    assert all(text(note) in shown for note in content.comparison.notes)
 
 
 @pytest.mark.filterwarnings("ignore:Nothing in the files says")

@@ -588,7 +588,10 @@ def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] =
         "difference": [
             "" if pair is None else stacked_cell(console, pair.difference, pair) for pair in pairs
         ],
-        "p": ["" if pair is None else format_p_value(pair.p_adjusted, result.level) for pair in pairs],
+        "p": [
+            "" if pair is None or pair.is_equal else format_p_value(pair.p_adjusted, result.level)
+            for pair in pairs
+        ],
         "group": [contestant.group for contestant in contestants],
     }
     console.print(plain_table(columns))

@@ -7,7 +7,9 @@ engines alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -20,7 +22,7 @@ from abstain.core.influence import RankedLoss
 from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.core.rows import rank_confidences
 from abstain.display import CurveLine, thinned
-from abstain.errors import InputError, ShapeError
+from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.accuracy_note import INCLUDE_ACCURACY, describe_accuracy, differ
 from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.crossing_note import (
@@ -29,11 +31,12 @@ from abstain.evaluation.crossing_note import (
     corrected_level,
     describe_crossings,
 )
+from abstain.evaluation.graded import reason_of
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
 from abstain.evaluation.vectors import flat, read_model
 from abstain.inference.anytime import AnytimeRule, check_anytime
-from abstain.inference.clusters import check_one_kind, cluster_columns, cluster_counts
+from abstain.inference.clusters import check_one_kind, cluster_codes, cluster_columns, cluster_counts
 from abstain.inference.differences import (
     AnytimeTest,
     Side,
@@ -194,9 +197,17 @@ def compare(
         if compared_metric.needs.zero_one and loss_name not in ("zero_one", "top_k"):
             raise InputError(f"compare: {compared_metric.name} needs a 0/1 loss, got {losses!r}.")
     if models is not None and probs is not None:
-        raise InputError("compare: takes models or `probs=`, one of them, got both.")
+        names = [
+            f" ({', '.join(map(str, given))})" if isinstance(given, Mapping) else ""
+            for given in (models, probs)
+        ]
+        raise InputError(
+            f"compare: takes models{names[0]} or `probs=`{names[1]}, one of them, got both. Turn the logits into "
+            f"probabilities, or give the losses and confidences of each model without `labels`."
+        )
     kind = "logits" if probs is None else "probs"
     outputs = models if probs is None else probs
+    refuse_paths("compare", outputs)
     samples_by_name = _gather_contestants(
         outputs,
         kind,
@@ -280,35 +291,36 @@ def _gather_contestants(
         if not may_be_shared and column is not None and not isinstance(column, Mapping):
             raise InputError(f"compare: with paired=False `{argument}` must be a dict by contestant.")
     if paired and isinstance(columns["labels"], Mapping):
-        _check_same_labels({name: _column_of_model(columns["labels"], name) for name in models})
+        _check_same_labels({name: _column_of_model("compare", columns["labels"], name) for name in models})
     titles: list[str] = []
     checked: list[CheckedSamples] = []
     for model_name, model in models.items():
         model_columns = {
-            argument: _column_of_model(column, model_name) for argument, column in columns.items()
+            argument: _column_of_model("compare", column, model_name) for argument, column in columns.items()
         }
         labels = model_columns.pop("labels")
-        vectors = _losses_and_confidences(str(model_name), model, kind, labels, scores, losses, classes)
         clusters = model_columns.pop("clusters")
         flat_columns: dict[str, Any] = {
             name: None if column is None else flat(column) for name, column in model_columns.items()
         }
-        for title, (loss, confidence) in vectors.items():
-            flat_loss = flat(loss)
-            columns_of_clusters = cluster_columns("compare", clusters, len(flat_loss))
-            if columns_of_clusters is not None and columns_of_clusters.shape != (len(flat_loss), 2):
-                columns_of_clusters = columns_of_clusters.reshape(-1)
-            samples = gather(
-                "compare",
-                metric,
-                flat_loss,
-                flat(confidence),
-                **flat_columns,
-                clusters=columns_of_clusters,
-                repetitions=repetitions,
-            )
-            titles.append(title)
-            checked.append(samples)
+        with naming_model("compare", str(model_name)):
+            vectors = _losses_and_confidences(str(model_name), model, kind, labels, scores, losses, classes)
+            for title, (loss, confidence) in vectors.items():
+                flat_loss = flat(loss)
+                columns_of_clusters = cluster_columns("compare", clusters, len(flat_loss))
+                if columns_of_clusters is not None and columns_of_clusters.shape != (len(flat_loss), 2):
+                    columns_of_clusters = columns_of_clusters.reshape(-1)
+                samples = gather(
+                    "compare",
+                    metric,
+                    flat_loss,
+                    flat(confidence),
+                    **flat_columns,
+                    clusters=columns_of_clusters,
+                    repetitions=repetitions,
+                )
+                titles.append(title)
+                checked.append(samples)
     contestants: dict[str, CheckedSamples] = {}
     for title, samples in zip(titles, convert_to_one_error_size("compare", checked)):
         ranked = RankedLoss(
@@ -321,8 +333,35 @@ def _gather_contestants(
             f"compare: the contestants must see the same samples, got {counts}. Or use paired=False."
         )
     if paired:
-        _check_same_clusters(contestants)
+        _check_same_clusters("compare", {title: samples.clusters for title, samples in contestants.items()})
     return contestants
+
+
+@contextmanager
+def naming_model(function: str, name: str) -> Iterator[None]:
+    """Begin messages about bad input with the name of the model that it is of; "" for a model without a name."""
+    try:
+        yield
+    except (InputError, InfeasibleError) as problem:
+        if not name:
+            raise
+        raise type(problem)(f"{function}: {name}: {reason_of(problem)}") from problem
+
+
+def refuse_paths(function: str, models: Any) -> None:
+    """Raise InputError, in the name of `function`, for the path of a file where there should be a model's arrays."""
+    given = [models]
+    if isinstance(models, Mapping):
+        given = list(models.values())
+    elif isinstance(models, (list, tuple)):
+        given = list(models)
+    for value in given:
+        if isinstance(value, (str, os.PathLike)):
+            command = f"abstain {function.partition('_')[0]} FILE FILE"
+            raise InputError(
+                f"{function}: takes arrays, got the path {os.fspath(value)!r}. Use the command `{command}`, or read "
+                f"each file with `abstain.formats.read_predictions`."
+            )
 
 
 def _check_same_labels(labels_by_model: Mapping[Any, Any]) -> None:
@@ -343,30 +382,37 @@ def _check_same_labels(labels_by_model: Mapping[Any, Any]) -> None:
             )
 
 
-def _check_same_clusters(contestants: Mapping[str, CheckedSamples]) -> None:
-    """Raise InputError if contestants on the same samples have different clusters, or only some have clusters."""
-    titles = list(contestants)
-    first_clusters = contestants[titles[0]].clusters
-    for title in titles[1:]:
-        clusters = contestants[title].clusters
+def _check_same_clusters(function: str, clusters_by_name: Mapping[str, np.ndarray | None]) -> None:
+    """Raise InputError if contestants on the same samples have different clusters, or only some have clusters.
+
+    `clusters_by_name` holds the number of the cluster of each sample, by contestant; None: no clusters. The message is
+    in the name of `function`.
+    """
+    first_name, *other_names = clusters_by_name
+    first_clusters = clusters_by_name[first_name]
+    for name in other_names:
+        clusters = clusters_by_name[name]
         if first_clusters is None or clusters is None:
             has_same = first_clusters is clusters
         else:
             has_same = np.array_equal(first_clusters, clusters)
         if not has_same:
             raise InputError(
-                f"compare: the contestants see the same samples, so they must have the same clusters; those of "
-                f"{titles[0]} and {title} differ. Give one array for all."
+                f"{function}: the contestants see the same samples, so they must have the same clusters; those of "
+                f"{first_name} and {name} differ. Give one array for all."
             )
 
 
-def _column_of_model(column: Any, model_name: Any) -> Any:
-    """Pick one model's part of an argument: `column[model_name]` if it is a dict, otherwise all of it."""
+def _column_of_model(function: str, column: Any, model_name: Any) -> Any:
+    """Pick one model's part of an argument: `column[model_name]` if it is a dict, otherwise all of it.
+
+    InputError, in the name of `function`, if the dict has nothing for the model.
+    """
     if not isinstance(column, Mapping):
         return column
     if model_name not in column:
         names = ", ".join(map(str, column))
-        raise InputError(f"compare: the dict has nothing for {model_name!r}, it has {names}.")
+        raise InputError(f"{function}: the dict has nothing for {model_name!r}, it has {names}.")
     return column[model_name]
 
 
@@ -381,7 +427,7 @@ def _losses_and_confidences(
     """
     if labels is None:
         if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
-            raise InputError(f"compare: without `labels` {model_name!r} must be (loss, confidence).")
+            raise InputError("compare: without `labels` a model must be (loss, confidence).")
         return {model_name: (model[0], model[1])}
     vectors = read_model(
         "compare", labels=labels, scores=scores, losses=[losses], classes=classes, **{kind: model}
@@ -801,6 +847,7 @@ def compare_answers(
     name = "compare_answers"
     level = check_fraction(name, "level", level, open_high=True)
     compared_metric = answer_metric(metric, name)
+    refuse_paths(name, models)
     if not isinstance(models, Mapping) or len(models) < 2:
         raise InputError(f"{name}: needs a dict of at least two models.")
     if not paired and clusters is not None and not isinstance(clusters, Mapping):
@@ -808,20 +855,30 @@ def compare_answers(
     if not paired and unanswerable is not None and not isinstance(unanswerable, Mapping):
         raise InputError(f"{name}: with paired=False `unanswerable` must be a dict by model.")
     answers_by_name = {}
+    clusters_by_name = {}
     for model_name, model in models.items():
         correct, answered = model if isinstance(model, tuple) else (model, None)
-        without_answer = unanswerable.get(model_name) if isinstance(unanswerable, Mapping) else unanswerable
-        answers_by_name[str(model_name)] = grade_answers(name, correct, answered, without_answer)
+        without_answer = _column_of_model(name, unanswerable, model_name)
+        clusters_by_name[str(model_name)] = _column_of_model(name, clusters, model_name)
+        with naming_model(name, str(model_name)):
+            answers_by_name[str(model_name)] = grade_answers(name, correct, answered, without_answer)
     counts = {model_name: len(answers.right) for model_name, answers in answers_by_name.items()}
     if paired and len(set(counts.values())) > 1:
         listed = ", ".join(f"{model_name} {count}" for model_name, count in counts.items())
         raise ShapeError(
             f"{name}: the models must answer the same questions, got {listed}. Or use paired=False."
         )
+    if paired:
+        _check_same_clusters(
+            name,
+            {
+                model_name: cluster_codes(name, model_clusters, counts[model_name])
+                for model_name, model_clusters in clusters_by_name.items()
+            },
+        )
     competitors = []
     for model_name, answers in answers_by_name.items():
-        model_clusters = clusters.get(model_name) if isinstance(clusters, Mapping) else clusters
-        spread = spread_of_answers(name, compared_metric, answers, model_clusters)
+        spread = spread_of_answers(name, compared_metric, answers, clusters_by_name[model_name])
         competitors.append(competitor_of(model_name, spread, level))
     comparison = assemble_comparison(
         competitors,
@@ -831,7 +888,7 @@ def compare_answers(
         level=level,
         paired=paired,
     )
-    first_clusters = next(iter(clusters.values()), None) if isinstance(clusters, Mapping) else clusters
+    first_clusters = next(iter(clusters_by_name.values()))
     if not paired or first_clusters is None:
         return comparison
     columns = cluster_columns(name, first_clusters, next(iter(counts.values())))

@@ -65,6 +65,8 @@ class ComparisonSeries(Stored, Notebook):
         Planned number of samples.
     looks : tuple of ComparisonLook
         Oldest first, each with more samples than the one before.
+    has_clusters : bool
+        Whether samples shared clusters at the last look. Then they do at later looks, which hold the same samples.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class ComparisonSeries(Stored, Notebook):
     """
 
     _noun: ClassVar[str] = "a series of comparisons"
+    _number: ClassVar[int] = 2
     _has_checksum: ClassVar[bool] = True
 
     names: tuple[str, ...]
@@ -88,6 +91,7 @@ class ComparisonSeries(Stored, Notebook):
     level: Chance
     planned: Planned
     looks: tuple[ComparisonLook, ...]
+    has_clusters: bool = False
 
     @classmethod
     def begin(cls, comparison: Comparison) -> ComparisonSeries:
@@ -115,8 +119,8 @@ class ComparisonSeries(Stored, Notebook):
         """The series with one more look, at all samples so far.
 
         A comparison of as many samples as the last look is no new look: the series is returned as it is. Raises
-        InputError if other models, another metric, loss, level or planned size are compared, or fewer samples. A look
-        is an evaluation of the data that came in so far.
+        InputError if other models, another metric, loss, level or planned size are compared, or fewer samples, or
+        without the clusters of the looks so far. A look is an evaluation of the data that came in so far.
         """
         got = {
             "models": sorted(comparison.names),
@@ -138,6 +142,11 @@ class ComparisonSeries(Stored, Notebook):
                     f"ComparisonSeries: every look must have the same {what}, {value}, got {got[what]}. "
                     f"Begin another series."
                 )
+        if self.has_clusters and not comparison.clusters:
+            raise InputError(
+                "ComparisonSeries: samples of the looks so far share clusters, those of this one do not. Give the "
+                "clusters of all samples at every look."
+            )
         if comparison.n < self.n:
             raise InputError(
                 f"ComparisonSeries: a look must hold all samples so far, at least {self.n:,}, got {comparison.n:,}. "
@@ -150,7 +159,15 @@ class ComparisonSeries(Stored, Notebook):
             for place, name in enumerate(self.names)
             for later_name in self.names[place + 1 :]
         )
-        return replace(self, looks=(*self.looks, ComparisonLook(n=comparison.n, pairs=pairs)))
+        looks = (*self.looks, ComparisonLook(n=comparison.n, pairs=pairs))
+        return replace(self, looks=looks, has_clusters=bool(comparison.clusters))
+
+    @classmethod
+    def _upgraded(cls, record: Any) -> Any:
+        """The parsed JSON of format 1, which did not say whether there are clusters, in today's format."""
+        if isinstance(record, dict) and record.get("format") == "abstain.ComparisonSeries/1":
+            return {**record, "format": cls._format(), "has_clusters": False}
+        return record
 
     @property
     def n(self) -> int:
@@ -321,24 +338,18 @@ class GrowingComparison(Stored, Notebook):
             For other models than before, for columns that only some batches have, or where lengths differ.
         """
         function = "GrowingComparison.add"
-        columns = {name: (flat(loss), flat(confidence)) for name, (loss, confidence) in models.items()}
-        sizes = {len(column) for loss_and_confidence in columns.values() for column in loss_and_confidence}
-        if len(sizes) != 1 or len(columns) < 2:
-            raise ShapeError(
-                f"{function}: takes losses and confidences of one length of at least two models, got "
-                f"{len(columns)} with lengths {sorted(sizes)}."
-            )
+        losses, confidences = _read_batch(function, models)
+        size = len(next(iter(losses.values())))
         batch = replace(
             self,
-            losses={name: np.asarray(loss, dtype=np.float64) for name, (loss, _) in columns.items()},
-            confidences={name: np.asarray(sure, dtype=np.float64) for name, (_, sure) in columns.items()},
-            clusters=None if clusters is None else tuple(str(label) for label in flat(clusters).tolist()),
+            losses=losses,
+            confidences=confidences,
+            clusters=None if clusters is None else tuple(map(_label_text, flat(clusters).tolist())),
             sample_weight=None
             if sample_weight is None
             else np.asarray(flat(sample_weight), dtype=np.float64),
             series=None,
         )
-        size = sizes.pop()
         for name, column in (("clusters", batch.clusters), ("sample_weight", batch.sample_weight)):
             if column is not None and len(column) != size:
                 raise ShapeError(f"{function}: `{name}` must have {size} entries, got {len(column)}.")
@@ -440,6 +451,41 @@ class GrowingComparison(Stored, Notebook):
                 column is None or len(column) == self.n for column in columns
             ),
         }
+
+
+def _read_batch(
+    function: str, models: Mapping[str, tuple[ArrayLike, ArrayLike]]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The losses and the confidences of a batch, by the name of the model.
+
+    Raises, in the name of `function`, InputError for anything but pairs of numbers by name, and ShapeError for fewer
+    than two models, or for one whose numbers are not as many as those of the first.
+    """
+    losses: dict[str, np.ndarray] = {}
+    confidences: dict[str, np.ndarray] = {}
+    pairs = models if isinstance(models, Mapping) else {}
+    if not pairs or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs.values()):
+        raise InputError(f"{function}: takes a dict with (loss, confidence) of each model.")
+    for name, pair in pairs.items():
+        try:
+            losses[name], confidences[name] = (np.asarray(flat(column), dtype=np.float64) for column in pair)
+        except (TypeError, ValueError):
+            raise InputError(f"{function}: losses and confidences of {name} must be numbers.") from None
+    if len(losses) < 2:
+        raise ShapeError(f"{function}: takes at least two models, got {len(losses)}.")
+    first, size = next((name, len(loss)) for name, loss in losses.items())
+    for name, loss in losses.items():
+        if len(loss) != size or len(confidences[name]) != size:
+            raise ShapeError(
+                f"{function}: models must see the same samples, got {size} losses of {first}, and of {name} "
+                f"{len(loss)} losses and {len(confidences[name])} confidences."
+            )
+    return losses, confidences
+
+
+def _label_text(label: Any) -> str:
+    """The label of a cluster as text; whole numbers have the same text in every batch, whatever their type."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def _concatenate(first: Mapping[str, np.ndarray], later: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -675,17 +675,31 @@ class Pair(_tables.Printable):
     def __repr__(self) -> str:
         return self.sentence()
 
+    @property
+    def is_equal(self) -> bool:
+        """Whether every sample (or cluster) adds the same to the metric of both, so that there is nothing to test."""
+        return self.difference == self.standard_error == self.low == self.high == 0
+
     def sentence(self, level: float = 0.95) -> str:
         """The verdict in words; `level` is that of the comparison, so that no p-value is rounded to its limit."""
         names = f"{self.a} and {self.b}"
+        if self.is_equal:
+            return f"{names} are equal throughout these data by this metric: there is no difference to test"
         p_value = f"(corrected p = {_tables.format_p_value(self.p_adjusted, level)})"
         if self.note:
             return f"{names}: no verdict, it {self.note}"
         if self.different:
             return f"{names} differ by {self.difference:.3g} {p_value}"
-        rounded_need = int(float(f"{self.samples_needed or 0:.2g}"))  # a rough estimate: two digits at most
-        need = f"; about {rounded_need:,} samples would be needed" if rounded_need else ""
+        need = f"; {self.need}" if self.need else ""
         return f"{names} cannot be told apart at this n {p_value}{need}"
+
+    @property
+    def need(self) -> str:
+        """How many samples would show the difference, in words; empty if it shows already or there is no number."""
+        if not self.samples_needed:
+            return ""
+        rounded = int(float(f"{self.samples_needed:.2g}"))  # a rough estimate: two digits at most
+        return f"about {rounded:,} samples in all would show this difference in 4 of 5 such comparisons"
 
     def swapped(self) -> Pair:
         """`b` minus `a`."""
@@ -820,8 +834,9 @@ class Comparison(Stored):
     def grid(self) -> dict[str, list[str]]:
         """The ranking as columns of text, best first, with the differences from the best contestant.
 
-        "p" is the p-value corrected for the number of pairs. A dash stands for a missing interval, and for the
-        difference of the best contestant from itself. The numbers of a column have the same decimals.
+        "p" is the p-value corrected for the number of pairs. A dash stands for a missing interval, for the difference
+        of the best contestant from itself, and for the p-value of contestants that are equal throughout. The
+        numbers of a column have the same decimals.
         """
         contestants = self.contestants
         pairs = self.from_best()
@@ -845,6 +860,9 @@ class Comparison(Stored):
         for pair in pairs:
             if pair is None:
                 differences.append("-")
+                p_values.append("-")
+            elif pair.is_equal:
+                differences.append(difference(pair.difference))
                 p_values.append("-")
             else:
                 interval = ""  # where none can be given, such as that of NAURC without any error
@@ -893,12 +911,15 @@ class Comparison(Stored):
         return "\n".join([self._head(), _tables.text_table(self.grid()), *lines, *notes])
 
     def to_markdown(self) -> str:
-        """The ranking as a Markdown table; contestants that share a letter cannot be told apart."""
-        return f"{self._head()}\n\n{_tables.markdown_table(self.grid())}\n{_MARKS}\n"
+        """The ranking as a Markdown table, with the notes below; those that share a letter cannot be told apart."""
+        notes = "".join(f"- {note}\n" for note in self.notes)
+        table = f"{self._head()}\n\n{_tables.markdown_table(self.grid())}\n{_MARKS}\n"
+        return f"{table}\n{notes}" if notes else table
 
     def to_latex(self) -> str:
-        """The ranking as a LaTeX table (booktabs)."""
-        return _tables.latex_table(self.grid(), self._head(), _MARKS)
+        """The ranking as a LaTeX table (booktabs); the notes are comments behind it."""
+        notes = "".join(f"% {' '.join(note.split())}\n" for note in self.notes)
+        return _tables.latex_table(self.grid(), self._head(), _MARKS) + notes
 
     def _repr_html_(self) -> str:
         return _tables.html_page("", {self._head(): self.grid()}, [_MARKS, *self.sentences(), *self.notes])

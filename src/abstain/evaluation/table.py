@@ -471,6 +471,10 @@ def evaluate(
         "clusters": clusters,
         "groups": groups,
     }
+    if isinstance(logits, dict) or isinstance(probs, dict):
+        raise InputError(
+            "evaluate: takes the outputs of one model, got a dict. Use `compare`, or call it for each model."
+        )
     if engine is None and isinstance(logits, (str, os.PathLike)):
         engine = "path"
     elif engine is None and is_table(logits) and may_name_columns(labels, probs, loss, confidence):

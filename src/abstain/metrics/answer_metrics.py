@@ -29,6 +29,7 @@ from abstain._arrays import ArrayLike, to_host
 from abstain._check import check_fraction, check_nonnegative
 from abstain._names import suggest_name
 from abstain.errors import InfeasibleError, InputError
+from abstain.metrics.metric import write_number
 
 TARGETS = (0.5, 0.75, 0.9)  # confidence targets that tables show
 COUNTED = (
@@ -139,6 +140,10 @@ def grade_answers(
 
 def _as_numbers(function: str, argument: str, values: ArrayLike) -> np.ndarray:
     """Return one float64 per question; InputError, which names `function` and `argument`, for other than numbers."""
+    if isinstance(values, Mapping):
+        raise InputError(
+            f"{function}: takes the answers of one model, got a dict. Use `compare_answers`, or call it for each model."
+        )
     try:
         return np.asarray(to_host(values), dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -293,7 +298,7 @@ def score_at_target(target: float) -> AnswerMetric:
         label=f"score at target {target:g}",
         summary=f"Right answers less {price:.4g} times the wrong ones: answering pays from confidence {target:g} on.",
         numerator={"right": 1.0, "wrong": -price},
-        option=f"{target:g}",
+        option=write_number(target),
     )
 
 
@@ -320,7 +325,7 @@ def score_at_price(price: float) -> AnswerMetric:
         label=f"score at price {price:g}",
         summary=f"Right answers less {price:g} times the wrong ones, per question.",
         numerator={"right": 1.0, "wrong": -price},
-        option=f"{price:g}",
+        option=write_number(price),
     )
 
 

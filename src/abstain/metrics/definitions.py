@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -53,6 +54,8 @@ from abstain.metrics.metric import (
     Option,
     Options,
     PointMetric,
+    show_number,
+    write_number,
 )
 from abstain.metrics.summaries import best_accepted_area
 
@@ -77,13 +80,17 @@ def _check_coverage_range(function: str, option: str, value: Any) -> tuple[float
 
 
 def _read_coverage_range(text: str) -> tuple[float, float]:
-    """From "0.7-1" to (0.7, 1.0)."""
-    low, _, high = text.partition("-")
+    """From "0.7-1" to (0.7, 1.0); ValueError for anything but two numbers with a dash between them."""
+    low, high = re.split(r"(?<![eE])-", text, maxsplit=1)  # "1e-07-0.5": the first dash is part of a number
     return float(low), float(high)
 
 
 def _write_coverage_range(value: tuple[float, float]) -> str:
-    return f"{value[0]:g}-{value[1]:g}"
+    return f"{write_number(value[0])}-{write_number(value[1])}"
+
+
+def _show_coverage_range(value: tuple[float, float]) -> str:
+    return f"{show_number(value[0])}-{show_number(value[1])}"
 
 
 ESTIMATOR = Option(name="estimator", default="harmonic", choices=ESTIMATORS)
@@ -95,6 +102,7 @@ COVERAGE_RANGE = Option(
     check=_check_coverage_range,
     read=_read_coverage_range,
     write=_write_coverage_range,
+    show=_show_coverage_range,
 )
 MAX_REJECTION = Option(name="max_rejection", default=1.0, check=check_fraction)
 COVERAGE = Option(name="coverage", default=0.8, check=check_fraction, is_required=True, is_part_of_name=True)

@@ -49,6 +49,12 @@ Options = Mapping[str, Any]
 
 def write_number(value: Any) -> str:
     """A number as short as it can be read back: "0.9". (A named function, so that options are equal when unpickled.)"""
+    short = show_number(value)
+    return short if float(short) == value else repr(float(value))
+
+
+def show_number(value: Any) -> str:
+    """A number with up to six digits, for tables: 1/3 is "0.333333"."""
     return f"{value:g}"
 
 
@@ -71,7 +77,9 @@ class Option:
     check : callable or None
         `check(function, option, value)` returns a valid number or raises InputError.
     read, write : callable
-        From the text after the @ to the value, and back.
+        From the text after the @ to the value, and back; no digit is lost.
+    show : callable
+        From the value to the text that labels in tables have.
 
     Examples
     --------
@@ -87,6 +95,7 @@ class Option:
     check: Callable[[str, str, Any], Any] | None = None
     read: Callable[[str], Any] = float
     write: Callable[[Any], str] = write_number
+    show: Callable[[Any], str] = show_number
 
     def checked(self, function: str, value: Any) -> Any:
         """The value as the metric reads it; InputError in the name of `function` where it is none."""
@@ -198,7 +207,7 @@ class Metric:
     def full_label(self) -> str:
         """The label with the options that were set."""
         return self.label + "".join(
-            f" ({value})" if option.choices else f" {option.write(value)}"
+            f" ({value})" if option.choices else f" {option.show(value)}"
             for option, value in self._written_options()
         )
 

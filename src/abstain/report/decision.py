@@ -279,7 +279,6 @@ def _describe_pair(pair: Any, first: str) -> str:
         return f"no verdict: it {pair.note}"
     if pair.different:
         return f"{first} is better"
-    samples_needed = int(float(f"{pair.samples_needed or 0:.2g}"))  # an estimate this rough has two digits
-    if samples_needed:
-        return f"cannot be told apart; about {samples_needed:,} samples would be needed"
-    return "cannot be told apart"
+    if pair.is_equal:
+        return "equal throughout these data"
+    return f"cannot be told apart; {pair.need}" if pair.need else "cannot be told apart"

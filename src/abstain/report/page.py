@@ -277,11 +277,13 @@ def ranking(content: Content) -> str:
     data = "on different test sets (Welch's test)"
     if comparison.paired:
         data = f"on the same {count_samples(comparison.n, comparison.clusters)} (paired tests)"
+    shown_above = chance_warnings(comparison.notes)  # these are at the top of the page
+    remarks = [*comparison.sentences(), *(note for note in comparison.notes if note not in shown_above)]
     return f"""
 <section id="ranking"><h2>Ranking</h2>
 <p>The {contestants} compared by {text(comparison.label)} {data}, corrected after Holm at
 {comparison.level:.0%}. Those that share a letter cannot be told apart with these data.</p>
-<div class="card">{ranking_table(comparison)}<ul>{list_items(comparison.sentences())}</ul></div></section>
+<div class="card">{ranking_table(comparison)}<ul>{list_items(remarks)}</ul></div></section>
 """
 
 
