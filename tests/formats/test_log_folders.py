@@ -300,3 +300,15 @@ def test_answers_without_a_score_are_told_since_they_may_be_failures(tmp_path):
     assert not any(
         "left out" in note for note in json.loads(run("compare", tmp_path, "--json").stdout)["notes"]
     )
+
+
+def test_several_models_in_one_file_are_told(tmp_path):
+    path = tmp_path / "all.jsonl"
+    put_answers(path, model=["x", "y"] * 20)
+    for command in (["evaluate", path], ["threshold", path, "--risk", "0.4"], ["describe", path]):
+        told = " ".join(run(*command).output.split())
+        assert told.count("all.jsonl holds 2 models by `model`, which are measured as one") == 1
+        assert "`abstain compare --by model`, or read one with --only model=VALUE" in told
+    for command in (["compare", path, "--by", "model"], ["evaluate", path, "--only", "model=x"]):
+        assert "measured as one" not in run(*command).output
+    assert "measured as one" not in run("evaluate", path, "-c", "groups=model").output
