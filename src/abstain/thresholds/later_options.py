@@ -41,11 +41,13 @@ _UNKNOWN_ROLES = (
 _OPTIONS_OF_KNOWN_CASES = ("--grades", "--labels", "--only")
 
 
-def reading_options(command: str | Sequence[str] | None, *, has_truth: bool) -> list[str]:
+def reading_options(
+    command: str | Sequence[str] | None, *, has_truth: bool, labels: str | None = "LATER_LABELS"
+) -> list[str]:
     """Return the arguments of a command line that say how files are read, in their order.
 
     `command` is a line or its words; none are returned for None. Without `has_truth`, columns of right answers and
-    what only labelled files need are left out. A second file of labels is called LATER_LABELS.
+    what only labelled files need are left out. A second file of labels is called `labels`; None keeps its name.
 
     >>> reading_options("abstain cascade a.csv b.csv -c labels=y -c confidence=p --cost 1,2", has_truth=False)
     ['-c', 'confidence=p']
@@ -60,7 +62,7 @@ def reading_options(command: str | Sequence[str] | None, *, has_truth: bool) -> 
             value = next(words, "")
         if not has_truth and (flag in _OPTIONS_OF_KNOWN_CASES or _is_unknown_column(flag, value)):
             continue
-        options += [flag, "LATER_LABELS" if flag == "--labels" else value]
+        options += [flag, labels if flag == "--labels" and labels is not None else value]
     return options
 
 
