@@ -816,6 +816,11 @@ def _describe_counts(log: Log) -> list[str]:
                 f"{unanswered_count / read_count:.1%} are abstentions: left-out answers are in no coverage, and "
                 f"unanswered questions are in all (--missing last keeps every question)."
             )
+    task_count = 0 if log.task is None else _count_distinct(log.task)
+    if task_count > 1:
+        notes.append(
+            f"{task_count:,} tasks are one sample: every row counts once, so that long tasks weigh more."
+        )
     if log.repeats() is not None and log.question is not None:
         # `log.questions` is the number of different questions
         notes.append(
