@@ -236,3 +236,14 @@ def test_what_is_refused(run, arguments, message):
     assert result.exit_code in (2, 3), result.output
     assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("more", [[], ["--risk", "0.3", "--save-rule", "next-rule.json"]])
+def test_what_to_run_next_runs_on_a_fresh_file(run, folder, more):
+    made = run("improve", "fit.csv", *COLUMNS, "-c", "correct=correct", "--save", "next.json", *more)
+    lines = [line for line in made.stderr.splitlines() if line.startswith("  abstain ")]
+    assert [line.split()[1] for line in lines] == ["evaluate", "decide" if more else "threshold"]
+    for line in lines:
+        assert "-c confidence=token,stated" in line
+        done = run(*line.replace("FRESH_FILE", "fresh.csv").replace("NEW_FILE", "fresh.csv").split()[1:])
+        assert done.exit_code == 0, (line, done.output)

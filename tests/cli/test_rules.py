@@ -7,6 +7,8 @@ import hashlib
 import io
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
@@ -432,3 +434,40 @@ def test_a_level_of_confidence_is_not_a_delta(run, files):
 def test_the_bounds_of_the_loss_are_risks_in_the_command_as_in_python(run, files):
     assert run("threshold", "cal.csv", "--risk", "0").exit_code == 4
     assert run("threshold", "cal.csv", "--risk", "1").exit_code == 0
+
+
+def test_the_next_commands_of_a_rule_run_as_they_are_printed(run, tmp_path):
+    rng = np.random.default_rng(8)
+    stated = rng.integers(0, 101, 600)
+    verdict = np.where(rng.random(600) * 100 < stated, "good", "bad")
+    rows = [
+        f"{number},{word},{rng.random():.3f},{row % 2}"
+        for row, (number, word) in enumerate(zip(stated, verdict))
+    ]
+    (tmp_path / "cal.csv").write_text("\n".join(["sure,verdict,mass,part", *rows]))
+    (tmp_path / "LATER_FILE").write_text((tmp_path / "cal.csv").read_text())
+    (tmp_path / "later.csv").write_text((tmp_path / "cal.csv").read_text())
+    for name in ("NEW_FILE", "new.csv"):
+        (tmp_path / name).write_text("\n".join(["sure", *map(str, stated[:50])]))
+    made = run(
+        *(
+            "threshold",
+            "cal.csv",
+            "-c",
+            "confidence=sure",
+            "-c",
+            "correct=verdict",
+            "--grades",
+            "good=right,bad=wrong",
+        ),
+        *("--scale", "percent", "--only", "part=1", "-c", "weight=mass", "--format", "csv", "--risk", "0.4"),
+        *("--save", "rule.json", "--record", "rule.md"),
+    )
+    assert made.exit_code == 0, made.output
+    record = (tmp_path / "rule.md").read_text()
+    lines = [line.strip() for line in made.stderr.splitlines() if line.startswith("  abstain ")]
+    lines += re.findall(r"`(abstain (?:decide|threshold later)[^`]*rule.json[^`]*)`", record)
+    assert len(lines) == 4, record
+    for line in lines:
+        later = run(*shlex.split(line)[1:])
+        assert later.exit_code == 0, (line, later.output)

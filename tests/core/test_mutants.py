@@ -425,7 +425,7 @@ INTERVALS = {
     ),
     "a gate for two sides": (
         "evaluation/release_gate.py",
-        "return 1 - 2 * _USED_SHARE_OF_ERROR * allowed_error",
+        "return 1 - 2 * stated_error",
         "return level",
         "tests/evaluation/test_release_gate.py",
     ),

@@ -126,6 +126,18 @@ def test_fractions_are_no_percentages(tmp_path, outside):
     assert read_log(path, rules=Rules(scale={"": "percent"})).signals["confidence"][3] == 0.97
 
 
+@pytest.mark.parametrize("tasks", ["law", "law maths"])
+def test_how_tasks_are_weighted_is_told(tmp_path, tasks):
+    names = tasks.split()
+    path = tmp_path / "t.csv"
+    rows = [f"{row},{names[row % len(names)]},{row % 2},0.{row}" for row in range(1, 9)]
+    path.write_text("\n".join(["question_id,task,correct,confidence", *rows]))
+    told = " ".join(read_log(path).notes)
+    assert ("2 tasks are one sample: every row counts once, so that long tasks weigh more." in told) == (
+        len(names) > 1
+    )
+
+
 def test_agreement_over_repeats(table):
     log = read_log(table, columns=COLUMNS | {"confidence": "agreement"})
     assert log.signals["agreement"][[0, 1, 2, 3, 5, 6]].tolist() == pytest.approx(

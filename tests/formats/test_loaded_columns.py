@@ -88,9 +88,31 @@ def test_what_rounding_does_not_explain_needs_a_tolerance(tmp_path):
 @pytest.mark.parametrize("missing", ["left_out", "last"])
 def test_the_cell_that_is_no_number_is_named(tmp_path, missing):
     path = tmp_path / "t.csv"
-    path.write_text("correct,confidence\n1,0.9\n0,n/a\n1,0.7\n")
-    with pytest.raises(DataError, match=r"must be numbers, got .*'n/a'\. Write plain numbers, .* empty"):
+    path.write_text("correct,confidence\n1,0.9\n0,n/a\n0,high\n1,0.7\n")
+    with pytest.raises(DataError, match=r"must be numbers, got .*'high'\. Write plain numbers, .* empty"):
         read_predictions(path, rules=Rules(missing=missing))
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_cells_that_say_that_there_is_no_number_count_as_missing(tmp_path, ending):
+    path = tmp_path / f"t.{ending}"
+    marks = ["", "-", "N/A", "n/a", "NA", "nan", "None", "null", "#N/A"]
+    rows = [("correct", "confidence"), (1, 0.9), (0, 0.2), *((1, mark) for mark in marks), (1, 0.7)]
+    path.write_text("\n".join(("," if ending == "csv" else "\t").join(map(str, row)) for row in rows))
+    with pytest.raises(DataError, match="9 rows have no confidence, first row 3"):
+        read_predictions(path)
+    read = read_predictions(path, rules=Rules(missing="left_out"))
+    assert read.confidence.tolist() == [0.9, 0.2, 0.7]
+    assert "9 answers have no `confidence` and are left out" in " ".join(read.log.notes)
+
+
+def test_words_for_right_and_wrong_lead_to_grades(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("grade,confidence\nCORRECT,0.9\nINCORRECT,0.5\nNOT_ATTEMPTED,0.2\n")
+    with pytest.raises(
+        DataError, match="unanswered: -c correct=grade --grades CORRECT=MEANING,INCORRECT=MEANING,NOT_"
+    ):
+        read_predictions(path, columns={"correct": "grade"})
 
 
 def risk_of(path, **options) -> float:

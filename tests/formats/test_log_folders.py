@@ -45,7 +45,7 @@ def rows_of(*arguments: object) -> list[dict]:
 def inspect_run(path: Path, model: str, flipped: int = 0) -> None:
     """A log of Inspect with a scorer of 1 and 0, in which some right answers are wrong."""
     content = inspect_header(6) | {"samples": [inspect_sample(k) for k in range(6)]}
-    content["eval"] = {"task": "adding", "model": model}
+    content["eval"] = {"task": "adding", "model": model, "run_id": str(path)}  # each run has its own
     for k, sample in enumerate(content["samples"]):
         sample["scores"] = {"ok": {"value": float(RIGHT[k] and k >= flipped)}}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -249,3 +249,66 @@ def test_logs_of_several_tasks_are_compared_as_in_a_folder(tmp_path):
     assert rows_of(*paths) == rows_of(tmp_path)
     refused = run("compare", *paths, "--names", "a,b")
     assert refused.exit_code != 0
+
+
+def put_answers(path: Path, seed: int = 0, **columns: list) -> None:
+    """A plain table of 40 answers, with further columns."""
+    rng = np.random.default_rng(seed)
+    records = [
+        {"correct": int(rng.random() < 0.7), "confidence": rng.random()}
+        | {name: values[row] for name, values in columns.items()}
+        for row in range(40)
+    ]
+    path.write_bytes(lines(records))
+
+
+@pytest.mark.parametrize("name", ["model", "Model Name"])
+def test_a_column_of_models_divides_a_plain_table_in_a_folder(tmp_path, name):
+    put_answers(tmp_path / "all.jsonl", **{name: ["x", "y"] * 20})
+    put_answers(tmp_path / "other.jsonl", seed=1, **{name: ["x"] * 40})
+    put_answers(tmp_path / "plain.jsonl", seed=2)
+    found = {row["model"]: (row["runs"], row["answers"]) for row in rows_of(tmp_path)}
+    assert found == {"x": (2, 60), "y": (1, 20), "plain": (1, 40)}
+
+
+def test_a_copy_of_a_log_is_no_other_run(tmp_path):
+    inspect_run(tmp_path / "a.json", "m1")
+    (tmp_path / "copies").mkdir()
+    (tmp_path / "copies" / "b.json").write_bytes((tmp_path / "a.json").read_bytes())
+    inspect_run(tmp_path / "c.json", "m1", flipped=1)
+    put_answers(tmp_path / "p.jsonl")
+    put_answers(tmp_path / "q.jsonl")
+    shown = json.loads(run("compare", tmp_path, "--json").stdout)
+    assert {row["model"]: row["runs"] for row in shown["rows"]} == {"m1": 2, "p": 1, "q": 1}
+    (reason,) = shown["unread"].values()
+    assert reason.endswith(
+        f"copies/b.json: has the same content as {tmp_path / 'a.json'}, which is counted once."
+    )
+    assert f"q: q.jsonl has the same content as {tmp_path / 'p.jsonl'}." in shown["notes"]
+
+
+def test_answers_without_a_score_are_told_since_they_may_be_failures(tmp_path):
+    put_answers(tmp_path / "one.jsonl", label=["a"] * 40)
+    records = [json.loads(line) for line in (tmp_path / "one.jsonl").read_text().splitlines()]
+    for record in records[:5]:
+        record["correct"] = None
+    (tmp_path / "two.jsonl").write_bytes(lines(records))
+    notes = json.loads(run("compare", tmp_path, "--json").stdout)["notes"]
+    assert "two: 5 of 40 answers have no score and are left out." in notes
+    assert "If samples were left out because a model failed on them, its accuracy is too high." in notes
+    (tmp_path / "two.jsonl").unlink()
+    assert not any(
+        "left out" in note for note in json.loads(run("compare", tmp_path, "--json").stdout)["notes"]
+    )
+
+
+def test_several_models_in_one_file_are_told(tmp_path):
+    path = tmp_path / "all.jsonl"
+    put_answers(path, model=["x", "y"] * 20)
+    for command in (["evaluate", path], ["threshold", path, "--risk", "0.4"], ["describe", path]):
+        told = " ".join(run(*command).output.split())
+        assert told.count("all.jsonl holds 2 models by `model`, which are measured as one") == 1
+        assert "`abstain compare --by model`, or read one with --only model=VALUE" in told
+    for command in (["compare", path, "--by", "model"], ["evaluate", path, "--only", "model=x"]):
+        assert "measured as one" not in run(*command).output
+    assert "measured as one" not in run("evaluate", path, "-c", "groups=model").output

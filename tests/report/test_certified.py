@@ -173,3 +173,15 @@ def test_reliability_only_where_a_confidence_is_a_probability(tmp_path):
     drawn = gather([data]).models[0].reliability
     assert np.average(drawn.confidence, weights=drawn.count) == pytest.approx(largest.mean(), rel=1e-6)
     assert gather([data], score="max_logit").models[0].reliability is None
+
+
+def test_the_commands_of_a_page_read_files_as_the_page_did():
+    content = gather([make_predictions()])
+    command = "abstain report t.csv -c confidence=p -c correct=ok --scale percent --labels y.csv --only part=1 -o page.html"
+    (model,) = embedded(content, command)["models"]
+    assert model["apply"] == "abstain decide rule.json NEW_FILE -c confidence=p --scale percent"
+    assert model["make"] == (
+        "abstain threshold t.csv -c confidence=p -c correct=ok --scale percent --labels y.csv --only part=1"
+    )
+    (plain,) = embedded(content)["models"]
+    assert (plain["apply"], plain["make"]) == ("abstain decide rule.json NEW_FILE", "abstain threshold t.csv")

@@ -25,7 +25,7 @@ from abstain.errors import AbstainError
 from abstain.evaluation import compare_answers, evaluate_answers
 from abstain.formats import Log, Predictions, open_source
 from abstain.formats.log_folders import LogFolder, RunLog, mean_correctness, read_log_folder
-from abstain.formats.safety import display_name, one_line
+from abstain.formats.safety import display_name, has_or_have, is_or_are, one_line
 from abstain.metrics import by_name
 from abstain.report.folder_page import Estimate, FolderRow, save_folder_page
 
@@ -212,15 +212,27 @@ def _list_file_notes(runs: Sequence[RunLog]) -> list[str]:
     notes = [
         f"{' / '.join(display_name(name) for name in (run.task, run.model) if name)}: {note}"
         for run in runs
-        for note in run.notes
+        for note in (*run.notes, *_unscored_note(run.log))
     ]
+    has_left_out = any("left out" in note for note in notes)  # words of all readers of logs
     hidden_count = len(notes) - _MAX_FILE_NOTES
     if hidden_count > 0:
         notes = [
             *notes[:_MAX_FILE_NOTES],
             f"... and {_tables.count_noun(hidden_count, 'other note')} of logs.",
         ]
+    if has_left_out:
+        notes.append("If samples were left out because a model failed on them, its accuracy is too high.")
     return notes
+
+
+def _unscored_note(log: Log) -> list[str]:
+    """A sentence on the answers of a log that have no score; empty if there are none."""
+    count = int((~log.scored).sum())
+    if not count:
+        return []
+    answers = _tables.count_noun(log.n, "answer")
+    return [f"{count:,} of {answers} {has_or_have(count)} no score and {is_or_are(count)} left out."]
 
 
 class _ModelRanks(NamedTuple):

@@ -20,6 +20,7 @@ from abstain.confidence.learned import Keep
 from abstain.formats import Predictions
 from abstain.formats.safety import display_name, naming_file
 from abstain.report.certified import origin_facts
+from abstain.thresholds.later_options import reading_options
 
 _KEEP_HELP = (
     "lowest: keep the candidate with the lowest AURC on rows it was not fitted on. proven: keep one only if the test "
@@ -112,8 +113,29 @@ def improve(
     quiet = repr(learned.result.aurc) if learned.result is not None else "-"
     draw = partial(_draw, learned=learned, rule=rule, name=predictions.name)
     deliver(output, learned, quiet=quiet, draw=draw, latex=repr(learned))
+    if save and output.is_screen:
+        _suggest_after(
+            read_options, save, save_rule if rule is not None and rule.threshold.feasible else None
+        )
     if rule is not None and not rule.threshold.feasible:
         click.get_current_context().exit(INFEASIBLE)
+
+
+def _suggest_after(read_options: opt.ReadOptions, save: str, save_rule: str | None) -> None:
+    """Print what to run with a saved confidence, with the options by which its file was read.
+
+    `save_rule` is the file of a threshold for it, None where there is none.
+    """
+    of_new = [*reading_options(read_options.flags(), has_truth=False), "--confidence", save]
+    of_fresh = [*reading_options(read_options.flags(), has_truth=True), "--confidence", save]
+    commands = {("evaluate", "FRESH_FILE", *of_fresh): "how good is it on rows that it has not seen?"}
+    if save_rule is None:
+        commands[("threshold", "FRESH_FILE", *of_fresh, "--risk", "0.1")] = (
+            "below which confidence not to answer?"
+        )
+    else:
+        commands[("decide", save_rule, "NEW_FILE", *of_new)] = "which answers to new data may be used?"
+    opt.suggest_commands(commands)
 
 
 def answered_rows(predictions: Predictions) -> Predictions:

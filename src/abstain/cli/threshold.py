@@ -53,6 +53,7 @@ from abstain.thresholds import (
 )
 from abstain.thresholds.calibration import Method
 from abstain.thresholds.counted_rows import fingerprint_rows
+from abstain.thresholds.later_options import reading_options
 
 _TABLE_FIELDS = (
     "value",
@@ -209,12 +210,22 @@ def threshold(
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
     if save and output.is_screen:
+        of_new = reading_options(read_options.flags(), has_truth=False)
+        of_later = reading_options(read_options.flags(), has_truth=True)
         opt.suggest_commands(
             {
-                ("decide", save, "NEW_FILE", "-o", "decided.csv"): "which answers to new data may be used?",
+                (
+                    "decide",
+                    save,
+                    "NEW_FILE",
+                    *of_new,
+                    "-o",
+                    "decided.csv",
+                ): "which answers to new data may be used?",
                 (
                     "threshold",
                     "LATER_FILE",
+                    *of_later,
                     "--check",
                     save,
                 ): "does the guarantee hold on later data with labels?",

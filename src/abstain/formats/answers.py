@@ -14,7 +14,15 @@ from abstain._tables import is_number
 from abstain.errors import AbstainWarning
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, as_texts, has_value
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
-from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedColumns, NamedLosses
+from abstain.formats.loaded_columns import (
+    PLAIN_NUMBERS,
+    TRUTH_WORDS,
+    LoadedColumns,
+    NamedLosses,
+    explain_grades,
+    marks_gap,
+    read_marked_gaps,
+)
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
 from abstain.formats.roles import RoleColumns, normalise_name
@@ -620,12 +628,16 @@ class LoadedAnswers(LoadedColumns):
             texts = [text for text in values.distinct_texts if text]
             if not texts:  # all cells are empty
                 return np.full(len(values), np.nan)
-            # Where all texts are numbers, quotes made them text, and any of them is an example.
-            invalid_text = next((text for text in texts if not is_number(text)), texts[0])
-            raise self.error(
-                f"the confidence `{display_name(name)}` must be numbers, got {display_name(invalid_text)!r}. "
-                f"{PLAIN_NUMBERS}"
-            )
+            marked = read_marked_gaps(values, self.source.format)
+            if marked is None:
+                # Where all texts are numbers, quotes made them text, and any of them is an example.
+                texts.sort(key=marks_gap)  # a word tells more than a mark
+                invalid_text = next((text for text in texts if not is_number(text)), texts[0])
+                raise self.error(
+                    f"the confidence `{display_name(name)}` must be numbers, got {display_name(invalid_text)!r}. "
+                    f"{PLAIN_NUMBERS}"
+                )
+            values = marked
         numbers = np.asarray(values, np.float64).reshape(-1)
         scale_name = self.rules.scale.get(name, self.rules.scale.get(""))
         if scale_name is None:
@@ -747,14 +759,8 @@ def _explain_missing_score(source: OpenedTable) -> str:
         )
     if facts.word_grade_columns:
         grade_column = facts.word_grade_columns[0]
-        words = sorted(set(as_texts(source.columns[grade_column].load()).tolist()) - {""})[:LISTED_NAMES]
-        listed = ", ".join(map(display_name, words))
-        grades = ",".join(f"{display_name(word)}=MEANING" for word in words)
-        return (
-            f"`{display_name(grade_column)}` grades by words ({listed}). Say what each means, right, wrong or "
-            f"unanswered: "
-            f"-c correct={display_name(grade_column)} --grades {grades}"
-        )
+        words = as_texts(source.columns[grade_column].load()).tolist()
+        return explain_grades(grade_column, words)
     return (
         "holds nothing from 0 to 1 that says right or wrong. State right answers with --labels FILE, or a column with "
         f"-c correct=NAME; it has {source.list_columns()}."
@@ -810,6 +816,11 @@ def _describe_counts(log: Log) -> list[str]:
                 f"{unanswered_count / read_count:.1%} are abstentions: left-out answers are in no coverage, and "
                 f"unanswered questions are in all (--missing last keeps every question)."
             )
+    task_count = 0 if log.task is None else _count_distinct(log.task)
+    if task_count > 1:
+        notes.append(
+            f"{task_count:,} tasks are one sample: every row counts once, so that long tasks weigh more."
+        )
     if log.repeats() is not None and log.question is not None:
         # `log.questions` is the number of different questions
         notes.append(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import warnings
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, has_value
 from abstain.formats.roles import RoleColumns
-from abstain.formats.safety import count_noun, display_name, file_error, has_or_have
+from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have
 
 TRUTH_WORDS = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
 """TextValues for true (1) and false (0), in lower case; an empty cell is NaN."""
@@ -25,6 +26,8 @@ PLAIN_NUMBERS = (
     "--missing last."
 )
 """Remedy for text in a column of numbers."""
+# Cells of a column of numbers that say that there is none, in lower case; an empty one is among them.
+_GAP_MARKS = ("", "-", "--", "\N{EN DASH}", "n/a", "#n/a", "na", "nan", "none", "null")
 # TextValues in the name of a column that say that larger is better, and words that say that it is a loss nevertheless.
 _SCORE_WORDS = {
     "score", "scores", "reward", "acc", "accuracy", "correct", "correctness", "match", "f1", "rouge", "rougel", "bleu",
@@ -64,6 +67,41 @@ class BlankOutcomesError(DataError):
     ...
     abstain.formats.loaded_columns.BlankOutcomesError: b.csv: 3 rows have nothing in `correct`, first row 4.
     """
+
+
+def explain_grades(column: str, words: Iterable[str]) -> str:
+    """Return a sentence that asks what the words of a column of grades mean, with the options that say it."""
+    listed = sorted(set(words) - {""})[:LISTED_NAMES]
+    grades = ",".join(f"{display_name(word)}=MEANING" for word in listed)
+    return (
+        f"`{display_name(column)}` grades by words ({', '.join(map(display_name, listed))}). Say what each means, "
+        f"right, wrong or unanswered: -c correct={shlex.quote(display_name(column))} --grades {shlex.quote(grades)}"
+    )
+
+
+def marks_gap(text: str) -> bool:
+    """Return whether a cell of a column of numbers says that there is none: it is empty, N/A, nan, - or the like."""
+    return text.strip().lower() in _GAP_MARKS
+
+
+def read_marked_gaps(words: TextValues, format_name: str) -> np.ndarray | None:
+    """Return the numbers of a column of a text table that holds numbers and marks such as N/A or -, which become NaN.
+
+    None where it holds any other text or no number, and for formats other than csv and tsv, in which a number has a
+    type of its own. `words` are the cells of the column.
+    """
+    if format_name not in ("csv", "tsv"):
+        return None
+    numbers = []
+    for text in words.distinct_texts:
+        if marks_gap(text):
+            numbers.append(np.nan)
+        elif is_number(text) and "_" not in text:
+            numbers.append(float(text))
+        else:
+            return None
+    values = np.array(numbers)
+    return None if np.isnan(values).all() else values[words.code_of_row]
 
 
 class NamedLosses(NamedTuple):
@@ -552,7 +590,12 @@ class LoadedColumns:
         """Return the values of a role, which must be numbers; DataError where they are text, even numbers in quotes."""
         values = self.values_by_role[role]
         if isinstance(values, TextValues):
-            for text in values.distinct_texts:
+            if role == "confidence":
+                numbers = read_marked_gaps(values, self.source.format)
+                if numbers is not None:
+                    return numbers
+            texts = sorted(values.distinct_texts, key=marks_gap)  # a word tells more than a mark
+            for text in texts:
                 if not is_number(text):
                     raise self.error(
                         f"the {role} must be numbers, got text such as {display_name(text)!r}. {PLAIN_NUMBERS}"
@@ -570,6 +613,8 @@ class LoadedColumns:
             words = [text.strip().lower() for text in values.distinct_texts]
             for text, word in zip(values.distinct_texts, words):
                 if word not in TRUTH_WORDS:
+                    if role == "correct":
+                        raise self.error(explain_grades(str(self.roles[role]), values.distinct_texts))
                     raise self.error(f"`{role}` must be true or false, got {display_name(text)!r}.")
             return np.array([TRUTH_WORDS[word] for word in words])[values.code_of_row]
         numbers = values.reshape(-1).astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,6 +16,7 @@ from abstain.formats.columns import OpenedTable, TextValues, UncertainError, as_
 from abstain.formats.file_names import model_name
 from abstain.formats.helm_log import INSTANCES_FILE
 from abstain.formats.logs import Log
+from abstain.formats.roles import normalise_name
 from abstain.formats.safety import display_name, file_error, one_line
 
 _MAX_FILES = 20_000  # in the folders that one command reads
@@ -33,6 +35,9 @@ _NO_LOG_ENDINGS = (
     ".yml",
     ".toml",
 )
+
+
+_MODEL_COLUMNS = ("model", "model_name")  # of a plain table
 
 
 class RunLog(NamedTuple):
@@ -83,6 +88,13 @@ def split_by_column(source: OpenedTable, name: str) -> dict[str, OpenedTable]:
     return parts
 
 
+def find_model_column(source: OpenedTable) -> str:
+    """Return the column that names the model of each row: that of the log, or `model` of a plain table; "" for none."""
+    if source.log is not None:
+        return source.facts.model_column
+    return next((name for name in source.columns if normalise_name(name) in _MODEL_COLUMNS), "")
+
+
 def find_log_files(places: Iterable[str | Path]) -> list[Path]:
     """Return the files in folders and in the folders inside them, in the order of their names; files stay themselves.
 
@@ -130,13 +142,26 @@ def read_log_folder(
     Returns
     -------
     LogFolder
-        Files that are no logs, and logs that cannot be read, are listed with the reason; none of them is an error.
+        Files that are no logs, logs that cannot be read, and copies of another file of the same model and task are
+        listed with the reason; none of them is an error.
     """
     runs_by_name: dict[tuple[str, str], list[_ReadRun]] = {}  # by task and model
     unread: dict[str, str] = {}
-    for path in find_log_files(places):
+    paths = find_log_files(places)
+    copy_of = _find_copies(paths)
+    names_by_path: dict[Path, list[tuple[str, str]]] = {}  # task and model of each log that was read
+    for path in paths:
         try:
-            for read_run in _read_file(path, open_file, make):
+            read_runs = _read_file(path, open_file, make)
+            names_by_path[path] = [(read_run.task, read_run.model) for read_run in read_runs]
+            first_path = copy_of.get(path)
+            if first_path is not None and names_by_path.get(first_path) == names_by_path[path]:
+                unread[str(path)] = f"{path}: has the same content as {first_path}, which is counted once."
+                continue
+            if first_path in names_by_path:
+                note = f"{path.name} has the same content as {first_path}."
+                read_runs = [read_run._replace(notes=(*read_run.notes, note)) for read_run in read_runs]
+            for read_run in read_runs:
                 runs_by_name.setdefault((read_run.task, read_run.model), []).append(read_run)
         except AbstainError as error:
             unread[str(path)] = one_line(error)
@@ -153,6 +178,29 @@ def read_log_folder(
         for (task, model), read_runs in sorted(runs_by_name.items(), key=lambda item: item[0])
     ]
     return LogFolder(runs, unread)
+
+
+def _find_copies(paths: Sequence[Path]) -> dict[Path, Path]:
+    """Return file -> the first file with the same content, for each file that is not itself the first.
+
+    Only files of one size are read. The scores of HELM runs are left out: what tells runs apart is in other files.
+    """
+    paths_by_size: dict[int, list[Path]] = {}
+    for path in paths:
+        if path.name != INSTANCES_FILE and path.is_file():
+            paths_by_size.setdefault(path.stat().st_size, []).append(path)
+    copy_of = {}
+    for same_size in paths_by_size.values():
+        if len(same_size) < 2:
+            continue
+        first_by_content: dict[str, Path] = {}
+        for path in same_size:
+            with path.open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256").hexdigest()
+            first_path = first_by_content.setdefault(content, path)
+            if first_path != path:
+                copy_of[path] = first_path
+    return copy_of
 
 
 def _distinct_notes(runs: list[_ReadRun]) -> tuple[str, ...]:
@@ -180,8 +228,9 @@ def _read_file(
     source = open_file(path)
     model = source.facts.model
     parts = {model: source}
-    if source.facts.model_column:
-        parts = split_by_column(source, source.facts.model_column)
+    model_column = find_model_column(source)
+    if model_column:
+        parts = split_by_column(source, model_column)
     read_runs = []
     notes = source.facts.notes
     file_name = path.absolute().parent.name if path.name == INSTANCES_FILE else model_name(path)

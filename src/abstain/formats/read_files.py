@@ -6,6 +6,7 @@ and confidences. Every option of the user is obeyed for every kind of file, or r
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain.errors import DataError
+from abstain.errors import AbstainWarning, DataError
 from abstain.formats.answers import (
     add_repeats,
     find_refusals,
@@ -36,6 +37,7 @@ from abstain.formats.columns import (
 from abstain.formats.file_names import model_name
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
 from abstain.formats.loaded_columns import LoadedColumns
+from abstain.formats.log_folders import find_model_column
 from abstain.formats.logs import Log, Rules, make_distinct
 from abstain.formats.predictions import Predictions
 from abstain.formats.readers import open_source
@@ -228,6 +230,7 @@ def make_predictions(
         classes=classes,
         rules=rules,
     )
+    _note_several_models(source, roles, rules)
     roles = add_repeats(source, roles, rules, has_class_scores=bool(scores_role))
     if not scores_role and is_log(source, roles, rules):
         options.check_obeyed("answers", used_roles=_ANSWER_ROLES)
@@ -255,6 +258,23 @@ def make_predictions(
     if labels is not None:
         fields["used"]["labels"] = display_name(Path(labels).name)
     return Predictions(name=name, path=path, format=source.format, **fields)
+
+
+def _note_several_models(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> None:
+    """Warn where a file holds the rows of several models, by a column without another role, and all are read as one."""
+    name = find_model_column(source)
+    if not name or any(name in columns.names for columns in roles.values()):
+        return
+    texts = source.columns[name].as_texts()
+    rows = select_rows(source, rules).mask
+    count = len(np.unique(texts if rows is None else texts[rows]))
+    if count > 1:
+        message = (
+            f"{display_name(source.path.name)} holds {count:,} models by `{display_name(name)}`, which are measured as "
+            f"one: compare them with `abstain compare --by {display_name(name)}`, or read one with "
+            f"--only {display_name(name)}=VALUE."
+        )
+        warnings.warn(message, AbstainWarning, stacklevel=3)
 
 
 def _load_fields(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from abstain.formats import Predictions
 from abstain.formats.safety import sha256_of
 from abstain.thresholds import GroupThresholds
 from abstain.thresholds.advice import Advice
+from abstain.thresholds.later_options import reading_options
 
 # risks that people ask for; the page shows those between "not even this can be promised" and "answer everything"
 RISKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -254,10 +256,27 @@ def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_z
     return f"{_describe_condition(rule, predictions, score)} {data}"
 
 
-def apply_command(predictions: Predictions) -> str:
-    """The command that applies a saved rule of this model to new data."""
-    learned = " --confidence LEARNED.json" if predictions.learned is not None else ""
-    return f"abstain decide rule.json NEW_FILE{learned}"
+def apply_command(predictions: Predictions, command: str) -> str:
+    """The command that applies a saved rule of this model to new data, read as by `command`, which made the page."""
+    options = _options_of_model(predictions, command, has_truth=False)
+    return shlex.join(["abstain", "decide", "rule.json", "NEW_FILE", *options])
+
+
+def make_command(predictions: Predictions, command: str) -> str:
+    """The beginning of the command that makes a rule of this model, read as by `command`, which made the page."""
+    file = Path(predictions.path).name
+    return shlex.join(
+        ["abstain", "threshold", file, *_options_of_model(predictions, command, has_truth=True)]
+    )
+
+
+def _options_of_model(predictions: Predictions, command: str, *, has_truth: bool) -> list[str]:
+    """The options by which one model's file is read: a page of several models names a learned confidence for each."""
+    words = reading_options(command, has_truth=has_truth, labels=None)
+    pairs = [(flag, value) for flag, value in zip(words[::2], words[1::2]) if flag != "--confidence"]
+    if predictions.learned is not None:
+        pairs.append(("--confidence", "LEARNED.json"))
+    return [word for pair in pairs for word in pair]
 
 
 def _describe_condition(rule: Threshold, predictions: Predictions, score: str) -> str:

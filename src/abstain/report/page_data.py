@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from abstain.report.certified import (
     apply_command,
     describe_promise,
     describe_rule,
+    make_command,
     pack_texts,
     risk_text,
     rule_texts,
@@ -50,7 +50,7 @@ def embedded(content: Content, command: str = "") -> dict[str, Any]:
     models = []
     for model in content.models:
         name = model.predictions.name
-        data = _model_data(model, short[name], model_count=len(names))
+        data = _model_data(model, short[name], model_count=len(names), command=command)
         # the rules to save, compressed; None: the page shows the command that makes the rule instead
         models.append({**data, "packed": packed_rules.get(name)})
     is_whole_percent = round(content.level, 2) == content.level
@@ -139,12 +139,12 @@ def _reliability_data(model: ModelContent) -> dict[str, Any] | None:
     }
 
 
-def _model_data(model: ModelContent, short_name: str, model_count: int) -> dict[str, Any]:
+def _model_data(model: ModelContent, short_name: str, model_count: int, command: str) -> dict[str, Any]:
     """Return the curve and the sliders of one model, by the names that the page's scripts read.
 
     "start" is the step at which the threshold slider stands first: that of the certified threshold that is shown first,
     or without one the first that accepts 80% of all that can be accepted. `model` holds everything that the page shows
-    of one model; with a larger `model_count` its curve has fewer points.
+    of one model; with a larger `model_count` its curve has fewer points. `command` made the page.
     """
     curve = model.curve
     slider = asdict(model.slider)
@@ -161,8 +161,8 @@ def _model_data(model: ModelContent, short_name: str, model_count: int) -> dict[
         "rules": rules,
         "rule_start": model.certified.start,
         "no_rules": model.certified.reason,
-        "file": Path(model.predictions.path).name,
-        "apply": apply_command(model.predictions),
+        "apply": apply_command(model.predictions, command),
+        "make": make_command(model.predictions, command),
         "reliability": _reliability_data(model),
         "risk": {
             "coverage": round_six(curve.coverage[points]),

@@ -17,6 +17,8 @@ from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units
 from abstain.thresholds.monitoring import GroupChecks, PromiseToCheck, Reference, check_promises
 from abstain.thresholds.record import (
     RecordParts,
+    check_command,
+    decide_command,
     list_advice,
     list_assumptions,
     list_facts,
@@ -544,8 +546,8 @@ def _make_record(
         ),
         assumptions=assumptions,
         voids=list_void_conditions(first.clusters, score or "confidence"),
-        decide=f"abstain decide {saved_as} new.csv -o decided.csv",
-        check=f"abstain threshold later.csv --check {saved_as} --state series.json",
+        decide=decide_command(saved_as, origin.command),
+        check=check_command(saved_as, origin.command),
         delta=delta,
         would_help=[] if any(rule.feasible for rule in rules.values()) else list_advice(rules),
     )

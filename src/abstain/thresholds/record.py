@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from abstain.errors import InputError
+from abstain.thresholds.later_options import reading_options
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 
 
@@ -162,6 +164,20 @@ def _of_group(group: Any) -> str:
     return f" of group {group}" if group != "" else ""
 
 
+def decide_command(file_name: str, command: str | None) -> str:
+    """Return the command line that applies the rule of a file to new data, read as `command`, which made it, did."""
+    options = reading_options(command, has_truth=False)
+    return shlex.join(["abstain", "decide", file_name, "new.csv", *options, "-o", "decided.csv"])
+
+
+def check_command(file_name: str, command: str | None) -> str:
+    """Return the command line that checks the rule of a file on later data, read as `command`, which made it, did."""
+    options = reading_options(command, has_truth=True)
+    return shlex.join(
+        ["abstain", "threshold", "later.csv", *options, "--check", file_name, "--state", "series.json"]
+    )
+
+
 def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> RecordParts:
     """Write the parts of the page for a threshold, or for one threshold in each group.
 
@@ -186,8 +202,8 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
         data=_data_lines(threshold_of_group, origin, rule.delta),
         assumptions=_assumption_lines(threshold_of_group),
         voids=list_void_conditions(first.clusters, origin.score or first.cut.learned_name or "confidence"),
-        decide=f"abstain decide {file_name} new.csv -o decided.csv",
-        check=f"abstain threshold later.csv --check {file_name} --state series.json",
+        decide=decide_command(file_name, origin.command),
+        check=check_command(file_name, origin.command),
         delta=rule.delta,
         would_help=[] if any_feasible else list_advice(threshold_of_group),
     )

@@ -106,7 +106,7 @@ function showRule() {
   setWithCode(byId("rule-facts"), rule ? rule.facts : model.no_rules);
   document.querySelector(".rule-more").hidden = !rule;
   byId("guarantee").textContent = rule ? rule.guarantee : "";
-  const command = !rule || rule.step === null ? "" : model.packed ? model.apply : `abstain threshold ${model.file} --risk ${rule.risk} --save rule.json`;
+  const command = !rule || rule.step === null ? "" : model.packed ? model.apply : `${model.make} --risk ${rule.risk} --save rule.json`;
   byId("use-rule").replaceChildren(...(command ? [model.packed ? "Then: " : "To save it: ", Object.assign(document.createElement("code"), { textContent: command })] : []));
   document.querySelectorAll(".model-steps").forEach((box, k) => { box.hidden = k !== STATE.model; });
   if (!rule) return;

@@ -1,0 +1,76 @@
+"""The options by which later files are read: those of the command that made a rule."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from abstain.errors import InputError
+from abstain.formats.roles import role_of
+
+# Options that say how files are read; the others choose a rule, or say where the result goes.
+_COLUMN_OPTIONS = ("-c", "--column")
+_READING_OPTIONS = (
+    *_COLUMN_OPTIONS,
+    "--as",
+    "--classes",
+    "--confidence",
+    "--format",
+    "--grades",
+    "--labels",
+    "--memory",
+    "--missing",
+    "--only",
+    "--outside",
+    "--refusals",
+    "--scale",
+    "--tolerance",
+    "--unanswered",
+)
+# What new cases do not have yet, or what no rule needs to be applied to them.
+_UNKNOWN_ROLES = (
+    "labels",
+    "correct",
+    "loss",
+    "error",
+    "unanswerable",
+    "answerable",
+    "sample_weight",
+    "clusters",
+)
+_OPTIONS_OF_KNOWN_CASES = ("--grades", "--labels", "--only")
+
+
+def reading_options(
+    command: str | Sequence[str] | None, *, has_truth: bool, labels: str | None = "LATER_LABELS"
+) -> list[str]:
+    """Return the arguments of a command line that say how files are read, in their order.
+
+    `command` is a line or its words; none are returned for None. Without `has_truth`, columns of right answers and
+    what only labelled files need are left out. A second file of labels is called `labels`; None keeps its name.
+
+    >>> reading_options("abstain cascade a.csv b.csv -c labels=y -c confidence=p --cost 1,2", has_truth=False)
+    ['-c', 'confidence=p']
+    """
+    options: list[str] = []
+    words = iter(shlex.split(command) if isinstance(command, str) else command or ())
+    for word in words:
+        flag, has_value, value = word.partition("=")
+        if flag not in _READING_OPTIONS or not flag.startswith("-"):
+            continue
+        if not has_value:
+            value = next(words, "")
+        if not has_truth and (flag in _OPTIONS_OF_KNOWN_CASES or _is_unknown_column(flag, value)):
+            continue
+        options += [flag, labels if flag == "--labels" and labels is not None else value]
+    return options
+
+
+def _is_unknown_column(flag: str, value: str) -> bool:
+    """Return whether an option names a column that new cases lack, by a role such as "labels" in any of its names."""
+    if flag not in _COLUMN_OPTIONS:
+        return False
+    try:
+        return role_of(value.partition("=")[0].strip()) in _UNKNOWN_ROLES
+    except InputError:
+        return False
