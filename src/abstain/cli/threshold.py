@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from abstain import Threshold, _tables, scores
 from abstain.cli import options as opt
+from abstain.cli.dependent_rows import hints_at_dependent_rows
 from abstain.cli.main import ALARM, INFEASIBLE
 from abstain.cli.promises import (
     PromiseColumns,
@@ -35,7 +37,7 @@ from abstain.cli.screen import (
 )
 from abstain.cli.series import Look, run_look
 from abstain.errors import AbstainError, DataError
-from abstain.formats import Predictions
+from abstain.formats import Predictions, open_source
 from abstain.formats.loaded_columns import BlankOutcomesError
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
@@ -77,6 +79,7 @@ _STATE_HELP = "With --check: file with the series of checks so far. It is update
 # if more than this share of new confidences exceeds all calibration data, they are probably on another scale
 _LARGE_SHARE_ABOVE = 0.1
 _MOST = 0.5
+_MAX_SIZE_TO_READ_AGAIN = 64 << 20  # bytes
 _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 
 
@@ -202,6 +205,7 @@ def threshold(
     columns |= _tables.collect_columns(list(rules.values()), _TABLE_FIELDS)
     if isinstance(result, (JointThreshold, JointGroupThresholds)):
         columns["risk"] = _risks_of_promises(result)
+    notes += _hint_at_dependent_rows(file, read_options, predictions)
     values = [rule.value for rule in rules_with_own_threshold(result)]
     quiet = "\n".join("none" if value is None else repr(value) for value in values)
     draw = partial(draw_facts, result=result, notes=notes)
@@ -302,6 +306,21 @@ def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> 
             return []
         return list(map(str, first_joint_rule(rule).promises))
     return list(risk) if isinstance(risk, dict) else []
+
+
+def _hint_at_dependent_rows(file: str, read_options: opt.ReadOptions, predictions: Predictions) -> list[str]:
+    """Return sentences on rows of a table that are no independent samples, as the guarantee assumes that they are.
+
+    Logs of a harness say themselves which answers belong together. Large files, which take long to read again, and
+    files of which only some rows are read get no sentence.
+    """
+    path = Path(file)
+    if predictions.log is not None or read_options.only or predictions.clusters is not None:
+        return []
+    if not path.is_file() or path.stat().st_size > _MAX_SIZE_TO_READ_AGAIN:
+        return []
+    source = open_source(file, format=read_options.format, limits=read_options.limits)
+    return hints_at_dependent_rows(source, predictions.used, "the guarantee does not hold")
 
 
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
