@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ from abstain.formats.loaded_columns import BlankOutcomesError
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
 from abstain.inference.clusters import cluster_counts
+from abstain.metrics._sample import group_codes
 from abstain.report.certified import choose_threshold, origin_facts
 from abstain.report.content import clinical_of
 from abstain.thresholds import (
@@ -79,6 +81,7 @@ _STATE_HELP = "With --check: file with the series of checks so far. It is update
 # if more than this share of new confidences exceeds all calibration data, they are probably on another scale
 _LARGE_SHARE_ABOVE = 0.1
 _MOST = 0.5
+_GROUPS_LISTED = 6  # in one message
 _MAX_SIZE_TO_READ_AGAIN = 64 << 20  # bytes
 _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 
@@ -213,15 +216,17 @@ def threshold(
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
     if save and output.is_screen:
+        columns_of_new_data = {
+            role: name for role, name in read_options.columns.items() if role not in _OUTCOME_ROLES
+        }
+        new_data = read_options._replace(columns=columns_of_new_data, labels=None, grades={}, only={})
+        later_data = read_options._replace(only={})
+        decide_command = ("decide", save, "NEW_FILE", *new_data.flags(), "-o", "decided.csv")
+        check_command = ("threshold", "LATER_FILE", *later_data.flags(), "--check", save)
         opt.suggest_commands(
             {
-                ("decide", save, "NEW_FILE", "-o", "decided.csv"): "which answers to new data may be used?",
-                (
-                    "threshold",
-                    "LATER_FILE",
-                    "--check",
-                    save,
-                ): "does the guarantee hold on later data with labels?",
+                decide_command: "which answers to new data may be used?",
+                check_command: "does the guarantee hold on later data with labels?",
             }
         )
 
@@ -518,14 +523,15 @@ def check_rule(
     requested_loss = opt.explicit_value("loss")
     if requested_loss not in (None, loss):
         raise DataError(f"{display_name(rule)}: this rule is for the loss {loss}, not for {requested_loss}.")
-    columns: dict[str, Any] = {"clusters": predictions.clusters}
-    has_groups = isinstance(saved_rule, GroupThresholds)
-    if has_groups:
-        if predictions.groups is None:
-            raise DataError(
-                f"{display_name(rule)}: this rule is per group, and the file has no column of groups."
-            )
+    columns: dict[str, Any] = {}
+    if isinstance(saved_rule, GroupThresholds):
+        is_known = _find_known_groups(rule, saved_rule, predictions, "left out of the check")
+        row_numbers = np.flatnonzero(is_known)
+        predictions = predictions.rows(row_numbers)
+        promise_columns = None if promise_columns is None else promise_columns.rows(row_numbers)
         columns["groups"] = predictions.group_labels()
+        _note_groups_without_threshold(saved_rule, predictions)
+    columns["clusters"] = predictions.clusters
     opt.note_unread_columns(predictions, "sample_weight")
     with naming_file(predictions.path):
         losses = predictions.samples(score or "max_softmax", loss).loss  # they do not depend on the score
@@ -553,6 +559,59 @@ def check_rule(
     )
     check_type = Check if isinstance(saved_rule, Threshold) else GroupChecks
     run_look(check, check_type=check_type, look=look, output=output, notes=notes)
+
+
+def _find_known_groups(
+    rule_file: str, rule: GroupThresholds, predictions: Predictions, treatment: str
+) -> np.ndarray:
+    """Return a mask of the rows whose group the rule knows, and print how many others there are.
+
+    `treatment` says what happens to the others: "not accepted". Raises DataError without a column of groups, or if the
+    rule knows none of them.
+    """
+    if predictions.groups is None:
+        raise DataError(
+            f"{display_name(rule_file)}: this rule is per group, and {display_name(predictions.path)} has no column of "
+            f"groups. Name it with -c groups=NAME."
+        )
+    labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
+    is_known = np.array([label in rule.thresholds for label in labels])[codes]
+    if is_known.all():
+        return is_known
+    unknown = _list_groups(label for label in labels if label not in rule.thresholds)
+    if not is_known.any():
+        raise file_error(
+            predictions.path,
+            f"has only groups that {display_name(rule_file)} does not know ({unknown}). It is for "
+            f"{_list_groups(rule.thresholds)}.",
+        )
+    unknown_count = int((~is_known).sum())
+    opt.say(
+        f"note: {_tables.count_noun(unknown_count, 'row')} of {display_name(predictions.path)} "
+        f"{'is' if unknown_count == 1 else 'are'} {treatment}: {display_name(rule_file)} has no threshold for "
+        f"group {unknown}."
+    )
+    return is_known
+
+
+def _note_groups_without_threshold(rule: GroupThresholds, predictions: Predictions) -> None:
+    """Print how many rows are of groups in which the rule accepts nothing, so that nothing is checked there."""
+    labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
+    is_idle = np.array([not rule.thresholds[label].feasible for label in labels])
+    row_count = int(is_idle[codes].sum())
+    if row_count:
+        idle_groups = _list_groups(label for label, is_one in zip(labels, is_idle) if is_one)
+        opt.say(
+            f"note: {_tables.count_noun(row_count, 'row')} of group {idle_groups} not checked: the rule accepts "
+            f"nothing there and promises nothing."
+        )
+
+
+def _list_groups(labels: Iterable[Any]) -> str:
+    """The names of some groups, separated by commas; of many only the first ones."""
+    names = [display_name(label) if label not in (None, "") else "(empty)" for label in labels]
+    more = f" and {len(names) - _GROUPS_LISTED} more" if len(names) > _GROUPS_LISTED else ""
+    return ", ".join(names[:_GROUPS_LISTED]) + more
 
 
 def _fingerprint_rows(predictions: Predictions, score: str | None) -> np.ndarray:
@@ -596,20 +655,19 @@ def decide(
     with show_working(f"reading {display_name(file)}"):
         predictions, other_columns = read_options.read_unlabelled(file)
     rule_score = check_rule_fits(rule, first_rule(saved_rule).cut.score, predictions.kind, score)
-    groups: dict[str, Any] = {}
+    is_known = np.ones(predictions.n, dtype=bool)
     if isinstance(saved_rule, GroupThresholds):
-        if predictions.groups is None:
-            raise DataError(
-                f"{display_name(rule)}: this rule is per group, and {display_name(file)} has no groups."
-            )
-        groups["groups"] = predictions.group_labels()
+        is_known = _find_known_groups(rule, saved_rule, predictions, "not accepted")
     computed: dict[str, Any] = {}
     with naming_file(file):
         confidence = predictions.ranked_by(rule_score)
         if rule_score is not None and predictions.kind != "confidence":
             computed["prediction"] = predictions.likeliest()
             computed[rule_score] = scores.display(rule_score, confidence)
-        accepted = saved_rule.accepts(**rule_columns(predictions, rule_score), **groups)
+        known = predictions if is_known.all() else predictions.rows(np.flatnonzero(is_known))
+        groups = {"groups": known.group_labels()} if isinstance(saved_rule, GroupThresholds) else {}
+        accepted = np.zeros(predictions.n, dtype=bool)
+        accepted[is_known] = saved_rule.accepts(**rule_columns(known, rule_score), **groups)
     _check_scale(rule, saved_rule, predictions, confidence)
     if predictions.abstained is not None:
         accepted &= ~predictions.abstained

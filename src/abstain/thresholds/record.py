@@ -178,7 +178,11 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
             promise.append(f"- {group}: {threshold.guarantee or 'none'}")
     else:
         promise = promise_lines(rule)
-    promise += [f"- Note: {threshold.note}" for threshold in threshold_of_group.values() if threshold.note]
+    promise += [
+        f"- Note{_of_group(group)}: {threshold.note}"
+        for group, threshold in threshold_of_group.items()
+        if threshold.note
+    ]
     return RecordParts(
         title="Decision record: when the model's answer is accepted",
         rule=_rule_lines(threshold_of_group),

@@ -629,16 +629,20 @@ class GroupThresholds(Stored, _tables.Notebook):
 
         Groups without a threshold accept nothing; the sentence names them.
         """
-        feasible = [rule for rule in self.thresholds.values() if rule.feasible]
-        if not feasible or any(rule.guarantee is None for rule in feasible):
+        feasible = {group: rule for group, rule in self.thresholds.items() if rule.feasible}
+        if not feasible or any(rule.guarantee is None for rule in feasible.values()):
             return None
         infeasible_groups = [str(group) for group, rule in self.thresholds.items() if not rule.feasible]
         remark = ""
         if infeasible_groups:
             remark = f" Nothing is accepted in: {', '.join(infeasible_groups)}."
+        level_of_each = next(iter(feasible.values())).delta
+        promises = f"each of {len(feasible)} groups holds, all at once (each was"
+        if len(feasible) == 1:
+            promises = f"group {next(iter(feasible))} holds (it was"
         return (
-            f"With probability at least {1 - self.delta:.4g} over the calibration data, the promise of each of "
-            f"{len(feasible)} groups holds, all at once (each was chosen at {feasible[0].delta:.4g}).{remark}"
+            f"With probability at least {1 - self.delta:.4g} over the calibration data, the promise of {promises} "
+            f"chosen at {level_of_each:.4g}).{remark}"
         )
 
     def made_from(self, kind: Kind, **facts: Any) -> GroupThresholds:
