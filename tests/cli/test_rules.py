@@ -469,6 +469,20 @@ def test_decide_refuses_confidences_that_lie_far_above_the_calibration(run, tmp_
     assert exit_code == 0 or decided.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("gap", ["nan", ""])
+def test_decide_accepts_no_row_without_a_confidence_and_tells_how_many(run, tmp_path, gap):
+    lines = [f"1,{0.5 + k / 1000}" for k in range(400)]
+    (tmp_path / "cal.csv").write_text("\n".join(["correct,confidence", *lines]))
+    new = [f"{k},{gap if k in (2, 5, 7) else 0.6 + k / 1000}" for k in range(20)]
+    (tmp_path / "new.csv").write_text("\n".join(["id,confidence", *new]))
+    assert run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    decided = run("decide", "rule.json", "new.csv")
+    assert decided.exit_code == 0
+    assert "3 rows of new.csv have no confidence and are not accepted." in decided.stderr
+    rows = list(csv.DictReader(io.StringIO(decided.stdout)))
+    assert [row["id"] for row in rows if row["accepted"] == "0"] == ["2", "5", "7"]
+
+
 def test_a_level_of_confidence_is_not_a_delta(run, files):
     refused = run("threshold", "cal.csv", "--risk", "0.1", "--delta", "0.95")
     assert refused.exit_code == 2

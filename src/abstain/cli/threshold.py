@@ -57,6 +57,7 @@ from abstain.thresholds import (
 )
 from abstain.thresholds.calibration import Method
 from abstain.thresholds.counted_rows import fingerprint_rows
+from abstain.thresholds.cut import MISSING
 
 _TABLE_FIELDS = (
     "value",
@@ -669,8 +670,16 @@ def decide(
         accepted = np.zeros(predictions.n, dtype=bool)
         accepted[is_known] = saved_rule.accepts(**rule_columns(known, rule_score), **groups)
     _check_scale(rule, saved_rule, predictions, confidence)
+    has_confidence = np.isfinite(confidence) & (confidence > MISSING)
     if predictions.abstained is not None:
         accepted &= ~predictions.abstained
+        has_confidence |= predictions.abstained  # they are no answers, and need none
+    missing_count = int((~has_confidence).sum())
+    if missing_count:
+        opt.say(
+            f"note: {_tables.count_noun(missing_count, 'row')} of {display_name(file)} "
+            f"{'has no confidence and is' if missing_count == 1 else 'have no confidence and are'} not accepted."
+        )
     sample_shapes = ((len(accepted),), (len(accepted), 1))  # columns with one value per sample
     user_columns = {name: values for name, values in other_columns.items() if values.shape in sample_shapes}
     columns = add_columns(file, user_columns, computed, {column_name: accepted.astype(int)})
