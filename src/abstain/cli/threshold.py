@@ -36,7 +36,7 @@ from abstain.cli.screen import (
     write_file,
     write_text,
 )
-from abstain.cli.series import Look, run_look
+from abstain.cli.series import Look, refuse_calibration_rows, run_look
 from abstain.errors import AbstainError, DataError
 from abstain.formats import Predictions, open_source
 from abstain.formats.loaded_columns import BlankOutcomesError
@@ -292,6 +292,7 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
     score = check_rule_fits(rule, threshold_to_check.cut.score, predictions.kind, opt.explicit_value("score"))
     with naming_file(file):
         result = threshold_to_check.check_confidences(**rule_columns(predictions, score))
+    refuse_calibration_rows(file, result.from_calibration, result.n)
 
     def draw(console: Console) -> None:
         console.print(Text(repr(result)))
