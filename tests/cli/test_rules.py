@@ -484,6 +484,25 @@ def test_decide_accepts_no_row_without_a_confidence_and_tells_how_many(run, tmp_
     assert [row["id"] for row in rows if row["accepted"] == "0"] == ["2", "5", "7"]
 
 
+def test_messages_of_the_command_name_no_method(run, tmp_path):
+    lines = [f"1,{0.5 + k / 1000},p{k // 2}" for k in range(400)]
+    (tmp_path / "cal.csv").write_text("\n".join(["correct,confidence,patient", *lines]))
+    (tmp_path / "new.csv").write_text("\n".join(["correct,confidence", "1,61.3", "0,95.8"]))
+    assert run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    for command in (("threshold", "new.csv", "--check", "rule.json"), ("decide", "rule.json", "new.csv")):
+        refused = run(*command)
+        assert refused.exit_code == 3
+        assert refused.stderr.startswith(
+            "abstain: new.csv: this rule was calibrated on confidences within [0, 1]"
+        )
+    own = ("-c", "clusters=patient")
+    assert run("threshold", "cal.csv", "--risk", "0.1", *own, "--save", "patients.json").exit_code == 0
+    (tmp_path / "later.csv").write_text("\n".join(["correct,confidence", "1,0.613", "0,0.958"]))
+    refused = run("threshold", "later.csv", "--check", "patients.json")
+    assert "abstain: later.csv: this rule promises for whole clusters: give" in refused.stderr
+    assert "-c clusters=NAME" in refused.stderr
+
+
 def test_a_level_of_confidence_is_not_a_delta(run, files):
     refused = run("threshold", "cal.csv", "--risk", "0.1", "--delta", "0.95")
     assert refused.exit_code == 2

@@ -215,7 +215,7 @@ def test_clusters_of_two_files_are_told_apart_by_their_names(folder, names):
     assert json.loads(look("one.csv", "--json").stdout)["n"] == 120
     second = look("two.csv", "--json")
     assert (json.loads(second.stdout)["n"], json.loads(second.stdout)["left_out"]) == (200, 40)
-    assert "note: Threshold.check: 40 of 120 samples are left out" in second.stderr
+    assert "note: 40 of 120 samples are left out" in second.stderr
     refused = look("same.csv")
     assert refused.exit_code == 3
     assert "a cluster that no earlier look held, got none" in refused.stderr

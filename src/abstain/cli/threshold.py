@@ -58,6 +58,7 @@ from abstain.thresholds import (
 from abstain.thresholds.calibration import Method
 from abstain.thresholds.counted_rows import fingerprint_rows
 from abstain.thresholds.cut import MISSING
+from abstain.thresholds.record import key_text
 
 _TABLE_FIELDS = (
     "value",
@@ -381,7 +382,7 @@ def describe_plain_threshold(result: Any, score: str) -> str:
         return ""
     plain_values = []
     for rule in rules:
-        value = f"{float(scores.display(score, rule.value)):.4g}"
+        value = key_text(score, float(rule.value or 0.0)).replace("−", "-")
         plain_values.append(f"above {value}" if rule.lies_above else f"from {value} on")
     listed = ", ".join(plain_values)
     return (
