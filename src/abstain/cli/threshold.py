@@ -668,9 +668,11 @@ def decide(
             computed["prediction"] = predictions.likeliest()
             computed[rule_score] = scores.display(rule_score, confidence)
         known = predictions if is_known.all() else predictions.rows(np.flatnonzero(is_known))
-        groups = {"groups": known.group_labels()} if isinstance(saved_rule, GroupThresholds) else {}
+        columns_of_known = rule_columns(known, rule_score)
+        if isinstance(saved_rule, GroupThresholds):
+            columns_of_known["groups"] = known.group_labels()
         accepted = np.zeros(predictions.n, dtype=bool)
-        accepted[is_known] = saved_rule.accepts(**rule_columns(known, rule_score), **groups)
+        accepted[is_known] = saved_rule.accepts(**columns_of_known)
     _check_scale(rule, saved_rule, predictions, confidence)
     has_confidence = np.isfinite(confidence) & (confidence > MISSING)
     if predictions.abstained is not None:

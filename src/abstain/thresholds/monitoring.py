@@ -198,7 +198,7 @@ class Check(Stored, _tables.Notebook):
             return record
         if record["format"] == "abstain.Check/4":
             return {**record, "rows_seen": [], "format": cls._format()}
-        new_fields = {
+        new_fields: dict[str, Any] = {
             "rows_seen": [],
             # counted samples of the alarmed look before the alarm, and their summed loss: None if not known
             "alarm_counted": None,

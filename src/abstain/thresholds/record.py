@@ -278,7 +278,7 @@ def state_rule(threshold: Threshold, rule: str, group: Any = "") -> str:
     in_keys = "" if plain == threshold.value else f" (in the rule's file, as a rank key: {rule})"
     number = f"{plain:.6g}"
     if in_keys and number == "1":  # it is not above 1, but rounds to it
-        number = key_text(threshold.origin.score, threshold.value)
+        number = key_text(threshold.origin.score, float(threshold.value or 0.0))
     return f"- Accept{for_group}: {threshold.origin.score} {comparison} {number}{in_keys}. {others}"
 
 
