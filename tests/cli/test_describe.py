@@ -123,3 +123,39 @@ def test_notes_of_a_log_stay_where_it_is_read_as_class_scores(tmp_path):
     description = json.loads(result.stdout)
     assert description["taken"]["read as"] == "probs, 6 samples"
     assert "the run has status cancelled." in description["notes"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        ("copies", "100 of 600 rows equal an earlier row in every column"),
+        ("patients", "`patient` has 50 values in 500 rows"),
+        ("repeated ids", "`id` has 495 values in 500 rows"),
+        ("two decimals", None),
+        ("saturated", None),
+    ],
+)
+def test_describe_and_threshold_tell_of_rows_that_are_not_independent(tmp_path, kind, hint):
+    rng = np.random.default_rng(0)
+    confidence = rng.random(500)
+    if kind == "two decimals":
+        confidence = confidence.round(2)
+    if kind == "saturated":
+        confidence[:300] = 0.99999994
+    names = {"patients": "patient", "repeated ids": "id"}
+    keys = {"patients": np.arange(500) // 10, "repeated ids": np.maximum(np.arange(500), 5)}
+    table = {"correct": (rng.random(500) > 0.02).astype(int), "confidence": confidence}
+    if kind in names:
+        table = {names[kind]: keys[kind], **table}
+    rows = [",".join(map(str, row)) for row in zip(*(values.tolist() for values in table.values()))]
+    rows += rows[:100] if kind == "copies" else []
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join([",".join(table), *rows]))
+    for command in (["describe", str(path)], ["threshold", str(path), "--risk", "0.1"]):
+        result = CliRunner().invoke(cli, command)
+        assert result.exit_code == 0
+        text = " ".join(result.stdout.split())
+        assert hint is None or hint in text
+        assert ("equal an earlier row" in text or "depend on each other" in text) == (hint is not None)
+        if hint is not None:
+            assert ("the guarantee does not hold" in text) == (command[0] == "threshold")

@@ -142,6 +142,52 @@ def test_a_rule_per_group_is_checked_and_applied(run, files, tmp_path):
     assert "west" in run("decide", "sites.json", "west.csv").stderr
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_rows_of_an_unknown_group_are_told_and_not_accepted(run, tmp_path, several):
+    write(tmp_path / "cal.csv", 3000, 1)
+    write(tmp_path / "later.csv", 400, 2, sites=("south", "", "west", "south"))
+    write(tmp_path / "other.csv", 400, 2, sites=("west",))
+    risks = ("--risk", "0=0.3", "--risk", "1=0.3") if several else ("--risk", "0.3")
+    made = run("threshold", "cal.csv", *risks, "--groups", "-c", "groups=group", "--save", "rule.json")
+    assert made.exit_code == 0
+    assert "abstain decide rule.json NEW_FILE -c groups=group -o decided.csv" in made.stderr
+    decided = run("decide", "rule.json", "later.csv", "-c", "groups=group")
+    assert decided.exit_code == 0
+    assert (
+        "200 rows of later.csv are not accepted: rule.json has no threshold for group (empty), west."
+        in decided.stderr
+    )
+    rows = list(csv.DictReader(io.StringIO(decided.stdout)))
+    assert len(rows) == 400
+    assert {row["accepted"] for row in rows if row["group"] != "south"} == {"0"}
+    assert "1" in {row["accepted"] for row in rows if row["group"] == "south"}
+    checked = run("threshold", "later.csv", "--check", "rule.json", "-c", "groups=group", "--csv")
+    assert "200 rows of later.csv are left out of the check" in checked.stderr
+    assert {row["n"] for row in csv.DictReader(io.StringIO(checked.stdout))} == {"200"}
+    for command in (("decide", "rule.json", "other.csv"), ("threshold", "other.csv", "--check", "rule.json")):
+        refused = run(*command, "-c", "groups=group")
+        assert refused.exit_code == 3
+        assert (
+            "has only groups that rule.json does not know (west). It is for north, south." in refused.stderr
+        )
+
+
+def test_groups_that_accept_nothing_are_told(run, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("cal.csv", "later.csv"):
+        lines = [f"{int(k % 2 or rng.random() < 0.5)},{rng.random()!r},{'ab'[k % 2]}" for k in range(600)]
+        (tmp_path / name).write_text("\n".join(["correct,confidence,group", *lines]))
+    made = run(
+        "threshold", "cal.csv", "--risk", "0.1", "--groups", "--save", "rule.json", "--record", "page.md"
+    )
+    assert made.exit_code == 4
+    page = (tmp_path / "page.md").read_text()
+    assert "the promise of group b holds (it was chosen at 0.025). Nothing is accepted in: a." in page
+    assert "- Note of group a: No threshold can be certified" in page
+    checked = run("threshold", "later.csv", "--check", "rule.json")
+    assert "300 rows of group a not checked: the rule accepts nothing there" in checked.stderr
+
+
 def test_a_check_tells_that_it_does_not_weigh(run, tmp_path):
     rows = [f"{k % 9 > 0:d},{k / 400},{1 + k % 3}" for k in range(400)]
     (tmp_path / "t.csv").write_text("correct,confidence,weight\n" + "\n".join(rows))
@@ -347,10 +393,11 @@ def test_a_damaged_rule_is_one_line(run, files, tmp_path):
 
 def test_a_check_without_labels_is_about_the_confidences_alone(run, files, tmp_path):
     assert run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
-    header, *rows = (tmp_path / "cal.csv").read_text().splitlines()
+    write(tmp_path / "later.csv", 200, 2)
+    header, *rows = (tmp_path / "later.csv").read_text().splitlines()
     names = header.split(",")
     kept = [k for k, name in enumerate(names) if name not in ("label", "labels", "truth", "correct")]
-    later = [",".join(line.split(",")[k] for k in kept) for line in (header, *rows[:200])]
+    later = [",".join(line.split(",")[k] for k in kept) for line in (header, *rows)]
     (tmp_path / "new.csv").write_text("\n".join(later))
     checked = run("threshold", "new.csv", "--check", "rule.json")
     assert checked.exit_code == 0, checked.stderr
@@ -423,6 +470,39 @@ def test_decide_refuses_confidences_that_lie_far_above_the_calibration(run, tmp_
     )
     assert ("Are both on the same scale?" in decided.stderr) == (factor == 1.5)
     assert exit_code == 0 or decided.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("gap", ["nan", ""])
+def test_decide_accepts_no_row_without_a_confidence_and_tells_how_many(run, tmp_path, gap):
+    lines = [f"1,{0.5 + k / 1000}" for k in range(400)]
+    (tmp_path / "cal.csv").write_text("\n".join(["correct,confidence", *lines]))
+    new = [f"{k},{gap if k in (2, 5, 7) else 0.6 + k / 1000}" for k in range(20)]
+    (tmp_path / "new.csv").write_text("\n".join(["id,confidence", *new]))
+    assert run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    decided = run("decide", "rule.json", "new.csv")
+    assert decided.exit_code == 0
+    assert "3 rows of new.csv have no confidence and are not accepted." in decided.stderr
+    rows = list(csv.DictReader(io.StringIO(decided.stdout)))
+    assert [row["id"] for row in rows if row["accepted"] == "0"] == ["2", "5", "7"]
+
+
+def test_messages_of_the_command_name_no_method(run, tmp_path):
+    lines = [f"1,{0.5 + k / 1000},p{k // 2}" for k in range(400)]
+    (tmp_path / "cal.csv").write_text("\n".join(["correct,confidence,patient", *lines]))
+    (tmp_path / "new.csv").write_text("\n".join(["correct,confidence", "1,61.3", "0,95.8"]))
+    assert run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    for command in (("threshold", "new.csv", "--check", "rule.json"), ("decide", "rule.json", "new.csv")):
+        refused = run(*command)
+        assert refused.exit_code == 3
+        assert refused.stderr.startswith(
+            "abstain: new.csv: this rule was calibrated on confidences within [0, 1]"
+        )
+    own = ("-c", "clusters=patient")
+    assert run("threshold", "cal.csv", "--risk", "0.1", *own, "--save", "patients.json").exit_code == 0
+    (tmp_path / "later.csv").write_text("\n".join(["correct,confidence", "1,0.613", "0,0.958"]))
+    refused = run("threshold", "later.csv", "--check", "patients.json")
+    assert "abstain: later.csv: this rule promises for whole clusters: give" in refused.stderr
+    assert "-c clusters=NAME" in refused.stderr
 
 
 def test_a_level_of_confidence_is_not_a_delta(run, files):

@@ -193,7 +193,7 @@ def test_calibration_data_are_no_later_data(folder):
         assert refused.stderr.count("\n") == 1
     assert not (folder / "series.json").exists()
     told = call("threshold", "calibration.csv", "--check", "rule.json", "--only", "half=0")
-    assert told.exit_code == 0
+    assert told.exit_code == 3  # these rows are calibration rows
     assert "--only must leave those rows out" in told.stderr
 
 
@@ -215,7 +215,7 @@ def test_clusters_of_two_files_are_told_apart_by_their_names(folder, names):
     assert json.loads(look("one.csv", "--json").stdout)["n"] == 120
     second = look("two.csv", "--json")
     assert (json.loads(second.stdout)["n"], json.loads(second.stdout)["left_out"]) == (200, 40)
-    assert "note: Threshold.check: 40 of 120 samples are left out" in second.stderr
+    assert "note: 40 of 120 samples are left out" in second.stderr
     refused = look("same.csv")
     assert refused.exit_code == 3
     assert "a cluster that no earlier look held, got none" in refused.stderr
@@ -360,3 +360,27 @@ def test_equal_confidences_are_no_equal_rows_but_equal_ids_are(folder):
     grow(folder, "all.csv", "coarse0.csv", "coarse1.csv")
     (folder / "all.csv").write_text((folder / "all.csv").read_text() + "\nnew,1,0.7")
     assert "holds the rows of an earlier look again" in look("all.csv").stderr
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_calibration_rows_in_another_file_are_no_later_data(folder, labels):
+    lines = (folder / "calibration.csv").read_text().splitlines()
+    columns = slice(None) if labels else slice(1, None)
+    rows = [",".join(line.split(",")[columns]) for line in (lines[0], *lines[:300:-1])]
+    (folder / "again.csv").write_text("\n".join(rows))
+    more = CHECK if labels else CHECK[:2]
+    refused = call("threshold", "again.csv", *more)
+    assert refused.exit_code == 3
+    assert "rows that the rule was made from, which proves nothing about it" in refused.stderr
+    assert refused.stdout == ""
+    assert not (folder / "series.json").exists()
+    mixed = [*rows, *(",".join(line.split(",")[columns]) for line in later_rows(folder))]
+    (folder / "mixed.csv").write_text("\n".join(mixed))
+    told = call("threshold", "mixed.csv", *more)
+    assert told.exit_code in (0, 5)
+    assert "are rows of the calibration data" in told.stdout
+
+
+def later_rows(folder):
+    write_answers(folder / "later.csv", 77, n=600)
+    return (folder / "later.csv").read_text().splitlines()[1:]

@@ -485,7 +485,7 @@ def test_few_errors_are_told_of_with_the_number_they_are_worth():
     worth = sum(alpha) ** 2 / sum(a * a for a in alpha)
     table = evaluate(loss=wrong, confidence=confidence, metrics=["aurc", "risk"])
     entry = table["confidence", "loss", "aurc"]
-    assert entry.note == f"rests on about {worth:.1f} effective errors (2 in all)"
+    assert entry.note == f"rests on about {np.floor(10 * worth) / 10:.1f} effective errors (2 in all)"
     assert table["confidence", "loss", "risk"].note is None  # its limits are those of a proportion
     assert table.notes == (f"AURC of confidence (loss) {entry.note}.",)
     assert table.notes[0] in repr(table)

@@ -286,3 +286,10 @@ def test_the_familiar_name_of_a_score_is_answered_with_its_name_here(name, sugge
 def test_the_familiar_name_of_a_loss_is_answered_with_its_name_here(name, suggestion):
     with pytest.raises(InputError, match=f'Did you mean "{suggestion}"'):
         abstain.losses.by_name(name)
+
+
+@pytest.mark.parametrize("name", ["max_softmax", "energy", "probability_norm", "negative_entropy"])
+def test_logits_may_be_named(name):
+    logits = np.array([[2.0, 0.5, -1.0], [0.1, 0.3, 0.2]])
+    score = getattr(abstain.scores, name)
+    np.testing.assert_array_equal(score(logits=logits), score(logits))

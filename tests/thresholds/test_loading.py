@@ -24,6 +24,23 @@ def test_the_kind_of_the_rule_comes_back(options, kind, tmp_path):
     assert loaded.to_json() == rule.to_json()
 
 
+def test_a_class_that_is_not_that_of_the_rule_names_what_loads_any():
+    loss, sure, site = np.zeros(200), np.arange(200.0), ["a", "b"] * 100
+    several = {"first": 0.1, "second": 0.2}
+    rules = [
+        abstain.select_threshold(loss, sure, risk=risk, groups=groups)
+        for risk in (0.1, several)
+        for groups in (None, site)
+    ]
+    for rule in rules:
+        for other in rules:
+            if type(other) is not type(rule):
+                with pytest.raises(
+                    DataError, match=rf"{type(rule).__name__}\). Load it with `abstain.*load_rule`"
+                ):
+                    type(other).from_json(rule.to_json())
+
+
 def test_another_record_is_refused(tmp_path):
     path = tmp_path / "series.json"
     abstain.select_threshold(np.zeros(200), np.arange(200.0), risk=0.1).check([0], [1.0]).save(path)

@@ -49,6 +49,38 @@ def test_a_record_has_the_plain_number_first_and_the_promise_in_everyday_words(r
     assert "to be filled in" in decision_record(rule)
 
 
+def test_a_threshold_that_rounds_to_1_is_written_as_its_distance_from_1():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 2000)
+    logits = 40.0 * np.eye(3)[labels]
+    logits[:500] = 30 * np.eye(3)[rng.integers(0, 3, 500)] + rng.normal(size=(500, 3))
+    rule = abstain.select_threshold(logits=logits, labels=labels, risk=0.02)
+    assert rule.origin.plain == pytest.approx(1)
+    page = decision_record(rule)
+    assert (
+        f"max_softmax {'above' if rule.lies_above else 'at least'} 1 − {np.exp(-rule.value):.2g} (in the"
+        in page
+    )
+    everything = abstain.select_threshold(logits=logits, labels=labels, risk=0.5)
+    assert "- Accept everything that has a confidence. Cases" in decision_record(everything)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"risk": 0.3}, "(at most 0.3)"),
+        ({"risk": 0.3, "method": "empirical"}, ", not promised)"),
+        ({"cost": 0.3}, ", not promised)"),
+        ({"coverage": 0.5}, ", not promised)"),
+    ],
+)
+def test_only_a_promised_risk_is_at_most_its_bound(options, words):
+    wrong, p = data(2000)
+    text = repr(abstain.select_threshold(wrong, p, **options))
+    assert words in text
+    assert ("at most" in text.partition("guarantee")[0]) == ("at most" in words)
+
+
 def test_a_record_says_nothing_that_only_the_user_knows(rule):
     wrong, p = data(6000)
     clusters = np.arange(6000) // 5

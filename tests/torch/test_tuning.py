@@ -248,8 +248,12 @@ def right_but(errors, n=200):
 @pytest.mark.parametrize(("errors", "n"), [(0, 200), (1, 1), (1, 200), (5, 200), (10, 200)])
 def test_too_few_errors_for_any_verdict_are_refused_before_training(errors, n):
     network, held_out = right_but(errors, n)
-    with pytest.raises(InputError, match=rf"too small for any verdict.* eleven.* {n} samples"):
+    with pytest.raises(InputError, match=rf"too small for any verdict.* eleven.* {n} samples") as caught:
         fine_tune(network, NeverRead(), held_out)
+    advised = re.search(r"Hold out about ([0-9,]+) instead of", str(caught.value))
+    assert (advised is None) == (errors == 0)
+    if advised is not None:  # no fewer than if all errors weighed the same
+        assert n * 11 / errors <= int(advised[1].replace(",", "")) < n * 100
 
 
 def test_all_labels_ignored_are_refused_by_name():

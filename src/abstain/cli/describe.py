@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import warnings
 from dataclasses import replace
@@ -20,6 +19,7 @@ import abstain
 from abstain import _tables
 from abstain._tables import count_noun
 from abstain.cli import screen
+from abstain.cli.dependent_rows import hints_at_dependent_rows
 from abstain.cli.missing_confidences import measure_other_rule
 from abstain.cli.options import (
     DocumentedCommand,
@@ -52,9 +52,6 @@ _CONFIDENCE_WORDS = ("conf", "prob", "certain", "sure", "likelihood", "agreement
 _UNCERTAINTY_WORDS = ("uncertain", "entropy", "perplexity", "variance")
 _LABEL_WORDS = ("truth", "label", "target", "gold", "expected", "reference", "correct_answer")
 _PREDICTION_WORDS = ("pred", "extracted", "response", "output", "answer")
-_CLUSTER_WORDS = ("patient", "subject", "person", "user", "document", "session", "speaker", "site", "cluster")
-_MIN_CLUSTERS = 20  # of a column that is taken for clusters; with fewer values it is rather a category
-_MAX_CLUSTER_SIZE = 50  # mean rows for each of its values
 _HOW_TO_STATE = (
     "State which column is which: -c correct=NAME -c confidence=NAME, or -c labels=NAME -c prediction=NAME "
     "-c confidence=NAME."
@@ -129,13 +126,8 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         if source.log is None:
             notes.append(_HOW_TO_STATE)
     row_count = max((column.shape[0] for column in source.columns.values() if column.shape), default=0)
-    if column_by_role and "clusters" not in column_by_role:
-        used_columns = {
-            name
-            for name in source.columns
-            if any(_names_column(description, display_name(name)) for description in column_by_role.values())
-        }
-        notes += _hint_at_clusters(source, used_columns)
+    if column_by_role:
+        notes += hints_at_dependent_rows(source, column_by_role, "the intervals are too narrow")
     has_confidence = "read as" in column_by_role
     return {
         "file": source.path.name,
@@ -151,11 +143,6 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         "commands": _suggest_commands(file, source, read_options, log=log, has_confidence=has_confidence),
         "improve": improving_command,
     }
-
-
-def _names_column(description: str, name: str) -> bool:
-    """Is this one of the columns in the description of a role: "name", "name, another name" or "name (in words)"?"""
-    return re.search(rf"(^|, ){re.escape(name)}($|, | \()", description) is not None
 
 
 def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predictions) -> str | None:
@@ -182,35 +169,6 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
     if min(wrong_count, len(losses) - wrong_count) < MIN_OF_A_KIND:
         return None
     return shlex.join(["abstain", "improve", file, *options.flags(), "--save", "confidence.json"])
-
-
-def _hint_at_clusters(source: OpenedTable, used_columns: set[str]) -> list[str]:
-    """A sentence on the first unused column whose values look like those of clusters; empty if there is none.
-
-    Its values occur several times each, and either in blocks of rows, or the column is named like a patient or another
-    common kind of clusters. `source` is the opened file; `used_columns` are names of columns that were read.
-    """
-    for name, column in source.columns.items():
-        if name in used_columns:
-            continue
-        try:
-            values = column.load()
-        except AbstainError:  # objects, or a mixture of texts and numbers
-            continue
-        codes = values.code_of_row if isinstance(values, TextValues) else np.asarray(values)
-        if codes.ndim != 1 or codes.dtype.kind not in "iuf" or not np.array_equal(codes, np.floor(codes)):
-            continue  # measured numbers, or some are missing
-        count = len(np.unique(codes))
-        if count < _MIN_CLUSTERS or not 2 * count <= len(codes) <= _MAX_CLUSTER_SIZE * count:
-            continue
-        block_count = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
-        if block_count == count or any(word in name.lower() for word in _CLUSTER_WORDS):
-            return [
-                f"`{display_name(name)}` has {count:,} values in {len(codes):,} rows. If rows with one value depend on "
-                f"each other, such as pictures of one patient, add -c clusters={shlex.quote(display_name(name))}: "
-                f"otherwise the intervals are too narrow."
-            ]
-    return []
 
 
 def _describe_origin(source: OpenedTable) -> str:

@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -63,6 +64,12 @@ _MODULES = {
     "clinical": "threshold",
     "demo": "report",
 }
+
+
+# "Threshold.check: " at the beginning of a message, or after the name of a file
+_METHOD_OF_RULE = re.compile(
+    r"(^|: )(?:(?:Joint)?(?:Group)?Thresholds?\.(?:accepts|check|check_confidences)|select_threshold|accepts|check): "
+)
 
 
 class _Commands(DocumentedCommand, click.Group):
@@ -130,9 +137,14 @@ def _show_warning(
 ) -> None:
     """Print a warning of the library as a line on stderr; pass any other to `show_other`."""
     if issubclass(category, AbstainWarning):
-        say(f"note: {message}")
+        say(f"note: {_without_methods(str(message))}")
     else:
         show_other(message, category, *location)
+
+
+def _without_methods(message: str) -> str:
+    """Return a message of the library without the method of a rule that it begins with, which no user has called."""
+    return _METHOD_OF_RULE.sub(r"\1", message, count=1)
 
 
 def print_error(error: BaseException) -> None:
@@ -141,7 +153,8 @@ def print_error(error: BaseException) -> None:
         from abstain.cli.screen import show_preview
 
         show_preview(error.source, stderr=True)
-    say(f"abstain: {abstain.formats.safety.one_line(error) or 'needs more memory than there is'}")
+    text = _without_methods(abstain.formats.safety.one_line(error))
+    say(f"abstain: {text or 'needs more memory than there is'}")
 
 
 _BEGIN_HERE = """\

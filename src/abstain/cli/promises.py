@@ -74,6 +74,14 @@ class PromiseColumns(NamedTuple):
     # which samples each promise is about, where names are predicted classes
     among: dict[Any, np.ndarray] | None
 
+    def rows(self, row_numbers: np.ndarray) -> PromiseColumns:
+        """Return only the samples of these row numbers (integers from 0), in this order."""
+        masks = None if self.among is None else {name: mask[row_numbers] for name, mask in self.among.items()}
+        losses = (
+            None if self.losses is None else {name: loss[row_numbers] for name, loss in self.losses.items()}
+        )
+        return PromiseColumns(self.predictions.rows(row_numbers), losses=losses, among=masks)
+
 
 def predicted_names(predictions: Predictions) -> np.ndarray | None:
     """The predicted class of each sample as text; None if the file has no predictions."""

@@ -32,6 +32,7 @@ _STATE_FIELDS = (
     "rows_seen",
     "recent_looks",
 )  # long fields of a check that are not results
+_ABOUT_ALL = 0.75  # their number is estimated from some hundred of them: of 500 copies it may be 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,8 @@ def run_look(
     A file that the series has counted before adds nothing: the verdict is that of the series so far. So it is for a
     file with all rows of an earlier look, such as an export that grows, which is an error too. The verdict is
     printed, and an alarm ends the program with exit code 5, even if the state cannot be locked, read or written.
-    That is reported as well, the look is not saved, and without an alarm the first problem is raised.
+    That is reported as well, the look is not saved, and without an alarm the first problem is raised. Raises DataError
+    for a look of calibration rows, of which there is no verdict.
 
     Parameters
     ----------
@@ -141,7 +143,9 @@ def run_look(
             result = previous
             problems.append(_repeated_rows_error(look, again))
         else:
-            result = with_files(check(previous), path_by_hash)
+            result = check(previous)
+            refuse_calibration_rows(look.files[0], *_count_calibration_rows(result, previous))
+            result = with_files(result, path_by_hash)
             if look.rows is not None:
                 result = with_rows(result, previous, look.rows)
             if again is not None:
@@ -168,6 +172,32 @@ def run_look(
         click.get_current_context().exit(ALARM)
     if problems:
         raise problems[0]
+
+
+def refuse_calibration_rows(file: str, from_calibration: int, n: int) -> None:
+    """Raise DataError if about all of n samples are rows of the calibration data: the rule was made to fit them."""
+    if from_calibration > _ABOUT_ALL * n:
+        raise file_error(
+            file,
+            f"about {from_calibration:,} of its {n:,} samples are rows that the rule was made from, which proves "
+            f"nothing about it. Give data that came after the calibration.",
+        )
+
+
+def _count_calibration_rows(
+    result: Check | GroupChecks, previous: Check | GroupChecks | None
+) -> tuple[int, int]:
+    """Return about how many samples of the last look are calibration rows, and how many samples it has.
+
+    `result` is the series with that look, `previous` the series before it. With several promises, each counts.
+    """
+
+    def count(series: Check | GroupChecks | None) -> np.ndarray:
+        checks = list(series.checks.values()) if isinstance(series, GroupChecks) else [series or Check()]
+        return np.array([[check.from_calibration, check.n] for check in checks]).sum(axis=0)
+
+    from_calibration, n = count(result) - count(previous)
+    return int(from_calibration), int(n)
 
 
 def _repeated_rows_error(look: Look, again: CountedAgain) -> DataError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -15,6 +17,7 @@ from rich.text import Text
 
 from abstain import Threshold, _tables, scores
 from abstain.cli import options as opt
+from abstain.cli.dependent_rows import hints_at_dependent_rows
 from abstain.cli.main import ALARM, INFEASIBLE
 from abstain.cli.promises import (
     PromiseColumns,
@@ -33,13 +36,14 @@ from abstain.cli.screen import (
     write_file,
     write_text,
 )
-from abstain.cli.series import Look, run_look
+from abstain.cli.series import Look, refuse_calibration_rows, run_look
 from abstain.errors import AbstainError, DataError
-from abstain.formats import Predictions
+from abstain.formats import Predictions, open_source
 from abstain.formats.loaded_columns import BlankOutcomesError
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
 from abstain.inference.clusters import cluster_counts
+from abstain.metrics._sample import group_codes
 from abstain.report.certified import choose_threshold, origin_facts
 from abstain.report.content import clinical_of
 from abstain.thresholds import (
@@ -53,7 +57,9 @@ from abstain.thresholds import (
 )
 from abstain.thresholds.calibration import Method
 from abstain.thresholds.counted_rows import fingerprint_rows
+from abstain.thresholds.cut import MISSING
 from abstain.thresholds.later_options import reading_options
+from abstain.thresholds.record import key_text
 
 _TABLE_FIELDS = (
     "value",
@@ -78,6 +84,8 @@ _STATE_HELP = "With --check: file with the series of checks so far. It is update
 # if more than this share of new confidences exceeds all calibration data, they are probably on another scale
 _LARGE_SHARE_ABOVE = 0.1
 _MOST = 0.5
+_GROUPS_LISTED = 6  # in one message
+_MAX_SIZE_TO_READ_AGAIN = 64 << 20  # bytes
 _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 
 
@@ -203,6 +211,7 @@ def threshold(
     columns |= _tables.collect_columns(list(rules.values()), _TABLE_FIELDS)
     if isinstance(result, (JointThreshold, JointGroupThresholds)):
         columns["risk"] = _risks_of_promises(result)
+    notes += _hint_at_dependent_rows(file, read_options, predictions)
     values = [rule.value for rule in rules_with_own_threshold(result)]
     quiet = "\n".join("none" if value is None else repr(value) for value in values)
     draw = partial(draw_facts, result=result, notes=notes)
@@ -212,23 +221,12 @@ def threshold(
     if save and output.is_screen:
         of_new = reading_options(read_options.flags(), has_truth=False)
         of_later = reading_options(read_options.flags(), has_truth=True)
+        decide_command = ("decide", save, "NEW_FILE", *of_new, "-o", "decided.csv")
+        check_command = ("threshold", "LATER_FILE", *of_later, "--check", save)
         opt.suggest_commands(
             {
-                (
-                    "decide",
-                    save,
-                    "NEW_FILE",
-                    *of_new,
-                    "-o",
-                    "decided.csv",
-                ): "which answers to new data may be used?",
-                (
-                    "threshold",
-                    "LATER_FILE",
-                    *of_later,
-                    "--check",
-                    save,
-                ): "does the guarantee hold on later data with labels?",
+                decide_command: "which answers to new data may be used?",
+                check_command: "does the guarantee hold on later data with labels?",
             }
         )
 
@@ -293,6 +291,7 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
     score = check_rule_fits(rule, threshold_to_check.cut.score, predictions.kind, opt.explicit_value("score"))
     with naming_file(file):
         result = threshold_to_check.check_confidences(**rule_columns(predictions, score))
+    refuse_calibration_rows(file, result.from_calibration, result.n)
 
     def draw(console: Console) -> None:
         console.print(Text(repr(result)))
@@ -313,6 +312,21 @@ def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> 
             return []
         return list(map(str, first_joint_rule(rule).promises))
     return list(risk) if isinstance(risk, dict) else []
+
+
+def _hint_at_dependent_rows(file: str, read_options: opt.ReadOptions, predictions: Predictions) -> list[str]:
+    """Return sentences on rows of a table that are no independent samples, as the guarantee assumes that they are.
+
+    Logs of a harness say themselves which answers belong together. Large files, which take long to read again, and
+    files of which only some rows are read get no sentence.
+    """
+    path = Path(file)
+    if predictions.log is not None or read_options.only or predictions.clusters is not None:
+        return []
+    if not path.is_file() or path.stat().st_size > _MAX_SIZE_TO_READ_AGAIN:
+        return []
+    source = open_source(file, format=read_options.format, limits=read_options.limits)
+    return hints_at_dependent_rows(source, predictions.used, "the guarantee does not hold")
 
 
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
@@ -366,7 +380,7 @@ def describe_plain_threshold(result: Any, score: str) -> str:
         return ""
     plain_values = []
     for rule in rules:
-        value = f"{float(scores.display(score, rule.value)):.4g}"
+        value = key_text(score, float(rule.value or 0.0)).replace("−", "-")
         plain_values.append(f"above {value}" if rule.lies_above else f"from {value} on")
     listed = ", ".join(plain_values)
     return (
@@ -510,14 +524,15 @@ def check_rule(
     requested_loss = opt.explicit_value("loss")
     if requested_loss not in (None, loss):
         raise DataError(f"{display_name(rule)}: this rule is for the loss {loss}, not for {requested_loss}.")
-    columns: dict[str, Any] = {"clusters": predictions.clusters}
-    has_groups = isinstance(saved_rule, GroupThresholds)
-    if has_groups:
-        if predictions.groups is None:
-            raise DataError(
-                f"{display_name(rule)}: this rule is per group, and the file has no column of groups."
-            )
+    columns: dict[str, Any] = {}
+    if isinstance(saved_rule, GroupThresholds):
+        is_known = _find_known_groups(rule, saved_rule, predictions, "left out of the check")
+        row_numbers = np.flatnonzero(is_known)
+        predictions = predictions.rows(row_numbers)
+        promise_columns = None if promise_columns is None else promise_columns.rows(row_numbers)
         columns["groups"] = predictions.group_labels()
+        _note_groups_without_threshold(saved_rule, predictions)
+    columns["clusters"] = predictions.clusters
     opt.note_unread_columns(predictions, "sample_weight")
     with naming_file(predictions.path):
         losses = predictions.samples(score or "max_softmax", loss).loss  # they do not depend on the score
@@ -545,6 +560,59 @@ def check_rule(
     )
     check_type = Check if isinstance(saved_rule, Threshold) else GroupChecks
     run_look(check, check_type=check_type, look=look, output=output, notes=notes)
+
+
+def _find_known_groups(
+    rule_file: str, rule: GroupThresholds, predictions: Predictions, treatment: str
+) -> np.ndarray:
+    """Return a mask of the rows whose group the rule knows, and print how many others there are.
+
+    `treatment` says what happens to the others: "not accepted". Raises DataError without a column of groups, or if the
+    rule knows none of them.
+    """
+    if predictions.groups is None:
+        raise DataError(
+            f"{display_name(rule_file)}: this rule is per group, and {display_name(predictions.path)} has no column of "
+            f"groups. Name it with -c groups=NAME."
+        )
+    labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
+    is_known = np.array([label in rule.thresholds for label in labels])[codes]
+    if is_known.all():
+        return is_known
+    unknown = _list_groups(label for label in labels if label not in rule.thresholds)
+    if not is_known.any():
+        raise file_error(
+            predictions.path,
+            f"has only groups that {display_name(rule_file)} does not know ({unknown}). It is for "
+            f"{_list_groups(rule.thresholds)}.",
+        )
+    unknown_count = int((~is_known).sum())
+    opt.say(
+        f"note: {_tables.count_noun(unknown_count, 'row')} of {display_name(predictions.path)} "
+        f"{'is' if unknown_count == 1 else 'are'} {treatment}: {display_name(rule_file)} has no threshold for "
+        f"group {unknown}."
+    )
+    return is_known
+
+
+def _note_groups_without_threshold(rule: GroupThresholds, predictions: Predictions) -> None:
+    """Print how many rows are of groups in which the rule accepts nothing, so that nothing is checked there."""
+    labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
+    is_idle = np.array([not rule.thresholds[label].feasible for label in labels])
+    row_count = int(is_idle[codes].sum())
+    if row_count:
+        idle_groups = _list_groups(label for label, is_one in zip(labels, is_idle) if is_one)
+        opt.say(
+            f"note: {_tables.count_noun(row_count, 'row')} of group {idle_groups} not checked: the rule accepts "
+            f"nothing there and promises nothing."
+        )
+
+
+def _list_groups(labels: Iterable[Any]) -> str:
+    """The names of some groups, separated by commas; of many only the first ones."""
+    names = [display_name(label) if label not in (None, "") else "(empty)" for label in labels]
+    more = f" and {len(names) - _GROUPS_LISTED} more" if len(names) > _GROUPS_LISTED else ""
+    return ", ".join(names[:_GROUPS_LISTED]) + more
 
 
 def _fingerprint_rows(predictions: Predictions, score: str | None) -> np.ndarray:
@@ -588,23 +656,32 @@ def decide(
     with show_working(f"reading {display_name(file)}"):
         predictions, other_columns = read_options.read_unlabelled(file)
     rule_score = check_rule_fits(rule, first_rule(saved_rule).cut.score, predictions.kind, score)
-    groups: dict[str, Any] = {}
+    is_known = np.ones(predictions.n, dtype=bool)
     if isinstance(saved_rule, GroupThresholds):
-        if predictions.groups is None:
-            raise DataError(
-                f"{display_name(rule)}: this rule is per group, and {display_name(file)} has no groups."
-            )
-        groups["groups"] = predictions.group_labels()
+        is_known = _find_known_groups(rule, saved_rule, predictions, "not accepted")
     computed: dict[str, Any] = {}
     with naming_file(file):
         confidence = predictions.ranked_by(rule_score)
         if rule_score is not None and predictions.kind != "confidence":
             computed["prediction"] = predictions.likeliest()
             computed[rule_score] = scores.display(rule_score, confidence)
-        accepted = saved_rule.accepts(**rule_columns(predictions, rule_score), **groups)
+        known = predictions if is_known.all() else predictions.rows(np.flatnonzero(is_known))
+        columns_of_known = rule_columns(known, rule_score)
+        if isinstance(saved_rule, GroupThresholds):
+            columns_of_known["groups"] = known.group_labels()
+        accepted = np.zeros(predictions.n, dtype=bool)
+        accepted[is_known] = saved_rule.accepts(**columns_of_known)
     _check_scale(rule, saved_rule, predictions, confidence)
+    has_confidence = np.isfinite(confidence) & (confidence > MISSING)
     if predictions.abstained is not None:
         accepted &= ~predictions.abstained
+        has_confidence |= predictions.abstained  # they are no answers, and need none
+    missing_count = int((~has_confidence).sum())
+    if missing_count:
+        opt.say(
+            f"note: {_tables.count_noun(missing_count, 'row')} of {display_name(file)} "
+            f"{'has no confidence and is' if missing_count == 1 else 'have no confidence and are'} not accepted."
+        )
     sample_shapes = ((len(accepted),), (len(accepted), 1))  # columns with one value per sample
     user_columns = {name: values for name, values in other_columns.items() if values.shape in sample_shapes}
     columns = add_columns(file, user_columns, computed, {column_name: accepted.astype(int)})

@@ -445,7 +445,7 @@ def evaluate(
       AURC    0.2472 [0.00696, 1]
       risk    0.5 [0.167, 0.833]
     notes
-      - AURC of confidence (loss) rests on about 2.1 effective errors (3 in all).
+      - AURC of confidence (loss) rests on about 2.0 effective errors (3 in all).
     >>> table.best("aurc").score
     'confidence'
     """

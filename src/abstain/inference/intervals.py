@@ -183,7 +183,7 @@ def interval(
     >>> loss = [0, 0, 1, 0, 1, 0, 1, 1]
     >>> found = interval("aurc", loss, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
     >>> round(found.estimate, 4), round(found.low, 4), found.high, found.note
-    (0.2807, 0.0283, 1.0, 'rests on about 2.6 effective errors (4 in all)')
+    (0.2807, 0.0283, 1.0, 'rests on about 2.5 effective errors (4 in all)')
     >>> interval("aurc", [0] * 100, range(100)).high  # nothing wrong among 100: p = 0.0295
     0.133...
     """

@@ -14,6 +14,7 @@ All of this fades out until there are twice `FEW` draws, so that no limit jumps 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 FEW = 8.0  # draws of a kind up to which limits allow in full for what so few cannot show
@@ -84,4 +85,7 @@ def note_on_draws(draws: float, count: float, kind: str = "errors") -> str:
     """A note on how few errors (or right samples) a number rests on; empty where they are enough for a verdict."""
     if draws >= ENOUGH:
         return ""
-    return f"rests on about {draws:.1f} effective {kind} ({count:.0f} in all)"
+    tenths = math.floor(
+        10 * draws + 1e-9
+    )  # rounded down, so that 10.97 does not read as the 11 that are enough
+    return f"rests on about {tenths / 10:.1f} effective {kind} ({count:.0f} in all)"

@@ -12,9 +12,10 @@ from abstain._tables import format_number
 from abstain.cascades import Cascade, CostRiskCurve
 from abstain.cascades.inputs import PERSON
 from abstain.formats import replacing
-from abstain.report.certified import describe_help, key_text, risk_text
+from abstain.report.certified import describe_help, risk_text
 from abstain.report.markup import Cell, csv_number, framed, html_table, percent, text, with_code
 from abstain.report.slider import round_six
+from abstain.thresholds.record import key_text
 
 _LINKS = {
     "decision": "Decision",

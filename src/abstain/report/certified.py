@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain import Threshold, scores, select_threshold
+from abstain import Threshold, select_threshold
 from abstain._tables import count_noun
 from abstain.errors import AbstainError
 from abstain.formats import Predictions
@@ -24,6 +24,7 @@ from abstain.formats.safety import sha256_of
 from abstain.thresholds import GroupThresholds
 from abstain.thresholds.advice import Advice
 from abstain.thresholds.later_options import reading_options
+from abstain.thresholds.record import key_text
 
 # risks that people ask for; the page shows those between "not even this can be promised" and "answer everything"
 RISKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -293,19 +294,6 @@ def _describe_condition(rule: Threshold, predictions: Predictions, score: str) -
 def threshold_text(predictions: Predictions, score: str, key: float) -> str:
     """Format a threshold as people know it: for class scores the plain value of the score, not its rank key."""
     return key_text(None if predictions.kind == "confidence" else score, key)
-
-
-def key_text(score: str | None, key: float) -> str:
-    """Format a threshold on a rank key as the score's plain value; close to the end of its scale, as a distance.
-
-    E.g. "1 − 3e-09" for a probability that would round to 1. Without a score, `key` is a confidence of the user's own.
-    """
-    if score is None or not scores.by_name(score).saturates:
-        return f"{key:.6g}"
-    value = float(scores.display(score, key))
-    if value < 0.9995 or score != "max_softmax":
-        return f"{value:.4g}"
-    return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"  # beyond 700 the exponential is 0
 
 
 def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: bool) -> str:

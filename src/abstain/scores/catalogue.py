@@ -106,7 +106,7 @@ class Score:
     to_display: Callable[[Namespace, Array], Array] = _keep_value
 
     def __call__(
-        self, logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, **options: Any
+        self, logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, **options: Any
     ) -> Any:
         """Compute one confidence for each sample, higher = surer."""
         if logits is None:

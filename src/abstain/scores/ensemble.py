@@ -13,7 +13,7 @@ from abstain._check import Classes, check_classes
 from abstain.core import simplex
 
 
-def pooled_log_probs(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
+def pooled_log_probs(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
     r"""Log-probabilities of the averaged prediction; pass them to any score or loss as logits.
 
     .. math:: \ln \bar p_k, \qquad \bar p = \frac1M \sum_m p_m
@@ -47,7 +47,7 @@ def _pool(classes: Classes, xp: Namespace, rows: Array) -> Array:
     return simplex.log_mean(xp, simplex.log_softmax(simplex.odds_of(xp, rows, classes.kind)))
 
 
-def predictive_entropy(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
+def predictive_entropy(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
     r"""Rank key of the negative entropy of the averaged prediction; higher is surer.
 
     .. math:: -\ln H(\bar p), \qquad \bar p = \frac1M \sum_m p_m
@@ -80,7 +80,7 @@ def predictive_entropy(logits: ArrayLike | None = None, /, *, probs: ArrayLike |
     return classes.to_input_library(classes.map_rows(compute_key))
 
 
-def mutual_information(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
+def mutual_information(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
     r"""Rank key of minus the mutual information between label and member (BALD); higher is surer.
 
     .. math:: -\ln\Bigl(H(\bar p) - \frac1M \sum_m H(p_m)\Bigr)
@@ -113,7 +113,7 @@ def mutual_information(logits: ArrayLike | None = None, /, *, probs: ArrayLike |
     return classes.to_input_library(classes.map_rows(compute_key))
 
 
-def mean_max_softmax(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
+def mean_max_softmax(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
     r"""Rank key of the members' mean maximum softmax probability; higher is surer.
 
     .. math:: -\ln\Bigl(1 - \frac1M \sum_m \max_k p_{mk}\Bigr)
@@ -146,7 +146,7 @@ def mean_max_softmax(logits: ArrayLike | None = None, /, *, probs: ArrayLike | N
     return classes.to_input_library(classes.map_rows(compute_key))
 
 
-def vote_share(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
+def vote_share(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
     """Share of the members that vote for the class with the most votes; higher is surer.
 
     A member votes for its largest entry, the first of equals. There are at most M different values, so many samples

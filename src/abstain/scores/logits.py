@@ -12,7 +12,7 @@ from abstain.scores.softmax import compute_score
 _LOGITS = ("logits",)
 
 
-def max_logit(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None) -> Any:
+def max_logit(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
     r"""Largest logit; higher is surer.
 
     .. math:: \max_k z_k
@@ -39,7 +39,7 @@ def max_logit(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = N
 
 
 def logit_margin(
-    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+    logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, temperature: float = 1.0
 ) -> Any:
     r"""Gap between the two largest logits, which is also :math:`\ln(p_{(1)}/p_{(2)})`; higher is surer.
 
@@ -70,7 +70,7 @@ def logit_margin(
 
 
 def energy(
-    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+    logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, temperature: float = 1.0
 ) -> Any:
     r"""Negative free energy (Liu et al. 2020); higher is surer.
 
@@ -98,7 +98,7 @@ def energy(
     return compute_score("energy", logits, probs, temperature, takes=_LOGITS)
 
 
-def logit_norm(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, p: float = 2.0) -> Any:
+def logit_norm(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, p: float = 2.0) -> Any:
     r"""The p-norm of the logits, as the population-AURC paper's table writes it; higher is surer.
 
     .. math:: \lVert z \rVert_p
@@ -134,7 +134,7 @@ def logit_norm(logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = 
 
 
 def normalised_max_logit(
-    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, p: float = 2.0
+    logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, p: float = 2.0
 ) -> Any:
     r"""Largest logit over the p-norm, both after centring (Cattelan & Silva 2024); higher is surer.
 
@@ -207,7 +207,7 @@ def _norm(xp: Namespace, rows: Array, p: float) -> Array:
 
 
 def clamped_logit_entropy(
-    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, floor: float = 1e-12
+    logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, floor: float = 1e-12
 ) -> Any:
     r"""Negative "entropy" of the logits themselves, raised to a small positive floor; higher is surer.
 

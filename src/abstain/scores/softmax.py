@@ -35,7 +35,7 @@ def compute_score(
 
 
 def max_softmax(
-    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+    logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, temperature: float = 1.0
 ) -> Any:
     r"""Rank key of the maximum softmax probability (MSP); higher is surer.
 
@@ -68,7 +68,7 @@ def max_softmax(
 
 
 def softmax_margin(
-    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+    logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, temperature: float = 1.0
 ) -> Any:
     r"""Rank key of the margin between the two largest probabilities; higher is surer.
 
@@ -100,7 +100,7 @@ def softmax_margin(
 
 
 def negative_entropy(
-    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+    logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, temperature: float = 1.0
 ) -> Any:
     r"""Rank key of the negative entropy :math:`\sum_k p_k \ln p_k`; higher is surer.
 
@@ -130,7 +130,7 @@ def negative_entropy(
 
 
 def negative_gini(
-    logits: ArrayLike | None = None, /, *, probs: ArrayLike | None = None, temperature: float = 1.0
+    logits: ArrayLike | None = None, *, probs: ArrayLike | None = None, temperature: float = 1.0
 ) -> Any:
     r"""Rank key of the negative Gini impurity :math:`-1 + \sum_k p_k^2`; higher is surer.
 
@@ -161,7 +161,6 @@ def negative_gini(
 
 def probability_norm(
     logits: ArrayLike | None = None,
-    /,
     *,
     probs: ArrayLike | None = None,
     p: float = 2.0,

@@ -26,7 +26,7 @@ from abstain.thresholds.record import (
     state_cluster_limit,
     state_rule,
 )
-from abstain.thresholds.rules import GroupThresholds, Kind, Origin, Threshold
+from abstain.thresholds.rules import GroupThresholds, Kind, Origin, Threshold, refuse_other_rule
 
 Count = Annotated[int, Within(0)]
 
@@ -209,6 +209,12 @@ class JointThreshold(JointRule, Stored):
     counted: dict[Any, Counted]
     delta: Chance
     by_class: bool = False
+
+    @classmethod
+    def _upgraded(cls, record: Any) -> Any:
+        """The parsed JSON, unchanged; raises DataError for another kind of rule."""
+        refuse_other_rule(cls.__name__, record)
+        return record
 
     def __getitem__(self, name: Any) -> Threshold:
         return self.promises[name]

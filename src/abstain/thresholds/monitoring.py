@@ -226,7 +226,7 @@ class Check(Stored, _tables.Notebook):
             return record
         if record["format"] == "abstain.Check/4":
             return {**record, "rows_seen": [], "format": cls._format()}
-        new_fields = {
+        new_fields: dict[str, Any] = {
             "rows_seen": [],
             # counted samples of the alarmed look before the alarm, and their summed loss: None if not known
             "alarm_counted": None,
@@ -923,7 +923,9 @@ def _check_same_series(rule: Threshold, limit: float, previous: Check) -> None:
     if expected != actual:
         ours, theirs = ("value {:g}, risk {:g}, delta {:g}".format(*x) for x in (expected, actual))
         message = f"`previous` must be a check of this threshold ({ours}), got one of {theirs}"
-        raise InputError(f"Threshold.check: {message}. Begin a new series without `previous=`.")
+        raise InputError(
+            f"Threshold.check: {message}. Begin a new series: without `previous=`, or in a new file for --state."
+        )
 
 
 class _Look(NamedTuple):
@@ -948,7 +950,10 @@ def _select_new_clusters(rule: Threshold, clusters: Array, n: int, before: Check
             warnings.warn(f"Threshold.check: {message}.", AbstainWarning, stacklevel=4)
         return _Look(np.arange(n), None, before.clusters_seen)
     if clusters is None:
-        raise InputError("Threshold.check: this rule promises for whole clusters: give `clusters=`.")
+        raise InputError(
+            "Threshold.check: this rule promises for whole clusters: give `clusters=`, on the command line "
+            "-c clusters=NAME."
+        )
     labels, codes = group_codes("Threshold.check", clusters, (n,), "clusters")
     largest = float(np.bincount(codes).max())
     size_limit = rule.largest or 1.0

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from abstain import scores
 from abstain.errors import InputError
 from abstain.thresholds.later_options import reading_options
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
@@ -194,7 +195,11 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
             promise.append(f"- {group}: {threshold.guarantee or 'none'}")
     else:
         promise = promise_lines(rule)
-    promise += [f"- Note: {threshold.note}" for threshold in threshold_of_group.values() if threshold.note]
+    promise += [
+        f"- Note{_of_group(group)}: {threshold.note}"
+        for group, threshold in threshold_of_group.items()
+        if threshold.note
+    ]
     return RecordParts(
         title="Decision record: when the model's answer is accepted",
         rule=_rule_lines(threshold_of_group),
@@ -254,6 +259,19 @@ def promise_lines(threshold: Threshold) -> list[str]:
     ]
 
 
+def key_text(score: str | None, key: float) -> str:
+    """Format a threshold on a rank key as the score's plain value; close to the end of its scale, as a distance.
+
+    E.g. "1 − 3e-09" for a probability that would round to 1. Without a score, `key` is a confidence of the user's own.
+    """
+    if score is None or not scores.by_name(score).saturates:
+        return f"{key:.6g}"
+    value = float(scores.display(score, key))
+    if value < 0.9995 or score != "max_softmax":
+        return f"{value:.4g}"
+    return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"  # beyond 700 the exponential is 0
+
+
 def state_rule(threshold: Threshold, rule: str, group: Any = "") -> str:
     """A Markdown list item that states a rule: the number that people know first, then the one that is compared.
 
@@ -267,12 +285,17 @@ def state_rule(threshold: Threshold, rule: str, group: Any = "") -> str:
     others = "Cases that are not accepted are not answered by the model."
     if not threshold.feasible:
         return f"- There is no threshold{for_group}: the model answers no case."
+    if threshold.value == -np.inf:
+        return f"- Accept everything{_of_group(group)} that has a confidence. {others}"
     plain = threshold.origin.plain if threshold.origin else None
-    if threshold.origin is None or not threshold.origin.score or plain is None or threshold.value == -np.inf:
+    if threshold.origin is None or not threshold.origin.score or plain is None:
         return f"- Accept{for_group}: {rule}. {others}"
     comparison = "above" if threshold.lies_above else "at least"
     in_keys = "" if plain == threshold.value else f" (in the rule's file, as a rank key: {rule})"
-    return f"- Accept{for_group}: {threshold.origin.score} {comparison} {plain:.6g}{in_keys}. {others}"
+    number = f"{plain:.6g}"
+    if in_keys and number == "1":  # it is not above 1, but rounds to it
+        number = key_text(threshold.origin.score, float(threshold.value or 0.0))
+    return f"- Accept{for_group}: {threshold.origin.score} {comparison} {number}{in_keys}. {others}"
 
 
 def _rule_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:

@@ -15,7 +15,7 @@ from abstain._arrays import Array, ArrayLike, to_host
 from abstain._plots import GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Chance, Finite, Share, Stored, Within
 from abstain._tables import html_table
-from abstain.errors import InputError, ShapeError
+from abstain.errors import DataError, InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array, rows_of_groups
 from abstain.thresholds.advice import Advice
 from abstain.thresholds.calibration import Candidates, Form, Method
@@ -49,6 +49,12 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["logits", "probs", "confidence"]
+_RULE_CLASSES = {
+    "Threshold": "one threshold",
+    "GroupThresholds": "a threshold for each group",
+    "JointThreshold": "a threshold with several promises",
+    "JointGroupThresholds": "a threshold with several promises for each group",
+}
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,17 @@ def _are_nearly_equal(stored: float | None, computed: float | None) -> bool:
     return bool(stored and computed and abs(stored / computed - 1) < 1e-9)
 
 
+def refuse_other_rule(name: str, record: Any) -> None:
+    """Raise DataError if parsed JSON is a threshold, or several, of another class than `name`."""
+    format_name = str(record.get("format")) if isinstance(record, dict) else ""
+    stored_class = format_name.removeprefix("abstain.").partition("/")[0]
+    if stored_class != name and stored_class in _RULE_CLASSES:
+        described = _RULE_CLASSES[stored_class]
+        raise DataError(
+            f"{name}: the file holds {described} ({stored_class}). Load it with `abstain.thresholds.load_rule`."
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Promised(Stored):
     """A rule with a promise, and how it tells of both; the fields are explained where they are used."""
@@ -135,7 +152,9 @@ class Promised(Stored):
         """The parsed JSON of format 4 in format 5; anything else unchanged.
 
         Only the advice differs, which a rule has that accepts nothing: its number of samples was too low, and goes.
+        Raises DataError for another kind of rule.
         """
+        refuse_other_rule(cls.__name__, record)
         if not isinstance(record, dict) or record.get("format") != f"abstain.{cls.__name__}/4":
             return record
         advice = record.get("advice")
@@ -579,7 +598,12 @@ class Threshold(Promised):
         if self.value is None:
             return request
         low, high = self.coverage_interval
-        bound = "" if self.risk_upper is None else f"  (at most {self.risk_upper:.4g})"
+        # only a certified bound is promised; the limit of a threshold that the same data chose is a little too small
+        bound = ""
+        if self.risk_upper is not None:
+            is_promised = self.guarantee is not None and self.form == "risk" and self.method != "crc"
+            limit = f"{self.risk_upper:.4g}"
+            bound = f"  (at most {limit})" if is_promised else f"  (upper limit {limit}, not promised)"
         return request | {
             "coverage": f"{self.coverage:.4f}  [{low:.4f}, {high:.4f}]",
             "risk": f"{self.risk:.4g}{bound}",
@@ -614,6 +638,12 @@ class GroupThresholds(Stored, _tables.Notebook):
     thresholds: dict[Any, Threshold]
     delta: Chance
 
+    @classmethod
+    def _upgraded(cls, record: Any) -> Any:
+        """The parsed JSON, unchanged; raises DataError for another kind of rule."""
+        refuse_other_rule(cls.__name__, record)
+        return record
+
     def __getitem__(self, label: Any) -> Threshold:
         return self.thresholds[label]
 
@@ -628,16 +658,20 @@ class GroupThresholds(Stored, _tables.Notebook):
 
         Groups without a threshold accept nothing; the sentence names them.
         """
-        feasible = [rule for rule in self.thresholds.values() if rule.feasible]
-        if not feasible or any(rule.guarantee is None for rule in feasible):
+        feasible = {group: rule for group, rule in self.thresholds.items() if rule.feasible}
+        if not feasible or any(rule.guarantee is None for rule in feasible.values()):
             return None
         infeasible_groups = [str(group) for group, rule in self.thresholds.items() if not rule.feasible]
         remark = ""
         if infeasible_groups:
             remark = f" Nothing is accepted in: {', '.join(infeasible_groups)}."
+        level_of_each = next(iter(feasible.values())).delta
+        promises = f"each of {len(feasible)} groups holds, all at once (each was"
+        if len(feasible) == 1:
+            promises = f"group {next(iter(feasible))} holds (it was"
         return (
-            f"With probability at least {1 - self.delta:.4g} over the calibration data, the promise of each of "
-            f"{len(feasible)} groups holds, all at once (each was chosen at {feasible[0].delta:.4g}).{remark}"
+            f"With probability at least {1 - self.delta:.4g} over the calibration data, the promise of {promises} "
+            f"chosen at {level_of_each:.4g}).{remark}"
         )
 
     def made_from(self, kind: Kind, **facts: Any) -> GroupThresholds:

@@ -13,19 +13,36 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_count, check_fraction, check_nonnegative
+from abstain._tables import count_noun
 from abstain.errors import InputError
 from abstain.inference import Difference, Interval, interval, paired_difference
+from abstain.inference.standard_errors import effective_count
+from abstain.metrics.areas import rank_weights
+from abstain.metrics.few_draws import ENOUGH
 from abstain.torch.loss import AURCLoss
 from abstain.torch.metrics import AURC
 
 Samples = tuple[Array, Array]  # losses and confidences
 _MODULES_OF_PLAIN_ITERATORS = ("builtins", "itertools", "torch.utils.data.dataloader")
+
+
+def _count_effective_errors(loss: np.ndarray, confidence: np.ndarray) -> float:
+    """As many errors of equal rank weight as would say as much about AURC; equal confidences are ranked by chance."""
+    order = np.argsort(confidence)  # the least confident first, as the ranks of `rank_weights`
+    return effective_count(rank_weights(len(loss)) * loss[order])
+
+
+def _round_up(number: float) -> int:
+    """The number rounded up to two digits: more would claim more than is known."""
+    unit = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(number / unit) * unit
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,8 +126,8 @@ def fine_tune(
         "labels" whose other entries are the network's arguments. Use the augmentation of the original training.
     held_out : iterable of batches
         Samples that the network was not trained on, in the same order each time they are read (no shuffling). Use
-        thousands: the start must make at least eleven errors on them, and with few errors only a large difference can
-        be shown.
+        thousands: the start must make at least eleven effective errors on them (as many errors of equal weight as would
+        say as much, so fewer than the errors), and with few errors only a large difference can be shown.
     epochs : int
         Passes over `train`. AURC was still falling after 20 on CIFAR; after 5 it may not be below the start yet.
     rate : float
@@ -289,13 +306,17 @@ class Averaging:
         loss, confidence = self.original_samples
         error_count = int(loss.sum())
         # an interval says when it rests on too few errors for a verdict, but needs some
-        few_errors = (
-            interval("aurc", loss, confidence).note if error_count > 1 else f"rests on {error_count} errors"
-        )
+        few_errors = f"rests on {count_noun(error_count, 'error')}"
+        if error_count > 1:
+            few_errors = interval("aurc", loss, confidence).note
         if few_errors:
+            remedy = f"Hold out many more than {len(loss)} samples"
+            if error_count:
+                present = _count_effective_errors(to_host(loss), to_host(confidence))
+                remedy = f"Hold out about {_round_up(len(loss) * ENOUGH / present):,} instead of {len(loss)} samples"
             raise InputError(
                 f"{self.name}: `held_out` is too small for any verdict: the AURC of the start {few_errors}, and a "
-                f"comparison needs eleven. Hold out more than {len(loss)} samples."
+                f"comparison needs eleven errors that weigh the same (a confident error outweighs others). {remedy}."
             )
 
     def _check_labels(self, label_digest: str) -> None:

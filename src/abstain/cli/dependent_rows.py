@@ -1,0 +1,137 @@
+"""Hints at rows that are no independent samples: several of one patient, repeated ids, copies of rows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+
+import numpy as np
+
+from abstain.errors import AbstainError
+from abstain.formats.columns import OpenedTable, TextValues, Values
+from abstain.formats.safety import display_name
+
+_CLUSTER_WORDS = ("patient", "subject", "person", "user", "document", "session", "speaker", "site", "cluster")
+_ID_NAME = re.compile(r"(.*[_. -])?(id|ids|uid|uuid)", re.IGNORECASE)
+_MIN_CLUSTERS = 20  # of a column that is taken for clusters; with fewer values it is rather a category
+_MAX_CLUSTER_SIZE = 50  # mean rows for each of its values
+# Numbers with more decimals than this, and texts of so many characters, are equal in two rows by no chance.
+_DECIMALS_BY_CHANCE = 3
+_LONG_TEXT = 20
+
+
+def hints_at_dependent_rows(
+    source: OpenedTable, column_by_role: Mapping[str, str], consequence: str
+) -> list[str]:
+    """Return sentences on copies of rows and on a column that may hold clusters; none if the user named clusters.
+
+    Parameters
+    ----------
+    source : OpenedTable
+        The opened file.
+    column_by_role : mapping
+        Which column was taken for what: "name", "name, another name" or "name (in words)" for each role.
+    consequence : str
+        What goes wrong if such rows are taken for independent: "the intervals are too narrow".
+    """
+    if "clusters" in column_by_role:
+        return []
+    used_columns = {
+        name
+        for name in source.columns
+        if any(_names_column(description, display_name(name)) for description in column_by_role.values())
+    }
+    values_by_name = {}
+    for name, column in source.columns.items():
+        try:
+            values_by_name[name] = column.load()
+        except AbstainError:  # objects, or a mixture of texts and numbers
+            continue
+    unused = {name: values for name, values in values_by_name.items() if name not in used_columns}
+    hints = []
+    if len(values_by_name) == len(source.columns):
+        hints += _hint_at_copies(values_by_name, consequence)
+    return hints + _hint_at_clusters(unused, consequence)
+
+
+def _names_column(description: str, name: str) -> bool:
+    """Is this one of the columns in the description of a role: "name", "name, another name" or "name (in words)"?"""
+    return re.search(rf"(^|, ){re.escape(name)}($|, | \()", description) is not None
+
+
+def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) -> list[str]:
+    """A sentence on the first column whose values look like those of clusters; empty if there is none.
+
+    Its values occur several times each, and either in blocks of rows, or the column is named like a patient or another
+    common kind of clusters. Of a column that is named so, or like an id, a single repeated value is enough.
+    """
+    for name, values in values_by_name.items():
+        codes = values.code_of_row if isinstance(values, TextValues) else np.asarray(values)
+        if codes.ndim != 1 or codes.dtype.kind not in "iuf" or not np.array_equal(codes, np.floor(codes)):
+            continue  # measured numbers, or some are missing
+        count = len(np.unique(codes))
+        is_named_so = _ID_NAME.fullmatch(name) or any(word in name.lower() for word in _CLUSTER_WORDS)
+        largest_count = len(codes) - 1 if is_named_so else len(codes) // 2
+        if not _MIN_CLUSTERS <= count <= largest_count or len(codes) > _MAX_CLUSTER_SIZE * count:
+            continue
+        block_count = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
+        if block_count == count or is_named_so:
+            return [
+                f"`{display_name(name)}` has {count:,} values in {len(codes):,} rows. If rows with one value depend on "
+                f"each other, such as pictures of one patient, add -c clusters={shlex.quote(display_name(name))}: "
+                f"otherwise {consequence}."
+            ]
+    return []
+
+
+def _hint_at_copies(values_by_name: Mapping[str, Values], consequence: str) -> list[str]:
+    """A sentence on rows that equal an earlier row in all of these columns; empty if chance may explain them."""
+    codes_by_name = {name: _number_values(values) for name, values in values_by_name.items()}
+    n = max((len(codes) for codes in codes_by_name.values()), default=0)
+    rows = np.arange(n)  # those that equal another row in all columns so far
+    group_of_row = np.zeros(n, dtype=np.int64)
+    is_telling = np.zeros(n, dtype=bool)
+    for name, codes in codes_by_name.items():
+        if not n or len(codes) != n:
+            continue  # not a column of the rows, such as names of classes
+        is_telling |= _have_telling_value(values_by_name[name])
+        pairs = group_of_row * (int(codes.max()) + 1) + codes[rows]
+        _, group_of_row, sizes = np.unique(pairs, return_inverse=True, return_counts=True)
+        is_shared = sizes[group_of_row] > 1
+        rows = rows[is_shared]
+        group_of_row = group_of_row[is_shared]
+    telling_groups = group_of_row[is_telling[rows]]
+    copy_count = len(telling_groups) - len(np.unique(telling_groups))
+    if not copy_count:
+        return []
+    return [
+        f"{copy_count:,} of {n:,} rows equal an earlier row in every column. Copies are no independent samples: remove "
+        f"them, otherwise {consequence}."
+    ]
+
+
+def _number_values(values: Values) -> np.ndarray:
+    """Return a number from 0 for each row, equal where the values are: text, numbers, or rows of numbers."""
+    if isinstance(values, TextValues):
+        return np.asarray(values.code_of_row)
+    numbers = np.ascontiguousarray(values)
+    if numbers.ndim > 1:  # a row of numbers as one value
+        numbers = numbers.reshape(len(numbers), -1)
+        numbers = numbers.view([("", numbers.dtype)] * numbers.shape[1]).reshape(-1)
+    return np.unique(numbers, return_inverse=True)[1].reshape(-1)
+
+
+def _have_telling_value(values: Values) -> np.ndarray:
+    """Which rows hold a value that no two independent rows share: a long text, or a number with many decimals.
+
+    Numbers next to 0 and 1 do not count: probabilities saturate there.
+    """
+    if isinstance(values, TextValues):
+        is_long = np.array([len(text) >= _LONG_TEXT for text in values.distinct_texts], dtype=bool)
+        return is_long[values.code_of_row]
+    numbers = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+    scaled = numbers * 10**_DECIMALS_BY_CHANCE
+    has_decimals = np.abs(scaled - np.round(scaled)) > 1e-3
+    is_saturated = np.minimum(np.abs(numbers), np.abs(1 - numbers)) < 10.0**-_DECIMALS_BY_CHANCE
+    return np.asarray((has_decimals & ~is_saturated).any(axis=1))
