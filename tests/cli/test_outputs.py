@@ -548,3 +548,6 @@ def test_no_infinite_limit_is_printed(run):
     assert judged.exit_code == 7
     assert "no limits of the difference can be given: not enough data, it rests" in judged.stdout
     assert "inf" not in judged.stdout
+    undefined = run("gate", "right.npz", "other.npz", "--metric", "auroc", "--margin", "0.01")
+    assert (undefined.exit_code, undefined.stdout) == (4, "")
+    assert "right: auroc needs both right and wrong samples" in undefined.stderr

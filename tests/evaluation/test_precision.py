@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from abstain.errors import InputError
+from abstain.errors import InputError, ShapeError
 from abstain.evaluation import evaluate_answers, precision_recall
 
 
@@ -82,6 +82,21 @@ def test_the_intervals_cover():
     assert 0.91 <= covered / 300 <= 0.985
 
 
+@pytest.mark.parametrize("n", [10, 30, 100, 300, 1000])
+def test_a_coverage_accepts_just_as_many_as_it_says(n):
+    confidence = np.random.default_rng(n).permutation(n)
+    shares = [count / n for count in range(1, n + 1, max(1, n // 100))]
+    table = precision_recall(confidence % 2 == 0, confidence, coverages=shares)
+    found = [entry.estimate * n for entry in table.entries if entry.metric == "coverage"]
+    assert found == pytest.approx([share * n for share in shares], abs=1e-6)
+
+
+def test_thresholds_that_are_nearly_equal_have_columns_of_their_own():
+    table = precision_recall([1, 0, 1], [0.1, 0.12345679, 0.9], thresholds=[0.12345678, 0.1234568])
+    found = [entry.estimate for entry in table.entries if entry.metric == "coverage"]
+    assert found == pytest.approx([2 / 3, 1 / 3])
+
+
 def test_nothing_accepted_is_told():
     table = precision_recall([1, 0], [0.5, 0.4], thresholds=[0.9])
     assert table["precision"].estimate is None
@@ -95,10 +110,14 @@ def test_nothing_accepted_is_told():
         ({"thresholds": [0.5], "coverages": [0.5]}, "one of them"),
         ({"thresholds": []}, "at least one threshold"),
         ({"coverages": [1.5]}, "coverages"),
+        ({"thresholds": [0.5, float("nan")]}, "must be numbers, got nan"),
+        ({"thresholds": [0.5], "clusters": [1, 2, 3]}, "`clusters` must have one label per sample"),
     ],
 )
 def test_what_is_refused(options, message):
     with pytest.raises(InputError, match=message):
         precision_recall([1, 0], [0.5, 0.4], **options)
+    with pytest.raises(ShapeError, match=r"`right` and `confidence` .* \(3,\) and \(2,\)"):
+        precision_recall([1, 0, 1], [0.5, 0.4], thresholds=[0.1])
     with pytest.raises(InputError, match="truth values"):
         precision_recall([1, 0.5], [0.5, 0.4], thresholds=[0.1])

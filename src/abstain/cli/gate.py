@@ -62,7 +62,8 @@ def gate(
     By default the new model must not be worse by the margin or more (non-inferiority). For a verdict, a one-sided limit
     of the difference on the same samples must lie on one side of the margin. Rows are matched as in `abstain compare`.
 
-    Exit codes: 0 pass, 6 fail, 7 not enough data for either; 2 wrong options, 3 bad files.
+    Exit codes: 0 pass, 6 fail, 7 not enough data for either; 2 wrong options, 3 bad files, 4 a metric that these data
+    leave undefined (AUROC without any error).
 
     Examples:
       abstain gate old.npz new.npz --margin 0.002

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,12 +10,14 @@ import numpy as np
 
 from abstain._arrays import ArrayLike, to_host
 from abstain._check import check_fraction
-from abstain.errors import InputError
+from abstain.core.curve_points import mass_for_share
+from abstain.errors import InputError, ShapeError
 from abstain.evaluation.graded import answer_entries
 from abstain.evaluation.results import MISSING, Entry, Evaluation
-from abstain.inference.clusters import cluster_columns
+from abstain.inference.clusters import cluster_codes, cluster_columns
 from abstain.metrics._sample import group_codes, prepare
 from abstain.metrics.answer_metrics import AnswerMetric, GradedAnswers
+from abstain.metrics.metric import write_number
 
 # These are ratios of counts, as the metrics of graded answers are, and have their intervals from the same place. In
 # those counts a rejected prediction stands as "attempted" and a right one as "unanswerable", so that
@@ -97,7 +100,7 @@ def precision_recall(
     ------
     InputError
         Unless exactly one of `thresholds` and `coverages` is given, with at least one number, and `right` holds truth
-        values.
+        values; ShapeError for columns of different lengths.
 
     Examples
     --------
@@ -107,6 +110,12 @@ def precision_recall(
     """
     function = "precision_recall"
     level = check_fraction(function, "level", level, open_high=True)
+    shapes = [np.shape(to_host(column)) for column in (right, confidence)]
+    if shapes[0] != shapes[1]:
+        raise ShapeError(
+            f"{function}: `right` and `confidence` must be vectors of one length, got shapes {shapes[0]} and "
+            f"{shapes[1]}."
+        )
     sample = prepare(function, to_host(right), to_host(confidence), vector=True)
     n = len(sample.loss)
     if not np.isin(sample.loss, (0, 1)).all():
@@ -114,6 +123,7 @@ def precision_recall(
     is_right = np.asarray(sample.loss).astype(bool)
     value_by_column = _threshold_columns(function, np.asarray(sample.confidence), thresholds, coverages)
     cluster_labels = cluster_columns(function, clusters, n)
+    cluster_codes(function, cluster_labels, n)  # raises if there is not one label per prediction
     parts: list[tuple[Any, np.ndarray]] = [(None, np.ones(n, dtype=bool))]  # label of a group, and its mask
     if groups is not None:
         labels, codes = group_codes(function, groups, (n,))
@@ -148,19 +158,22 @@ def _threshold_columns(
 
     `confidence` holds the confidences of all samples, in any order. Give either `thresholds` or `coverages`: a coverage
     stands for the threshold that accepts that share of the samples. Raises InputError, in the name of the public
-    `function`, for both, none, or an empty list.
+    `function`, for both, none, an empty list, or a threshold that is no number.
     """
     if (thresholds is None) == (coverages is None):
         raise InputError(f"{function}: give `thresholds` or `coverages`, one of them.")
     values_by_name: dict[str, float] = {}
     for threshold in thresholds if thresholds is not None else ():
-        values_by_name[f"at least {threshold:g}"] = float(threshold)
+        if math.isnan(threshold):
+            raise InputError(f"{function}: `thresholds` must be numbers, got nan.")
+        values_by_name[f"at least {write_number(threshold)}"] = float(threshold)
     falling = np.sort(confidence)[::-1]
     for coverage in coverages if coverages is not None else ():
         share = check_fraction(function, "coverages", coverage)
-        accepted_count = int(np.ceil(share * len(falling)))
+        # a rounding error adds no prediction, as a plain ceil(0.07 * 100) would
+        accepted_count = max(1, int(mass_for_share(np, len(falling), share, whole=True)))
         least_accepted = falling[accepted_count - 1]
-        values_by_name[f"coverage {coverage:g}"] = float(least_accepted)
+        values_by_name[f"coverage {write_number(coverage)}"] = float(least_accepted)
     if not values_by_name:
         raise InputError(f"{function}: needs at least one threshold or coverage, got none.")
     return values_by_name
