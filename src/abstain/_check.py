@@ -24,6 +24,7 @@ from abstain._arrays import (
     is_jax,
     to_host,
 )
+from abstain._delta import LARGEST_DELTA, explain_large_delta
 from abstain._names import suggest_name
 from abstain.errors import DtypeError, InputError, ShapeError
 
@@ -82,20 +83,6 @@ def check_fraction(
             hint = f" Give it as a fraction, not in percent: {number / 100:g} for {number:g}%."
         raise InputError(f"{function}: `{argument}` must lie in {span}, got {number:g}.{hint}")
     return number
-
-
-# a promise that fails more often than it holds is no promise; 0.5 itself remains for data of a few dozen samples
-LARGEST_DELTA = 0.5
-
-
-def explain_large_delta(delta: float) -> str:
-    """A sentence that says what delta is if it is larger than any promise may take; otherwise the empty text."""
-    if not LARGEST_DELTA < delta < 1:
-        return ""
-    return (
-        f"delta is the probability that the promise fails: give {1 - delta:.4g} for a promise that holds with "
-        f"probability {100 * delta:.4g}%."
-    )
 
 
 def check_delta(function: str, value: Any) -> float:

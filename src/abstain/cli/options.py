@@ -24,7 +24,7 @@ from click.core import ParameterSource
 
 import abstain
 from abstain import _outputs
-from abstain._check import explain_large_delta
+from abstain._delta import explain_large_delta
 from abstain._names import suggest_name
 from abstain._size import parse_size
 from abstain._tables import escape_controls
