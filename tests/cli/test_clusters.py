@@ -133,7 +133,7 @@ def test_repeated_questions_and_ids_of_a_plain_table_are_clusters(tmp_path, name
     read = run(*metrics)
     note = (
         f"note: `{name}` has 20 values in 100 rows: rows with one value are taken as a cluster. Name other clusters "
-        f"with -c clusters=NAME, such as row numbers for none."
+        f"with -c clusters=NAME (a column of row numbers: none)."
     )
     assert note in read
     assert stated.split("next:")[0] == read.replace(f"{note} ", "").split("next:")[0]

@@ -105,7 +105,7 @@ def add_repeats(
             return {**roles, "question": RoleColumns((name,))}
         message = (
             f"`{display_name(name)}` has {count:,} values in {count_noun(len(values), 'row')}: rows with one value are "
-            f"taken as a cluster. Name other clusters with -c clusters=NAME, such as row numbers for none."
+            f"taken as a cluster. Name other clusters with -c clusters=NAME (a column of row numbers: none)."
         )
         warnings.warn(message, AbstainWarning, stacklevel=4)
         return {**roles, "clusters": RoleColumns((name,))}
