@@ -165,6 +165,8 @@ def threshold(
     with show_working(f"reading {display_name(file)}"):
         if promise_names:
             promise_columns = read_promises(read_options, file, promise_names)
+            if check is not None:
+                promise_columns = promise_columns.rows(_find_labelled_rows(promise_columns.predictions))
             predictions = promise_columns.predictions
         else:
             predictions = _read_labelled(file, read_options, is_check=check is not None)
@@ -238,7 +240,7 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) 
     """
     try:
         predictions = read_options.read(file)
-        return _leave_out_unlabelled(predictions) if is_check else predictions
+        return predictions.rows(_find_labelled_rows(predictions)) if is_check else predictions
     except BlankOutcomesError:
         if not is_check or read_options.missing or read_options.grades:
             raise
@@ -257,17 +259,18 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) 
         return None
 
 
-def _leave_out_unlabelled(predictions: Predictions) -> Predictions:
-    """Return class scores without the rows that have no label, and print how many these are.
+def _find_labelled_rows(predictions: Predictions) -> np.ndarray:
+    """Return the numbers of the rows of class scores that have a label, and print how many have none.
 
-    Raises DataError if no row has a label. Other predictions are returned unchanged.
+    Raises DataError if no row has a label. Of other predictions all rows are returned.
     """
     labels = predictions.labels
+    all_rows = np.arange(predictions.n)
     if predictions.kind == "confidence" or labels is None or labels.ndim != 1 or labels.dtype.kind != "f":
-        return predictions
+        return all_rows
     is_labelled = ~np.isnan(labels)
     if is_labelled.all():
-        return predictions
+        return all_rows
     if not is_labelled.any():
         raise file_error(predictions.path, "no row has a label, so there is nothing to check.")
     left_out_count = int((~is_labelled).sum())
@@ -275,7 +278,7 @@ def _leave_out_unlabelled(predictions: Predictions) -> Predictions:
         f"note: {display_name(predictions.path)}: {left_out_count:,} of {_tables.count_noun(predictions.n, 'row')} "
         f"without a label, left out of the check."
     )
-    return predictions.rows(np.flatnonzero(is_labelled))
+    return all_rows[is_labelled]
 
 
 def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output: opt.Output) -> None:
