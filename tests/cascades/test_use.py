@@ -208,7 +208,17 @@ def test_the_command_chooses_applies_and_checks(files):
     again = run(*both(files, "new"), "--check", rule, "--state", files / "state.json")
     assert "was counted in this series before" in again.output  # the same files count once
     assert "n = 1500, look 1" in again.output
+    grown = []  # exports that hold the rows of the first look and new ones
+    for name in ("small", "large"):
+        older = np.load(files / f"new_{name}.npz")
+        newer = np.load(files / f"cal_{name}.npz")
+        grown.append(files / f"grown_{name}.npz")
+        np.savez(grown[-1], **{key: np.concatenate([older[key], newer[key][:500]]) for key in ("logits", "labels")})
+    refused = run(*grown, "--check", rule, "--state", files / "state.json")
+    assert refused.exit_code == 3
+    assert "rows of an earlier look" in refused.output
     assert run(*both(files, "cal"), *ASKED, "-q").output.strip() == repr(saved.cost)
+    assert "95%" in run(*both(files, "cal"), *ASKED, "--delta", "0.95").output  # is meant as 0.05
 
 
 def test_files_are_matched_with_stages_by_their_names(files):

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 
 from abstain._arrays import ArrayLike
-from abstain._check import check_fraction
+from abstain._check import check_delta
 from abstain.cascades import search
 from abstain.cascades.cascade_rule import Cascade, state_guarantee
 from abstain.cascades.inputs import (
@@ -175,7 +175,7 @@ def cascade(
     >>> one.decide(logits={"one": [[9.0, 0.0]]}).tolist()
     ['one']
     """
-    delta = check_fraction(FUNCTION_NAME, "delta", delta, open_high=True)
+    delta = check_delta(FUNCTION_NAME, delta)
     described = read_stages(FUNCTION_NAME, stages, labels, scores=scores, units=units)
     has_several = isinstance(risk, Mapping)
     risk_by_name: Mapping[Any, float] = risk if isinstance(risk, Mapping) else {None: risk}

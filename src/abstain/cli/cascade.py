@@ -25,6 +25,7 @@ from abstain.cli.options import (
     InputFile,
     Output,
     ReadOptions,
+    delta_option,
     explicit_value,
     input_option,
     note_chosen_confidence,
@@ -39,7 +40,7 @@ from abstain.cli.options import (
 )
 from abstain.cli.promises import parse_risks, predicted_names, with_loss_column
 from abstain.cli.screen import deliver, show_working, write_file
-from abstain.cli.series import Look, run_look
+from abstain.cli.series import Look, fingerprint_predictions, run_look
 from abstain.cli.threshold import check_rule_fits, draw_facts, rule_columns
 from abstain.errors import AbstainError, AbstainWarning, DataError
 from abstain.formats import Predictions
@@ -95,7 +96,7 @@ def _parse_costs(ctx: click.Context, param: click.Parameter, value: str | None) 
 @click.option("--person-cost", type=float, help="Cost of a person's answer.")
 @click.option("--person-error", type=float, help="Mean loss of a person's answers.")
 @click.option("--risk", multiple=True, callback=parse_risks, metavar="[NAME=]NUMBER", help=_RISK_HELP)
-@click.option("--delta", type=float, default=0.05, help="Probability that the guarantee fails.")
+@delta_option("Probability that the guarantee fails.")
 @click.option(
     "--promise",
     type=click.Choice(["answered", "system"]),
@@ -207,7 +208,7 @@ def cascade(
         losses = about.losses or losses
         among = about.among
     if rule:
-        look = _make_look(rule, files, read_options, state)
+        look = _make_look(rule, files, models, read_options, state)
         _check_rule(rule, models, losses, abstained, among, look, output)
         return
     inputs = _make_inputs(models, losses, abstained, among, score, **settings)
@@ -384,11 +385,23 @@ def _shared_clusters(models: dict[str, Predictions]) -> Any:
 
 
 def _make_look(
-    rule: Cascade | JointCascade, files: tuple[str, ...], read_options: ReadOptions, state: str | None
+    rule: Cascade | JointCascade,
+    files: tuple[str, ...],
+    models: dict[str, Predictions],
+    read_options: ReadOptions,
+    state: str | None,
 ) -> Look:
-    """Describe the data of one look, that is, of one check in a series; `state` is the file of the series, if any."""
+    """Describe the data of one look, that is, of one check in a series; `state` is the file of the series, if any.
+
+    Rows that an earlier look held are found again by the confidence of the first model. A cluster counts once anyway.
+    """
     calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
-    return Look(files=files, only=read_options.only, calibration=calibration, state=state)
+    rows = None
+    any_promise = rule.shared if isinstance(rule, JointCascade) else rule
+    if state is not None and any_promise.clusters is None:
+        name = rule.names[0]
+        rows = fingerprint_predictions(models[name], rule.scores.get(name))
+    return Look(files=files, only=read_options.only, calibration=calibration, state=state, rows=rows)
 
 
 def _check_rule(

@@ -26,6 +26,7 @@ import abstain
 from abstain import _outputs
 from abstain._delta import explain_large_delta
 from abstain._names import suggest_name
+from abstain._roles import role_of
 from abstain._size import parse_size
 from abstain._tables import escape_controls
 from abstain.errors import AbstainError
@@ -497,7 +498,7 @@ def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str,
     for text in value:
         title, _, name = text.partition("=")
         try:
-            role = abstain.formats.roles.role_of(title)
+            role = role_of(title)
         except AbstainError:
             name = ""
         if not name:

@@ -21,9 +21,10 @@ from abstain.cli import options as opt
 from abstain.cli.main import ALARM, print_error
 from abstain.cli.screen import deliver, show_notes, write_file
 from abstain.errors import AbstainError, DataError
+from abstain.formats import Predictions
 from abstain.formats.safety import display_name, file_error, sha256_of
 from abstain.thresholds import Check, GroupChecks
-from abstain.thresholds.counted_rows import CountedAgain, find_counted_again
+from abstain.thresholds.counted_rows import CountedAgain, find_counted_again, fingerprint_rows
 from abstain.thresholds.monitoring import FILE_DIGITS, with_files, with_rows, without_clusters
 
 _STATE_FIELDS = (
@@ -81,6 +82,16 @@ class Look:
                 digest = hashlib.sha256(f"{digest} {rows}".encode()).hexdigest()
             path_by_hash[digest] = path
         return path_by_hash
+
+
+def fingerprint_predictions(predictions: Predictions, score: str | None) -> np.ndarray:
+    """Return a fingerprint of each row of a file, by its confidence and, where the file has ids, its id.
+
+    `score` names the confidence that is computed from class scores; None for a column of confidences.
+    """
+    ids = None if predictions.ids is None else predictions.ids.as_texts().tolist()
+    has_own_ids = ids is not None and len(ids) == predictions.n
+    return fingerprint_rows(predictions.ranked_by(score), ids if has_own_ids else None)
 
 
 def run_look(

@@ -36,7 +36,7 @@ from abstain.cli.screen import (
     write_file,
     write_text,
 )
-from abstain.cli.series import Look, refuse_calibration_rows, run_look
+from abstain.cli.series import Look, fingerprint_predictions, refuse_calibration_rows, run_look
 from abstain.errors import AbstainError, DataError
 from abstain.formats import Predictions, open_source
 from abstain.formats.loaded_columns import BlankOutcomesError
@@ -56,7 +56,6 @@ from abstain.thresholds import (
     load_rule,
 )
 from abstain.thresholds.calibration import Method
-from abstain.thresholds.counted_rows import fingerprint_rows
 from abstain.thresholds.cut import MISSING
 from abstain.thresholds.later_options import reading_options
 from abstain.thresholds.record import key_text
@@ -553,7 +552,7 @@ def check_rule(
     calibration = [first.origin.sha256] if first.origin and first.origin.sha256 else []
     row_fingerprints = None
     if state is not None and first.clusters is None:  # a cluster counts once anyway
-        row_fingerprints = _fingerprint_rows(predictions, score)
+        row_fingerprints = fingerprint_predictions(predictions, score)
     look = Look(
         files=[str(predictions.path)],
         only=only,
@@ -616,13 +615,6 @@ def _list_groups(labels: Iterable[Any]) -> str:
     names = [display_name(label) if label not in (None, "") else "(empty)" for label in labels]
     more = f" and {len(names) - _GROUPS_LISTED} more" if len(names) > _GROUPS_LISTED else ""
     return ", ".join(names[:_GROUPS_LISTED]) + more
-
-
-def _fingerprint_rows(predictions: Predictions, score: str | None) -> np.ndarray:
-    """Return a fingerprint of each row of a file, by its confidence and, where the file has ids, its id."""
-    ids = None if predictions.ids is None else predictions.ids.as_texts().tolist()
-    has_own_ids = ids is not None and len(ids) == predictions.n
-    return fingerprint_rows(predictions.ranked_by(score), ids if has_own_ids else None)
 
 
 @click.command("decide", cls=opt.DocumentedCommand)

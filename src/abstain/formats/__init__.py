@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see of the names that `__getattr__` loads
     from abstain._outputs import replacing
+    from abstain._roles import ROLES
     from abstain.formats import answers as answers
     from abstain.formats import columns as columns
     from abstain.formats import file_evaluation as file_evaluation
@@ -39,7 +40,6 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
     from abstain.formats.predictions import Predictions
     from abstain.formats.read_files import read_log, read_predictions
     from abstain.formats.readers import open_source
-    from abstain.formats.roles import ROLES
     from abstain.formats.safety import Limits
     from abstain.formats.writing import WRITABLE, write_predictions
 
@@ -63,7 +63,7 @@ __all__ = [
 ]
 _HOMES = {
     "FORMATS": "abstain.formats.file_names",
-    "ROLES": "abstain.formats.roles",
+    "ROLES": "abstain._roles",
     "WRITABLE": "abstain.formats.writing",
     "Column": "abstain.formats.columns",
     "Limits": "abstain.formats.safety",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain._roles import normalise_name
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, as_texts, has_value
@@ -25,7 +26,7 @@ from abstain.formats.loaded_columns import (
 )
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
-from abstain.formats.roles import RoleColumns, normalise_name
+from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have, is_or_are
 
 ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")

@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain.errors import DataError
 from abstain.formats.roles import (
     AGREEMENT,
     CLASS_COLUMN_PATTERNS,
-    COLUMN_NAMES,
     ROLES_OF_SEVERAL,
     RoleColumns,
     columns_by_role,
-    normalise_name,
     order_class_columns,
 )
 from abstain.formats.safety import display_name, file_error

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from abstain._roles import COLUMN_NAMES, ROLES, normalise_name, role_of
 from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainWarning, DataError, MemoryLimitError
 from abstain.evaluation import Evaluation, evaluate, register_engine
@@ -19,14 +20,7 @@ from abstain.formats.learning_columns import LEARNING_ROLES
 from abstain.formats.predictions import LEARNED, Predictions
 from abstain.formats.read_files import find_class_scores_role, make_predictions, read_predictions
 from abstain.formats.readers import is_helm_run, read_column_names
-from abstain.formats.roles import (
-    COLUMN_NAMES,
-    ROLES,
-    RoleColumns,
-    normalise_name,
-    order_by_stated_classes,
-    role_of,
-)
+from abstain.formats.roles import RoleColumns, order_by_stated_classes
 from abstain.formats.safety import Limits, display_name, naming_file
 from abstain.formats.table_files import find_files, table_format
 from abstain.formats.tables import open_table

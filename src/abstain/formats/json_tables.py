@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from abstain.formats.roles import AGREEMENT, COLUMN_NAMES, normalise_name
+from abstain._roles import COLUMN_NAMES, normalise_name
+from abstain.formats.roles import AGREEMENT
 from abstain.formats.safety import count_noun, display_name, file_error
 
 _MAX_DEPTH = 6  # objects inside each other that are looked into

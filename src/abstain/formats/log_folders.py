@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain._roles import normalise_name
 from abstain.errors import AbstainError
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, as_texts
 from abstain.formats.file_names import model_name
 from abstain.formats.helm_log import INSTANCES_FILE
 from abstain.formats.logs import Log
-from abstain.formats.roles import normalise_name
 from abstain.formats.safety import display_name, file_error, one_line
 
 _MAX_FILES = 20_000  # in the folders that one command reads

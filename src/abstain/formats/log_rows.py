@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain.formats.columns import Column, LogFacts, OpenedTable, TextValues
-from abstain.formats.roles import COLUMN_NAMES, normalise_name
 from abstain.formats.safety import Limits, file_error
 
 Row = dict[str, Any]

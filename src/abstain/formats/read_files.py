@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from abstain._roles import role_of
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.answers import (
     add_repeats,
@@ -41,7 +42,7 @@ from abstain.formats.log_folders import find_model_column
 from abstain.formats.logs import Log, Rules, make_distinct
 from abstain.formats.predictions import Predictions
 from abstain.formats.readers import open_source
-from abstain.formats.roles import RoleColumns, order_by_stated_classes, role_of
+from abstain.formats.roles import RoleColumns, order_by_stated_classes
 from abstain.formats.safety import LISTED_NAMES, Limits, display_name, file_error
 
 # Roles whose columns are used, by the kind of file.

@@ -10,37 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from abstain._roles import COLUMN_NAMES, UNCERTAINTY, normalise_name, role_of
 from abstain.errors import InputError
 from abstain.formats.safety import display_name
 
-# Role -> names of columns that state it; names are compared after `normalise_name`.
-COLUMN_NAMES: dict[str, tuple[str, ...]] = {
-    "logits": ("logits", "y_logits", "logit"),
-    "probs": ("probs", "probabilities", "probability", "y_probs", "y_prob", "y_proba", "proba", "pred_probs"),
-    "labels": ("labels", "label", "y_true", "y", "target", "targets", "true_label", "ground_truth"),
-    "prediction": ("prediction", "predictions", "predicted", "pred", "y_pred", "predicted_label"),
-    "correct": ("correct", "is_correct"),
-    "loss": ("loss", "losses"),
-    "error": ("error", "errors", "wrong", "is_error"),
-    "confidence": ("confidence", "confidences", "conf"),
-    "abstained": ("abstained", "abstain", "refused"),
-    "answered": ("answered",),
-    "unanswerable": ("unanswerable", "is_unanswerable", "is_impossible", "should_abstain"),
-    "answerable": ("answerable", "is_answerable"),  # the same, the other way round
-    "question": ("question_id", "question_index", "doc_id"),
-    "task": ("task",),
-    "epoch": ("epoch",),
-    "groups": ("groups", "group", "subgroup"),
-    "sample_weight": ("sample_weight", "sample_weights", "weight", "weights"),
-    "clusters": ("clusters", "cluster"),
-    "cost": (),  # what an answer cost; only a cascade uses it, so no name of a column states it
-    "features": (),  # numbers that a confidence is learned from, such as a length; the user names them
-    "categories": (),  # labels that a confidence is learned from, such as a topic; the user names them
-    "classes": ("classes", "class_names"),
-    "ids": ("id", "ids", "sample_id", "row_id", "example_id", "image_id", "question_id", "uid", "index"),
-}
-ROLES = tuple(COLUMN_NAMES)
-"""What a column can be: the arguments of `evaluate`, and what they can be made from."""
 # One column per class: logit_0, logit_1 ... or prob_cat, prob_dog ...; the group is the name of the class.
 CLASS_COLUMN_PATTERNS = {
     "logits": re.compile(r"^(?:y_)?logits?_(.+)$"),
@@ -48,8 +21,6 @@ CLASS_COLUMN_PATTERNS = {
 }
 ROLES_OF_SEVERAL = ("confidence", "features", "categories")
 """Roles that several columns may have, each by its own name."""
-UNCERTAINTY = "uncertainty"
-"""Name by which a user states a confidence whose sign is to be changed, such as an entropy."""
 AGREEMENT = "agreement"
 """Name of the confidence that is computed from the answers to repeated questions."""
 _TRUTH_ROLES = ("labels", "correct", "loss", "error")
@@ -75,27 +46,6 @@ class RoleColumns:
         if len(self.names) > 3:
             return f"{display_name(self.names[0])} ... {display_name(self.names[-1])} ({len(self.names)} columns)"
         return ", ".join(map(display_name, self.names))
-
-
-def normalise_name(name: str) -> str:
-    """Return a column name as it is compared: lower case, with blanks, dots, dashes and slashes as underscores."""
-    return re.sub(r"[\s.\-/]+", "_", name.strip().lower())
-
-
-def role_of(name: str) -> str:
-    """Return the role that a name states; InputError where it states none.
-
-    An uncertainty is a confidence with the other sign.
-
-    >>> role_of("group"), role_of("y_true"), role_of("uncertainty")
-    ('groups', 'labels', 'confidence')
-    """
-    if normalise_name(name) == UNCERTAINTY:
-        return "confidence"
-    for role, column_names in COLUMN_NAMES.items():
-        if normalise_name(name) in (role, *column_names):
-            return role
-    raise InputError(f"a column's role must be one of {', '.join(ROLES)}, got {name!r}.")
 
 
 def truth_role_of(name: str) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from abstain._roles import role_of
 from abstain.errors import InputError
-from abstain.formats.roles import role_of
 
 # Options that say how files are read; the others choose a rule, or say where the result goes.
 _COLUMN_OPTIONS = ("-c", "--column")

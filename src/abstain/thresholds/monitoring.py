@@ -633,6 +633,7 @@ def check_promise(
         counts_errors=rule.evidence.zero_one and rule.bounded == (0.0, 1.0),
         clusters_seen=look.clusters_seen,
         files=before.files,
+        rows_seen=before.rows_seen,
         **risk_fields,
         **drift_fields,
     )
@@ -1091,7 +1092,8 @@ def check_promises(
             further_p_values=promise.further_p_values,
         )
         checks[name] = share_cluster_memory(check, group_count=series_promise_count)
-    series = GroupChecks(checks, files=() if previous is None else previous.files)
+    before = previous or GroupChecks({})
+    series = GroupChecks(checks, files=before.files, rows_seen=before.rows_seen)
     if to_check:
         check_is_new(series, previous)
     return series
