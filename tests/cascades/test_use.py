@@ -213,7 +213,9 @@ def test_the_command_chooses_applies_and_checks(files):
         older = np.load(files / f"new_{name}.npz")
         newer = np.load(files / f"cal_{name}.npz")
         grown.append(files / f"grown_{name}.npz")
-        np.savez(grown[-1], **{key: np.concatenate([older[key], newer[key][:500]]) for key in ("logits", "labels")})
+        np.savez(
+            grown[-1], **{key: np.concatenate([older[key], newer[key][:500]]) for key in ("logits", "labels")}
+        )
     refused = run(*grown, "--check", rule, "--state", files / "state.json")
     assert refused.exit_code == 3
     assert "rows of an earlier look" in refused.output

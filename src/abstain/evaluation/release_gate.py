@@ -307,14 +307,17 @@ def judge(
     pair = comparison.pair(new, old)  # new minus old
     sign = 1.0 if comparison.lower_is_better else -1.0
     worsening = sign * pair.difference
-    low, high = sorted((sign * pair.low, sign * pair.high))
-    has_limits = math.isfinite(low) and math.isfinite(high)
-    if not has_limits or all(contestant.low is None for contestant in comparison.contestants):
+    has_limits = all(math.isfinite(limit) for limit in (pair.low, pair.high))
+    if all(contestant.low is None for contestant in comparison.contestants):
         has_limits = False
-        low, high = -math.inf, math.inf
-    verdict = _verdict(question, low, high, margin) if has_limits and not pair.note else "undecided"
+    limits = (pair.low, pair.high) if has_limits else (-math.inf, math.inf)
+    low, high = sorted(sign * limit for limit in limits)  # of the worsening
+    can_decide = has_limits and not pair.note
+    verdict: Verdict = "undecided"
     more_needed = None
-    if verdict == "undecided" and has_limits and not pair.note and pair.standard_error > 0:
+    if can_decide:
+        verdict = _verdict(question, low, high, margin)
+    if can_decide and verdict == "undecided" and pair.standard_error > 0:
         more_needed = _more_samples(
             question, worsening, low, high, margin, pair.standard_error, comparison.n, level
         )
@@ -331,8 +334,8 @@ def judge(
         estimate_new=comparison[new].estimate,
         difference=pair.difference,
         standard_error=pair.standard_error,
-        low=pair.low if has_limits else low,
-        high=pair.high if has_limits else high,
+        low=limits[0],
+        high=limits[1],
         level=level,
         n=comparison.n,
         more_needed=more_needed,
