@@ -327,17 +327,14 @@ def _gather_contestants(
             rank_confidences(samples.answered_confidence), samples.answered_loss, samples.answered_weight
         )
         contestants[title] = samples._replace(ranked_by_confidence=ranked)
-    if paired and len({samples.sample_count for samples in contestants.values()}) > 1:
-        counts = ", ".join(f"{title} {samples.sample_count}" for title, samples in contestants.items())
+    weights_by_title = {title: samples.weights_of_input for title, samples in contestants.items()}
+    if paired and len({len(weights) for weights in weights_by_title.values()}) > 1:
+        counts = ", ".join(f"{title} {len(weights)}" for title, weights in weights_by_title.items())
         raise ShapeError(
             f"compare: the contestants must see the same samples, got {counts}. Or use paired=False."
         )
     if paired:
-        weights = {
-            title: np.ones(samples.sample_count) if samples.weights_of_all is None else samples.weights_of_all
-            for title, samples in contestants.items()
-        }
-        _check_same_column("compare", "weights", weights)
+        _check_same_column("compare", "weights", weights_by_title)
         clusters_by_title = {title: samples.clusters for title, samples in contestants.items()}
         _check_same_column("compare", "clusters", clusters_by_title)
     return contestants
@@ -605,9 +602,7 @@ def _compare_samples(
     if looks is not None:
         any_samples = next(iter(samples_by_name.values()))
         check_one_kind("compare", any_samples.clusters, "`anytime=True`")
-        anytime_test = AnytimeTest(
-            looks, max(samples.positive_weight_count for samples in samples_by_name.values())
-        )
+        anytime_test = AnytimeTest(looks, max(samples.sample_count for samples in samples_by_name.values()))
         interval_level = float(anytime_test.fixed_level(level))
 
     def compare_by(
@@ -689,7 +684,7 @@ def _competitor_of_samples(name: str, samples: CheckedSamples, interval_level: f
         interval=make_interval(
             samples.metric, spread_by_sample("compare", samples), summarise_samples(samples), interval_level
         ),
-        sample_count=samples.positive_weight_count,
+        sample_count=samples.sample_count,
     )
 
 
