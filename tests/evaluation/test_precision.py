@@ -119,5 +119,14 @@ def test_what_is_refused(options, message):
         precision_recall([1, 0], [0.5, 0.4], **options)
     with pytest.raises(ShapeError, match=r"`right` and `confidence` .* \(3,\) and \(2,\)"):
         precision_recall([1, 0, 1], [0.5, 0.4], thresholds=[0.1])
-    with pytest.raises(InputError, match="truth values"):
-        precision_recall([1, 0.5], [0.5, 0.4], thresholds=[0.1])
+    for right, other in (
+        ([1, 0.5], "0.5"),
+        (["yes", "no"], "'yes'"),
+        ([1, None], "None"),
+        ([1, np.nan], "nan"),
+    ):
+        with pytest.raises(InputError, match=f"`right` must hold truth values, True or False, got {other}"):
+            precision_recall(right, [0.5, 0.4], thresholds=[0.1])
+    for columns in (("preds.npz", [0.5]), ([1], "preds.npz")):
+        with pytest.raises(InputError, match=r"takes arrays, got the path 'preds\.npz'"):
+            precision_recall(*columns, thresholds=[0.1])

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
-from abstain.errors import InputError
+from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation import GateVerdict, compare, gate, judge
 from tests.inference.test_coverage import SQUARE, holds, sim
 
@@ -222,6 +222,17 @@ def test_exit_codes_in_a_shell(models, tmp_path):
         ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
     )
     assert done.stdout.split() == ["pass", "0", "fail", "6", "undecided", "7"], done.stderr
+
+
+def test_a_metric_that_the_data_leave_undefined_is_no_verdict(models):
+    loss, confidence = models["old"]
+    without_errors = {"old": models["old"], "new": (np.zeros(len(loss)), confidence)}
+    with pytest.raises(InfeasibleError, match="new: auroc needs both right and wrong"):
+        gate(without_errors, margin=0.1, metric="auroc")
+    # other metrics have values there, and say why there is no verdict
+    verdict = gate(without_errors, margin=0.1, metric="aurc")
+    assert verdict.verdict == "undecided"
+    assert "too few to compare" in verdict.reason
 
 
 def test_command_line(models, tmp_path, monkeypatch):

@@ -212,6 +212,29 @@ def test_two_kinds_of_clusters_are_read_from_two_columns(tmp_path):
     assert model.rows(np.arange(10)).clusters.tolist()[9] == ["L4", 1]
 
 
+def test_the_same_samples_have_the_same_weights(tmp_path):
+    paths = []
+    for name, column in (("a", "sample_weight"), ("b", "unused")):
+        rows = [f"{i},{int((i + len(paths)) % 3 > 0)},{(i * 7) % 50},{1 + i % 4}" for i in range(50)]
+        paths.append(tmp_path / f"{name}.csv")
+        paths[-1].write_text("\n".join([f"id,loss,confidence,{column}", *rows]))
+    refusal = r"a has weights and b has none, .* \(-c sample_weight=NAME"
+    for options in ([], ["--engine", "files"]):
+        for order in (paths, paths[::-1]):
+            outcome = CliRunner().invoke(cli, ["compare", *map(str, order), *options])
+            assert re.search(refusal, outcome.stderr)
+    models = [read_predictions(path) for path in paths]
+    assert comparison_arguments(models, paired=False)["sample_weight"]["b"].tolist() == [1] * 50
+    entries = {model.name: (model.loss, model.confidence) for model in models}
+    weights = models[0].sample_weight
+    same = abstain.compare(entries, sample_weight={"a": weights, "b": weights.copy()})
+    assert same.pair("a", "b") == abstain.compare(entries, sample_weight=weights).pair("a", "b")
+    for other in (np.ones(50), weights[::-1].copy()):
+        with pytest.raises(abstain.errors.InputError, match="the same weights; those of a and b differ"):
+            abstain.compare(entries, sample_weight={"a": weights, "b": other})
+    assert abstain.compare(entries, sample_weight={"a": weights, "b": other}, paired=False).n == 50
+
+
 def test_a_model_without_clusters_takes_those_of_the_other_on_the_same_samples(tmp_path):
     models = []
     for name, column in (("a", "cluster"), ("b", "unused")):

@@ -370,3 +370,57 @@ def test_no_difference_band_threshold_or_table_depends_on_the_scale_of_the_weigh
         return np.concatenate([np.ravel(np.asarray(x, dtype=float)) for x in found])
 
     np.testing.assert_allclose(answers(weight * factor), answers(weight), rtol=1e-9, atol=1e-12)
+
+
+# numbers that samples of weight 0 must not change, from the loss and confidence of two models
+WEIGHTED_RESULTS = {
+    "interval": lambda a, b, **options: interval("aurc", *a, **options),
+    "selective risk": lambda a, b, **options: interval("risk_at_coverage", *a, coverage=0.7, **options),
+    "bootstrap": lambda a, b, **options: interval(
+        "risk", *a, method="bootstrap", replicates=100, rng=1, **options
+    ),
+    "groups": lambda a, b, **options: interval("aurc", *a, groups=a[1] > 0.4, **options),
+    "paired_difference": lambda a, b, **options: paired_difference(*a, *b, **options),
+    "curve_band": lambda a, b, **options: curve_band(*a, replicates=100, rng=1, **options).high.tolist(),
+    "evaluate": lambda a, b, **options: abstain.evaluate(
+        loss=a[0], confidence=a[1], groups=a[1] > 0.4, **options
+    ).to_json(),
+    "compare": lambda a, b, **options: abstain.compare({"a": a, "b": b}, **options).to_json(),
+}
+
+
+TAKES_NO = {"strata": ("evaluate", "compare"), "two kinds": ("bootstrap", "curve_band")}
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn"),
+    [
+        (name, drawn)
+        for name in WEIGHTED_RESULTS
+        for drawn in ("clusters", "two kinds of clusters", "strata", "clusters in strata", "alone")
+        if not any(words in drawn and name in names for words, names in TAKES_NO.items())
+    ],
+)
+def test_samples_of_weight_0_have_no_influence(name, drawn):
+    rng = np.random.default_rng(3)
+    n = 240
+    loss_a, sure_a = sample(n, seed=1, levels=9)
+    loss_b, sure_b = sample(n, seed=2)
+    weight = rng.integers(0, 3, n).astype(float)
+    clusters = np.arange(n) // 4
+    weight[clusters % 5 == 0] = 0  # whole clusters, and the whole of the first stratum
+    strata = np.where(clusters == 0, -1, clusters // 15)
+    options = {
+        "clusters": {"clusters": clusters},
+        "two kinds of clusters": {"clusters": np.stack([clusters, np.arange(n) % 7], axis=1)},
+        "strata": {"strata": strata},
+        "clusters in strata": {"clusters": clusters, "strata": strata},
+        "alone": {},
+    }[drawn]
+
+    def result(rows):
+        columns = {key: column[rows] for key, column in options.items()}
+        models = (loss_a[rows], sure_a[rows]), (loss_b[rows], sure_b[rows])
+        return WEIGHTED_RESULTS[name](*models, sample_weight=weight[rows], **columns)
+
+    assert result(slice(None)) == result(weight > 0)

@@ -26,7 +26,12 @@ from abstain.errors import AbstainError
 from abstain.evaluation import Comparison, ComparisonSeries
 from abstain.evaluation.graded import find_further_metric
 from abstain.formats import Predictions
-from abstain.formats.alignment import align_models, check_shared_columns_equal, comparison_arguments
+from abstain.formats.alignment import (
+    align_models,
+    check_shared_columns_equal,
+    comparison_arguments,
+    missing_weights_error,
+)
 from abstain.formats.columns import as_texts
 from abstain.formats.file_names import model_name
 from abstain.formats.predictions import attempt_notes, reading_notes
@@ -521,8 +526,9 @@ def compare_files(
     """Compare two tables of the same samples by AURC with the engine for files, which does not hold them in memory.
 
     `files` are two paths by the names of their models; the other arguments are options of the command. Weights are
-    those of the first table. Raises a usage error for other metrics, numbers of files, or class scores. `read_options`
-    are the options that say how files are read. `repetitions` says that weights are numbers of repetitions.
+    those of the first table. Raises a usage error for other metrics, numbers of files, or class scores, and DataError
+    where only one table has weights. `read_options` are the options that say how files are read. `repetitions` says
+    that weights are numbers of repetitions.
     """
     chosen_metric = metrics.by_name(metric)
     if len(files) != 2 or chosen_metric.name != AURC.name or unpaired:
@@ -534,10 +540,14 @@ def compare_files(
     first_columns, second_columns = (read_options.engine_columns(file) for file in files.values())
     if any("logits" in columns or "correct" in columns for columns in (first_columns, second_columns)):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
+    first_name, second_name = files
     weight = {}
     if "sample_weight" in first_columns:
+        if "sample_weight" not in second_columns:
+            raise missing_weights_error(first_name, second_name)
         weight["sample_weight"] = first_columns["sample_weight"]
-    first_name, second_name = files
+    elif "sample_weight" in second_columns:
+        raise missing_weights_error(second_name, first_name)
     return abstain.engines.files.compare(
         files[first_name],
         first=(first_columns["confidence"], first_columns["loss"]),

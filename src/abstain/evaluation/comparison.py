@@ -149,7 +149,7 @@ def compare(
     level : float
         Of intervals and tests.
     sample_weight : array, optional
-        The mass of each sample, relative to the others.
+        The mass of each sample, relative to the others; the same for all models on the same samples.
     repetitions : bool
         Is a weight a number of repetitions? "aurc:loo" and "aurc:log" need that.
     clusters : array, or [array, array], optional
@@ -327,13 +327,16 @@ def _gather_contestants(
             rank_confidences(samples.answered_confidence), samples.answered_loss, samples.answered_weight
         )
         contestants[title] = samples._replace(ranked_by_confidence=ranked)
-    if paired and len({samples.sample_count for samples in contestants.values()}) > 1:
-        counts = ", ".join(f"{title} {samples.sample_count}" for title, samples in contestants.items())
+    weights_by_title = {title: samples.weights_of_input for title, samples in contestants.items()}
+    if paired and len({len(weights) for weights in weights_by_title.values()}) > 1:
+        counts = ", ".join(f"{title} {len(weights)}" for title, weights in weights_by_title.items())
         raise ShapeError(
             f"compare: the contestants must see the same samples, got {counts}. Or use paired=False."
         )
     if paired:
-        _check_same_clusters("compare", {title: samples.clusters for title, samples in contestants.items()})
+        _check_same_column("compare", "weights", weights_by_title)
+        clusters_by_title = {title: samples.clusters for title, samples in contestants.items()}
+        _check_same_column("compare", "clusters", clusters_by_title)
     return contestants
 
 
@@ -382,23 +385,23 @@ def _check_same_labels(labels_by_model: Mapping[Any, Any]) -> None:
             )
 
 
-def _check_same_clusters(function: str, clusters_by_name: Mapping[str, np.ndarray | None]) -> None:
-    """Raise InputError if contestants on the same samples have different clusters, or only some have clusters.
+def _check_same_column(function: str, noun: str, column_by_name: Mapping[str, np.ndarray | None]) -> None:
+    """Raise InputError if contestants on the same samples have different clusters or weights, as `noun` says.
 
-    `clusters_by_name` holds the number of the cluster of each sample, by contestant; None: no clusters. The message is
-    in the name of `function`.
+    `column_by_name` holds the number of the cluster, or the weight, of each sample, by contestant; None: no such
+    column, which no other contestant may have then. The message is in the name of `function`.
     """
-    first_name, *other_names = clusters_by_name
-    first_clusters = clusters_by_name[first_name]
+    first_name, *other_names = column_by_name
+    first_column = column_by_name[first_name]
     for name in other_names:
-        clusters = clusters_by_name[name]
-        if first_clusters is None or clusters is None:
-            has_same = first_clusters is clusters
+        column = column_by_name[name]
+        if first_column is None or column is None:
+            has_same = first_column is column
         else:
-            has_same = np.array_equal(first_clusters, clusters)
+            has_same = np.array_equal(first_column, column)
         if not has_same:
             raise InputError(
-                f"{function}: the contestants see the same samples, so they must have the same clusters; those of "
+                f"{function}: the contestants see the same samples, so they must have the same {noun}; those of "
                 f"{first_name} and {name} differ. Give one array for all."
             )
 
@@ -599,9 +602,7 @@ def _compare_samples(
     if looks is not None:
         any_samples = next(iter(samples_by_name.values()))
         check_one_kind("compare", any_samples.clusters, "`anytime=True`")
-        anytime_test = AnytimeTest(
-            looks, max(samples.positive_weight_count for samples in samples_by_name.values())
-        )
+        anytime_test = AnytimeTest(looks, max(samples.sample_count for samples in samples_by_name.values()))
         interval_level = float(anytime_test.fixed_level(level))
 
     def compare_by(
@@ -683,7 +684,7 @@ def _competitor_of_samples(name: str, samples: CheckedSamples, interval_level: f
         interval=make_interval(
             samples.metric, spread_by_sample("compare", samples), summarise_samples(samples), interval_level
         ),
-        sample_count=samples.positive_weight_count,
+        sample_count=samples.sample_count,
     )
 
 
@@ -869,8 +870,9 @@ def compare_answers(
             f"{name}: the models must answer the same questions, got {listed}. Or use paired=False."
         )
     if paired:
-        _check_same_clusters(
+        _check_same_column(
             name,
+            "clusters",
             {
                 model_name: cluster_codes(name, model_clusters, counts[model_name])
                 for model_name, model_clusters in clusters_by_name.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,7 +101,7 @@ def precision_recall(
     ------
     InputError
         Unless exactly one of `thresholds` and `coverages` is given, with at least one number, and `right` holds truth
-        values; ShapeError for columns of different lengths.
+        values, and for the path of a file; ShapeError for columns of different lengths.
 
     Examples
     --------
@@ -110,16 +111,25 @@ def precision_recall(
     """
     function = "precision_recall"
     level = check_fraction(function, "level", level, open_high=True)
+    for column in (right, confidence):
+        if isinstance(column, (str, os.PathLike)):
+            raise InputError(
+                f"{function}: takes arrays, got the path {os.fspath(column)!r}. Read the file with "
+                f"`abstain.formats.read_predictions`."
+            )
     shapes = [np.shape(to_host(column)) for column in (right, confidence)]
     if shapes[0] != shapes[1]:
         raise ShapeError(
             f"{function}: `right` and `confidence` must be vectors of one length, got shapes {shapes[0]} and "
             f"{shapes[1]}."
         )
+    truth_values = np.ravel(to_host(right))
+    is_other = ~np.isin(truth_values, (False, True))
+    if is_other.any():
+        other = truth_values[is_other].tolist()[0]
+        raise InputError(f"{function}: `right` must hold truth values, True or False, got {other!r}.")
     sample = prepare(function, to_host(right), to_host(confidence), vector=True)
     n = len(sample.loss)
-    if not np.isin(sample.loss, (0, 1)).all():
-        raise InputError(f"{function}: `right` must hold truth values, got other numbers.")
     is_right = np.asarray(sample.loss).astype(bool)
     value_by_column = _threshold_columns(function, np.asarray(sample.confidence), thresholds, coverages)
     cluster_labels = cluster_columns(function, clusters, n)

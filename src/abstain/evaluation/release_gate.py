@@ -206,6 +206,14 @@ def gate(
     -------
     GateVerdict
 
+    Raises
+    ------
+    InfeasibleError
+        Where a metric is undefined for one of the models, as AUROC without any error: there is nothing to judge. The
+        command then exits with 4.
+    InputError
+        For bad input.
+
     Examples
     --------
     >>> loss, sure = [0, 0, 1, 0, 1, 0, 0, 1] * 40, [8, 7, 3, 6, 2, 5, 4, 1] * 40

@@ -702,6 +702,7 @@ def _evaluate_in_memory(
     """
     groups = columns.pop("groups")
     unanswerable = columns.pop("unanswerable")
+    clusters = columns["clusters"]
     if unanswerable is not None:
         unanswerable = check_truth_values("evaluate", "unanswerable", unanswerable, vectors.n)
     group_names: list[Any] = []
@@ -710,17 +711,21 @@ def _evaluate_in_memory(
         labels, codes = group_codes("evaluate", groups, weight=columns["sample_weight"])
         group_names = [MISSING if label is None else label for label in labels]
     all_samples = _check_samples(vectors, columns, repetitions, slice(None))
+    any_samples = next(iter(all_samples.samples_by_loss.values()))
+    # samples of weight 0 were dropped, and are in no group
+    checked_rows = slice(None) if any_samples.has_weight is None else any_samples.has_weight
     samples_of_group: dict[Any, _SamplesOfGroup] = {None: all_samples}
-    unanswerable_of_group = {None: unanswerable}
-    rows_of_group: dict[Any, slice | np.ndarray] = {None: slice(None)}
+    unanswerable_of_group = {None: None if unanswerable is None else unanswerable[checked_rows]}
+    rows_of_group: dict[Any, slice | np.ndarray] = {None: checked_rows}
     for name, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
         samples_of_group[name] = _check_samples(vectors, columns, repetitions, rows, all_samples)
         unanswerable_of_group[name] = None if unanswerable is None else unanswerable[rows]
         rows_of_group[name] = rows
-    any_samples = next(iter(all_samples.samples_by_loss.values()))
     _check_repetitions(requested_metrics or (), any_samples)
-    if group_names and any_samples.is_answered is not None:
-        codes = codes[any_samples.is_answered]  # rankings hold the answered samples only
+    if group_names:
+        codes = codes[checked_rows]
+        if any_samples.is_answered is not None:
+            codes = codes[any_samples.is_answered]  # rankings hold the answered samples only
     metrics = {
         loss: metrics_for(requested_metrics, total.is_right_or_wrong)
         for loss, total in all_samples.totals_by_loss.items()
@@ -780,9 +785,10 @@ def _evaluate_in_memory(
                         if warning is not None:
                             warnings.append(warning)
             bars.advance("evaluating", 1, len(vectors.scores))
+    scores_of_rows = {score: confidence[checked_rows] for score, confidence in vectors.scores.items()}
     top_ties = [
         TopTies(score, int(np.count_nonzero(confidence == confidence.max())), len(confidence))
-        for score, confidence in vectors.scores.items()
+        for score, confidence in scores_of_rows.items()
     ]
     any_total = next(iter(all_samples.totals_by_loss.values()))
     abstained_mass = any_total.abstained.mass
@@ -799,7 +805,7 @@ def _evaluate_in_memory(
             *_note_on_tied(tied_of_score),
         ],
         abstained=abstained_mass / (any_total.total_mass + abstained_mass),
-        clusters=cluster_counts(columns["clusters"]),
+        clusters=cluster_counts(None if clusters is None else clusters[checked_rows]),
     )
 
 

@@ -37,19 +37,32 @@ def comparison_arguments(models: Sequence[Predictions], *, paired: bool = True) 
     some models have it, the others get weights of one, or no abstentions. They get the clusters of the first model that
     has some if the models are `paired`, on the same samples in the same order, and otherwise a cluster per row. Models
     must have different names.
+
+    DataError where only some of `paired` models have weights.
     """
     arguments: dict[str, Any] = {}
     for name, make_default in _DEFAULT_COLUMNS.items():
         columns = {model.name: getattr(model, name) for model in models}
         if all(values is None for values in columns.values()):
             continue
-        shared = next(values for values in columns.values() if values is not None)
+        owner, shared = next((owner, values) for owner, values in columns.items() if values is not None)
         for model in models:
             if columns[model.name] is None:
+                if paired and name == "sample_weight":
+                    raise missing_weights_error(owner, model.name)
                 has_shared = paired and name == "clusters"
                 columns[model.name] = shared if has_shared else make_default(model.n)
         arguments[name] = columns
     return arguments
+
+
+def missing_weights_error(owner: str, lacking: str) -> DataError:
+    """Return the error for the names of two models on the same samples of which only the first has weights."""
+    return DataError(
+        f"{display_name(owner)} has weights and {display_name(lacking)} has none, but the same samples must have the "
+        f"same weights: add the column to {display_name(lacking)} (-c sample_weight=NAME says what it is called), or "
+        f"remove it from {display_name(owner)}."
+    )
 
 
 class OtherSamplesError(DataError):

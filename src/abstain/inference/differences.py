@@ -233,7 +233,7 @@ def _difference(
     if samples_a.metric.scales_with_loss:  # losses are in units of an error, estimates in the user's units
         scale = scale.scaled(samples_a.error_size)
     # a family of one pair: side 0 minus side 1
-    anytime_test = None if looks is None else AnytimeTest(looks, samples_a.positive_weight_count)
+    anytime_test = None if looks is None else AnytimeTest(looks, samples_a.sample_count)
     test = compare_sides(
         sides, np.asarray([0]), np.asarray([1]), scale, level, paired, anytime_test=anytime_test
     )
@@ -245,9 +245,7 @@ def _difference(
         high=float(test.high[0]),
         p_value=float(test.p_value[0]),
         level=level,
-        n=samples_a.positive_weight_count
-        if paired
-        else samples_a.positive_weight_count + samples_b.positive_weight_count,
+        n=samples_a.sample_count if paired else samples_a.sample_count + samples_b.sample_count,
         estimate_a=sides[0].estimate,
         estimate_b=sides[1].estimate,
         paired=paired,

@@ -234,13 +234,21 @@ def interval(
         known_error_size = error_size_of(loss, known_error_size)
     columns["clusters"] = cluster_columns("interval", clusters, len(loss))
     host_columns = {name: None if x is None else np.asarray(to_host(x)) for name, x in columns.items()}
+    has_weight = group_of_sample >= 0
+    if not has_weight.all():  # samples of weight 0 are in no group
+        loss, confidence, group_of_sample = (
+            loss[has_weight],
+            confidence[has_weight],
+            group_of_sample[has_weight],
+        )
+        host_columns = {name: None if x is None else x[has_weight] for name, x in host_columns.items()}
     parts = []
     for rows in rows_of_groups(group_of_sample, len(labels)):
         group_columns = {name: None if x is None else x[rows] for name, x in host_columns.items()}
         samples, interval = measure_part(loss[rows], confidence[rows], group_columns, known_error_size)
         parts.append(GroupPart(rows, samples, interval))
-    cluster_of_sample = cluster_codes("interval", clusters, len(loss))
-    stratum_of_sample = stratum_codes("interval", strata, len(loss))
+    cluster_of_sample = cluster_codes("interval", host_columns["clusters"], len(loss))
+    stratum_of_sample = stratum_codes("interval", host_columns["strata"], len(loss))
     macro = _macro_interval(parts, len(loss), cluster_of_sample, stratum_of_sample, level, method)
     intervals = {label: part.interval for label, part in zip(labels, parts)}
     return GroupedIntervals(macro.metric, intervals, macro)
@@ -261,7 +269,7 @@ def _interval_at_any_time(
             f'interval: `anytime=True` goes without resampling, got method "{method}". Leave it out.'
         )
     check_one_kind("interval", samples.clusters, "`anytime=True`")
-    level_of_one_look = float(rule.fixed_level(rule.level, samples.positive_weight_count))
+    level_of_one_look = float(rule.fixed_level(rule.level, samples.sample_count))
     interval = interval_of_samples(samples, level_of_one_look, method, loss_bound)
     return replace(
         interval, level=rule.level, method=f"{interval.method}, at any time, planned for {rule.planned:,}"

@@ -227,7 +227,7 @@ def interval(
         high=high,
         level=level,
         method=method,
-        n=samples.positive_weight_count,
+        n=samples.sample_count,
         centre="replicates",
     )
     return in_loss_units(samples.metric, in_error_units, samples.error_size)
@@ -244,24 +244,26 @@ def _check_units_can_be_redrawn(
 ) -> None:
     """Raise InputError where resampling would show no spread: a single unit in all, or in one of the strata.
 
-    A unit is a sample or a cluster; those whose samples all weigh 0 do not count. `name` is the function that was
-    called, `strata` are the user's labels of the strata (None: there are none), and `or_else` says what else one can do
-    about a stratum of one unit, apart from merging it with another.
+    A unit is a sample or a cluster. `name` is the function that was called, `strata` are the user's labels of the
+    strata (None: there are none), and `or_else` says what else one can do about a stratum of one unit, apart from
+    merging it with another.
     """
     unit_of_sample = np.arange(samples.sample_count) if samples.clusters is None else samples.clusters
     stratum_of_sample = np.zeros(samples.sample_count, dtype=np.int64)
     if samples.strata is not None:
         stratum_of_sample = samples.strata
-    has_weight = np.ones(samples.sample_count, dtype=bool)
-    if samples.weights_of_all is not None:
-        has_weight = samples.weights_of_all > 0
-    _, first_of_unit = np.unique(unit_of_sample[has_weight], return_index=True)
-    unit_counts = np.bincount(stratum_of_sample[has_weight][first_of_unit])
+    _, first_of_unit = np.unique(unit_of_sample, return_index=True)
+    unit_counts = np.bincount(stratum_of_sample[first_of_unit])
     if not (unit_counts == 1).any():
         return
     if strata is None:
         raise InputError(f"{name}: needs at least two samples (or clusters) to see any spread, got one.")
-    label = group_codes(name, strata, argument="strata").labels[int(np.argmax(unit_counts == 1))]
+    labels, stratum_of_input = group_codes(name, strata, argument="strata")
+    # the strata of `samples` are numbered in the same order, without those whose samples all have weight 0
+    strata_with_weight = np.unique(
+        stratum_of_input if samples.has_weight is None else stratum_of_input[samples.has_weight]
+    )
+    label = labels[strata_with_weight[int(np.argmax(unit_counts == 1))]]
     unit = "sample" if samples.clusters is None else "cluster"
     raise InputError(
         f"{name}: resampling needs at least two {unit}s in each stratum to see any spread, got one in stratum "
@@ -507,7 +509,7 @@ def curve_band(
         high=samples.error_size * np.maximum(high, risk),
         level=level,
         method="bootstrap",
-        n=samples.positive_weight_count,
+        n=samples.sample_count,
     )
 
 
@@ -532,7 +534,7 @@ def _widen_for_few_errors(
     loss = samples.answered_loss[order].astype(np.float64) / largest_loss
     last_accepted = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
     last_accepted = np.minimum(last_accepted, len(order) - 1)  # index into `order`, for each coverage
-    clusters_per_sample = samples.unit_count / samples.positive_weight_count  # 1 without clusters
+    clusters_per_sample = samples.unit_count / samples.sample_count  # 1 without clusters
     draws = _effective_count(weight, last_accepted) * clusters_per_sample
     # of errors or right samples accepted at each coverage, whichever are fewer
     rarer_count = _effective_count(weight * loss, last_accepted) * clusters_per_sample

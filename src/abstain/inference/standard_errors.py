@@ -63,7 +63,7 @@ class CheckedSamples(NamedTuple):
     is_answered : ndarray of bool, shape (n,), or None
         Which of all n samples are these m; None where m = n.
     sample_count : int
-        n, the number of samples in the input.
+        n, the number of samples in the input, without those of weight 0.
     total_mass : float
         Sum of the weights of all samples, abstained ones included.
     weights_of_all : ndarray, shape (n,), or None
@@ -78,6 +78,8 @@ class CheckedSamples(NamedTuple):
         One unit of the losses in the user's units: c where all are 0 or c, a power of two for huge losses.
     ranked_by_confidence, ranked_by_loss : RankedLoss or None
         The loss ranked by confidence, and by itself (smallest first), where these are known.
+    has_weight : ndarray of bool or None
+        Which samples of the input are these n; the others have weight 0 and no influence. None: all are.
     """
 
     metric: Metric
@@ -94,6 +96,7 @@ class CheckedSamples(NamedTuple):
     error_size: float = 1.0
     ranked_by_confidence: RankedLoss | None = None
     ranked_by_loss: RankedLoss | None = None
+    has_weight: np.ndarray | None = None
 
     @property
     def estimate_unit(self) -> float:
@@ -122,11 +125,10 @@ class CheckedSamples(NamedTuple):
         return values if self.answered_weight is None else self.answered_weight * values
 
     @property
-    def positive_weight_count(self) -> int:
-        """Samples, without those of no weight."""
-        return (
-            self.sample_count if self.weights_of_all is None else int(np.count_nonzero(self.weights_of_all))
-        )
+    def weights_of_input(self) -> np.ndarray:
+        """Weights of all samples of the input, those of weight 0 included."""
+        weights = np.ones(self.sample_count) if self.weights_of_all is None else self.weights_of_all
+        return self.at_places_of_input(weights)
 
     @property
     def unit_count(self) -> int:
@@ -135,7 +137,7 @@ class CheckedSamples(NamedTuple):
         Of two kinds of clusters, the kind that has fewer counts.
         """
         if self.clusters is None:
-            return self.positive_weight_count
+            return self.sample_count
         return int(np.min(self.clusters.max(axis=0))) + 1
 
     @property
@@ -159,6 +161,14 @@ class CheckedSamples(NamedTuple):
         extended = np.full(self.sample_count, for_abstained)
         extended[self.is_answered] = values
         return extended
+
+    def at_places_of_input(self, values: np.ndarray) -> np.ndarray:
+        """Values of these n samples at their places in the input; samples of weight 0 get 0."""
+        if self.has_weight is None:
+            return values
+        placed = np.zeros(len(self.has_weight))
+        placed[self.has_weight] = values
+        return placed
 
 
 def find_metric(function: str, metric: Any, options: dict[str, Any]) -> Metric:
@@ -186,6 +196,7 @@ def gather(
 ) -> CheckedSamples:
     """Check everything once. Losses that are 0 or one number c become 0/1 losses in units of c.
 
+    Samples of weight 0 are dropped, with their clusters and strata, so that they do not count as draws.
     `error_size`: c where it is known already, for a part of a data set that may hold no error.
     """
     requested = find_metric(function, metric, options or {})
@@ -207,10 +218,8 @@ def gather(
             f"{function}: takes one vector, got shape {tuple(np.shape(loss))}. Loop over the batch."
         )
     n = len(loss)
-    is_answered = None
-    if len(sample.loss) != n:
-        is_answered = np.ones(n, dtype=bool) if abstained is None else ~np.asarray(abstained, dtype=bool)
-        is_answered &= True if sample_weight is None else np.asarray(sample_weight) > 0
+    is_answered = None if abstained is None else ~np.asarray(abstained, dtype=bool)
+    weights_of_all = sample.all_weights
     checked_clusters = cluster_codes(function, clusters, n)
     if strata is not None and checked_clusters is not None and checked_clusters.ndim == 2:
         raise InputError(
@@ -219,6 +228,19 @@ def gather(
     checked_strata = stratum_codes(function, strata, n)
     if checked_clusters is not None and checked_strata is not None:
         _check_clusters_within_strata(function, checked_clusters, checked_strata)
+    has_weight = None
+    if weights_of_all is not None and not weights_of_all.all():
+        has_weight = weights_of_all > 0
+        weights_of_all = weights_of_all[has_weight]
+        n = len(weights_of_all)
+        if is_answered is not None:
+            is_answered = is_answered[has_weight]
+        if checked_clusters is not None:
+            checked_clusters = cluster_codes(function, checked_clusters[has_weight], n)
+        if checked_strata is not None:
+            checked_strata = stratum_codes(function, checked_strata[has_weight], n)
+    if is_answered is not None and is_answered.all():
+        is_answered = None
     zero_one = is_zero_one(sample.loss)
     requested.check_losses(function, sample.loss, zero_one)
     losses = sample.loss
@@ -239,11 +261,12 @@ def gather(
         is_answered=is_answered,
         sample_count=n,
         total_mass=float(sample.total_mass),
-        weights_of_all=sample.all_weights,
+        weights_of_all=weights_of_all,
         clusters=checked_clusters,
         strata=checked_strata,
         zero_one=zero_one,
         error_size=size or 1.0,
+        has_weight=has_weight,
     )
 
 
@@ -348,7 +371,7 @@ def influence(
     return Influences(
         metric=samples.metric.name,
         estimate=samples.estimate_unit * influences.estimate,
-        values=samples.estimate_unit * influences.influence,
+        values=samples.at_places_of_input(samples.estimate_unit * influences.influence),
     )
 
 
@@ -578,7 +601,7 @@ def evidence_of_samples(samples: CheckedSamples) -> Evidence:
 def totals_of_samples(samples: CheckedSamples) -> Totals:
     """Sums of weights and losses over the answered samples, and in `abstained` of weights over those that abstained.
 
-    Losses are in units of `samples.error_size`. Abstained samples of weight 0 are not counted.
+    Losses are in units of `samples.error_size`.
     """
     totals = totals_from_samples(samples.answered_loss, samples.answered_weight, samples.zero_one)
     totals = totals._replace(error_size=samples.error_size)
@@ -588,7 +611,6 @@ def totals_of_samples(samples: CheckedSamples) -> Totals:
     if weights is None:
         weights = np.ones(samples.sample_count)
     abstained_weights = weights[~samples.is_answered]
-    abstained_weights = abstained_weights[abstained_weights > 0]
     abstained = AbstainedSums(
         sample_count=len(abstained_weights),
         mass=float(np.sum(abstained_weights)),
