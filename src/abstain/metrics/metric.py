@@ -76,10 +76,9 @@ class Option:
         The words it can be; empty for a number. In a metric's name words follow a colon, numbers an @.
     check : callable or None
         `check(function, option, value)` returns a valid number or raises InputError.
-    read, write : callable
-        From the text after the @ to the value, and back; no digit is lost.
-    show : callable
-        From the value to the text that labels in tables have.
+    read, write, show : callable
+        From the text after the @ to the value; back, without the loss of a digit; and from the value to the text that
+        labels in tables have.
 
     Examples
     --------
