@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
+from abstain.formats import alignment, file_evaluation
 
 
 def run(*arguments: object) -> str:
@@ -143,6 +144,30 @@ def test_repeated_questions_and_ids_of_a_plain_table_are_clusters(tmp_path, name
     assert f"rows of one `{name}` are a cluster" in " ".join(refused.output.split())
     path.write_text("\n".join([lines[0], *lines[1::5]]))  # one row of each question
     assert "cluster" not in run(*metrics)
+
+
+@pytest.mark.parametrize(
+    ("ids", "is_refused"),
+    [
+        ([["a", "b", "c", "d", "e"], ["f", "g", "h", "i", "a"]], True),  # once in each file
+        ([["a", "b", "c", "d", "e"], ["f", "g", "h", "i", "i"]], True),
+        ([[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]], False),  # row numbers
+        ([[1, 2, 3, 4, 5], [1, 2, 3, 4, 1]], True),
+        ([["a", "b", "c", "d", "e"], ["f", "g", "h", "", "a"]], False),
+        ([["a"] * 5, ["a"] * 5], False),
+    ],
+)
+def test_engines_look_for_repeated_ids_in_all_files(tmp_path, monkeypatch, ids, is_refused):
+    monkeypatch.setattr(alignment, "_BATCH_ROWS", 2)
+    for number, ids_of_file in enumerate(ids):
+        rows = [f"{name},{row % 2},0.{row + 1}" for row, name in enumerate(ids_of_file)]
+        (tmp_path / f"{number}.csv").write_text("\n".join(["id,correct,confidence", *rows]))
+    done = CliRunner().invoke(cli, ["evaluate", str(tmp_path), "--engine", "files", "--metric", "aurc"])
+    assert ("rows of one `id` are a cluster" in " ".join(done.output.split())) == is_refused
+    assert done.exit_code == (2 if is_refused else 0)
+    monkeypatch.setattr(file_evaluation, "_MOST_IDS", 3)  # later rows are not looked at
+    done = CliRunner().invoke(cli, ["evaluate", str(tmp_path), "--engine", "files", "--metric", "aurc"])
+    assert done.exit_code == 0
 
 
 def test_repeated_ids_with_epochs_are_the_questions_of_a_comparison(tmp_path):

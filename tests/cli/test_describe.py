@@ -80,6 +80,25 @@ def test_empty_cells_of_every_kind_of_verdict_are_refused_by_name(tmp_path, colu
     assert remedy in refused.output
 
 
+@pytest.mark.parametrize(
+    ("cells", "described"),
+    [
+        (["inf"] * 4, ["100.0%", "1", "only infinite numbers"]),
+        (["-inf", "inf"] * 2, ["100.0%", "2", "only infinite numbers"]),
+        (["inf", "0.5", "0.25", "nan"], ["75.0%", "3", "0.25 to 0.5, 1 infinite"]),
+        (["nan"] * 4, ["0.0%", "0", "nothing"]),
+        (["0.5"] * 4, ["100.0%", "1", "0.5 to 0.5 (constant)"]),
+    ],
+)
+def test_infinite_numbers_are_not_called_missing(tmp_path, cells, described):
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "\n".join(["correct,confidence", *(f"{row % 2},{cell}" for row, cell in enumerate(cells))])
+    )
+    columns = describe(path)["columns"]
+    assert [columns[title][1] for title in ("present", "distinct", "holds")] == described
+
+
 def test_lists_in_a_log_are_not_called_nothing(tmp_path):
     path = tmp_path / "samples_t_2025-01-01T00-00-00.jsonl"
     path.write_bytes(lines([option_record(k) | {"f1": [0, 1], "metrics": ["acc", "f1"]} for k in range(6)]))

@@ -226,6 +226,20 @@ def test_cascade_compare_and_report_rank_by_it(run):
             "there is no column 'token'",
         ),
         (
+            ("evaluate", "few.csv", "--confidence", "confidence.json"),
+            "few.csv: the learned confidence reads `token`, `stated`, `length`, `topic`, which are not read "
+            "from this file. Name the columns: -c confidence=token,stated -c features=length -c categories=topic.",
+        ),
+        (
+            ("evaluate", "fresh.csv", *COLUMNS[:4], "--confidence", "confidence.json"),
+            "reads `topic`, which is not read from this file. Name the columns: -c categories=topic.",
+        ),
+        (
+            ("improve", "fit.csv", "-c", "confidence=token,stated", "-c", "features=length,correct"),
+            "column `correct` says which answers are right, so nothing can be learned from it: leave it out of "
+            "-c features.",
+        ),
+        (
             ("compare", "fit.csv", "fresh.csv", "--confidence", "confidence.json", "--engine", "files"),
             "--engine files compares columns",
         ),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -67,6 +68,19 @@ def test_the_verdict_says_what_was_kept_and_why(learned):
     assert "proven at level 0.95" in learned.verdict
     assert learned.result.name == "signals"
     assert learned.contributions_frame("dict")["name"] == ["token", "topic"]
+
+
+def test_the_verdict_names_inputs_that_alone_say_which_answers_are_right():
+    rng = np.random.default_rng(6)
+    token, noise = rng.normal(size=(2, 300))
+    right = token + rng.logistic(size=300) > 0
+    leaks = {"judged": right + 0.1 * noise, "graded": right + 0.05 * noise}
+    with pytest.warns(AbstainWarning, match="alone says which"):
+        leaking = learn_confidence(right, signals={"token": token}, features=leaks, contributions=False)
+    assert leaking.proven
+    said = r"proven on these rows at level 0\.95 \(p = .*\), but each of 'judged', 'graded' alone says which answers"
+    assert re.search(said, leaking.verdict)
+    assert LearnedConfidence.from_json(leaking.to_json()).verdict == leaking.verdict
 
 
 def test_shipped_weights_are_not_named_where_the_mean_of_ranks_is_as_good_as_the_baseline():

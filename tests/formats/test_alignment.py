@@ -223,6 +223,14 @@ def test_the_same_samples_have_the_same_weights(tmp_path):
         for order in (paths, paths[::-1]):
             outcome = CliRunner().invoke(cli, ["compare", *map(str, order), *options])
             assert re.search(refusal, outcome.stderr)
+    header, *rows = paths[0].read_text().splitlines()
+    for last, is_refused in (("2.0", False), ("2.5", True)):  # of the last row, whose weight is 2
+        other = tmp_path / "other.csv"
+        other.write_text("\n".join([header, *rows[:-1], rows[-1].rpartition(",")[0] + f",{last}"]))
+        command = ["compare", str(paths[0]), str(other), "--engine", "files"]
+        outcome = CliRunner().invoke(cli, command)
+        assert ("row 50 has weight 2 in" in outcome.stderr) == is_refused
+        assert outcome.exit_code == (3 if is_refused else 0)
     models = [read_predictions(path) for path in paths]
     assert comparison_arguments(models, paired=False)["sample_weight"]["b"].tolist() == [1] * 50
     entries = {model.name: (model.loss, model.confidence) for model in models}

@@ -150,6 +150,11 @@ def test_calibration_of_stated_numbers():
     assert found["calibration_error_high"] < 0.15
     with pytest.raises(InputError, match="probability from 0 to 1"):
         calibration_error()(told)
+    fractions = [("C" if k % 5 else "I", 0.8) for k in range(8)]
+    with pytest.raises(InputError, match=r"largest value is 0\.8: these are fractions\. Leave scale"):
+        calibration_error(scale="percent")(scores(*fractions))
+    # a run that has just begun may have small percentages only
+    assert calibration_error(scale="percent")(scores(*fractions[:7]))["calibration_error"] > 0.5
 
 
 def test_a_run_that_has_just_begun_has_no_values_and_goes_on():

@@ -204,8 +204,8 @@ def _describe_columns(source: OpenedTable) -> dict[str, list[str]]:
 def _describe_values(values: Any) -> tuple[str, str, str]:
     """Return, as text, the share of values present, the number of distinct ones, and examples or the range.
 
-    `values` is one loaded column: texts, of which empty ones are absent, or an array of numbers, of which those that
-    are not finite are absent.
+    `values` is one loaded column: texts, of which empty ones are absent, or an array of numbers, of which NaN is
+    absent. The range is that of the finite numbers.
     """
     if isinstance(values, TextValues):
         is_present = np.array([bool(text) for text in values.distinct_texts])[values.code_of_row]
@@ -213,12 +213,20 @@ def _describe_values(values: Any) -> tuple[str, str, str]:
         return f"{is_present.mean():.1%}", f"{len(texts):,}", ", ".join(map(_clip, texts[:3]))
     if values.ndim != 1:
         return "100.0%", "", " x ".join(map(str, values.shape[1:])) + " numbers"
-    is_present = np.isfinite(values)
-    numbers = np.asarray(values[is_present], np.float64)
-    span = f"{numbers.min():.4g} to {numbers.max():.4g}" if numbers.size else "nothing"
-    distinct_count = len(np.unique(numbers))
-    if distinct_count == 1:
-        span += " (constant)"
+    is_present = ~np.isnan(values)
+    present = np.asarray(values[is_present], np.float64)
+    distinct_count = len(np.unique(present))
+    finite = present[np.isfinite(present)]
+    if not present.size:
+        span = "nothing"
+    elif not finite.size:
+        span = "only infinite numbers"
+    else:
+        span = f"{finite.min():.4g} to {finite.max():.4g}"
+        if len(finite) < len(present):
+            span += f", {len(present) - len(finite):,} infinite"
+        if distinct_count == 1:
+            span += " (constant)"
     return f"{is_present.mean():.1%}", f"{distinct_count:,}", span
 
 

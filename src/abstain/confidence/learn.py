@@ -34,7 +34,7 @@ from abstain.confidence.judging import (
     judge,
     results_of,
 )
-from abstain.confidence.learned import Keep, LearnedConfidence
+from abstain.confidence.learned import LEAK, Keep, LearnedConfidence
 from abstain.confidence.models import score_without_inputs
 from abstain.errors import AbstainWarning, InputError
 from abstain.metrics._sample import group_codes
@@ -344,7 +344,7 @@ def _find_leaks(data: LearningData) -> list[str]:
         if is_told.mean() > _PERFECT:
             suspects.append(name)
     return [
-        f"{name!r} alone says which answers are right: is it made from the labels? Such an input proves nothing, "
+        f"{name!r} {LEAK}: is it made from the labels? Such an input proves nothing, "
         f"and new rows will not have it."
         for name in suspects
     ]

@@ -19,6 +19,7 @@ from abstain.confidence.models import ConfidenceModel
 from abstain.errors import AbstainWarning, InputError
 
 Keep = Literal["lowest", "proven"]
+LEAK = "alone says which answers are right"  # what a note says of an input, after its name
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -143,7 +144,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
 
     @property
     def verdict(self) -> str:
-        """What was kept and why, in one sentence.
+        """What was kept and why, in one sentence, and which inputs alone say which answers are right.
 
         `self.keep` is the rule by which a candidate was kept: "lowest" (lowest AURC out of fold, proven or not) or
         "proven" (better than the baseline by the test).
@@ -159,7 +160,13 @@ class LearnedConfidence(_tables.Notebook, Stored):
         share = self.result.difference / baseline.aurc if baseline.aurc > 0 else 0.0
         gain = f"AURC {baseline.aurc:.4g} to {self.result.aurc:.4g} ({share:+.1%})"
         if self.proven:
-            return f"{self.kept!r} was kept: {gain}, proven at level {self.level:g} (p = {self.result.p_value:.2g})."
+            where = f"at level {self.level:g} (p = {self.result.p_value:.2g})"
+            # such notes begin with the name of the input
+            leaks = [note.partition(LEAK)[0].strip() for note in self.notes if LEAK in note]
+            if leaks:
+                told = leaks[0] if len(leaks) == 1 else f"each of {', '.join(leaks)}"
+                where = f"on these rows {where}, but {told} {LEAK}"
+            return f"{self.kept!r} was kept: {gain}, proven {where}."
         doubt = self.result.note or f"p = {self.result.p_value:.2g}"
         # A candidate whose AURC is not lower is kept in two cases. Where the shipped weights of signals, which were
         # learned on other data, apply, "lowest" leaves the baseline out unless these rows prove them worse. With few

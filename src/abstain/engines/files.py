@@ -32,7 +32,7 @@ from abstain.engines.read import Fields, Loader
 from abstain.engines.spill import CountedRange, RangeFiles, Spill, StoredRange, choose_cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
-from abstain.formats.alignment import PAIRED_BY_POSITION, check_same_ids
+from abstain.formats.alignment import PAIRED_BY_POSITION, check_same_ids, check_same_weights
 from abstain.formats.arrow import Contents
 from abstain.formats.table_files import find_files
 
@@ -487,7 +487,8 @@ def _compare(
     """Compare two models whose columns lie in the same files; those of the second may lie in `other` files.
 
     Both sides must then hold the same samples in the same order. If both have a column of ids, named by `ids` or found
-    by its name, it must agree row by row (`check_same_ids` raises otherwise); without ids the result has a note.
+    by its name, it must agree row by row (`check_same_ids` raises otherwise); without ids the result has a note. So
+    must a column of weights, if both have one of that name.
     `pair` says what to compare, `path` is a file, a folder, a glob or a list of files. `memory` is the budget of this
     process, `spill` a folder for intermediate data, `progress` whether to show bars (None: if it takes long).
     """
@@ -498,6 +499,8 @@ def _compare(
     has_ids = True
     if other is not None:
         has_ids = check_same_ids(path, other, {} if ids is None else {"ids": ids})
+        if pair.first.weight is not None:
+            check_same_weights(path, other, pair.first.weight)
         files = [(files, find_files(function, other))]
 
     def read_batches(file: Any) -> Iterator[Groups]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.arrow import read_batches
 from abstain.formats.columns import as_array, has_value, text_or_none
@@ -292,33 +294,75 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
         raise file_error(
             lacking_path, "has no ids, but the other table has. Name the column with -c ids=NAME."
         )
-    first_batches = read_id_batches(first_files, first_column)
-    second_batches = read_id_batches(second_files, second_column)
     row_count = 0
-    first_ids: list[str] = []  # ids that are read and not compared yet
-    second_ids: list[str] = []
-    while True:
-        first_ids = first_ids or next(first_batches, [])
-        second_ids = second_ids or next(second_batches, [])
-        size = min(len(first_ids), len(second_ids))
-        if size == 0:  # a table has ended
-            break
-        for row, (first_id, second_id) in enumerate(zip(first_ids[:size], second_ids[:size]), row_count + 1):
+    batches = _pair_batches(
+        read_id_batches(first_files, first_column), read_id_batches(second_files, second_column)
+    )
+    for first_ids, second_ids in batches:
+        if len(first_ids) != len(second_ids):  # of the last rows
+            raise DataError(
+                f"{display_name(first_path)} and {display_name(second_path)} must have the same number of rows: one "
+                f"ends at row {row_count:,}."
+            )
+        for row, (first_id, second_id) in enumerate(zip(first_ids, second_ids), row_count + 1):
             if first_id != second_id:
                 raise DataError(
                     f"row {row:,} has id {display_name(first_id)!r} in {display_name(first_path)} and "
                     f"{display_name(second_id)!r} in {display_name(second_path)}: an engine pairs rows by position. "
                     f"Sort both by id, or compare them in memory."
                 )
-        row_count += size
-        first_ids = first_ids[size:]
-        second_ids = second_ids[size:]
-    if first_ids or second_ids:
-        raise DataError(
-            f"{display_name(first_path)} and {display_name(second_path)} must have the same number of rows: one ends "
-            f"at row {row_count:,}."
-        )
+        row_count += len(first_ids)
     return True
+
+
+def check_same_weights(first_path: str | Path, second_path: str | Path, column: str) -> None:
+    """Check that two large tables have the same weights row by row, without loading either table whole.
+
+    `column` is the name of the weights. A second table without it is not checked. Paths are as in `check_same_ids`.
+    Raises DataError where weights differ by more than the rounding of 32-bit numbers.
+    """
+    first_files = find_files("compare", first_path)
+    second_files = find_files("compare", second_path)
+    if column not in read_column_names(second_files[0]).columns:
+        return
+    row_count = 0
+    batches = _pair_batches(read_id_batches(first_files, column), read_id_batches(second_files, column))
+    for first_weights, second_weights in batches:
+        for row, (first, second) in enumerate(zip(first_weights, second_weights), row_count + 1):
+            if first != second and not _is_about_equal(first, second):
+                raise DataError(
+                    f"row {row:,} has weight {display_name(first)} in {display_name(first_path)} and "
+                    f"{display_name(second)} in {display_name(second_path)}, but the same samples must have the same "
+                    f"weights. Give both tables one column of weights."
+                )
+        row_count += len(first_weights)
+
+
+def _is_about_equal(first: str, second: str) -> bool:
+    """Return whether two texts are numbers that are equal within the rounding of 32-bit numbers."""
+    return is_number(first) and is_number(second) and math.isclose(float(first), float(second), rel_tol=1e-6)
+
+
+def _pair_batches(
+    first_batches: Iterator[list[str]], second_batches: Iterator[list[str]]
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the texts of two tables, row by row beside each other, in pairs of lists of one length.
+
+    Where one table is longer, the last pair is an empty list and further texts of the longer table.
+    """
+    first_texts: list[str] = []  # texts that are read and not yielded yet
+    second_texts: list[str] = []
+    while True:
+        first_texts = first_texts or next(first_batches, [])
+        second_texts = second_texts or next(second_batches, [])
+        size = min(len(first_texts), len(second_texts))
+        if size == 0:  # a table has ended
+            break
+        yield first_texts[:size], second_texts[:size]
+        first_texts = first_texts[size:]
+        second_texts = second_texts[size:]
+    if first_texts or second_texts:
+        yield first_texts, second_texts
 
 
 def _find_id_column(roles: Mapping[str, RoleColumns]) -> str | None:

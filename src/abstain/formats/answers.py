@@ -25,7 +25,7 @@ from abstain.formats.loaded_columns import (
     read_marked_gaps,
 )
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
-from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
+from abstain.formats.logs import LOSS_OF_GRADE, ROWS_TO_JUDGE_SCALE, SCALES, Log, Rules, find_fractions
 from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have, is_or_are
 
@@ -33,7 +33,6 @@ ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Roles that make a table one of answers, where it has no class scores."""
 _VERDICT_ROLES = ("correct", "error", "loss")
 _ANSWER_COLUMN = "answer"  # in which readers of logs put the text of an answer
-_ROWS_TO_JUDGE_SCALE = 8  # new answers; with fewer, percentages may all be 1 or less
 _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with right answers
 
 
@@ -288,7 +287,7 @@ def load_unjudged(
     for name in (first_name, *further_names):
         # The only name that may be no column is "agreement": without a column, it is computed from the answers.
         column = source.columns[name].load() if name in source.columns else None
-        signals[name] = answers.convert_signal(name, column, rows_to_judge=_ROWS_TO_JUDGE_SCALE)
+        signals[name] = answers.convert_signal(name, column, rows_to_judge=ROWS_TO_JUDGE_SCALE)
     confidence = signals[first_name]
     answers.check_lengths(len(confidence), {**values, **signals})
     has_confidence = np.isfinite(confidence)
@@ -652,12 +651,10 @@ class LoadedAnswers(LoadedColumns):
                 f"{scale_name}. Count them as missing with --outside missing, state another --scale, or leave it out "
                 f"to rank the column as it is."
             )
-        inside = numbers[np.isfinite(numbers) & ~is_outside]
-        if scale_name == "percent" and inside.size >= rows_to_judge and 0 < inside.max() <= 1:
-            raise self.error(
-                f"`{display_name(name)}` is stated to hold percentages, and its largest value is {inside.max():g}: "
-                f"these are fractions. State --scale fraction."
-            )
+        if scale_name == "percent":
+            problem = find_fractions(name, numbers[~is_outside], rows_to_judge=rows_to_judge)
+            if problem:
+                raise self.error(f"{problem} State --scale fraction.")
         # Numbers above `percent_above` are percentages: all of a percent scale, none of a fraction scale.
         fractions = np.where(numbers > scale.percent_above, numbers / 100, numbers)
         return np.where(is_outside, np.nan, fractions)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from abstain._roles import COLUMN_NAMES, ROLES, normalise_name, role_of
 from abstain.confidence import LearnedConfidence
@@ -27,6 +29,7 @@ from abstain.formats.tables import open_table
 
 # File ending -> how many times larger the values are in memory than the file, at least; engines read these files.
 _GROWTH_IN_MEMORY = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}
+_MOST_IDS = 4_000_000  # rows whose ids are compared; as hashes they take 32 MB
 # Roles that engines cannot read; ignoring such a column would change the number.
 _ROLES_ENGINES_LACK = ("abstained", "clusters", "answered", "question")
 
@@ -87,8 +90,9 @@ def engine_columns(
     Raises
     ------
     Exception
-        What `refusal` returns: a column that engines do not read or use, no losses or confidences, or several
-        confidences. DataError for a path without files, or files of another format.
+        What `refusal` returns: a column that engines do not read or use, no losses or confidences, several
+        confidences, or ids that repeat among the first four million rows. DataError for a path without files, or files
+        of another format.
     """
     first_file, *later_files = find_files("evaluate", path)
     table_format(first_file)  # raises DataError for formats that engines do not read
@@ -103,9 +107,7 @@ def engine_columns(
                 f"evaluate one file in memory (--engine memory)."
             )
     for name in columns_of_repeats(source, roles):
-        first_values = next(read_id_batches([first_file], name), [])
-        is_complete = set(first_values).isdisjoint(("", "None"))
-        if is_complete and 1 < len(set(first_values)) < len(first_values):
+        if _has_repeats([first_file, *later_files], name):
             raise refusal(
                 f"rows of one `{display_name(name)}` are a cluster, and engines do not read clusters yet: leave the "
                 f"column out of the table, or evaluate one file in memory (--engine memory)."
@@ -147,6 +149,31 @@ def engine_columns(
     if learned is None:
         columns["confidence"] = roles["confidence"].names[0]
     return columns
+
+
+def _has_repeats(files: Sequence[str], name: str) -> bool:
+    """Return whether several rows have one value in a column of ids or questions, and not all have the same.
+
+    Looked at are the first `_MOST_IDS` rows, in the order of the files; a repeat among later rows is not found. Whole
+    numbers may begin anew in each file, as row numbers do. False where one of these values is missing, or one of these
+    files has no such column.
+    """
+    hashes = []
+    row_count = 0
+    for file in files:
+        if row_count >= _MOST_IDS:
+            break
+        if name not in read_column_names(file).columns:
+            return False
+        for values in read_id_batches([file], name):
+            if not set(values).isdisjoint(("", "None")):
+                return False
+            keys = [(file, value) if value.isdecimal() else value for value in values]
+            hashes.append(np.fromiter(map(hash, keys), np.int64, len(keys)))
+            row_count += len(values)
+            if row_count >= _MOST_IDS:
+                break
+    return row_count > 0 and 1 < len(np.unique(np.concatenate(hashes))) < row_count
 
 
 def _check_later_file(

@@ -8,11 +8,30 @@ from typing import Any
 import numpy as np
 
 from abstain.formats.columns import OpenedTable, TextValues
-from abstain.formats.roles import RoleColumns
+from abstain.formats.roles import TRUTH_ROLES, RoleColumns, truth_role_of
 from abstain.formats.safety import display_name, file_error
 
 LEARNING_ROLES = ("features", "categories")
 """Roles whose columns are inputs of a learned confidence, each by its own name."""
+LENGTH_OF = "length of "
+"""How the name of a feature begins that is the length of a text; the name of its column follows."""
+
+
+def refuse_truth_as_input(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> None:
+    """Raise DataError where the only columns that say which answers are right are named as features or categories.
+
+    Names of columns say so. `roles` maps each role to its columns. `source` is the opened file.
+    """
+    if any(role in roles for role in TRUTH_ROLES):
+        return
+    for role in LEARNING_ROLES:
+        for name in _names_of(roles, role):
+            if truth_role_of(name) is not None:
+                raise file_error(
+                    source.path,
+                    f"column `{display_name(name)}` says which answers are right, so nothing can be learned from it: "
+                    f"leave it out of -c {role}.",
+                )
 
 
 def load_learning_columns(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> dict[str, Any]:
@@ -43,7 +62,7 @@ def _load_feature(source: OpenedTable, name: str) -> tuple[str, np.ndarray]:
     values = source.columns[name].load()
     if isinstance(values, TextValues):
         lengths = np.array([len(text) or np.nan for text in values.distinct_texts], dtype=np.float64)
-        return f"length of {name}", lengths[values.code_of_row]
+        return f"{LENGTH_OF}{name}", lengths[values.code_of_row]
     if values.ndim != 1:
         raise file_error(
             source.path,

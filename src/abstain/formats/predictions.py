@@ -12,8 +12,9 @@ from abstain import losses, scores
 from abstain._tables import Printable
 from abstain.confidence import LearnedConfidence
 from abstain.formats.columns import Column, TextValues, Values, as_array
+from abstain.formats.learning_columns import LENGTH_OF
 from abstain.formats.logs import Log
-from abstain.formats.safety import count_noun, display_name, file_error, naming_file
+from abstain.formats.safety import count_noun, display_name, file_error, is_or_are, naming_file
 
 _LISTED_MODELS = 6  # models that are named in one note
 # Rule for unanswered questions -> (what it means, the other rule).
@@ -280,8 +281,10 @@ class Predictions(Printable):
 
         DataError names the file where it lacks an input of the learned confidence, or holds invalid values.
         """
+        inputs = self.learning_inputs()
+        self._refuse_missing_inputs(learned, inputs)
         with naming_file(self.path):  # puts the file's name before the message of an error
-            confidence = np.asarray(learned(**self.learning_inputs()))
+            confidence = np.asarray(learned(**inputs))
         # `refused` are questions without an answer that count as wrong: the next float below all answers ranks them.
         if self.refused is not None and not self.refused.all():
             lowest = np.nextafter(confidence[~self.refused].min(), -np.inf)
@@ -304,6 +307,36 @@ class Predictions(Printable):
             if self.classes:
                 changes["labels"] = self.answers().true_class  # names, as the predictions are
         return replace(self, logits=None, probs=None, **changes)
+
+    def _refuse_missing_inputs(self, learned: LearnedConfidence, inputs: Mapping[str, Any]) -> None:
+        """Raise DataError, with the options that name the columns, where inputs of a learned confidence are missing.
+
+        `inputs` are those of this file, as `learning_inputs` returns them.
+        """
+        profile = learned.model.profile
+        names_by_role: dict[str, Sequence[str]] = {
+            "confidence": profile.signal_names,
+            "features": profile.features,
+            "categories": tuple(profile.categories),
+        }
+        if profile.kind is not None:
+            names_by_role[profile.kind] = (profile.kind,)
+        present = {kind for kind in ("logits", "probs") if kind in inputs}
+        present = present.union(*(inputs.get(kind, ()) for kind in ("signals", "features", "categories")))
+        missing = [name for names in names_by_role.values() for name in names if name not in present]
+        if not missing:
+            return
+        options = []
+        for role, names in names_by_role.items():
+            if not set(names).isdisjoint(missing):
+                # the length of a text is read from the column of the text
+                listed = ",".join(display_name(name).removeprefix(LENGTH_OF) for name in names)
+                options.append(f"-c {role}={'NAME' if role == profile.kind else listed}")
+        raise file_error(
+            self.path,
+            f"the learned confidence reads {', '.join(f'`{display_name(name)}`' for name in missing)}, which "
+            f"{is_or_are(len(missing))} not read from this file. Name the columns: {' '.join(options)}.",
+        )
 
     def answered(self) -> Predictions:
         """Return the predictions without the samples that the model abstained on; DataError where none is left."""

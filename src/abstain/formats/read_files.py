@@ -36,7 +36,7 @@ from abstain.formats.columns import (
     as_array,
 )
 from abstain.formats.file_names import model_name
-from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
+from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns, refuse_truth_as_input
 from abstain.formats.loaded_columns import LoadedColumns
 from abstain.formats.log_folders import find_model_column
 from abstain.formats.logs import Log, Rules, make_distinct
@@ -231,6 +231,8 @@ def make_predictions(
         classes=classes,
         rules=rules,
     )
+    if labels is None:
+        refuse_truth_as_input(source, roles)
     _note_several_models(source, roles, rules)
     roles = add_repeats(source, roles, rules, has_class_scores=bool(scores_role))
     if not scores_role and is_log(source, roles, rules):

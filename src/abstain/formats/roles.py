@@ -23,7 +23,8 @@ ROLES_OF_SEVERAL = ("confidence", "features", "categories")
 """Roles that several columns may have, each by its own name."""
 AGREEMENT = "agreement"
 """Name of the confidence that is computed from the answers to repeated questions."""
-_TRUTH_ROLES = ("labels", "correct", "loss", "error")
+TRUTH_ROLES = ("labels", "correct", "loss", "error")
+"""Roles that say which answers are right, alone or with others."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class RoleColumns:
 
 def truth_role_of(name: str) -> str | None:
     """Return labels, correct, loss or error where the name of a column says that it holds the truth; else None."""
-    for role in _TRUTH_ROLES:
+    for role in TRUTH_ROLES:
         if normalise_name(name) in (role, *COLUMN_NAMES[role]):
             return role
     return None
