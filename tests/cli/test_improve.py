@@ -261,3 +261,18 @@ def test_what_to_run_next_runs_on_a_fresh_file(run, folder, more):
         assert "-c confidence=token,stated" in line
         done = run(*line.replace("FRESH_FILE", "fresh.csv").replace("NEW_FILE", "fresh.csv").split()[1:])
         assert done.exit_code == 0, (line, done.output)
+
+
+def test_another_column_is_not_taken_for_the_one_that_was_learned_from(run, folder):
+    """A column called confidence is no substitute for the column that the user named when the rule was made."""
+    rng = np.random.default_rng(0)
+    sure = rng.random(400)
+    path = folder / "answers.csv"
+    rows = [f"{rng.random()},{value},{int(rng.random() < value)}" for value in sure]
+    path.write_text("\n".join(["confidence,entropy_based,correct", *rows]))
+    made = run("improve", "answers.csv", "-c", "confidence=entropy_based", "--save", "learned.json")
+    assert made.exit_code == 0, made.output
+    (folder / "fresh.csv").write_text(path.read_text() + "\n0.5,0.5,1\n")
+    refused = run("evaluate", "fresh.csv", "--confidence", "learned.json")
+    assert refused.exit_code == 3
+    assert "-c confidence=entropy_based" in refused.output

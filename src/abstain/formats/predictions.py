@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain import losses, scores
+from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain._tables import Printable
 from abstain.confidence import LearnedConfidence
 from abstain.formats.columns import Column, TextValues, Values, as_array
@@ -261,7 +262,7 @@ class Predictions(Printable):
         # `gapped_signals` are those of a log, with NaN for a missing one; in `signals` it is ranked last or left out.
         signals = self.gapped_signals or self.signals
         if not signals and self.confidence is not None:
-            signals = {"confidence": self.confidence}
+            signals = {self._name_of_confidence(): self.confidence}
         inputs: dict[str, Any] = {
             "signals": signals,
             "features": self.features,
@@ -271,6 +272,15 @@ class Predictions(Printable):
         if self.kind != "confidence":  # then it is "logits" or "probs"
             inputs[self.kind] = self.class_scores()
         return inputs
+
+    def _name_of_confidence(self) -> str:
+        """Return the name of the only confidence: that of its column, or "confidence" where the name says just that.
+
+        A learned confidence finds its inputs by these names, and must not take another column that is called
+        confidence.
+        """
+        name = self.used.get("confidence", "confidence")
+        return "confidence" if normalise_name(name) in COLUMN_NAMES["confidence"] else name
 
     def with_confidence(self, learned: LearnedConfidence, *, keep_others: bool = False) -> Predictions:
         """Return the predictions ranked by a learned confidence instead of class scores or the file's confidences.
