@@ -219,6 +219,8 @@ def further_entries(
     other losses, or for calibration confidences that are no probabilities, an entry has the reason instead of a number.
     `level` is the two-sided confidence level, such as 0.95.
     """
+    if not metrics:
+        return []
     attempted = (
         np.ones(samples.sample_count, dtype=bool) if samples.is_answered is None else samples.is_answered
     )

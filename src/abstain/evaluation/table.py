@@ -7,6 +7,7 @@ Engines compute the same Evidence from data that does not fit in memory; `evalua
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -253,20 +254,20 @@ def _entry(
     score, loss, group = key
     total = evidence[0].totals
     n = total.sample_count + total.abstained.sample_count
-    without_estimate = Entry(
+    make_entry = partial(
+        Entry,
         score=score,
         loss=loss,
         metric=metric.key,
         label=metric.full_label,
         lower_is_better=metric.lower_is_better,
-        estimate=None,
         n=n,
         group=group,
     )
     if metric.needs.zero_one and not total.is_right_or_wrong:
-        return replace(without_estimate, reason="needs a 0/1 loss")
+        return make_entry(estimate=None, reason="needs a 0/1 loss")
     if metric.needs.both_kinds and total.loss_sum in (0, total.total_mass):
-        return replace(without_estimate, reason=ONE_KIND)
+        return make_entry(estimate=None, reason=ONE_KIND)
     try:
         interval = from_samples(metric)
         if interval is None:
@@ -274,16 +275,17 @@ def _entry(
             gathered = next((item for item in evidence if item.request.covers(metric)), evidence[0])
             interval = estimate_interval(metric, gathered, level=level)
     except (InputError, InfeasibleError) as problem:
-        return replace(without_estimate, reason=reason_of(problem))
-    without_interval = replace(without_estimate, estimate=interval.estimate)
+        return make_entry(estimate=None, reason=reason_of(problem))
+    estimate = interval.estimate
     if n < 2:
-        return replace(without_interval, reason=_ONE_UNIT)
+        return make_entry(estimate=estimate, reason=_ONE_UNIT)
     # limits from counts ("bound") and limits of one point of the curve do not rest on the standard error
     has_spread = interval.standard_error != 0 or interval.centre == "bound" or interval.method == "pointwise"
-    if not has_spread or not np.isfinite([interval.low, interval.high]).all():
-        return replace(without_interval, reason="no interval: the samples show no spread")
-    return replace(
-        without_interval,
+    has_limits = all(math.isfinite(limit) for limit in (interval.low, interval.high))
+    if not has_spread or not has_limits:
+        return make_entry(estimate=estimate, reason="no interval: the samples show no spread")
+    return make_entry(
+        estimate=estimate,
         standard_error=interval.standard_error,
         low=interval.low,
         high=interval.high,
