@@ -68,5 +68,9 @@ def test_has_confidence_is_checked():
         abstain.evaluate(**columns, confidence=[0.5, 0.2, 0.3, 0.9], has_confidence={"other": [True] * 4})
     with pytest.raises(InputError, match="must have 4 values"):
         abstain.evaluate(**columns, confidence=[0.5, 0.2, 0.3, 0.9], has_confidence=[True] * 3)
+    with pytest.raises(InputError, match="says which samples have a `confidence`, got none"):
+        abstain.evaluate(**columns, has_confidence=[True] * 4)
+    with pytest.raises(InputError, match="engines do not take `has_confidence` yet"):
+        abstain.evaluate("table.parquet", engine="files", has_confidence=[True] * 4)
     table = abstain.evaluate(**columns, confidence=[0.5, 0.2, 0.3, 0.9], has_confidence=[False] * 4)
     assert table.entries[0].reason == "no answer has a confidence of its own"

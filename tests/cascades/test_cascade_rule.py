@@ -133,9 +133,16 @@ def test_check_compares_the_confidences_of_each_stage(stretched, is_joint):
     assert rule.check(later | {"large": (later["large"][0], asked)}).holds
 
 
-def test_stored_references_are_checked():
+@pytest.mark.parametrize("damage", ["reversed", "empty", "shorter"])
+def test_stored_references_are_checked(damage):
     stored = json.loads(cascade(sample(8000), **RULE).to_json())
-    dict(stored["references"])["small"]["value"].reverse()
+    reference = dict(stored["references"])["small"]
+    if damage == "reversed":
+        reference["value"].reverse()
+    elif damage == "empty":
+        reference |= {"value": [], "at_least": []}
+    else:
+        del reference["value"][-1]
     with pytest.raises(DataError, match="`references` must fall"):
         Cascade.from_json(json.dumps(stored))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -190,3 +192,16 @@ def test_a_csv_file_divided_by_semicolons_is_refused_by_name(tmp_path):
     refused = CliRunner().invoke(cli, ["evaluate", str(path), "--engine", "files"])
     assert refused.exit_code != 0
     assert "divided by ';', and engines read commas only" in " ".join(refused.output.split())
+
+
+def test_reading_a_table_loads_no_learned_confidence():
+    """Its modules take as long to load as ten million rows."""
+    code = "import sys; from abstain.engines import files; print('abstain.confidence' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_confidence_is_a_column_or_a_learned_one(tmp_path):
+    (tmp_path / "t.csv").write_text("confidence,loss\n0.5,1\n")
+    with pytest.raises(InputError, match="must be the name of a column or a learned confidence, got list"):
+        files.evaluate(str(tmp_path / "t.csv"), confidence=["confidence"])

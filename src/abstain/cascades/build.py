@@ -42,7 +42,7 @@ COST_LEVEL = 0.95  # of the interval of the cost
 ADVICE_CUTS = 10  # thresholds tried at each stage where only the number of samples is estimated
 
 
-class SharedOptions(TypedDict, total=False):
+class SharedCascadeOptions(TypedDict, total=False):
     """Options of `cascade` that both one promise and several take, for type checkers; explained there."""
 
     delta: float
@@ -58,13 +58,13 @@ class SharedOptions(TypedDict, total=False):
     rng: int | np.random.Generator
 
 
-class SingleOptions(SharedOptions, total=False):
+class SingleCascadeOptions(SharedCascadeOptions, total=False):
     """Options of `cascade` for one promise."""
 
     bounded: tuple[float, float]
 
 
-class JointOptions(SharedOptions, total=False):
+class JointCascadeOptions(SharedCascadeOptions, total=False):
     """Options of `cascade` for several promises."""
 
     bounded: tuple[float, float] | Mapping[Any, tuple[float, float]]
@@ -73,11 +73,11 @@ class JointOptions(SharedOptions, total=False):
 
 @overload
 def cascade(
-    stages: Stages, /, *, risk: float, person: Person, **options: Unpack[SingleOptions]
+    stages: Stages, /, *, risk: float, person: Person, **options: Unpack[SingleCascadeOptions]
 ) -> Cascade: ...
 @overload
 def cascade(
-    stages: Stages, /, *, risk: Mapping[Any, float], person: Person, **options: Unpack[JointOptions]
+    stages: Stages, /, *, risk: Mapping[Any, float], person: Person, **options: Unpack[JointCascadeOptions]
 ) -> JointCascade: ...
 def cascade(
     stages: Stages,

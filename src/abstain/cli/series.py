@@ -27,12 +27,8 @@ from abstain.thresholds import Check, GroupChecks
 from abstain.thresholds.counted_rows import CountedAgain, find_counted_again, fingerprint_rows
 from abstain.thresholds.monitoring import FILE_DIGITS, with_files, with_rows, without_clusters
 
-_STATE_FIELDS = (
-    "clusters_seen",
-    "files",
-    "rows_seen",
-    "recent_looks",
-)  # long fields of a check that are not results
+# Long fields of a check that are not results.
+_STATE_FIELDS = ("clusters_seen", "files", "rows_seen", "recent_looks")
 _ABOUT_ALL = 0.75  # their number is estimated from some hundred of them: of 500 copies it may be 400
 
 

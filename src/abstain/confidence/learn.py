@@ -42,9 +42,8 @@ from abstain.metrics._sample import group_codes
 _NAME = "learn_confidence"
 MIN_OF_A_KIND = 10  # right rows, and wrong ones: with fewer, no candidate can be told from chance
 _MANY_VALUES = 50  # a number with more values, and more than a tenth of the rows, hardly repeats by chance
-_PERFECT = (
-    0.999  # share of pairs or rows; an input that orders more of them by the truth is hardly known before it
-)
+# Share of pairs or rows; an input that orders more of them by the truth is hardly known before it.
+_PERFECT = 0.999
 _REPEATED_SHARE = 0.05  # of rows that are copies of others, above which a note suggests clusters
 
 

@@ -532,7 +532,7 @@ class Engine:
         def evaluate_data(*, logits: Any = None, **arguments: Any) -> Evaluation:
             if logits is None:
                 raise InputError("evaluate: give the data first, e.g. `evaluate('folder', engine='files')`.")
-            for argument in ("probs", "abstained", "unanswerable", "clusters"):
+            for argument in ("probs", "abstained", "unanswerable", "has_confidence", "clusters"):
                 if arguments.get(argument) is not None:
                     raise InputError(
                         f"evaluate: engines do not take `{argument}` yet. Evaluate it in memory."

@@ -51,7 +51,7 @@ _SURVEYED_PARTS = 16  # parts of `read.BATCH` samples in such a survey
 _PROGRESS_FILE = "progress.json"
 
 
-class Cuts(NamedTuple):
+class RangeCuts(NamedTuple):
     """Where the ranges of a group start, ascending, and which of them is counted, if any.
 
     Of a counted range memory holds the numbers of samples and of errors at each float32 value; its samples are not
@@ -157,7 +157,7 @@ class Run:
         types = ColumnTypes(survey.zero_one, survey.is_double, survey.has_weights)
         return samples_that_fit(self.memory - reserved_bytes, self.request, types)
 
-    def choose_cuts(self, survey: Survey, may_count: bool = True) -> dict[Any, Cuts]:
+    def choose_cuts(self, survey: Survey, may_count: bool = True) -> dict[Any, RangeCuts]:
         """Cut each group into ranges of confidence that fit the memory budget.
 
         Where many samples share few float32 values, counting them takes less than sorting them: such a window
@@ -171,14 +171,14 @@ class Run:
         windows = self._choose_windows(survey) if may_count else {}
         counter_bytes = sum(bytes_between(*window) for window in windows.values())
         samples_per_range = self.samples_per_range(survey, counter_bytes)
-        cuts_of_group: dict[Any, Cuts] = {}
+        cuts_of_group: dict[Any, RangeCuts] = {}
         for group, sample_count in survey.sample_counts.items():
             histogram = survey.histograms.get(group, empty_histogram())
             window = windows.get(group)
             if window is None:
                 min_ranges = min(ranges.MAX_COMPARED_CUTS, sample_count // _LARGEST_FAST_RANGE)
                 starts = choose_cuts_that_fit(histogram, sample_count, samples_per_range, min_ranges)
-                cuts_of_group[group] = Cuts(starts, None)
+                cuts_of_group[group] = RangeCuts(starts, None)
                 continue
             not_counted = ranges.outside_window(histogram, window)
             # the histogram counts some of the samples, each with mass 1
@@ -186,7 +186,7 @@ class Run:
             min_ranges = min(ranges.MAX_COMPARED_CUTS, sorted_samples // _LARGEST_FAST_RANGE)
             starts = choose_cuts_that_fit(not_counted, sorted_samples, samples_per_range, min_ranges)
             starts, counted_number = ranges.cut_at_window(starts, window)
-            cuts_of_group[group] = Cuts(starts, CountedRange(counted_number, window))
+            cuts_of_group[group] = RangeCuts(starts, CountedRange(counted_number, window))
         return cuts_of_group
 
     def _choose_windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
@@ -211,7 +211,7 @@ class Run:
                 windows[group] = window
         return windows
 
-    def partition(self, spill: Spill, cuts: dict[Any, Cuts], key: str | None) -> dict[Any, RangeFiles]:
+    def partition(self, spill: Spill, cuts: dict[Any, RangeCuts], key: str | None) -> dict[Any, RangeFiles]:
         """Second pass over the files: write every sample to the file of its range, and add up the sums of the ranges.
 
         With a `key`, a hash of the files and the request, progress is saved after each file, and an interrupted pass
@@ -252,7 +252,7 @@ class Run:
     def execute(
         self,
         survey: Survey,
-        cuts: dict[Any, Cuts],
+        cuts: dict[Any, RangeCuts],
         spill_folder: str | None,
         resume_folder: str | None = None,
         key: str | None = None,
@@ -297,7 +297,7 @@ class Run:
             histogram = survey.histograms.get(None, empty_histogram())
             return choose_cuts_that_fit(histogram, survey.sample_count, samples_per_range)
 
-        first_cuts = {None: Cuts(choose_starts(first_survey), counted_range=None)}
+        first_cuts = {None: RangeCuts(choose_starts(first_survey), counted_range=None)}
         # `self.request.two_models` makes `partition` store the samples of all ranges
         first_files = self.partition(spill, first_cuts, key=None)[None]
         second_files = RangeFiles(spill, choose_starts(second_survey), keep_tied_samples=True)

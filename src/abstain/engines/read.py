@@ -9,13 +9,11 @@ from itertools import chain, product
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Event, Thread
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
 from abstain import losses, scores
-from abstain.confidence import LearnedConfidence
-from abstain.confidence.input_table import read_inputs
 from abstain.core.sorting import thread_count
 from abstain.engines.ranges import Columns, Groups, in_units, merge_groups
 from abstain.errors import DataError, InputError
@@ -24,6 +22,9 @@ from abstain.formats.arrow import Contents, read_batches, read_contents
 from abstain.formats.predictions import LEARNED
 from abstain.formats.table_files import partition_values, table_format
 from abstain.metrics._sample import group_codes, rows_of_groups
+
+if TYPE_CHECKING:  # loading it takes as long as reading ten million rows, and few tables are ranked by one
+    from abstain.confidence import LearnedConfidence
 
 Batch = TypeVar("Batch")
 _END = object()
@@ -179,7 +180,7 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
     if "correct" in passed and "loss" in passed:
         raise InputError(f"{function}: takes `loss` or `correct`, got both.")
     confidence = passed.get("confidence", "confidence")
-    learned = confidence if isinstance(confidence, LearnedConfidence) else None
+    learned = None if isinstance(confidence, str) else _require_learned(function, confidence)
     if learned is not None:
         _check_learned(function, learned, passed)
         confidence = LEARNED
@@ -212,6 +213,18 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
         replace(fields, confidence=score, loss=loss)
         for score, loss in product(requested_scores, requested_losses)
     ]
+
+
+def _require_learned(function: str, confidence: Any) -> LearnedConfidence:
+    """Return what was passed instead of a column's name; InputError if it is no learned confidence."""
+    from abstain.confidence import LearnedConfidence
+
+    if not isinstance(confidence, LearnedConfidence):
+        raise InputError(
+            f"{function}: `confidence` must be the name of a column or a learned confidence, got "
+            f"{type(confidence).__name__}."
+        )
+    return confidence
 
 
 def _check_learned(function: str, learned: LearnedConfidence, passed: Mapping[str, Any]) -> None:
@@ -509,6 +522,8 @@ def _apply_learned(
     assert learned is not None
     profile = learned.model.profile
     columns = {name: in_one_chunk(table.column(name)) for name in fields.learned_inputs}
+    from abstain.confidence.input_table import read_inputs
+
     signal_names = profile.signal_names
     confidence = np.empty(table.num_rows)
     for start in range(0, table.num_rows, _LEARNED_ROWS):

@@ -327,14 +327,15 @@ def _gather_contestants(
             rank_confidences(samples.answered_confidence), samples.answered_loss, samples.answered_weight
         )
         contestants[title] = samples._replace(ranked_by_confidence=ranked)
-    weights_by_title = {title: samples.weights_of_input for title, samples in contestants.items()}
-    if paired and len({len(weights) for weights in weights_by_title.values()}) > 1:
-        counts = ", ".join(f"{title} {len(weights)}" for title, weights in weights_by_title.items())
+    if paired and len({samples.input_count for samples in contestants.values()}) > 1:
+        counts = ", ".join(f"{title} {samples.input_count}" for title, samples in contestants.items())
         raise ShapeError(
             f"compare: the contestants must see the same samples, got {counts}. Or use paired=False."
         )
-    if paired:
+    if paired and any(samples.weights_of_all is not None for samples in contestants.values()):
+        weights_by_title = {title: samples.weights_of_input for title, samples in contestants.items()}
         _check_same_column("compare", "weights", weights_by_title)
+    if paired:
         clusters_by_title = {title: samples.clusters for title, samples in contestants.items()}
         _check_same_column("compare", "clusters", clusters_by_title)
     return contestants

@@ -510,6 +510,8 @@ def evaluate(
         return evaluate_blocks(result, metrics=requested_metrics, level=level, repetitions=repetitions)
     is_ranked = any(argument is not None for argument in (logits, probs, confidence))
     has_one_loss = loss is not None and not isinstance(loss, Mapping)
+    if has_confidence is not None and not is_ranked:
+        raise InputError("evaluate: `has_confidence` says which samples have a `confidence`, got none.")
     if has_one_loss and not is_ranked and not requested_metrics and sample_weight is None:
         return _evaluate_without_confidence(
             loss,

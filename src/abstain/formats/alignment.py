@@ -304,13 +304,14 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
                 f"{display_name(first_path)} and {display_name(second_path)} must have the same number of rows: one "
                 f"ends at row {row_count:,}."
             )
-        for row, (first_id, second_id) in enumerate(zip(first_ids, second_ids), row_count + 1):
-            if first_id != second_id:
-                raise DataError(
-                    f"row {row:,} has id {display_name(first_id)!r} in {display_name(first_path)} and "
-                    f"{display_name(second_id)!r} in {display_name(second_path)}: an engine pairs rows by position. "
-                    f"Sort both by id, or compare them in memory."
-                )
+        difference = next(_differing_rows(first_ids, second_ids, row_count), None)
+        if difference is not None:
+            row, first_id, second_id = difference
+            raise DataError(
+                f"row {row:,} has id {display_name(first_id)!r} in {display_name(first_path)} and "
+                f"{display_name(second_id)!r} in {display_name(second_path)}: an engine pairs rows by position. "
+                f"Sort both by id, or compare them in memory."
+            )
         row_count += len(first_ids)
     return True
 
@@ -328,14 +329,28 @@ def check_same_weights(first_path: str | Path, second_path: str | Path, column: 
     row_count = 0
     batches = _pair_batches(read_id_batches(first_files, column), read_id_batches(second_files, column))
     for first_weights, second_weights in batches:
-        for row, (first, second) in enumerate(zip(first_weights, second_weights), row_count + 1):
-            if first != second and not _is_about_equal(first, second):
+        for row, first, second in _differing_rows(first_weights, second_weights, row_count):
+            if not _is_about_equal(first, second):
                 raise DataError(
                     f"row {row:,} has weight {display_name(first)} in {display_name(first_path)} and "
                     f"{display_name(second)} in {display_name(second_path)}, but the same samples must have the same "
                     f"weights. Give both tables one column of weights."
                 )
         row_count += len(first_weights)
+
+
+def _differing_rows(
+    first_texts: Sequence[str], second_texts: Sequence[str], rows_before: int
+) -> Iterator[tuple[int, str, str]]:
+    """Yield the number of each row in which two lists of texts differ, counted from 1, with both texts.
+
+    `rows_before` is the number of rows before these. Equal lists, the usual case, are compared as a whole.
+    """
+    if first_texts == second_texts:
+        return
+    for row, (first, second) in enumerate(zip(first_texts, second_texts), rows_before + 1):
+        if first != second:
+            yield row, first, second
 
 
 def _is_about_equal(first: str, second: str) -> bool:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from abstain import losses, scores
 from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain._tables import Printable
-from abstain.confidence import LearnedConfidence
 from abstain.formats.columns import Column, TextValues, Values, as_array
 from abstain.formats.learning_columns import LENGTH_OF
 from abstain.formats.logs import Log
 from abstain.formats.safety import count_noun, display_name, file_error, is_or_are, naming_file
+
+if TYPE_CHECKING:
+    from abstain.confidence import LearnedConfidence
 
 _LISTED_MODELS = 6  # models that are named in one note
 # Rule for unanswered questions -> (what it means, the other rule).
@@ -28,7 +30,7 @@ LEARNED = "learned"
 _MISSING_RULES = {"last": "ranked last", "left_out": "left out"}
 
 
-class RankedSamples(NamedTuple):
+class LossAndConfidence(NamedTuple):
     """The loss and the confidence of every sample, in the order of the rows."""
 
     loss: np.ndarray
@@ -210,7 +212,7 @@ class Predictions(Printable):
             return np.asarray(self.signals.get(score or "", self.confidence))
         return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
 
-    def samples(self, score: str, loss: str) -> RankedSamples:
+    def samples(self, score: str, loss: str) -> LossAndConfidence:
         """Return the loss and the confidence of every sample.
 
         Where the file has class scores, they are computed by the names of a score ("max_softmax", ...) and a loss
@@ -222,7 +224,7 @@ class Predictions(Printable):
                 sample_loss = self.loss
             else:
                 sample_loss = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
-            return RankedSamples(loss=np.asarray(sample_loss), confidence=self.ranked_by(score))
+            return LossAndConfidence(loss=np.asarray(sample_loss), confidence=self.ranked_by(score))
 
     def answers(self) -> TrueAndGiven:
         """Return the true class and the model's answer of every sample, by name where classes have names.

@@ -125,6 +125,11 @@ class CheckedSamples(NamedTuple):
         return values if self.answered_weight is None else self.answered_weight * values
 
     @property
+    def input_count(self) -> int:
+        """Number of samples in the input, those of weight 0 included."""
+        return self.sample_count if self.has_weight is None else len(self.has_weight)
+
+    @property
     def weights_of_input(self) -> np.ndarray:
         """Weights of all samples of the input, those of weight 0 included."""
         weights = np.ones(self.sample_count) if self.weights_of_all is None else self.weights_of_all

@@ -85,7 +85,6 @@ def note_on_draws(draws: float, count: float, kind: str = "errors") -> str:
     """A note on how few errors (or right samples) a number rests on; empty where they are enough for a verdict."""
     if draws >= ENOUGH:
         return ""
-    tenths = math.floor(
-        10 * draws + 1e-9
-    )  # rounded down, so that 10.97 does not read as the 11 that are enough
+    # rounded down, so that 10.97 does not read as the 11 that are enough
+    tenths = math.floor(10 * draws + 1e-9)
     return f"rests on about {tenths / 10:.1f} effective {kind} ({count:.0f} in all)"

@@ -13,9 +13,8 @@ import numpy as np
 ROWS_REMEMBERED = 64  # of each look; 8 bytes of the file of a series for each
 LOOKS_REMEMBERED = 8  # the latest ones
 _BYTES = 6  # of a fingerprint: one of 10 million other rows has the same one with a probability of 4e-8
-_FEWEST_OF_WHOLE_LOOK = (
-    20  # so many remembered rows, all of them in one file, say that the file holds the look
-)
+# So many remembered rows, all of them in one file, say that the file holds the look.
+_FEWEST_OF_WHOLE_LOOK = 20
 _FEWEST_FOUND = 3  # remembered values among the new ones: one or two may be chance in any data
 _CHANCE_FACTOR = 2  # times the number that chance explains at most
 

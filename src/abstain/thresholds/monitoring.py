@@ -67,7 +67,12 @@ class Reference:
         return cls(falling[rows], at_least[rows].astype(np.float64), float(len(confidences)))
 
     def is_consistent(self, n: int) -> bool:
-        """Do the confidences fall while the counts rise, up to all of the samples, of which there are at most `n`?"""
+        """Do the confidences fall while the counts rise, up to all of the samples, of which there are at most `n`?
+
+        There must be at least one confidence, and one count for each.
+        """
+        if not len(self.value) == len(self.at_least) > 0:
+            return False
         values_fall = bool((np.diff(self.value) < 0).all())
         counts_rise = bool((np.diff(self.at_least) >= 0).all())
         return values_fall and counts_rise and bool((self.at_least <= self.n).all()) and self.n < n + 1
@@ -1066,9 +1071,7 @@ class PromiseToCheck(NamedTuple):
     confidences: CheckedConfidences  # already checked against the rule
     clusters: Array | None  # one label per sample, for a rule made from clusters
     counts: np.ndarray | None = None  # which samples the promise is about; None: all
-    further_p_values: FurtherPValues | None = (
-        None  # what else of these samples is compared with the calibration
-    )
+    further_p_values: FurtherPValues | None = None  # of what else is compared with the calibration
 
 
 def check_promises(
