@@ -73,15 +73,11 @@ def groups_of_equals(different: np.ndarray) -> list[list[int]]:
     """
     sets = [frozenset(range(len(different)))]
     for a, b in np.argwhere(np.triu(different, 1)):
-        split_sets: list[frozenset[int]] = []
-        for members in sets:
-            if a in members and b in members:
-                split_sets.append(members - {int(a)})
-                split_sets.append(members - {int(b)})
-            else:
-                split_sets.append(members)
-        distinct_sets = list(dict.fromkeys(split_sets))
-        sets = [members for members in distinct_sets if not any(members < larger for larger in distinct_sets)]
+        split = [members for members in sets if a in members and b in members]
+        unsplit = [members for members in sets if not (a in members and b in members)]
+        parts = {members - {int(member)} for members in split for member in (a, b)}
+        # an unsplit set lies inside no other: it did not before, and parts are smaller than what they are parts of
+        sets = unsplit + [part for part in parts if not any(part < larger for larger in (*unsplit, *parts))]
     return sorted(sorted(members) for members in sets)
 
 
