@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from abstain.evaluation import compare
+from abstain.evaluation.comparison import MOST_CONTESTANTS_COMPARED_AGAIN
 
 
 def models_of(error_rates: dict[str, float], auroc_noise: dict[str, float], n: int = 3000):
@@ -75,6 +77,20 @@ def test_without_a_verdict_on_any_pair_that_is_said():
     by_auroc = compare(models, metric="auroc")
     assert all(pair.note for pair in by_auroc.pairs)
     assert f"there is no verdict: it {by_auroc.pairs[0].note}." in compare(models).notes[0]
+
+
+def test_of_many_contestants_the_smallest_and_largest_auroc_are_told_without_a_second_comparison():
+    names = [f"m{k}" for k in range(MOST_CONTESTANTS_COMPARED_AGAIN + 1)]
+    rates = dict(zip(names, np.linspace(0.1, 0.3, len(names))))
+    models = models_of(rates, dict(zip(names, np.linspace(1.5, 0.5, len(names)))))
+    errors = {name: 100 * np.mean(loss) for name, (loss, _) in models.items()}
+    areas = [roc_auc_score(loss, -confidence) for loss, confidence in models.values()]
+    assert compare(models).notes[0] == (
+        f"AURC includes accuracy ({min(errors.values()):.1f} to {max(errors.values()):.1f}% wrong). By the ranking "
+        f"alone (AUROC {min(areas):.3f} to {max(areas):.3f}) their order may differ: compare by AUROC to see."
+    )
+    del models[names[0]]
+    assert "pairs differ significantly" in compare(models).notes[0]
 
 
 def test_losses_that_are_not_right_or_wrong_have_means_and_no_auroc():

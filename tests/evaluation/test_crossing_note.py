@@ -7,7 +7,8 @@ import pytest
 
 import abstain
 from abstain.evaluation import compare
-from abstain.evaluation.crossing_note import LOW_COVERAGES, MOST_CONTESTANTS
+from abstain.evaluation.comparison import MOST_CONTESTANTS_COMPARED_AGAIN
+from abstain.evaluation.crossing_note import LOW_COVERAGES
 
 
 def crossing_models(n: int = 4000):
@@ -44,7 +45,8 @@ def test_other_metrics_many_contestants_and_anytime_have_no_such_note():
     models = crossing_models()
     for options in ({"metric": "auroc"}, {"metric": "aurc@0-0.25"}, {"anytime": True}):
         assert crossing_notes(compare(models, **options)) == []
-    many = {f"{name} {k}": model for name, model in models.items() for k in range(MOST_CONTESTANTS // 2 + 1)}
+    copy_count = MOST_CONTESTANTS_COMPARED_AGAIN // len(models) + 1
+    many = {f"{name} {k}": model for name, model in models.items() for k in range(copy_count)}
     assert crossing_notes(compare(many)) == []
 
 

@@ -503,6 +503,7 @@ def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[Piece]:
 _ONES = np.ones(CHUNK)
 _ONES.flags.writeable = False
 _POSITIONS = np.arange(1.0, CHUNK + 1.0)
+_POSITIONS.flags.writeable = False
 
 
 def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
@@ -548,12 +549,13 @@ def _count_by_row(start: int, stop: int, row_ends: np.ndarray) -> tuple[np.ndarr
     """Count the samples of each row of a piece, and those of the row and of all rows above it in the data set.
 
     The piece holds the samples start, ..., stop - 1; `row_ends` are the places of the last sample of each row, counted
-    from `start`. All samples have weight 1. The first array is not to be changed.
+    from `start`. All samples have weight 1. The arrays are not to be changed.
     """
     row_count = len(row_ends)
     has_ties = row_count < stop - start
     if not has_ties and row_count <= CHUNK:  # the constants have CHUNK entries
-        return _ONES[:row_count], _POSITIONS[:row_count] + start
+        positions = _POSITIONS[:row_count]
+        return _ONES[:row_count], positions + start if start else positions
     accepted_mass = row_ends + (start + 1.0)
     return diff_from(accepted_mass, start), accepted_mass
 

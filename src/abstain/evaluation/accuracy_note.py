@@ -26,6 +26,7 @@ def describe_accuracy(
     risks: Mapping[str, float],
     *,
     are_error_rates: bool,
+    aurocs: Mapping[str, float | None],
     by_ranking_alone: Comparison | None,
 ) -> str:
     """Say how accurate the contestants are, and whether one is better at knowing which of its answers are wrong.
@@ -38,8 +39,10 @@ def describe_accuracy(
         The mean loss of each contestant by its name.
     are_error_rates : bool
         Whether losses are 0 and 1, so that a mean loss is a share of wrong answers.
+    aurocs : mapping
+        The AUROC of each contestant by its name; None where it is unknown or undefined.
     by_ranking_alone : Comparison or None
-        The same contestants compared by AUROC; None where it is undefined.
+        The same contestants compared by AUROC; None if they were not compared by it.
     """
     risks_best_first = [risks[name] for name in comparison.names]
     if are_error_rates:
@@ -47,12 +50,13 @@ def describe_accuracy(
     else:
         accuracy = f"mean loss {_list_numbers([f'{risk:.4g}' for risk in risks_best_first])}"
     note = f"{comparison.label} includes accuracy ({accuracy})."
-    if by_ranking_alone is None:
+    if by_ranking_alone is not None:
+        areas = [f"{by_ranking_alone[name].estimate:.3f}" for name in comparison.names]
+        return f"{note} By the ranking alone (AUROC {_list_numbers(areas)}) {_describe_verdicts(by_ranking_alone)}."
+    areas = [f"{area:.3f}" for area in aurocs.values() if area is not None]
+    if len(areas) < len(aurocs):
         return note
-    areas = [f"{by_ranking_alone[name].estimate:.3f}" for name in comparison.names]
-    return (
-        f"{note} By the ranking alone (AUROC {_list_numbers(areas)}) {_describe_verdicts(by_ranking_alone)}."
-    )
+    return f"{note} By the ranking alone (AUROC {_list_numbers(areas)}) their order may differ: compare by AUROC to see."
 
 
 def _describe_verdicts(comparison: Comparison) -> str:

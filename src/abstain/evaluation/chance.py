@@ -19,7 +19,25 @@ _LEVEL = 0.99  # of the interval that must lie below 1/2, so that chance alone r
 _ALWAYS_TESTED = 1_000_000  # samples; larger rankings are tested only where their AUROC is known already
 
 
-def worse_than_chance(name: str, samples: CheckedSamples, estimate: float | None = None) -> str | None:
+def auroc_of_samples(samples: CheckedSamples) -> float | None:
+    """AUROC of checked samples; None if losses are not 0/1, if all samples are right or wrong, or above a million.
+
+    Parameters
+    ----------
+    samples : CheckedSamples
+        Checked samples with the confidence that ranks them.
+    """
+    if not samples.zero_one or len(samples.answered_loss) > _ALWAYS_TESTED:
+        return None
+    try:
+        return float(
+            auroc(samples.answered_loss, samples.answered_confidence, sample_weight=samples.answered_weight)
+        )
+    except (InputError, InfeasibleError):  # all samples are right, or all are wrong
+        return None
+
+
+def worse_than_chance(name: str, samples: CheckedSamples, estimate: float | None) -> str | None:
     """A warning if the interval of a ranking's AUROC lies entirely below 1/2, otherwise None.
 
     Parameters
@@ -28,22 +46,12 @@ def worse_than_chance(name: str, samples: CheckedSamples, estimate: float | None
         The score or the contestant, for the warning.
     samples : CheckedSamples
         Checked samples with the confidence that ranks them. Losses other than 0/1 have no AUROC and no warning.
-    estimate : float, optional
-        The AUROC, where it is known already.
+    estimate : float or None
+        Their AUROC, as `auroc_of_samples` or a table of results has it; None gives no warning.
     """
-    if not samples.zero_one:
+    if not samples.zero_one or estimate is None or estimate >= 0.5:
         return None
     try:
-        if estimate is None:
-            if len(samples.answered_loss) > _ALWAYS_TESTED:
-                return None
-            estimate = float(
-                auroc(
-                    samples.answered_loss, samples.answered_confidence, sample_weight=samples.answered_weight
-                )
-            )
-        if estimate >= 0.5:
-            return None
         # rankings cached for another metric are dropped
         auroc_samples = samples._replace(metric=AUROC, ranked_by_confidence=None, ranked_by_loss=None)
         interval = interval_of_samples(auroc_samples, _LEVEL, None, None)

@@ -24,10 +24,9 @@ from abstain.core.rows import rank_confidences
 from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.accuracy_note import INCLUDE_ACCURACY, describe_accuracy, differ
-from abstain.evaluation.chance import worse_than_chance
+from abstain.evaluation.chance import auroc_of_samples, worse_than_chance
 from abstain.evaluation.crossing_note import (
     LOW_COVERAGES,
-    MOST_CONTESTANTS,
     corrected_level,
     describe_crossings,
 )
@@ -58,6 +57,9 @@ from abstain.scores.catalogue import by_name as score_by_name
 from abstain.theory import samples_to_tell_apart
 
 TIES_PHRASE = "verdicts depend on how equal confidences are counted"
+MOST_CONTESTANTS_COMPARED_AGAIN = (
+    10  # of more, no note compares by a second metric: that costs as much as the comparison itself
+)
 _CHANGED_VERDICTS_SHOWN = 5  # of the verdicts that depend on ties; the others are counted
 
 
@@ -625,18 +627,20 @@ def _compare_samples(
     sides = {competitor.name: competitor.side for competitor in competitors}
     notes = []
     covers_all = "coverage" not in dict(metric.settings)  # otherwise it is an area between two coverages
+    aurocs = {name: auroc_of_samples(samples) for name, samples in samples_by_name.items()}
+    can_compare_again = len(samples_by_name) <= MOST_CONTESTANTS_COMPARED_AGAIN
     if metric.name in INCLUDE_ACCURACY and covers_all and differ([side.risk for side in sides.values()]):
         can_rank_errors = all(_has_right_and_wrong(samples) for samples in samples_by_name.values())
-        by_ranking_alone = compare_by(AUROC)[1] if can_rank_errors else None
         notes.append(
             describe_accuracy(
                 comparison,
                 risks={name: side.risk for name, side in sides.items()},
                 are_error_rates=all(samples.zero_one for samples in samples_by_name.values()),
-                by_ranking_alone=by_ranking_alone,
+                aurocs=aurocs,
+                by_ranking_alone=compare_by(AUROC)[1] if can_rank_errors and can_compare_again else None,
             )
         )
-    may_cross = metric == AURC and looks is None and len(samples_by_name) <= MOST_CONTESTANTS
+    may_cross = metric == AURC and looks is None and can_compare_again
     if may_cross and any(pair.different for pair in comparison.pairs):
         crossings = describe_crossings(
             comparison,
@@ -647,7 +651,9 @@ def _compare_samples(
         )
         if crossings is not None:
             notes.append(crossings)
-    warnings = [worse_than_chance(name, samples_by_name[name]) for name in comparison.names]
+    warnings = [
+        worse_than_chance(name, samples_by_name[name], aurocs[name]) for name in comparison.names
+    ]
     notes += [warning for warning in warnings if warning is not None]
     ties_matter = [
         _ties_matter(samples, sides[name].standard_error) for name, samples in samples_by_name.items()

@@ -8,9 +8,6 @@ from abstain._tables import format_p_value
 from abstain.evaluation.results import Comparison, Pair
 
 LOW_COVERAGES = (0.1, 0.25, 0.5)  # up to these the areas are compared as well
-MOST_CONTESTANTS = (
-    10  # of more the areas at low coverage are not compared: each costs as much as the comparison
-)
 _MOST_LISTED = 3  # pairs with crossing curves that are named; others are counted
 
 

@@ -29,7 +29,7 @@ from abstain.core.rows import Blocks, Ranking, Rows, rank_confidences
 from abstain.core.sorting import CHUNK
 from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError
-from abstain.evaluation.chance import warnings_of_entries, worse_than_chance
+from abstain.evaluation.chance import auroc_of_samples, warnings_of_entries, worse_than_chance
 from abstain.evaluation.graded import (
     FurtherMetric,
     evaluate_answers,
@@ -785,6 +785,8 @@ def _evaluate_in_memory(
                         auroc = next(
                             (entry.estimate for entry in entries[key] if entry.metric == AUROC.key), None
                         )
+                        if auroc is None:
+                            auroc = auroc_of_samples(samples)
                         warning = worse_than_chance(score, samples, auroc)
                         if warning is not None:
                             warnings.append(warning)
