@@ -82,5 +82,5 @@ def test_worth_it_on_fifty_pairs(data_dir, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_million_samples_in_forty_sorts():
-    assert bench.speed() <= 40
+def test_a_million_samples_in_fifteen_merge_sorts():
+    assert bench.speed() <= 15
