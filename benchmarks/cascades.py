@@ -569,9 +569,7 @@ def main() -> None:
     elif asked.what == "cifar10":
         show_cifar10(asked.plot)
     else:
-        print(
-            f"three stages, 50 thresholds each, a million samples: {speed():.1f} merge sorts of a million"
-        )
+        print(f"three stages, 50 thresholds each, a million samples: {speed():.1f} merge sorts of a million")
 
 
 if __name__ == "__main__":

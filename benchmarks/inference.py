@@ -1,8 +1,8 @@
 """Speed of error bars: each line a ratio measured in one run. `python benchmarks/inference.py`
 
-How long a point estimate takes depends on `np.sort`, which differs between processors by a factor of ten: from 5 ms for a
-million floats with AVX-512 to 64 ms without vector instructions. What an interval adds hardly depends on the processor. So
-it is also measured in merge sorts: `np.argsort(kind="stable")` of float64 has no vector instructions on any processor.
+How long a point estimate takes depends on `np.sort`, which differs between processors by a factor of ten: from 5 ms for
+a million floats with AVX-512 to 64 ms without vector instructions. What an interval adds hardly depends on the processor.
+So it is also measured in merge sorts: `np.argsort(kind="stable")` of float64 has no vector instructions anywhere.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ if __name__ == "__main__":
             f"| {name} | {1e3 * price.point:.1f} | {1e3 * price.interval:.1f} "
             f"| {price.interval / price.point:.2f} | {price.added_merge_sorts:.2f} |"
         )
-    print("\n| bootstrap replicate at n = 50,000 | sorting (ms) | merge sort (ms) | ours (ms) | times faster |")
+    print(
+        "\n| bootstrap replicate at n = 50,000 | sorting (ms) | merge sort (ms) | ours (ms) | times faster |"
+    )
     print("| --- | --- | --- | --- | --- |")
     for name, replicate in replicate_against_sorting(50_000, given.rounds).items():
         print(

@@ -53,10 +53,10 @@ def describe_accuracy(
     if by_ranking_alone is not None:
         areas = [f"{by_ranking_alone[name].estimate:.3f}" for name in comparison.names]
         return f"{note} By the ranking alone (AUROC {_list_numbers(areas)}) {_describe_verdicts(by_ranking_alone)}."
-    areas = [f"{area:.3f}" for area in aurocs.values() if area is not None]
-    if len(areas) < len(aurocs):
+    if any(area is None for area in aurocs.values()):
         return note
-    return f"{note} By the ranking alone (AUROC {_list_numbers(areas)}) their order may differ: compare by AUROC to see."
+    areas = _list_numbers([f"{aurocs[name]:.3f}" for name in comparison.names])
+    return f"{note} By the ranking alone (AUROC {areas}) their order may differ: compare by AUROC to see."
 
 
 def _describe_verdicts(comparison: Comparison) -> str:

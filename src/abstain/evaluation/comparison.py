@@ -651,9 +651,7 @@ def _compare_samples(
         )
         if crossings is not None:
             notes.append(crossings)
-    warnings = [
-        worse_than_chance(name, samples_by_name[name], aurocs[name]) for name in comparison.names
-    ]
+    warnings = [worse_than_chance(name, samples_by_name[name], aurocs[name]) for name in comparison.names]
     notes += [warning for warning in warnings if warning is not None]
     ties_matter = [
         _ties_matter(samples, sides[name].standard_error) for name, samples in samples_by_name.items()
