@@ -1,8 +1,8 @@
 """Speed of error bars: each line a ratio measured in one run. `python benchmarks/inference.py`
 
 How long a point estimate takes depends on `np.sort`, which differs between processors by a factor of ten: from 5 ms for
-a million floats with AVX-512 to 64 ms without vector instructions. What an interval adds hardly depends on the processor.
-So it is also measured in merge sorts: `np.argsort(kind="stable")` of float64 has no vector instructions anywhere.
+a million floats with AVX-512 to 64 ms without vector instructions. What an interval adds hardly depends on that.
+It is also measured in merge sorts: `np.argsort(kind="stable")` of float64 has no vector instructions anywhere.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def describe_accuracy(
         accuracy = f"mean loss {_list_numbers([f'{risk:.4g}' for risk in risks_best_first])}"
     note = f"{comparison.label} includes accuracy ({accuracy})."
     if by_ranking_alone is not None:
-        areas = [f"{by_ranking_alone[name].estimate:.3f}" for name in comparison.names]
-        return f"{note} By the ranking alone (AUROC {_list_numbers(areas)}) {_describe_verdicts(by_ranking_alone)}."
+        areas = _list_numbers([f"{by_ranking_alone[name].estimate:.3f}" for name in comparison.names])
+        return f"{note} By the ranking alone (AUROC {areas}) {_describe_verdicts(by_ranking_alone)}."
     if any(area is None for area in aurocs.values()):
         return note
     areas = _list_numbers([f"{aurocs[name]:.3f}" for name in comparison.names])
