@@ -46,6 +46,15 @@ def test_the_guard_lets_like_rows_pass_and_says_what_is_unlike(rows_like_those_o
     assert "the rank correlation of" in SHIPPED.refusal(columns, references_of(columns))
 
 
+def test_the_guard_allows_for_the_noise_of_correlations_of_few_rows(rows_like_those_of_learning):
+    columns = rows_like_those_of_learning(5000)
+    passed = []
+    for start in range(0, 5000, 50):
+        few = {role: column[start : start + 50] for role, column in columns.items()}
+        passed.append(SHIPPED.refusal(few, references_of(few)) == "")
+    assert np.mean(passed) >= 0.95
+
+
 def test_inputs_are_found_by_any_of_their_names():
     names = ("verbal_numerical_confidence", "token_length", "mean_token_logprob", "stated_words", "other")
     assert SHIPPED.find_columns(names) == {

@@ -49,7 +49,8 @@ class ShippedWeights(Stored):
     correlation, spread : ndarray
         Mean and standard deviation over models of the rank correlation of each pair of inputs: (0, 1), (0, 2), ...
     largest_deviation : float
-        The weights are used only if every correlation is within so many standard deviations of its mean.
+        The weights are used only if every correlation is within so many standard deviations of its mean: those between
+        models and that of a correlation of as many rows, taken together.
     learned_on : str
         Which models and questions, in words.
 
@@ -97,7 +98,10 @@ class ShippedWeights(Stored):
                     f"{self.largest_missing:.0%}"
                 )
         correlations = rank_correlations(columns, references)
-        deviations = np.abs(correlations - self.correlation) / self.spread
+        # a correlation of few rows is uncertain itself: its variance adds to that between models
+        row_count = len(next(iter(columns.values())))
+        sampling_variance = (1 - self.correlation**2) ** 2 / (row_count - 1)
+        deviations = np.abs(correlations - self.correlation) / np.sqrt(self.spread**2 + sampling_variance)
         worst = int(np.argmax(deviations))
         if deviations[worst] > self.largest_deviation:
             first, second = np.triu_indices(len(self.signals), 1)
