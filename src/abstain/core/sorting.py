@@ -189,9 +189,11 @@ def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
 # decreases as the confidence increases, so an ascending sort puts the most confident first, and running sums are over
 # the accepted samples.
 
-# Elements handled at a time. Eight bytes for each are just under 128 kB: temporary arrays stay in cache, and the C
-# library reuses their memory; larger ones it may ask of the system each time, as fresh pages, which are slow.
-CHUNK = 15 << 10
+CHUNK = 1 << 16  # elements handled at a time: their temporary arrays stay in cache
+# Until a process has freed its first large array, glibc asks the system for fresh pages for every temporary array above
+# 128 kB, and gives them back: calls on 20,000 to 300,000 samples then take two or three times as long. So one array is
+# freed here. It is never written to and so takes no memory.
+np.empty(8 * CHUNK, dtype=np.float64)
 PARALLEL_FROM = 1 << 20  # with fewer elements, threads cost more than they save
 _MAX_THREADS = 8
 _MIN_KEYS_FOR_DIGITS = 1 << 22  # a vector this long keeps all threads busy while it is sorted by digits
