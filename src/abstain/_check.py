@@ -383,7 +383,7 @@ _SUM_TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-2, "float32": 1e-4}
 _FLOAT64_SUM_TOLERANCE = 1e-5  # float64 columns often hold numbers that were float32 once
 
 
-class Classes(NamedTuple):
+class ClassScores(NamedTuple):
     """Checked class scores of a model or an ensemble.
 
     Attributes
@@ -444,7 +444,7 @@ class Classes(NamedTuple):
         )
 
 
-def check_classes(
+def check_class_scores(
     function: str,
     logits: Array | None,
     probs: Array | None,
@@ -453,7 +453,7 @@ def check_classes(
     masked: bool = True,
     members: bool = False,
     like: Array | None = None,
-) -> Classes:
+) -> ClassScores:
     """Return checked class scores: logits or probabilities, whichever the caller passed.
 
     The outputs of a binary model may come as one number per sample (a vector, or a last axis of length 1): log-odds
@@ -501,14 +501,14 @@ def check_classes(
             may_be_one_sample = like is None and values.ndim == 1
             _check_binary(function, kind, backend, checked, may_be_one_sample=may_be_one_sample)
         columns = _binary_columns(backend, values, kind)
-        return Classes(backend=backend, values=columns, kind=kind, is_ensemble=members)
+        return ClassScores(backend=backend, values=columns, kind=kind, is_ensemble=members)
     if is_readable and kind == "logits":
         low, high = _check_logits(function, backend, checked, masked)
         if low >= 0 and high <= 1:
             _refuse_probabilities(function, backend, checked, outputs)
     elif is_readable:
         _check_probs(function, backend, checked, outputs)
-    return Classes(backend=backend, values=values, kind=kind, is_ensemble=members)
+    return ClassScores(backend=backend, values=values, kind=kind, is_ensemble=members)
 
 
 def _stated_kind(function: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:
@@ -671,15 +671,15 @@ def _check_probs(function: str, backend: Backend, probs: Array, outputs: Array) 
         )
 
 
-def check_labels(function: str, classes: Classes, labels: Array | None) -> Array:
-    """Return labels as class indices 0 ... K-1, one per row of `classes`; one-hot rows become the index of their 1.
+def check_labels(function: str, class_scores: ClassScores, labels: Array | None) -> Array:
+    """Return labels as class indices 0 ... K-1, one per row of class scores; one-hot rows become the index of their 1.
 
     Raises InputError if there are none, or one is not among the classes; DtypeError for words; ShapeError if they are
     neither one per row nor one-hot rows. Values of jax tracers are not checked. `function` is the public function that
     messages name.
     """
-    backend = classes.backend
-    values = classes.values
+    backend = class_scores.backend
+    values = class_scores.values
     if labels is None:
         raise InputError(f"{function}: needs `labels`, one class index for each sample, got None.")
     if _holds_words(labels):

@@ -16,10 +16,10 @@ import numpy as np
 
 from abstain._arrays import Array, ArrayLike, Namespace, backend_of, float_dtype, is_concrete
 from abstain._check import (
-    Classes,
+    ClassScores,
     as_real,
     check_choice,
-    check_classes,
+    check_class_scores,
     check_finite,
     check_labels,
     check_positive,
@@ -41,10 +41,12 @@ __all__ = [
 ]
 
 
-def _check_classes_and_labels(name: str, logits: Array, labels: Array, probs: Array) -> tuple[Classes, Array]:
+def _check_class_scores_and_labels(
+    name: str, logits: Array, labels: Array, probs: Array
+) -> tuple[ClassScores, Array]:
     """Return the checked class scores and the labels as class indices; `name` is the function in error messages."""
-    classes = check_classes(name, logits, probs, like=labels)
-    return classes, check_labels(name, classes, labels)
+    class_scores = check_class_scores(name, logits, probs, like=labels)
+    return class_scores, check_labels(name, class_scores, labels)
 
 
 def zero_one(
@@ -76,9 +78,9 @@ def zero_one(
     >>> zero_one([[2.0, 1.0], [0.5, 0.5], [0.0, 3.0]], [0, 1, 1]).tolist()
     [False, True, False]
     """
-    classes, labels = _check_classes_and_labels("zero_one", logits, labels, probs)
-    prediction = classes.backend.xp.argmax(classes.values, axis=-1)
-    return classes.backend.to_input_library(prediction != labels)
+    class_scores, labels = _check_class_scores_and_labels("zero_one", logits, labels, probs)
+    prediction = class_scores.backend.xp.argmax(class_scores.values, axis=-1)
+    return class_scores.backend.to_input_library(prediction != labels)
 
 
 def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k: int = 5) -> Any:
@@ -112,19 +114,19 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     >>> top_k([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], [1, 2], k=2).tolist()
     [False, True]
     """
-    classes, labels = _check_classes_and_labels("top_k", logits, labels, probs)
-    class_count = classes.values.shape[-1]
+    class_scores, labels = _check_class_scores_and_labels("top_k", logits, labels, probs)
+    class_count = class_scores.values.shape[-1]
     if not (isinstance(k, (int, np.integer)) and 1 <= k < class_count):
         rule = f"`k` must be a whole number from 1 to {class_count - 1} (one less than the classes)"
         raise InputError(f"top_k: {rule}, got {k!r}.")
-    xp = classes.backend.xp
-    class_scores = classes.values  # logits or probabilities
-    score_of_label = xp.take_along_axis(class_scores, labels[..., None], axis=-1)
-    class_index = simplex.class_numbers(xp, class_scores)
-    is_tied_before = (class_scores == score_of_label) & (class_index < labels[..., None])
-    ranks_before_label = (class_scores > score_of_label) | is_tied_before
+    xp = class_scores.backend.xp
+    entries = class_scores.values  # logits or probabilities
+    score_of_label = xp.take_along_axis(entries, labels[..., None], axis=-1)
+    class_index = simplex.class_numbers(xp, entries)
+    is_tied_before = (entries == score_of_label) & (class_index < labels[..., None])
+    ranks_before_label = (entries > score_of_label) | is_tied_before
     # the label is missing if at least k classes come before it
-    return classes.backend.to_input_library(xp.count_nonzero(ranks_before_label, axis=-1) >= k)
+    return class_scores.backend.to_input_library(xp.count_nonzero(ranks_before_label, axis=-1) >= k)
 
 
 def cross_entropy(
@@ -170,23 +172,23 @@ def cross_entropy(
     >>> [f"{v:.4g}" for v in cross_entropy([[0.0, 0.0], [50.0, 0.0]], [0, 0])]  # ln 2 and e^-50
     ['0.6931', '1.929e-22']
     """
-    classes, labels = _check_classes_and_labels("cross_entropy", logits, labels, probs)
+    class_scores, labels = _check_class_scores_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
     # one array for each name, here one; the formula is `simplex.cross_entropy`
-    (values,) = simplex.numbers_of_rows(classes, ["cross_entropy"], temperature, labels=labels)
+    (values,) = simplex.numbers_of_rows(class_scores, ["cross_entropy"], temperature, labels=labels)
     if clip is not None:  # a probability of at least `clip` is a loss of at most -ln(clip)
         largest_loss = float(-np.log(check_positive("cross_entropy", "clip", clip)))
-        values = classes.backend.xp.where(values > largest_loss, largest_loss, values)
-    check_possible(classes, values)
-    return classes.to_input_library(values)
+        values = class_scores.backend.xp.where(values > largest_loss, largest_loss, values)
+    check_possible(class_scores, values)
+    return class_scores.to_input_library(values)
 
 
-def check_possible(classes: Classes, cross_entropy: ArrayLike) -> None:
+def check_possible(class_scores: ClassScores, cross_entropy: ArrayLike) -> None:
     """Raise InputError if a label has probability 0, so that its cross-entropy is infinite.
 
     `cross_entropy` holds one loss per sample; values that cannot be read (under jit) are not checked.
     """
-    xp = classes.backend.xp
+    xp = class_scores.backend.xp
     if is_concrete(cross_entropy) and not bool(xp.all(xp.isfinite(cross_entropy))):
         rule = "the label's probability must not be 0, got 0, an infinite loss"
         remedy = "Pass the logits, in which a tiny probability is not yet 0, or state `clip=1e-12`."
@@ -225,12 +227,12 @@ def brier(
     >>> brier(probs=[[0.5, 0.5], [1.0, 0.0]], labels=[0, 1]).tolist()
     [0.5, 2.0]
     """
-    # `classes` are the checked logits or probabilities, with the library that computes
-    classes, labels = _check_classes_and_labels("brier", logits, labels, probs)
+    # `class_scores` are the checked logits or probabilities, with the library that computes
+    class_scores, labels = _check_class_scores_and_labels("brier", logits, labels, probs)
     temperature = check_positive("brier", "temperature", temperature)
     # one array for each name, here one; the formula is `simplex.brier`
-    (values,) = simplex.numbers_of_rows(classes, ["brier"], temperature, labels=labels)
-    return classes.to_input_library(values)
+    (values,) = simplex.numbers_of_rows(class_scores, ["brier"], temperature, labels=labels)
+    return class_scores.to_input_library(values)
 
 
 def squared_error(prediction: ArrayLike, target: ArrayLike) -> Any:

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from abstain._check import check_classes
+from abstain._check import check_class_scores
 from abstain.confidence.logit_features import compute_logit_features, logit_feature_names
 
 
 @pytest.mark.parametrize("class_count", [3, 12])
 def test_features_are_those_of_the_definition(class_count):
     logits = 4 * np.random.default_rng(0).normal(size=(50, class_count))
-    features, predicted, runner_up = compute_logit_features(check_classes("test", logits, None))
+    features, predicted, runner_up = compute_logit_features(check_class_scores("test", logits, None))
     names = logit_feature_names("logits", class_count)
     assert features.shape == (50, len(names))
     by_size = np.argsort(-logits, axis=1)
@@ -36,19 +36,21 @@ def test_features_are_those_of_the_definition(class_count):
 
 def test_a_constant_added_to_a_row_changes_nothing_and_extremes_stay_finite():
     logits = np.array([[0.0, 0.0, 0.0], [900.0, -900.0, 0.0], [-np.inf, 1.0, 2.0]])
-    features, _, _ = compute_logit_features(check_classes("test", logits, None))
+    features, _, _ = compute_logit_features(check_class_scores("test", logits, None))
     assert np.isfinite(features).all()
-    shifted, _, _ = compute_logit_features(check_classes("test", logits + 7.0, None))
+    shifted, _, _ = compute_logit_features(check_class_scores("test", logits + 7.0, None))
     np.testing.assert_allclose(shifted, features, atol=1e-12)
 
 
 def test_probabilities_of_zero_and_two_classes():
     features, _, _ = compute_logit_features(
-        check_classes("test", None, np.array([[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]))
+        check_class_scores("test", None, np.array([[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]))
     )
     assert features.shape == (2, len(logit_feature_names("probs", 3)))
     assert np.isfinite(features).all()
-    two, predicted, runner_up = compute_logit_features(check_classes("test", np.array([[1.0, 3.5]]), None))
+    two, predicted, runner_up = compute_logit_features(
+        check_class_scores("test", np.array([[1.0, 3.5]]), None)
+    )
     assert two.tolist() == [[2.5]]
     assert (predicted.tolist(), runner_up.tolist()) == ([1], [0])
 
@@ -57,6 +59,6 @@ def test_probabilities_of_zero_and_two_classes():
 def test_log_odds_of_a_large_margin_count_every_other_class(margin):
     logits = np.zeros((1, 1000))
     logits[0, 7] = margin
-    features, _, _ = compute_logit_features(check_classes("test", logits, None))
+    features, _, _ = compute_logit_features(check_class_scores("test", logits, None))
     column = logit_feature_names("logits", 1000).index("log-odds of the prediction")
     np.testing.assert_allclose(features[0, column], margin - np.log(999), rtol=1e-12)

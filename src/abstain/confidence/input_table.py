@@ -10,7 +10,7 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import Array, ArrayLike, to_host
-from abstain._check import Classes, check_classes
+from abstain._check import ClassScores, check_class_scores
 from abstain.confidence.logit_features import compute_logit_features
 from abstain.errors import DtypeError, InputError, ShapeError
 from abstain.metrics._sample import group_codes
@@ -38,7 +38,7 @@ class InputTable:
         Other numbers by name, which need not rise with confidence (a length), NaN where missing.
     categories : dict of ndarray of str, shape (n,)
         Labels by name; a missing label is "(missing)".
-    class_scores : Classes or None
+    class_scores : ClassScores or None
         Logits or probabilities, shape (n, K).
     logit_features : ndarray, shape (n, columns), or None
         What `compute_logit_features` made of the class scores.
@@ -54,7 +54,7 @@ class InputTable:
     signals: dict[str, np.ndarray]
     features: dict[str, np.ndarray]
     categories: dict[str, np.ndarray]
-    class_scores: Classes | None = None
+    class_scores: ClassScores | None = None
     logit_features: np.ndarray | None = None
     predicted: np.ndarray | None = None
     runner_up: np.ndarray | None = None
@@ -152,7 +152,7 @@ def read_inputs(
     predicted_class = None
     runner_up = None
     if logits is not None or probs is not None:
-        class_scores = check_classes(function, to_host(logits), to_host(probs))
+        class_scores = check_class_scores(function, to_host(logits), to_host(probs))
         if class_scores.values.ndim != 2:
             raise ShapeError(
                 f"{function}: `{class_scores.kind}` must have shape (samples, classes), "

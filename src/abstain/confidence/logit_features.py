@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import Array, Namespace
-from abstain._check import Classes
+from abstain._check import ClassScores
 
 _TOP_CLASSES = 10  # log-probabilities of so many most likely classes are features
 _NORM_ORDERS = (3, 5, 8)  # of the norms of centred logits; larger orders are close to the maximum
@@ -33,7 +33,7 @@ def logit_feature_names(kind: str, class_count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def compute_logit_features(classes: Classes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def compute_logit_features(classes: ClassScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return features of each row of class scores, shape (n, features), and its two leading classes, shape (n,) each.
 
     The first of these is the predicted class, the second the runner-up. `classes` holds checked logits or probabilities

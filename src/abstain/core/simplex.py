@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype
-from abstain._check import Classes
+from abstain._check import ClassScores
 from abstain.core.rows import device_keyword
 from abstain.core.sorting import map_in_threads
 
@@ -339,7 +339,11 @@ def _rank_key(log_complement: Callable[[Odds], Array], *sums: str) -> RowNumber:
 
 
 def numbers_of_rows(
-    classes: Classes, names: list[str], temperature: float = 1.0, labels: Array = None, order: float = 2.0
+    class_scores: ClassScores,
+    names: list[str],
+    temperature: float = 1.0,
+    labels: Array = None,
+    order: float = 2.0,
 ) -> list[Array]:
     """Compute several numbers of every row, by their names in `NUMBERS`, in one pass over the class scores.
 
@@ -348,7 +352,7 @@ def numbers_of_rows(
 
     Parameters
     ----------
-    classes : Classes
+    class_scores : ClassScores
         Checked logits or probabilities, classes along the last axis.
     names : list of str
         Keys of `NUMBERS`. "zero_one", "cross_entropy" and "brier" need `labels`.
@@ -364,13 +368,13 @@ def numbers_of_rows(
     list of array
         One array for each name, of the shape of the rows, in the library's widest float (boolean for "zero_one").
     """
-    backend = classes.backend
-    kind = classes.kind
+    backend = class_scores.backend
+    kind = class_scores.kind
     numbers = [NUMBERS[name] for name in names]
     if not backend.is_host:
-        odds = odds_of(backend.xp, wide(backend.xp, classes.values), kind, temperature, labels, order)
+        odds = odds_of(backend.xp, wide(backend.xp, class_scores.values), kind, temperature, labels, order)
         return [number.value(odds) for number in numbers]
-    flat = classes.values.reshape(-1, classes.values.shape[-1])
+    flat = class_scores.values.reshape(-1, class_scores.values.shape[-1])
     flat_labels = None if labels is None else labels.reshape(-1)
     class_count = flat.shape[-1]
     # few classes: put them along the first axis and go class by class over many samples, which is faster
@@ -425,7 +429,7 @@ def numbers_of_rows(
     pieces = map_in_threads(
         compute_rows, item_count=len(flat), items_at_once=rows_at_once, elements_per_item=class_count
     )
-    return [np.concatenate(column).reshape(classes.values.shape[:-1]) for column in zip(*pieces)]
+    return [np.concatenate(column).reshape(class_scores.values.shape[:-1]) for column in zip(*pieces)]
 
 
 def _take_class(xp: Namespace, x: Array, index: Array, axis: int = -1) -> Array:

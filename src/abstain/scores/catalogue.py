@@ -13,7 +13,7 @@ import numpy as np
 
 from abstain import losses as loss_functions
 from abstain._arrays import Array, ArrayLike, Namespace, backend_of, float_dtype
-from abstain._check import as_real, check_choice, check_classes, check_labels
+from abstain._check import as_real, check_choice, check_class_scores, check_labels
 from abstain.core import simplex
 from abstain.errors import DtypeError, InputError
 from abstain.scores import ensemble, logits, softmax
@@ -367,15 +367,15 @@ def outputs(
     """
     requested_scores = [by_name(score) for score in scores]
     requested_losses = [loss_functions.by_name(loss) for loss in losses]
-    classes = check_classes(name, logits, probs, like=labels)
-    class_indices = check_labels(name, classes, labels) if requested_losses else None
+    class_scores = check_class_scores(name, logits, probs, like=labels)
+    class_indices = check_labels(name, class_scores, labels) if requested_losses else None
 
     # Built-in scores and losses with a formula in `simplex` are computed together, in one pass over the rows. All
     # others (also a user's own under the name of a built-in one) are called one by one.
     builtin_names = [
         score.name
         for score in requested_scores
-        if score is _BY_NAME.get(score.name) and classes.kind in score.takes
+        if score is _BY_NAME.get(score.name) and class_scores.kind in score.takes
     ]
     builtin_names += [
         loss.name for loss in requested_losses if loss.function is getattr(loss_functions, loss.name, None)
@@ -383,13 +383,13 @@ def outputs(
     in_one_pass = [builtin for builtin in builtin_names if builtin in simplex.NUMBERS]
     # each name once; the first two are always needed to count ties
     columns = list(dict.fromkeys(["max_softmax", "max_logit", *in_one_pass]))
-    values = simplex.numbers_of_rows(classes, columns, temperature=1.0, labels=class_indices)
+    values = simplex.numbers_of_rows(class_scores, columns, temperature=1.0, labels=class_indices)
     values_by_name = dict(zip(columns, values))
 
     computed_scores = {}
     for score in requested_scores:
         if score.name in in_one_pass:
-            computed_scores[score.name] = classes.to_input_library(values_by_name[score.name])
+            computed_scores[score.name] = class_scores.to_input_library(values_by_name[score.name])
         else:
             computed_scores[score.name] = score(logits, probs=probs)
 
@@ -399,8 +399,8 @@ def outputs(
         try:
             if loss.name in in_one_pass:
                 if loss.name == "cross_entropy":
-                    loss_functions.check_possible(classes, values_by_name[loss.name])
-                computed_losses[loss.name] = classes.to_input_library(values_by_name[loss.name])
+                    loss_functions.check_possible(class_scores, values_by_name[loss.name])
+                computed_losses[loss.name] = class_scores.to_input_library(values_by_name[loss.name])
             else:
                 computed_losses[loss.name] = loss(logits, labels, probs=probs)
         except InputError as error:
@@ -408,9 +408,9 @@ def outputs(
 
     rounded_count = 0
     ties = None
-    if classes.kind == "logits":
+    if class_scores.kind == "logits":
         is_rounded = values_by_name["max_softmax"] > _ROUNDS_TO_ONE
-        rounded_count = int(classes.backend.xp.count_nonzero(is_rounded))
+        rounded_count = int(class_scores.backend.xp.count_nonzero(is_rounded))
     else:
         # for probabilities, "max_logit" is the largest probability
         by_probability = count_ties_at_top(values_by_name["max_logit"])

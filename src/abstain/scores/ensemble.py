@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from abstain._arrays import Array, ArrayLike, Namespace
-from abstain._check import Classes, check_classes
+from abstain._check import ClassScores, check_class_scores
 from abstain.core import simplex
 
 
@@ -35,16 +35,18 @@ def pooled_log_probs(logits: ArrayLike | None = None, *, probs: ArrayLike | None
     >>> pooled_log_probs(probs=[[[1.0, 0.0]], [[0.0, 1.0]]]).round(4).tolist()
     [[-0.6931, -0.6931]]
     """
-    classes = check_classes("pooled_log_probs", logits, probs, members=True)
-    return classes.backend.to_input_library(classes.map_rows(lambda xp, rows: _pool(classes, xp, rows)))
+    class_scores = check_class_scores("pooled_log_probs", logits, probs, members=True)
+    return class_scores.backend.to_input_library(
+        class_scores.map_rows(lambda xp, rows: _pool(class_scores, xp, rows))
+    )
 
 
-def _pool(classes: Classes, xp: Namespace, rows: Array) -> Array:
+def _pool(class_scores: ClassScores, xp: Namespace, rows: Array) -> Array:
     """Average the members of rows (M, samples, K) and return log-probabilities (samples, K).
 
-    `rows` are a part of the samples of `classes`, whose `kind` says whether they are logits or probabilities.
+    `rows` are a part of the samples of `class_scores`, whose `kind` says whether they are logits or probabilities.
     """
-    return simplex.log_mean(xp, simplex.log_softmax(simplex.odds_of(xp, rows, classes.kind)))
+    return simplex.log_mean(xp, simplex.log_softmax(simplex.odds_of(xp, rows, class_scores.kind)))
 
 
 def predictive_entropy(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
@@ -68,16 +70,16 @@ def predictive_entropy(logits: ArrayLike | None = None, *, probs: ArrayLike | No
     >>> float(predictive_entropy(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # entropy ln 2
     0.3665
     """
-    classes = check_classes("predictive_entropy", logits, probs, members=True)
+    class_scores = check_class_scores("predictive_entropy", logits, probs, members=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
         # log-probabilities (samples, K) of the mean of the members' probabilities, read as logits from here on
-        pooled = _pool(classes, xp, rows)
+        pooled = _pool(class_scores, xp, rows)
         odds_against_winner = simplex.odds_of(xp, pooled)  # of each class, relative to the most probable one
         return simplex.finite(xp, -simplex.log_entropy(odds_against_winner))
 
-    return classes.to_input_library(classes.map_rows(compute_key))
+    return class_scores.to_input_library(class_scores.map_rows(compute_key))
 
 
 def mutual_information(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
@@ -103,14 +105,14 @@ def mutual_information(logits: ArrayLike | None = None, *, probs: ArrayLike | No
     >>> float(mutual_information(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # information ln 2
     0.3665
     """
-    classes = check_classes("mutual_information", logits, probs, members=True)
+    class_scores = check_class_scores("mutual_information", logits, probs, members=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
-        log_probs = simplex.log_softmax(simplex.odds_of(xp, rows, classes.kind))
+        log_probs = simplex.log_softmax(simplex.odds_of(xp, rows, class_scores.kind))
         return simplex.finite(xp, -simplex.log_information(xp, log_probs))
 
-    return classes.to_input_library(classes.map_rows(compute_key))
+    return class_scores.to_input_library(class_scores.map_rows(compute_key))
 
 
 def mean_max_softmax(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
@@ -136,14 +138,14 @@ def mean_max_softmax(logits: ArrayLike | None = None, *, probs: ArrayLike | None
     >>> float(mean_max_softmax(probs=[[[0.5, 0.5]], [[0.0, 1.0]]])[0].round(4))  # mean 3/4
     1.3863
     """
-    classes = check_classes("mean_max_softmax", logits, probs, members=True)
+    class_scores = check_class_scores("mean_max_softmax", logits, probs, members=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
-        log_one_minus_max = simplex.log_complement(simplex.odds_of(xp, rows, classes.kind))
+        log_one_minus_max = simplex.log_complement(simplex.odds_of(xp, rows, class_scores.kind))
         return simplex.finite(xp, -simplex.log_mean(xp, log_one_minus_max))
 
-    return classes.to_input_library(classes.map_rows(compute_key))
+    return class_scores.to_input_library(class_scores.map_rows(compute_key))
 
 
 def vote_share(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None) -> Any:
@@ -167,11 +169,11 @@ def vote_share(logits: ArrayLike | None = None, *, probs: ArrayLike | None = Non
     >>> vote_share([[[1.0, 0.0]], [[2.0, 0.0]], [[0.0, 1.0]]]).round(4).tolist()
     [0.6667]
     """
-    classes = check_classes("vote_share", logits, probs, members=True)
+    class_scores = check_class_scores("vote_share", logits, probs, members=True)
 
     def compute_share(xp: Namespace, rows: Array) -> Array:
         """Shares (samples,) of rows (M, samples, K)."""
         votes = simplex.wide(xp, simplex.winners(xp, rows))  # 1 where a member votes for a class, else 0
         return xp.max(xp.mean(votes, axis=0), axis=-1)
 
-    return classes.to_input_library(classes.map_rows(compute_share))
+    return class_scores.to_input_library(class_scores.map_rows(compute_share))

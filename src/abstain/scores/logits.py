@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from abstain._arrays import Array, ArrayLike, Namespace
-from abstain._check import check_classes, check_positive
+from abstain._check import check_class_scores, check_positive
 from abstain.core import simplex
 from abstain.scores.softmax import compute_score
 
@@ -34,8 +34,8 @@ def max_logit(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None
     >>> max_logit([[1.0, 3.0], [0.0, -1.0]]).tolist()
     [3.0, 0.0]
     """
-    classes = check_classes("max_logit", logits, probs, takes=_LOGITS)
-    return classes.to_input_library(classes.map_rows(lambda xp, rows: xp.max(rows, axis=-1)))
+    class_scores = check_class_scores("max_logit", logits, probs, takes=_LOGITS)
+    return class_scores.to_input_library(class_scores.map_rows(lambda xp, rows: xp.max(rows, axis=-1)))
 
 
 def logit_margin(
@@ -128,9 +128,9 @@ def logit_norm(logits: ArrayLike | None = None, *, probs: ArrayLike | None = Non
     >>> logit_norm([[3.0, 4.0]]).tolist()
     [5.0]
     """
-    classes = check_classes("logit_norm", logits, probs, takes=_LOGITS, masked=False)
+    class_scores = check_class_scores("logit_norm", logits, probs, takes=_LOGITS, masked=False)
     order = check_positive("logit_norm", "p", p, infinite=True)
-    return classes.to_input_library(classes.map_rows(lambda xp, rows: _norm(xp, rows, order)))
+    return class_scores.to_input_library(class_scores.map_rows(lambda xp, rows: _norm(xp, rows, order)))
 
 
 def normalised_max_logit(
@@ -163,7 +163,7 @@ def normalised_max_logit(
     >>> normalised_max_logit([[1.0, -1.0], [5.0, 5.0]]).round(4).tolist()
     [0.7071, 0.0]
     """
-    classes = check_classes("normalised_max_logit", logits, probs, takes=_LOGITS, masked=False)
+    class_scores = check_class_scores("normalised_max_logit", logits, probs, takes=_LOGITS, masked=False)
     order = check_positive("normalised_max_logit", "p", p, infinite=True)
 
     def compute_ratio(xp: Namespace, rows: Array) -> Array:
@@ -188,7 +188,7 @@ def normalised_max_logit(
         divisor = xp.where(is_positive, norm, xp.ones_like(norm))
         return xp.where(is_positive, centred_max / divisor, xp.zeros_like(norm))
 
-    return classes.to_input_library(classes.map_rows(compute_ratio))
+    return class_scores.to_input_library(class_scores.map_rows(compute_ratio))
 
 
 def _norm(xp: Namespace, rows: Array, p: float) -> Array:
@@ -236,7 +236,7 @@ def clamped_logit_entropy(
     >>> float(clamped_logit_entropy([[2.0, -1.0]])[0].round(4))  # 2 ln 2
     1.3863
     """
-    classes = check_classes("clamped_logit_entropy", logits, probs, takes=_LOGITS)
+    class_scores = check_class_scores("clamped_logit_entropy", logits, probs, takes=_LOGITS)
     floor = check_positive("clamped_logit_entropy", "floor", floor)
 
     def sum_clamped(xp: Namespace, rows: Array) -> Array:
@@ -244,4 +244,4 @@ def clamped_logit_entropy(
         clamped = xp.where(rows > floor, rows, xp.full_like(rows, floor))
         return xp.sum(clamped * xp.log(clamped), axis=-1)
 
-    return classes.to_input_library(classes.map_rows(sum_clamped))
+    return class_scores.to_input_library(class_scores.map_rows(sum_clamped))

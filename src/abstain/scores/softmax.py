@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from abstain._arrays import Array, ArrayLike, backend_of, is_concrete
-from abstain._check import as_real, check_classes, check_finite, check_positive
+from abstain._check import as_real, check_class_scores, check_finite, check_positive
 from abstain.core import simplex
 from abstain.errors import InputError, ShapeError
 
@@ -25,13 +25,13 @@ def compute_score(
 
     Exactly one of `logits` and `probs` must not be None, of shape (..., K). `name` is also the function in error
     messages. `order` is the p of "probability_norm" and not read by other scores. `checks` are options of
-    `check_classes`, such as takes=("logits",) to refuse probabilities. Returns one value per row, in the library and on
-    the device of the input. Raises InputError for class scores or a temperature that are not valid.
+    `check_class_scores`, such as takes=("logits",) to refuse probabilities. Returns one value per row, in the library
+    and on the device of the input. Raises InputError for class scores or a temperature that are not valid.
     """
-    classes = check_classes(name, logits, probs, **checks)
+    class_scores = check_class_scores(name, logits, probs, **checks)
     temperature = check_positive(name, "temperature", temperature)
-    (values,) = simplex.numbers_of_rows(classes, [name], temperature, order=order)
-    return classes.to_input_library(values)
+    (values,) = simplex.numbers_of_rows(class_scores, [name], temperature, order=order)
+    return class_scores.to_input_library(values)
 
 
 def max_softmax(
@@ -277,9 +277,9 @@ def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | Non
     if (confidence is None) == (probs is None):  # both or neither
         raise InputError("saturation: takes either a vector of confidences or `probs=`.")
     if probs is not None:
-        classes = check_classes("saturation", logits=None, probs=probs)
-        by_probability = count_ties_at_top(classes.backend.xp.max(classes.values, axis=-1))
-        by_key = count_ties_at_top(max_softmax(probs=classes.values))
+        class_scores = check_class_scores("saturation", logits=None, probs=probs)
+        by_probability = count_ties_at_top(class_scores.backend.xp.max(class_scores.values, axis=-1))
+        by_key = count_ties_at_top(max_softmax(probs=class_scores.values))
         return replace(by_probability, repaired=by_key.tied)
     backend = backend_of(confidence)
     values = as_real("saturation", "confidence", backend, confidence)
