@@ -93,7 +93,7 @@ def test_few_right_samples_too(tmp_path, tiny_ranges):
 
 @pytest.mark.parametrize("errors", ERRORS)
 def test_counted_files_have_them_too(errors, tmp_path, tiny_ranges, monkeypatch):
-    monkeypatch.setattr(files, "_COUNT_FROM", 1000)
+    monkeypatch.setattr(files, "_MIN_COUNTED", 1000)
     columns = sample(errors, dense=True)
     found = files.evaluate(write_parts(tmp_path / "data", columns), metrics=METRICS)
     assert same(found, in_memory(columns)) >= 9

@@ -123,8 +123,8 @@ def test_files_give_what_memory_gives(kind, way, tmp_path, monkeypatch):
         monkeypatch.setattr(files, "samples_that_fit", lambda *arguments: 400)
     samples = make_samples(kind)
     if way == "counted":
-        monkeypatch.setattr(files, "_COUNT_FROM", 100)
-        monkeypatch.setattr(files, "_SAMPLE_FROM", 100)
+        monkeypatch.setattr(files, "_MIN_COUNTED", 100)
+        monkeypatch.setattr(files, "_MIN_FOR_PARTIAL_SURVEY", 100)
         samples["confidence"] = samples["confidence"].astype(np.float32)
         samples["loss"] = samples["loss"].astype(bool)
     folder = write_parts(tmp_path / "parts", samples)

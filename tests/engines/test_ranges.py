@@ -21,8 +21,8 @@ pq = pytest.importorskip("pyarrow.parquet")
 @pytest.fixture(autouse=True)
 def counts_small_data(monkeypatch):
     """Take the counted road from a thousand samples on, and tell whether it was taken."""
-    monkeypatch.setattr(files, "_COUNT_FROM", 1000)
-    monkeypatch.setattr(files, "_SAMPLE_FROM", 1000)
+    monkeypatch.setattr(files, "_MIN_COUNTED", 1000)
+    monkeypatch.setattr(files, "_MIN_FOR_PARTIAL_SURVEY", 1000)
     monkeypatch.setattr(files, "samples_that_fit", lambda *a: 3000)
     monkeypatch.setattr(files, "_fits_in_memory", lambda *a: False)
     seen = []

@@ -64,10 +64,14 @@ def survey_groups(groups: Groups, function: str) -> Survey:
     _check_group_count(function, len(groups))
     total = sum(columns.sample_count for columns in groups.values())
     survey = Survey()
-    survey.add(groups, max(1, total // _SURVEYED_PER_PARTITION), np.random.default_rng(total))
+    one_in = max(1, total // _SURVEYED_PER_PARTITION)  # one sample in so many enters the histogram
+    survey.add(groups, stride=one_in, rng=np.random.default_rng(total))
     for group, histogram in survey.histograms.items():
-        # a partition counts by all of its samples, however few of them entered the histogram
-        scale = groups[group].sample_count / max(histogram.mass.sum(), 1.0)
+        # The mass of a bin is its number of samples: a survey counts each sample once, whatever its weight. Scaled up,
+        # a partition counts by all of its samples, however few of them entered the histogram.
+        surveyed_count = max(histogram.mass.sum(), 1.0)
+        scale = groups[group].sample_count / surveyed_count
+        # the rows of `sums` are mass and loss by bin
         survey.histograms[group] = replace(histogram, sums=histogram.sums * scale)
     return _limit_histograms(survey)
 
@@ -96,11 +100,12 @@ def _limit_histograms(survey: Survey) -> Survey:
     """
     if len(survey.sample_counts) > 1:
         for group, histogram in list(survey.histograms.items()):
-            bins = _MAX_BINS * survey.sample_counts[group] // survey.sample_count
-            if bins < _MIN_BINS:
+            max_bins = _MAX_BINS * survey.sample_counts[group] // survey.sample_count
+            if max_bins < _MIN_BINS:
                 del survey.histograms[group]
             else:
-                survey.histograms[group] = merge_histograms([histogram], bins)
+                # of a single histogram this joins neighbouring bins, until at most `max_bins` are left
+                survey.histograms[group] = merge_histograms([histogram], max_bins)
     return survey
 
 
@@ -162,11 +167,14 @@ class RangeNumbers:
         positions = {}
         for group, first in self.first_range.items():
             group_sums = sums.select(self.ranges_of(group))
-            mass_above, loss_above = group_sums.above()
-            total = group_sums.totals()
-            for place in np.flatnonzero(group_sums.count)[::-1].tolist():
+            mass_above, loss_above = group_sums.above()  # by range of the group, least confident first
+            totals = group_sums.totals()
+            filled_places = np.flatnonzero(
+                group_sums.count
+            )  # ascending, places of the ranges that hold samples
+            for place in filled_places[::-1].tolist():
                 positions[first + place] = RangePosition(
-                    float(mass_above[place]), float(loss_above[place]), total
+                    mass_above=float(mass_above[place]), loss_above=float(loss_above[place]), totals=totals
                 )
         return positions
 
@@ -180,13 +188,13 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
     histograms of confidences by group.
     """
     all_rows = survey.sample_count
-    cuts: dict[Any, np.ndarray] = {}
-    first: dict[Any, int] = {}
-    sizes: list[float] = []
+    cuts: dict[Any, np.ndarray] = {}  # by group, ascending thresholds; a range starts at each
+    first: dict[Any, int] = {}  # by group, the number of its first range
+    sizes: list[float] = []  # about how many samples each range has, by its number
     for group, rows in survey.sample_counts.items():
         histogram = survey.histograms.get(group, empty_histogram())
         ranges_for_size = -(-rows * task_count // all_rows)  # rounded up
-        cuts[group] = choose_cuts(histogram, ranges_for_size)
+        cuts[group] = choose_cuts(histogram, ranges_for_size)  # no cut where the histogram is empty
         first[group] = len(sizes)
         range_count = len(cuts[group]) + 1
         if len(histogram):
@@ -444,6 +452,7 @@ class ClusterRun(ABC):
         min_tasks = 2 * max(1, self.cores)
         # one numbering of the ranges of all groups, with the bundle of each range
         numbering = plan(load.function, load.fields, survey, request, min_tasks)
+        # from here on the weights of each group are divided by its unit as they are read
         load = load._replace(weight_units=survey.weight_units(load.fields.repetitions))
         stored, sums = self.store_by_bundle(load, numbering, stage)
         results: dict[int, RangeResult] = {}

@@ -25,7 +25,7 @@ from abstain.core.tally import bytes_between
 from abstain.engines import finish, paired, ranges, read
 from abstain.engines.engine import FUNCTIONS, Engine
 from abstain.engines.finish import Answer, EngineRequest, RangePosition, RangeResult
-from abstain.engines.histogram import empty_histogram
+from abstain.engines.histogram import Histogram, empty_histogram
 from abstain.engines.paired import PairComparison, PairRequest, RangeInfluence
 from abstain.engines.ranges import Columns, Groups, RangeSums, Survey
 from abstain.engines.read import Fields, Loader
@@ -39,11 +39,11 @@ from abstain.formats.table_files import find_files
 __all__ = [*FUNCTIONS]
 
 # All numbers of samples.
-_LARGEST_FAST_RANGE = 1 << 24  # larger ranges are slower: fresh memory pages cost more than another range
-_COUNT_FROM = 1 << 22  # a table of counters does not pay for fewer
-_PROGRESS_FROM = 20_000_000  # from here on a progress bar is worth showing
+_SORTED_AT_ONCE = 1 << 24  # sorting more at once is slower: fresh memory pages cost more than another range
+_MIN_COUNTED = 1 << 22  # a table of counters does not pay for fewer
+_MIN_FOR_PROGRESS_BAR = 20_000_000  # from here on a progress bar is worth showing
 _ASSUMED_ROWS = 50_000_000  # where the files do not tell
-_SAMPLE_FROM = 1 << 24  # from here on a survey of parts of the files is enough
+_MIN_FOR_PARTIAL_SURVEY = 1 << 24  # from here on a survey of parts of the files is enough
 _PAIRED_BATCH = 1 << 18  # of two models, read at a time
 
 _SHARE_FOR_COUNTERS = 0.45  # of the free memory; ranges that must be sorted get the larger part
@@ -143,9 +143,9 @@ class Run:
         stride = max(1, sample_count // ranges.SURVEY_SAMPLES)  # every so many samples enter the histogram
         for file in self.files:
             for groups in self.batches("survey", file):
-                surveys[0].add(groups, stride, rng)
-                if two_models:
-                    surveys[1].add({None: groups[None].second_model()}, stride, rng)
+                surveys[0].add(groups, stride=stride, rng=rng)
+                if two_models:  # a comparison has no groups: all samples are under None
+                    surveys[1].add({None: groups[None].second_model()}, stride=stride, rng=rng)
         if not surveys[0].sample_count:
             raise InputError(f"{self.function}: needs at least one sample, the files hold none.")
         finish.check_weights(self.function, self.fields, surveys[0], self.request)
@@ -171,20 +171,24 @@ class Run:
         windows = self._choose_windows(survey) if may_count else {}
         counter_bytes = sum(bytes_between(*window) for window in windows.values())
         samples_per_range = self.samples_per_range(survey, counter_bytes)
+
+        def cut_for_sorting(histogram: Histogram, sample_count: int) -> np.ndarray:
+            """Where ranges start whose samples are sorted: as many as memory needs, or more where that is faster."""
+            faster_count = min(ranges.MAX_COMPARED_CUTS, sample_count // _SORTED_AT_ONCE)
+            return choose_cuts_that_fit(histogram, sample_count, samples_per_range, min_ranges=faster_count)
+
         cuts_of_group: dict[Any, RangeCuts] = {}
         for group, sample_count in survey.sample_counts.items():
             histogram = survey.histograms.get(group, empty_histogram())
             window = windows.get(group)
             if window is None:
-                min_ranges = min(ranges.MAX_COMPARED_CUTS, sample_count // _LARGEST_FAST_RANGE)
-                starts = choose_cuts_that_fit(histogram, sample_count, samples_per_range, min_ranges)
-                cuts_of_group[group] = RangeCuts(starts, None)
+                cuts_of_group[group] = RangeCuts(cut_for_sorting(histogram, sample_count), None)
                 continue
             not_counted = ranges.outside_window(histogram, window)
             # the histogram counts some of the samples, each with mass 1
             sorted_samples = int(sample_count * not_counted.mass.sum() / histogram.mass.sum())
-            min_ranges = min(ranges.MAX_COMPARED_CUTS, sorted_samples // _LARGEST_FAST_RANGE)
-            starts = choose_cuts_that_fit(not_counted, sorted_samples, samples_per_range, min_ranges)
+            starts = cut_for_sorting(not_counted, sorted_samples)
+            # the window becomes a range of its own, the one with the number `counted_number`
             starts, counted_number = ranges.cut_at_window(starts, window)
             cuts_of_group[group] = RangeCuts(starts, CountedRange(counted_number, window))
         return cuts_of_group
@@ -201,9 +205,12 @@ class Run:
             return {}
         counter_bytes = int(_SHARE_FOR_COUNTERS * free_bytes(self.memory))
         windows = {}
-        for group, histogram in survey.histograms.items():
+        for (
+            group,
+            histogram,
+        ) in survey.histograms.items():  # of the confidences of some of the group's samples
             group_samples = survey.sample_counts[group]
-            if group_samples < _COUNT_FROM:
+            if group_samples < _MIN_COUNTED:
                 continue
             group_bytes = counter_bytes * group_samples // survey.sample_count
             window = ranges.choose_window(histogram, group_samples, group_bytes)
@@ -332,8 +339,9 @@ class Run:
         positions = [stored.position for stored in stored_ranges]
         influences = paired.range_influences(results, positions, self.request)
         for stored, outside in zip(stored_ranges, influences):
-            if stored.is_tied:
-                outside = outside._replace(tie_sums=stored.sums[:2])
+            if stored.is_tied:  # its samples come in pieces, so the mass and loss of all of them come along
+                mass_and_loss = stored.sums[:2]
+                outside = outside._replace(tie_sums=mass_and_loss)
             for columns in files.read(stored):
                 yield columns, outside
                 self.advance(stage, columns.sample_count)
@@ -430,7 +438,7 @@ def _answer(
     rows = _total_rows(contents)
     budget = parse_size(function, memory)
     types = _column_types(contents, fields)
-    is_short = rows is not None and rows < _PROGRESS_FROM
+    is_short = rows is not None and rows < _MIN_FOR_PROGRESS_BAR
     is_quiet = progress is False or (progress is None and is_short)
     with nullcontext() if is_quiet else progress_bars(progress) as bars:
         advance = partial(bars.advance, total=rows) if bars else lambda stage, count: None
@@ -448,7 +456,7 @@ def _answer(
         may_sample = False
         if rows is not None and not fields.group:
             fits_in_memory = resume is None and _fits_in_memory(rows, budget, request, types)
-            may_sample = rows >= _SAMPLE_FROM and types.zero_one
+            may_sample = rows >= _MIN_FOR_PARTIAL_SURVEY and types.zero_one
         may_count = may_sample and not types.is_double
         if fits_in_memory and not may_count:
             return {None: _answer_in_memory(run)}
@@ -568,8 +576,8 @@ def _survey_some_parts(load: Loader, files: list[str], rows: int, types: ColumnT
     rng = np.random.default_rng(0)
     stride = max(1, len(parts) * read.BATCH // ranges.SURVEY_SAMPLES)
     for groups in read.read_ahead(groups for part in parts for groups in load.batches(part)):
-        survey.add(groups, stride, rng)
-    survey.sample_counts[None] = rows
+        survey.add(groups, stride=stride, rng=rng)
+    survey.sample_counts[None] = rows  # there are no groups: all samples are under None
     survey.is_double = types.is_double
     return survey
 

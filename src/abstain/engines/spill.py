@@ -284,7 +284,8 @@ class RangeFiles:
         survey = Survey()
         rng = np.random.default_rng(1)
         for piece in self.spill.pieces(large.number):
-            survey.add({None: piece}, max(1, large.sample_count // ranges.SURVEY_SAMPLES), rng)
+            one_in = max(1, large.sample_count // ranges.SURVEY_SAMPLES)  # one sample in so many
+            survey.add({None: piece}, stride=one_in, rng=rng)
         cuts = choose_cuts_that_fit(
             survey.histograms[None], large.sample_count, samples_per_range, min_ranges=2
         )
