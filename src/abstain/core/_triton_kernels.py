@@ -99,8 +99,9 @@ def add_to_bins(
     """Add one block of BLOCK of the n samples to bins in global memory, by atomics.
 
     Samples have a `confidence`, a `binned_value` and a `loss`, of any number type. `binned_value` decides the bin, by
-    the tables `first_bin` and `bin_count` of a `BinMap`. Each bin has a `count` (int64) and a `loss_sum` (float64) of
-    its samples, and their smallest and largest confidence, `low_bits` and `high_bits`, as integers (int64) that have
+    the tables `first_bin` and `bin_count` of a `BinMap`: it is the confidence itself, or, where that is a rank key
+    without a fixed range, the probability of the same order. Each bin has a `count` (int64) and a `loss_sum` (float64)
+    of its samples, and their smallest and largest confidence, `low_bits` and `high_bits`, as integers (int64) that have
     the order of the floats, which are only written where they change.
     """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -200,7 +201,7 @@ def add_to_shared_bin(count_address, extremes_address, key):
         mov.u32 $0, 0;
         }
         """,
-        "=r,r,r,r",
+        "=r,r,r,r",  # one result and three arguments, in 32-bit registers
         [count_address, extremes_address, key],
         tl.int32,  # type of the result
         False,  # not pure: it changes memory

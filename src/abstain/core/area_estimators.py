@@ -92,6 +92,7 @@ def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
     Beyond 32, by the series H_k = ln k + gamma + 1/(2k) - 1/(12k^2) + 1/(120k^4) - 1/(252k^6) + 1/(240k^8) - ..., of
     which every term is differenced exactly between k = a and k = b.
     """
+    # `low` and `high`, raised to 32, are a and b; `from_table` is the part of the difference below 32
     from_table, a, b = _split_at_table_end(xp, _small_tables().harmonic, low, high)
     distance = b - a
     u = 1 / a
@@ -114,6 +115,7 @@ def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
     Beyond 32, by Stirling's series ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + 1/(12k) - 1/(360k^3) + 1/(1260k^5)
     - 1/(1680k^7), of which every term is differenced exactly between k = a and k = b.
     """
+    # `low` and `high`, raised to 32, are a and b; `from_table` is the part of the difference below 32
     from_table, a, b = _split_at_table_end(xp, _small_tables().log_factorial, low, high)
     distance = b - a
     u = 1 / a
@@ -217,7 +219,7 @@ def _log(rows: Rows) -> Array:
 
 
 def _harmonic_expected(rows: Rows) -> Array:
-    """Expected `_harmonic` terms when the samples of a row are accepted one by one in random order.
+    """Expected `_harmonic` terms (mass times selective risk) when a row's samples are accepted one by one at random.
 
     A row (the samples of one confidence) has mass m, a whole number, and loss L; a threshold there accepts mass N and
     loss S. The loss L is accepted evenly while the accepted mass k grows from N - m to N. With g the sum of 1/k over
@@ -641,13 +643,13 @@ def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, esti
         return _sum_pairs(xp, A, mass, axis=-1) / total
     if estimator == "log":
         return _log_weights(xp, A, mass, total)
-    accepted_mass = _sum_pairs(xp, A, mass, axis=-2)
+    accepted_mass = _sum_pairs(xp, A, mass, axis=-2)  # N_j: over all samples i that are accepted at j
     sample_mass = 1.0 if mass is None else mass
     if estimator == "loo":
         accepted_mass = accepted_mass - sample_mass  # N_j without sample j
     is_positive = accepted_mass > 0
     share = xp.where(is_positive, sample_mass / xp.where(is_positive, accepted_mass, 1.0), 0.0)
-    weights = _sum_pairs(xp, A, share, axis=-1)
+    weights = _sum_pairs(xp, A, share, axis=-1)  # over all thresholds j that accept i
     # the sum had the term j = i too, which is the share itself, since a sample accepts itself
     return weights - share if estimator == "loo" else weights
 
@@ -661,11 +663,11 @@ def _log_weights(xp: Namespace, A: Array, mass: Array | None, total: Array) -> A
     confidence is NaN) has weight 0.
     """
     if A.dtype != xp.bool:
-        rank = _sum_pairs(xp, A, mass, axis=-1)
+        rank = _sum_pairs(xp, A, mass, axis=-1)  # over all j
         return -xp.log1p(-rank / (total + 1))
     # Rank r is position W + 1 - r from the top, and its weight is ln(W + 1) - ln(position). A sample and its ties share
     # the last positions of those that are accepted at its confidence.
-    last_position = _sum_pairs(xp, A, mass, axis=-2)[..., None]
+    last_position = _sum_pairs(xp, A, mass, axis=-2)[..., None]  # how many samples are accepted at each
     tied_mass = _sum_pairs(xp, A & xp.matrix_transpose(A), mass, axis=-1)  # the sample itself included
     position = xp.astype(xp.arange(1, A.shape[-1] + 1, **device_keyword(A)), last_position.dtype)
     is_shared = (position <= last_position) & (position > last_position - tied_mass[..., None])

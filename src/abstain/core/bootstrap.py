@@ -29,7 +29,7 @@ class Replicates(NamedTuple):
     rows : Rows
         Rows by confidence, most confident first; arrays of shape (replicates, rows).
     total_mass : ndarray, shape (replicates,)
-        Mass of each replicate, abstained samples included.
+        Mass of each replicate, abstained samples included (`rows.total_mass` is that of the answered ones alone).
     rows_by_loss : callable
         Returns rows ordered by loss, smallest first, as the oracle orders them.
     """
@@ -141,7 +141,7 @@ class Resampler:
             mass = answered_counts.astype(np.float64)
         else:
             mass = answered_counts * self.weight
-        total_mass = mass.sum(axis=1)
+        total_mass = mass.sum(axis=1)  # of the answered samples; the abstained ones are added
         if abstained_counts.shape[1]:
             if self.abstained_weight is None:
                 total_mass = total_mass + abstained_counts.sum(axis=1)
@@ -157,6 +157,7 @@ class Resampler:
         of their cluster.
         """
         if self.pair_counts is not None:  # distinct pairs of confidence and loss are drawn, not samples
+            # the last count is that of the abstained samples, if there are any
             return rng.multinomial(self.sample_count, self.pair_counts / self.sample_count, size=size)
         if self.clusters is None:
             return _draw_counts(rng, self.sample_count, size, self.strata)
@@ -172,8 +173,10 @@ class Resampler:
         """Make the rows of replicates ordered by loss, smallest first, as the best possible confidence orders them.
 
         `mass` is the mass of each answered sample (or pair) in each replicate, shape (replicates, samples). Samples of
-        equal loss are added up in one row if their weights are whole numbers, which are repetitions. With other weights
-        each sample is a row, and equal losses are ordered by weight.
+        equal loss are added up in one row if their weights are whole numbers, which are repetitions: areas are then
+        taken with ties="expected", as if these were accepted one by one. That rule needs whole numbers. With other
+        weights areas are taken with ties="threshold", which accepts the samples of a row all at once, so each sample is
+        a row; equal losses are ordered by weight, so that the result does not depend on the order of the input.
         """
         if self._loss_order is None:
             # lexsort sorts by the last column first
@@ -274,10 +277,13 @@ def leave_one_out_areas(
         return np.asarray(area_terms(rows, estimator, ties))
 
     sum_above = np.cumsum(np.append(0.0, terms(m, L, N, S)))[:-1]  # over the rows strictly above each
-    one_less = np.maximum(N - 1, m)  # differs from N - 1 only in the top row, which lies below no sample
+    # N - 1, except in the top row, where N = m. That row lies below no sample, so its terms are not used, and m keeps
+    # the formulas from a mass above the row of -1.
+    one_less = np.maximum(N - 1, m)
     sum_below = _sum_below(terms(m, L, one_less, S))
     sum_below_per_loss = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))
-    own_term = terms(m[row] - 1, L[row] - l, N[row] - 1, S[row] - l)  # 0 if the row had a single sample
+    # 0 if the row had a single sample, whose mass and loss are then 0 (a quotient by an accepted mass of 0 counts as 0)
+    own_term = terms(m[row] - 1, L[row] - l, N[row] - 1, S[row] - l)
     areas = (sum_above[row] + own_term + sum_below[row] - l * sum_below_per_loss[row]) / total_mass
     return ranked.in_input_order(areas)
 

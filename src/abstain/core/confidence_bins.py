@@ -477,8 +477,11 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     """
     rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp
+    # is the accepted share of all samples at least the coverage, but for rounding?
     is_reached = curve_points.reaches(rows.accepted_mass / rows.total_mass, coverage) & (rows.mass > 0)
-    threshold_bin = curve_points.first_row(rows, is_reached)
+    threshold_bin = curve_points.first_row(
+        rows, is_reached
+    )  # its index: there is one unless all bins are empty
 
     def at_threshold(values: Array) -> Array:
         """The values, one per bin, at the bin that holds the threshold."""
@@ -489,6 +492,7 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     mass_above = at_threshold(rows.accepted_mass - rows.mass)
     loss_above = at_threshold(rows.accepted_loss - rows.loss)
     is_tie = at_threshold(xp.flip(bins.is_tie, axis=-1))
+    # the smallest mass that is this share of all; rounded up to a whole number where masses are whole
     needed_mass = curve_points.mass_for_share(xp, rows.total_mass[..., 0], coverage, bins.has_whole_mass)
     # the threshold is at the first sample of the bin, or further down
     smallest_position = mass_above + (1.0 if bins.has_whole_mass else 0.0)
@@ -514,7 +518,9 @@ def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) 
     """
     rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp
-    low = curve_points.coverage_at_risk(rows, rows.total_mass[..., 0], risk)
+    low = curve_points.coverage_at_risk(
+        rows, rows.total_mass[..., 0], risk
+    )  # 0 if no bin's edge has such a risk
     if largest_loss is None:
         return Bracket(low, low, None)
     if risk >= largest_loss:  # no sample loses more, so that all can be accepted

@@ -107,7 +107,7 @@ def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> Co
     mass = xp.astype(sample_counts, xp.float64)
     loss_sum = xp.zeros_like(mass)
     if has_errors:
-        places = xp.searchsorted(distinct_keys, distinct_error_keys)
+        places = xp.searchsorted(distinct_keys, distinct_error_keys)  # of each error key, which is among them
         loss_sum = _write_at(loss_sum, places, xp.astype(error_counts, xp.float64))
     # Keys are signed integers: the complement of the bits of a positive float, and the bits without the sign of a
     # negative one. With b the bits of the largest float, finite floats have the keys ~b (that of the largest) to b

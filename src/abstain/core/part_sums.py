@@ -235,7 +235,8 @@ def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> 
         row_stops = row_ends + 1  # counted from `start`
         loss = samples.read_loss(start, stop)
         weight = None if samples.read_weight is None else samples.read_weight(start, stop)
-        # With hardly any ties, sums of powers by row would cost more than those of single samples.
+        # With hardly any ties, sums of powers by row would cost more than those of single samples. For 0/1 losses
+        # they are cheap, since all powers of the loss are equal.
         keeps_samples = not zero_one and 2 * len(row_stops) > stop - start
         sums = sum_powers_by_row(loss, weight, row_stops, zero_one, with_fourth_powers=not keeps_samples)
         if weight is None:
