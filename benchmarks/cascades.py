@@ -439,10 +439,10 @@ def _cubic(plain: Callable[..., Any]) -> Callable[..., Any]:
 def tried(count: int) -> None:
     """The same pairs with one choice inside the search changed at a time."""
     search = importlib.import_module("abstain.cascades.search")
-    raw = lambda grid: grid.sum_over_answers(grid.data.losses)  # noqa: E731
+    raw = lambda grid: grid.sum_over_counted_answers(grid.data.losses)  # noqa: E731
     changes: dict[str, tuple[Any, str, Any]] = {
         "as it is": (search, "ORDERING_SHARE", 0.2),
-        "raw losses instead of smoothed ones": (search.PolicyGrid, "smoothed_losses", raw),
+        "raw losses instead of smoothed ones": (search.PolicyGrid, "sum_of_expected_losses", raw),
         "cubes of the ranks besides": (search, "_quadratic_features", _cubic(search._quadratic_features)),
         "penalty 100 instead of 0.1": (search, "RIDGE_PENALTY", 100.0),
         "start at z = 5 instead of 8": (search, "START_MARGINS", (5.0, 0.0)),

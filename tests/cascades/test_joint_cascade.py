@@ -120,8 +120,8 @@ def test_answers_are_counted_policy_by_policy():
     counted = {name: rng.random(200) < 0.5 for name in ("small", "large", "person")}
     data = collect_data("test", stages, (9.0, 0.5), "system", (0, 1), counted=counted)
     grid = PolicyGrid(data, choose_cuts(data, 4))
-    counts = grid.count_in_promise()
-    lost = grid.sum_over_answers(data.losses)
+    counts = grid.count_counted_answers()
+    lost = grid.sum_over_counted_answers(data.losses)
     for policy in range(counts.size):
         answering = find_answering_stage(data.confidences, grid.thresholds_of(policy))
         is_counted = np.choose(answering, list(counted.values()))

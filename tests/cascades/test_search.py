@@ -61,8 +61,8 @@ def test_the_grid_counts_every_policy(stages, ties, promise):
     cuts = choose_cuts(cascade_data, 4)
     grid = PolicyGrid(cascade_data, cuts)
     answers, total, costs = (
-        grid.count_in_promise(),
-        grid.sum_over_answers(cascade_data.losses),
+        grid.count_counted_answers(),
+        grid.sum_over_counted_answers(cascade_data.losses),
         grid.total_costs(),
     )
     assert answers.size == np.prod([len(c) + 1 for c in cuts])
@@ -127,9 +127,9 @@ def test_smoothed_losses_are_near_the_true_ones():
     entries = {str(j): (rng.random(n) < chance[j], g[j], 1.0) for j in range(2)}
     cascade_data = collect_data("test", entries, (9.0, 0.0), "answered", (0, 1))
     grid = PolicyGrid(cascade_data, choose_cuts(cascade_data, 10))
-    risk = grid.smoothed_losses() / np.maximum(grid.count_in_promise(), 1)
-    true = grid.sum_over_answers([*chance, np.zeros(n)]) / np.maximum(grid.count_in_promise(), 1)
-    assert np.abs(risk - true)[grid.count_in_promise() > 1000].max() < 0.02
+    risk = grid.sum_of_expected_losses() / np.maximum(grid.count_counted_answers(), 1)
+    true = grid.sum_over_counted_answers([*chance, np.zeros(n)]) / np.maximum(grid.count_counted_answers(), 1)
+    assert np.abs(risk - true)[grid.count_counted_answers() > 1000].max() < 0.02
 
 
 def test_the_split_does_not_follow_the_numbers_of_the_same_seed():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from abstain.confidence.fitted_rows import FittedRows
-from abstain.thresholds.cut import MISSING
+from abstain.thresholds.cut import NO_CONFIDENCE
 
 
 def test_rows_of_the_fit_are_recognised_also_in_float32_and_among_others():
@@ -20,7 +20,7 @@ def test_rows_of_the_fit_are_recognised_also_in_float32_and_among_others():
 def test_few_values_and_missing_ones_prove_nothing():
     rng = np.random.default_rng(1)
     stated = rng.integers(0, 20, 1000) / 20
-    known = FittedRows.of(np.append(stated, MISSING))
+    known = FittedRows.of(np.append(stated, NO_CONFIDENCE))
     assert known.share_known(rng.integers(0, 20, 500) / 20) == 0
     coarse = FittedRows.of(rng.normal(size=1000).round(2))  # many values, many of them shared
     assert coarse.share_known(rng.normal(size=1000).round(2)) == 0

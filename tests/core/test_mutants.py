@@ -200,8 +200,8 @@ THRESHOLDS = {
     ),
     "new bets start with wealth that nobody kept": (
         "thresholds/bets.py",
-        "handed_out = -np.diff(kept_wealth(settled + np.arange(len(terms) + 1)))",
-        "handed_out = kept_wealth(settled + 1 + np.arange(len(terms)))",
+        "handed_out = -np.diff(wealth_not_yet_bet(settled + np.arange(len(terms) + 1)))",
+        "handed_out = wealth_not_yet_bet(settled + 1 + np.arange(len(terms)))",
         "tests/thresholds/test_monitoring.py::test_wealth_is_the_sum_over_all_bets_written_out",
     ),
     "no new bets start": (
@@ -236,14 +236,14 @@ THRESHOLDS = {
     ),
     "looks do not share delta": (
         "thresholds/monitoring.py",
-        "delta / _TESTS / (look * (look + 1))",
-        "delta / _TESTS",
+        "delta / _TESTS_SHARING_DELTA / (look * (look + 1))",
+        "delta / _TESTS_SHARING_DELTA",
         "tests/thresholds/test_monitoring.py::test_drift_false_alarms_over_series_of_looks",
     ),
     "risk and confidences have all of delta each": (
         "thresholds/monitoring.py",
-        "_TESTS = 2",
-        "_TESTS = 1",
+        "_TESTS_SHARING_DELTA = 2",
+        "_TESTS_SHARING_DELTA = 1",
         "tests/thresholds/test_monitoring.py::test_risk_and_confidences_each_have_half_of_delta",
     ),
     "a file counts whenever it is given": (

@@ -9,10 +9,10 @@ from abstain.thresholds import bets
 
 
 def test_wealth_is_the_recursion_in_exact_fractions():
-    """Each bet is followed alone, in fractions; the shares it starts with are those of `kept_wealth`."""
+    """Each bet is followed alone, in fractions; the shares it starts with are those of `wealth_not_yet_bet`."""
     losses = [Fraction(k % 3 == 0) for k in range(12)]
     r = Fraction(1, 10)
-    kept = [Fraction(float(bets.kept_wealth(k))) for k in range(len(losses) + 1)]
+    kept = [Fraction(float(bets.wealth_not_yet_bet(k))) for k in range(len(losses) + 1)]
     expected = []
     for multiple in (Fraction(5, 4), Fraction(3, 2), Fraction(2), Fraction(3), Fraction(5)):
         stake = (multiple * r - r) / (r * (1 - r))

@@ -302,7 +302,7 @@ def _describe(
         group_count=group_count,
         clusters=None if data.clusters is None else int(data.clusters.max()) + 1,
         largest=largest,
-        counted_answers=None if data.is_counted is None else int(data.in_promise(answering).sum()),
+        counted_answers=None if data.is_counted is None else int(data.is_answer_counted(answering).sum()),
     )
 
 

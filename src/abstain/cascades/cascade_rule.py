@@ -378,7 +378,7 @@ class Cascade(Promised):
             values = later.confidences[name].values
             with_answer = later.confidences[name].take(reached[~np.isnan(values[reached])])
             # how many lie at or above each calibration confidence, at least and at most: rounding may hide the order
-            surely, possibly = self.cuts[name].at_least("Cascade.check", with_answer, reference.value)
+            surely, possibly = self.cuts[name].count_at_least("Cascade.check", with_answer, reference.value)
             p_values.append(
                 reference.p_value(
                     surely, possibly, m=len(reached), largest_cluster=min(self.largest or 1.0, reference.n)

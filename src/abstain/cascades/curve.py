@@ -277,8 +277,8 @@ def _smoothed_risks(grid: PolicyGrid) -> tuple[np.ndarray, np.ndarray]:
 
     A policy without answers gets the largest possible loss.
     """
-    count = grid.count_in_promise().reshape(-1)
-    total_loss = grid.smoothed_losses().reshape(-1)
+    count = grid.count_counted_answers().reshape(-1)
+    total_loss = grid.sum_of_expected_losses().reshape(-1)
     scaled_risk = np.where(count > 0, total_loss / np.maximum(count, 1.0), 1.0)
     return grid.data.to_user_scale(scaled_risk), count > 0
 

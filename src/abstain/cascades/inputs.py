@@ -17,7 +17,7 @@ from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes
 from abstain.thresholds.calibration import Calibration, calibrate
 from abstain.thresholds.cut import (
-    STORABLE,
+    STORABLE_SCORES,
     CheckedConfidences,
     ScoreName,
     Units,
@@ -113,7 +113,7 @@ def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Un
         return Stage(confidences=confidences, score=None, entry=(loss, confidence, cost))
     assert score is None or isinstance(score, str)
     if score is not None:
-        check_choice(title, "scores", score, STORABLE)
+        check_choice(title, "scores", score, STORABLE_SCORES)
     confidences = read_confidences(title, score, confidence=confidence, units=units if score else None)
     return Stage(confidences=confidences, score=score, entry=(loss, confidence, cost))
 
@@ -234,8 +234,8 @@ def collect_data(
         f"{function}: the person's error",
         person_error,
         first_loss,
-        calibration.lowest_loss,
-        calibration.highest_loss,
+        calibration.lower_loss_bound,
+        calibration.upper_loss_bound,
     )
     stage_losses.append(calibration.to_unit_scale(person_loss))
     promise_includes_person = promise == "system"

@@ -231,7 +231,7 @@ class JointCascade(JointRule, Stored):
                 rule.loss_of_answers(later.answering, stage_losses, person_losses[name]),
                 threshold.cut.read(function, confidence=later.stages_left),
                 clusters=clusters,
-                counts=counted[name],
+                is_counted=counted[name],
                 further_p_values=partial(rule.compare_stages, later),
             )
         return check_promises(to_check, previous, series_promise_count=len(names))

@@ -32,7 +32,7 @@ def measure_policy(data: CascadeData, thresholds: tuple[float, ...], level: floa
     user's scale.
     """
     answering = find_answering_stage(data.confidences, thresholds)
-    in_promise = data.in_promise(answering)
+    in_promise = data.is_answer_counted(answering)
     clusters_in_promise = None if data.clusters is None else data.clusters[in_promise]
     loss = data.to_user_scale(data.loss_of_answers(answering)[in_promise])
     cost = data.cost_of_answers(answering, thresholds)

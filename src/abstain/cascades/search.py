@@ -147,7 +147,7 @@ class CascadeData:
         """The loss of each sample's answer; `answering` is the index of the stage that gives it."""
         return np.choose(answering, self.losses)
 
-    def in_promise(self, answering: np.ndarray) -> np.ndarray:
+    def is_answer_counted(self, answering: np.ndarray) -> np.ndarray:
         """Which samples the promise counts, as a mask; `answering` is the index of the stage that answers each.
 
         Those that a stage answers, or all of them; of a promise about some answers only, the samples with such an
@@ -275,7 +275,7 @@ class PolicyGrid:
         reached_last_stage = passed_on.take([-1], axis=histogram.ndim - 1)
         return reached_last_stage - passed_on
 
-    def sum_over_answers(self, values: Sequence[np.ndarray]) -> np.ndarray:
+    def sum_over_counted_answers(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """For every policy, sum the values of the answers given, over all samples that the promise counts.
 
         `values` holds one array per stage and then the person's, each with one value per sample. The person's values
@@ -292,11 +292,11 @@ class PolicyGrid:
             total += self.sum_over_passed_on(self.histogram(last_stage, values[-1]))
         return total
 
-    def count_in_promise(self) -> np.ndarray:
+    def count_counted_answers(self) -> np.ndarray:
         """For every policy, how many samples the promise counts."""
         if self.data.is_counted is not None:  # the promise is about some answers only
             answerer_count = len(self.shape) + 1  # the stages and the person
-            return self.sum_over_answers([np.ones(self.data.sample_count)] * answerer_count)
+            return self.sum_over_counted_answers([np.ones(self.data.sample_count)] * answerer_count)
         all_samples = np.full(self.shape, float(self.data.sample_count))
         if self.data.promise_includes_person:
             return all_samples
@@ -326,7 +326,7 @@ class PolicyGrid:
         cost_of_person = self.sum_over_passed_on(self.histogram(last_stage, person_cost))
         return total + cost_of_person
 
-    def smoothed_losses(self) -> np.ndarray:
+    def sum_of_expected_losses(self) -> np.ndarray:
         """For every policy, sum the expected losses of the answers, over all samples that the promise counts.
 
         The expected loss of a stage's answer is smoothed over the confidences; the person's losses are as stated.
@@ -467,8 +467,8 @@ def expected_z_scores(
         if not group.sample_count:
             continue
         grid = PolicyGrid(group, cuts)
-        count = grid.count_in_promise()
-        loss_below_limit = risk * count - grid.smoothed_losses()
+        count = grid.count_counted_answers()
+        loss_below_limit = risk * count - grid.sum_of_expected_losses()
         # A loss in [0, 1] with mean `risk` has a variance of at most risk (1 - risk). The sum over `count` samples is
         # scaled to a test that sees test_size / sample_count times as many.
         variance = risk * (1 - risk) * np.where(count > 0, count, 1.0) * data.sample_count / test_size
@@ -526,15 +526,15 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
     data = grid.data
     if data.clusters is not None:
         return _cluster_p_values(grid, path, risk, level)
-    count = grid.count_in_promise().reshape(-1)[path]
-    total_loss = grid.sum_over_answers(data.losses).reshape(-1)[path]
+    count = grid.count_counted_answers().reshape(-1)[path]
+    total_loss = grid.sum_over_counted_answers(data.losses).reshape(-1)[path]
     if data.is_zero_one:
         return testing.binomial(np.rint(total_loss), count, risk)
     stakes = testing.ladder(data.sample_count, risk)
     log_wealth = []
     for stake in stakes:
         log_gains = [np.log1p(stake * (risk - loss)) for loss in data.losses]
-        log_wealth.append(grid.sum_over_answers(log_gains).reshape(-1)[path])
+        log_wealth.append(grid.sum_over_counted_answers(log_gains).reshape(-1)[path])
     by_concentration = testing.hoeffding_bentkus(total_loss, count, risk)
     by_betting = testing.wealth_p(np.stack(log_wealth, axis=-1), count, risk, stakes)
     return np.minimum(1.0, 2 * np.minimum(by_concentration, by_betting))
@@ -562,7 +562,7 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
     stakes = testing.ladder(int(cluster_of_sample.max()) + 1, risk, largest_weight=largest_size)
     for position, policy in enumerate(path):
         answering = find_answering_stage(data.confidences, grid.thresholds_of(policy))
-        is_counted = data.in_promise(answering).astype(np.float64)
+        is_counted = data.is_answer_counted(answering).astype(np.float64)
         answers_by_cluster = np.bincount(cluster_of_sample, is_counted)
         loss_by_cluster = np.bincount(cluster_of_sample, is_counted * data.loss_of_answers(answering))
         gain = (risk * answers_by_cluster - loss_by_cluster)[answers_by_cluster > 0]

@@ -56,7 +56,7 @@ from abstain.thresholds import (
     load_rule,
 )
 from abstain.thresholds.calibration import Method
-from abstain.thresholds.cut import MISSING
+from abstain.thresholds.cut import NO_CONFIDENCE
 from abstain.thresholds.later_options import reading_options
 from abstain.thresholds.record import key_text
 
@@ -667,7 +667,7 @@ def decide(
         accepted = np.zeros(predictions.n, dtype=bool)
         accepted[is_known] = saved_rule.accepts(**columns_of_known)
     _check_scale(rule, saved_rule, predictions, confidence)
-    has_confidence = np.isfinite(confidence) & (confidence > MISSING)
+    has_confidence = np.isfinite(confidence) & (confidence > NO_CONFIDENCE)
     if predictions.abstained is not None:
         accepted &= ~predictions.abstained
         has_confidence |= predictions.abstained  # they are no answers, and need none

@@ -26,7 +26,7 @@ from abstain.confidence.model_columns import (
     make_tree_columns,
 )
 from abstain.confidence.rank_model import RankModel
-from abstain.thresholds.cut import MISSING
+from abstain.thresholds.cut import NO_CONFIDENCE
 
 _TREE_SHARE = 1 / 3  # of the trees in the mean with a linear model: 1/4 to 1/2 rank equally well
 # of a model of class scores in the mean with one of the max softmax alone; chosen on every second file of logits
@@ -58,7 +58,7 @@ class SingleScore:
         """Return one confidence per row; rows without the signal rank last."""
         if self.score == "signal":
             values = table.signals[str(self.signal)]
-            return np.where(np.isnan(values), MISSING, values)
+            return np.where(np.isnan(values), NO_CONFIDENCE, values)
         return table.compute_score(self.score, 1.0 if self.parameter is None else self.parameter)
 
     @property

@@ -397,7 +397,7 @@ class _ClusterCurve(NamedTuple):
     """
 
     total_count: int  # of all clusters
-    mean_to_heaviest: float  # the mean weight of a cluster over that of the heaviest
+    mean_over_heaviest_mass: float  # the mean weight of a cluster over that of the heaviest
     coverage: np.ndarray  # share of the total weight that each threshold accepts
     sum_w: np.ndarray  # shape (thresholds, clusters)
     sum_wl: np.ndarray  # the same shape
@@ -425,7 +425,7 @@ class _ClusterCurve(NamedTuple):
         heaviest = clusters.heaviest_cluster_mass
         return cls(
             total_count=clusters.cluster_count,
-            mean_to_heaviest=total_mass / clusters.cluster_count / heaviest,
+            mean_over_heaviest_mass=total_mass / clusters.cluster_count / heaviest,
             coverage=np.asarray(coverage),
             sum_w=np.asarray(accepted_weights).reshape(shape) / heaviest,
             sum_wl=np.asarray(accepted_losses).reshape(shape) / heaviest,
@@ -448,7 +448,7 @@ class _ClusterCurve(NamedTuple):
         tested_count = tested_cluster_count(cluster_count)  # without the pilot
         # how many clusters of the largest weight would weigh as much: a term of the heaviest cluster may be as large
         # as the loss of one sample in a test of samples, so starts are planned for so many units
-        equal_clusters = int(tested_count * self.mean_to_heaviest)
+        equal_clusters = int(tested_count * self.mean_over_heaviest_mass)
         # rising: of these equal clusters, how many are accepted where a sequence of tests starts
         starts = testing.choose_starts(equal_clusters, risk, delta, max_starts=CLUSTER_STARTS)
         if not starts or not len(self.coverage):

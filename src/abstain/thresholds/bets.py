@@ -28,7 +28,7 @@ def first_log_wealth() -> tuple[float, ...]:
     return (float(np.log(FIRST_BETS / len(ALTERNATIVES))),) * len(ALTERNATIVES)
 
 
-def kept_wealth(settled: np.ndarray | int) -> np.ndarray:
+def wealth_not_yet_bet(settled: np.ndarray | int) -> np.ndarray:
     r"""Wealth that no bet holds once k terms are settled: :math:`\frac{1}{2} / (1 + \log(1 + k/100))`.
 
     It falls so slowly that the part which starts new bets after term k is about :math:`1/(2k \log^2 k)`: a change after
@@ -39,7 +39,7 @@ def kept_wealth(settled: np.ndarray | int) -> np.ndarray:
 
 def total_log_wealth(log_wealth: np.ndarray, settled: np.ndarray | int) -> np.ndarray:
     """Log of all wealth, in bets (`log_wealth`, last axis: odds) and kept, once `settled` terms are settled."""
-    return np.logaddexp(np.logaddexp.reduce(log_wealth, axis=-1), np.log(kept_wealth(settled)))
+    return np.logaddexp(np.logaddexp.reduce(log_wealth, axis=-1), np.log(wealth_not_yet_bet(settled)))
 
 
 def settle(terms: np.ndarray, risk: float, log_wealth: np.ndarray, settled: int) -> np.ndarray:
@@ -72,7 +72,7 @@ def settle(terms: np.ndarray, risk: float, log_wealth: np.ndarray, settled: int)
     alternatives = np.minimum(ALTERNATIVES * positive_risk, (1 + positive_risk) / 2)
     stakes = (alternatives - positive_risk) / (positive_risk * (1 - positive_risk))
     log_factors = np.cumsum(np.log1p(stakes * (terms[:, None] - positive_risk)), axis=0)
-    handed_out = -np.diff(kept_wealth(settled + np.arange(len(terms) + 1)))
+    handed_out = -np.diff(wealth_not_yet_bet(settled + np.arange(len(terms) + 1)))
     # a bet that began after term s has grown by the factors since: exp(log_factors[t] - log_factors[s])
     starts = np.log(handed_out / odds_count)[:, None] - log_factors
     started = np.logaddexp.accumulate(np.vstack([log_wealth, starts]), axis=0)[1:]

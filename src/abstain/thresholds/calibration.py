@@ -41,8 +41,8 @@ class Calibration(NamedTuple):
     """Calibration samples, most confident first, with losses scaled from [low, high] to [0, 1]."""
 
     ranked: RankedSamples
-    lowest_loss: float
-    highest_loss: float
+    lower_loss_bound: float
+    upper_loss_bound: float
     clusters: ClusteredSamples | None = None
 
     @property
@@ -52,11 +52,11 @@ class Calibration(NamedTuple):
 
     def to_unit_scale(self, loss: float) -> float:
         """Convert a loss, or a mean of losses, from the user's scale to [0, 1]."""
-        return (loss - self.lowest_loss) / (self.highest_loss - self.lowest_loss)
+        return (loss - self.lower_loss_bound) / (self.upper_loss_bound - self.lower_loss_bound)
 
     def to_user_scale(self, scaled_loss: float) -> float:
         """Convert a loss, or a mean of losses, from [0, 1] to the user's scale."""
-        return self.lowest_loss + scaled_loss * (self.highest_loss - self.lowest_loss)
+        return self.lower_loss_bound + scaled_loss * (self.upper_loss_bound - self.lower_loss_bound)
 
     def p_values(self, count: np.ndarray, scaled_risk: float) -> np.ndarray:
         """Compute p-values of "the mean loss of the `count` most confident samples is above the risk".
@@ -83,7 +83,7 @@ class Calibration(NamedTuple):
         """Mean loss of the `count` most confident samples on the user's scale; 0 where the count is 0."""
         mass = self.ranked.accepted_mass[count]
         mean = np.where(mass > 0, self.ranked.accepted_loss[count] / np.where(mass > 0, mass, 1), 0.0)
-        return self.lowest_loss + mean * (self.highest_loss - self.lowest_loss)
+        return self.lower_loss_bound + mean * (self.upper_loss_bound - self.lower_loss_bound)
 
 
 def calibrate(

@@ -47,7 +47,7 @@ class Requirement(NamedTuple):
         return n - np.searchsorted(rising_confidence, value)
 
 
-def _choose_largest(
+def _choose_largest_passed(
     calibration: Calibration,
     count: np.ndarray,
     value: np.ndarray,
@@ -144,7 +144,7 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
     # for each threshold: the level that its p-value was compared with, and whether it passed
     level, passed = testing.walk(np.max(p_values, axis=0), planned.weights, np.max(least_p_values, axis=0))
     return [
-        _choose_largest(requirement.all_samples, count, value, passed, p_value, level)
+        _choose_largest_passed(requirement.all_samples, count, value, passed, p_value, level)
         for requirement, p_value in zip(requirements, p_values)
     ]
 
@@ -199,7 +199,7 @@ def _certify_by_clusters(
     if not len(planned.ranks):
         no_counts = np.zeros(0, dtype=np.int64)
         return [
-            _choose_largest(requirement.all_samples, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
+            _choose_largest_passed(requirement.all_samples, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
             for requirement in requirements
         ]
     value, weights = _propose_thresholds(pilot.falling_confidence, planned)
@@ -209,7 +209,7 @@ def _certify_by_clusters(
     level, passed = testing.walk(np.max(p_values, axis=0), weights)
     count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
     return [
-        _choose_largest(requirement.all_samples, count, value, passed, p_value, level)
+        _choose_largest_passed(requirement.all_samples, count, value, passed, p_value, level)
         for requirement, p_value in zip(requirements, p_values)
     ]
 
@@ -286,10 +286,12 @@ def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
     tests.sort()
     count, value, p_value_of_test, has_passed = (np.asarray(column) for column in zip(*tests))
     level = np.full(len(tests), test_level)
-    return _choose_largest(calibration, count, value, has_passed, p_value_of_test, level)
+    return _choose_largest_passed(calibration, count, value, has_passed, p_value_of_test, level)
 
 
-def _choose_on_curve(calibration: Calibration, is_allowed: np.ndarray, block_stops: np.ndarray) -> Selection:
+def _choose_largest_allowed(
+    calibration: Calibration, is_allowed: np.ndarray, block_stops: np.ndarray
+) -> Selection:
     """Choose the allowed threshold that accepts the most samples, and make a table of some hundred thresholds.
 
     There is one candidate for each distinct confidence, most confident first: `block_stops` holds how many samples have
@@ -300,7 +302,7 @@ def _choose_on_curve(calibration: Calibration, is_allowed: np.ndarray, block_sto
     rows = np.linspace(0, len(block_stops) - 1, TABLE_ROWS).astype(np.int64)
     rows = np.union1d(rows, np.flatnonzero(is_allowed)[-1:])
     count = block_stops[rows]
-    return _choose_largest(
+    return _choose_largest_passed(
         calibration, count, calibration.ranked.smallest_confidence(count), is_allowed[rows]
     )
 
@@ -313,7 +315,7 @@ def empirical(calibration: Calibration, risk: float) -> Selection:
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     allowed_loss = risk * calibration.ranked.accepted_mass[block_stops]
     is_allowed = calibration.ranked.accepted_loss[block_stops] <= allowed_loss * (1 + SUM_ROUNDING)
-    return _choose_on_curve(calibration, is_allowed, block_stops)
+    return _choose_largest_allowed(calibration, is_allowed, block_stops)
 
 
 def conformal(calibration: Calibration, risk: float) -> Selection:
@@ -334,7 +336,7 @@ def conformal(calibration: Calibration, risk: float) -> Selection:
     else:
         # the sample to come loses at most 1
         is_allowed = (accepted_loss + 1) / (calibration.n + 1) <= risk
-    return _choose_on_curve(calibration, is_allowed, block_stops)
+    return _choose_largest_allowed(calibration, is_allowed, block_stops)
 
 
 def at_coverage(calibration: Calibration, coverage: float, delta: float | None) -> Selection:
@@ -355,10 +357,10 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
     else:
         is_enough = testing.coverage_p_value(block_stops, calibration.n, coverage) <= delta
     if not is_enough.any():
-        accept_all = _choose_on_curve(calibration, block_stops == calibration.n, block_stops)
+        accept_all = _choose_largest_allowed(calibration, block_stops == calibration.n, block_stops)
         return accept_all._replace(threshold=-math.inf)
     is_first_enough = np.arange(len(block_stops)) == np.argmax(is_enough)
-    return _choose_on_curve(calibration, is_first_enough, block_stops)
+    return _choose_largest_allowed(calibration, is_first_enough, block_stops)
 
 
 def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta: float) -> float:
@@ -402,4 +404,4 @@ def cheapest(calibration: Calibration, rejection_cost: float) -> Selection:
     accepted_mass = calibration.ranked.accepted_mass[count]
     total_cost = accepted_loss + rejection_cost * (accepted_mass[-1] - accepted_mass)
     best_block = position_of_least_cost(total_cost) - 1  # -1, which is no block: reject everything
-    return _choose_on_curve(calibration, np.arange(len(block_stops)) == best_block, block_stops)
+    return _choose_largest_allowed(calibration, np.arange(len(block_stops)) == best_block, block_stops)

@@ -12,7 +12,9 @@ import numpy as np
 
 ROWS_REMEMBERED = 64  # of each look; 8 bytes of the file of a series for each
 LOOKS_REMEMBERED = 8  # the latest ones
-_BYTES = 6  # of a fingerprint: one of 10 million other rows has the same one with a probability of 4e-8
+_FINGERPRINT_BYTES = (
+    6  # of a fingerprint: one of 10 million other rows has the same one with a probability of 4e-8
+)
 # So many remembered rows, all of them in one file, say that the file holds the look.
 _FEWEST_OF_WHOLE_LOOK = 20
 _FEWEST_FOUND = 3  # remembered values among the new ones: one or two may be chance in any data
@@ -46,10 +48,10 @@ def fingerprint_rows(confidence: np.ndarray, ids: Sequence[str] | None) -> np.nd
     numbers = np.asarray(confidence, dtype=np.float64) + 0.0  # -0 becomes 0
     texts = [""] * len(numbers) if ids is None else ids
     parts = [
-        hashlib.blake2b(number + text.encode("utf-8", "replace"), digest_size=_BYTES).digest()
+        hashlib.blake2b(number + text.encode("utf-8", "replace"), digest_size=_FINGERPRINT_BYTES).digest()
         for number, text in zip(map(bytes, numbers.view("V8")), texts, strict=True)
     ]
-    return _decode(b"".join(parts))
+    return _unpack_fingerprints(b"".join(parts))
 
 
 def remember_rows(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> tuple[str, ...]:
@@ -60,7 +62,7 @@ def remember_rows(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> tuple
     """
     distinct, counts = np.unique(fingerprints, return_counts=True)
     kept = distinct[counts == 1][:ROWS_REMEMBERED]
-    kept_bytes = kept.astype(">u8").view(np.uint8).reshape(-1, 8)[:, -_BYTES:].tobytes()
+    kept_bytes = kept.astype(">u8").view(np.uint8).reshape(-1, 8)[:, -_FINGERPRINT_BYTES:].tobytes()
     return (*rows_seen, base64.b64encode(kept_bytes).decode("ascii"))[-LOOKS_REMEMBERED:]
 
 
@@ -68,7 +70,7 @@ def find_counted_again(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> 
     """Find the remembered rows of earlier looks among these new ones; None if chance explains as many."""
     distinct, counts = np.unique(fingerprints, return_counts=True)
     shared_count = int(counts[counts > 1].sum())
-    looks = [_decode(base64.b64decode(text)) for text in rows_seen]
+    looks = [_unpack_fingerprints(base64.b64decode(text)) for text in rows_seen]
     holds_whole_look = False
     for remembered in looks:
         is_whole = len(remembered) >= _FEWEST_OF_WHOLE_LOOK and bool(np.isin(remembered, distinct).all())
@@ -90,13 +92,14 @@ def are_rows_seen(rows_seen: tuple[str, ...]) -> bool:
     except (binascii.Error, ValueError):
         return False
     return len(rows_seen) <= LOOKS_REMEMBERED and all(
-        length % _BYTES == 0 and length <= _BYTES * ROWS_REMEMBERED for length in lengths
+        length % _FINGERPRINT_BYTES == 0 and length <= _FINGERPRINT_BYTES * ROWS_REMEMBERED
+        for length in lengths
     )
 
 
-def _decode(packed: bytes) -> np.ndarray:
+def _unpack_fingerprints(packed: bytes) -> np.ndarray:
     """Return the fingerprints in these bytes as 64-bit integers."""
-    rows = np.frombuffer(packed, dtype=np.uint8).reshape(-1, _BYTES)
+    rows = np.frombuffer(packed, dtype=np.uint8).reshape(-1, _FINGERPRINT_BYTES)
     wide = np.zeros((len(rows), 8), dtype=np.uint8)
-    wide[:, 8 - _BYTES :] = rows
+    wide[:, 8 - _FINGERPRINT_BYTES :] = rows
     return wide.view(">u8").reshape(-1).astype(np.uint64)

@@ -39,23 +39,23 @@ Units = Literal["plain", "key"]
 Source = Literal["logits", "probs", "binary", "key", "plain", "own"]
 Number = Annotated[float, Within(infinite=True)]
 
-STORABLE = (*scores.NAMES, *scores.ENSEMBLE_NAMES, *scores.READING_NAMES)
+STORABLE_SCORES = (*scores.NAMES, *scores.ENSEMBLE_NAMES, *scores.READING_NAMES)
 # no bound on their rounding error is known
 _SCORES_WITHOUT_ERROR_BOUND = (
     "clamped_logit_entropy",
     *scores.ENSEMBLE_NAMES,
 )
-MISSING = -float(np.finfo(np.float64).max)  # ranks samples without a confidence last
+NO_CONFIDENCE = -float(np.finfo(np.float64).max)  # ranks samples without a confidence last
 _LARGEST_KEY = 745.0  # -log of the smallest float64: no probability has a larger rank key
 _MAX_INSPECTED = 4096  # numbers of an array that are inspected to see to which precision they were rounded
-_HALVINGS = 24  # steps of a bisection: 2^-24 of the distance between two confidences is left
+_BISECTION_STEPS = 24  # steps of a bisection: 2^-24 of the distance between two confidences is left
 # In place of the number of classes where there are no class scores. Only bounds of class scores depend on that number,
 # and these come with it, so any number will do.
 _ANY_CLASS_COUNT = 2
 _SHORT_BITS = 5  # mantissa bits; so short a number is exact in every type
-_MIN_BATCH = 20  # samples; in a smaller call, a few short numbers may be chance
+_MIN_SAMPLES_BEYOND_CHANCE = 20  # samples; in a smaller call, a few short numbers may be chance
 # so many informative numbers show that data are coarser than in calibration, whatever calibration held
-_ENOUGH_INFORMATIVE = 8
+_MIN_INFORMATIVE_BEYOND_CHANCE = 8
 
 
 class ObservedPrecision(NamedTuple):
@@ -130,17 +130,19 @@ class CheckedConfidences(NamedTuple):
     classes: int | None = None
     abs_largest_logit: np.ndarray = np.zeros(())
     learned: str | None = None
-    came_as_vector: bool = False  # class scores came as a vector, which is the form of a binary model
+    class_scores_came_as_vector: bool = (
+        False  # class scores came as a vector, which is the form of a binary model
+    )
 
     @property
-    def is_informative(self) -> bool:
+    def shows_precision_beyond_chance(self) -> bool:
         """Is the observed precision more than chance? One short number in a call of one sample is nothing unusual."""
         return self.observed_precision.informative_count >= 2 or (
-            self.observed_precision.informative_count == 1 and self.values.size >= _MIN_BATCH
+            self.observed_precision.informative_count == 1 and self.values.size >= _MIN_SAMPLES_BEYOND_CHANCE
         )
 
     @property
-    def shows_no_precision(self) -> bool:
+    def holds_only_short_numbers(self) -> bool:
         """Are all numbers whole or short fractions, so that any precision may have been their own?"""
         return self.observed_precision.finest is None
 
@@ -154,7 +156,7 @@ class CheckedConfidences(NamedTuple):
     @property
     def likely_precision(self) -> Precision:
         """The precision that the numbers show, or that of their type where they are too few or too short to show it."""
-        if self.is_informative and self.observed_precision.finest is not None:
+        if self.shows_precision_beyond_chance and self.observed_precision.finest is not None:
             return self.observed_precision.finest
         return self.dtype
 
@@ -232,7 +234,8 @@ def read_confidences(
         observed_precision=_detect_precision(class_scores, dtype),
         classes=2 if is_one_column else int(class_scores.shape[-1]),
         abs_largest_logit=abs_largest_logit,
-        came_as_vector=class_scores.ndim == 1,  # for the message if the rule is for more classes than two
+        class_scores_came_as_vector=class_scores.ndim
+        == 1,  # for the message if the rule is for more classes than two
     )
 
 
@@ -389,7 +392,9 @@ class Cut:
         learned confidence, None to take the score of the rule. `name` is the calling function, for messages.
         """
         self.check_score(name, score)
-        return self.admit(name, read_confidences(name, score if is_learned(score) else self.score, **columns))
+        return self.refuse_incomparable(
+            name, read_confidences(name, score if is_learned(score) else self.score, **columns)
+        )
 
     def check_score(self, name: str, score: ScoreName | None) -> None:
         """Raise InputError if the user names another score than that of the rule.
@@ -412,14 +417,14 @@ class Cut:
             remedy = "Calibrate a rule for it, or give what this one is for."
             raise InputError(f"{name}: this rule is for {self.described}, got {score}. {remedy}")
 
-    def admit(self, name: str, confidences: CheckedConfidences) -> CheckedConfidences:
+    def refuse_incomparable(self, name: str, confidences: CheckedConfidences) -> CheckedConfidences:
         """Return the confidences unchanged if they can be compared with those of the calibration.
 
         Raises InputError for another number of classes, or for the user's own numbers from another scale. `name` is the
         calling function, for messages. `confidences` are those of the new samples, with their source and precision.
         """
         if None not in (self.classes, confidences.classes) and confidences.classes != self.classes:
-            if confidences.came_as_vector:
+            if confidences.class_scores_came_as_vector:
                 rule = f"one row of {self.classes} class scores per sample"
                 remedy = "For one sample, pass a table with one row: `x[None]`."
                 raise InputError(f"{name}: needs {rule}, got a vector of {len(confidences.values)}. {remedy}")
@@ -443,13 +448,13 @@ class Cut:
         """Raise InputError if new confidences come from another scale than those of the calibration.
 
         That is so where the calibration lay within [0, 1], or at and below 0, and a new number does not. Warns where
-        many numbers in [0, 1] meet a threshold above 1. NaN and numbers at or below `MISSING` stand for samples
+        many numbers in [0, 1] meet a threshold above 1. NaN and numbers at or below `NO_CONFIDENCE` stand for samples
         without a confidence and are not checked.
 
         `lowest` and `highest` are the range of the calibration confidences, `accepted` the lowest one that was
         accepted.
         """
-        confidences = values[values > MISSING]
+        confidences = values[values > NO_CONFIDENCE]
         if not confidences.size:
             return
         largest = float(confidences.max())
@@ -469,7 +474,7 @@ class Cut:
             )
             raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
         look_like_probabilities = smallest >= 0 and largest <= 1 < (self.accepted or 0.0)
-        if look_like_probabilities and confidences.size >= _MIN_BATCH:
+        if look_like_probabilities and confidences.size >= _MIN_SAMPLES_BEYOND_CHANCE:
             message = f"none of {confidences.size:,} confidences will be accepted: all lie in [0, 1]"
             calibrated = f"the rule was calibrated on {self.lowest:g} to {self.highest:g}"
             remedy = "Rank keys and probabilities are different numbers"
@@ -534,7 +539,7 @@ class Cut:
             is_ambiguous=np.asarray(~is_above_rejected & may_be_lowest_accepted),
         )
 
-    def at_least(
+    def count_at_least(
         self, name: str, confidences: CheckedConfidences, points: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Count the new confidences that surely and that possibly lie at or above each calibration confidence.
@@ -614,7 +619,7 @@ class Cut:
         )
         if rounding is not None or has_calibration_form:
             return rounding
-        if confidences.shows_no_precision:
+        if confidences.holds_only_short_numbers:
             # Perhaps the numbers were never rounded. With the least error that is possible between numbers of these
             # two sources, `decide` refuses only rows near the threshold.
             return _finest_rounding_between(self.source, confidences.source)
@@ -649,18 +654,24 @@ class Cut:
         shown_precision = confidences.coarsest_possible_precision
         if shown_precision == self.precision:
             return True
-        if confidences.shows_no_precision:  # no new number is informative
+        if confidences.holds_only_short_numbers:  # no new number is informative
             no_calibration_number_is_informative = self.coarsest is None
-            return no_calibration_number_is_informative or confidences.values.size < _MIN_BATCH
+            return (
+                no_calibration_number_is_informative or confidences.values.size < _MIN_SAMPLES_BEYOND_CHANCE
+            )
         shown_bits = MANTISSA_BITS[shown_precision]
         if shown_bits > MANTISSA_BITS[self.precision]:
             return False
         # The new numbers are coarser than those of the calibration. They have the same form only if that may be chance.
         # It is no chance with many informative numbers, nor with two (or one in a whole batch) if all are coarser than
         # each informative number of the calibration.
-        has_many_informative = confidences.observed_precision.informative_count >= _ENOUGH_INFORMATIVE
+        has_many_informative = (
+            confidences.observed_precision.informative_count >= _MIN_INFORMATIVE_BEYOND_CHANCE
+        )
         is_coarser_than_all = self.coarsest is not None and shown_bits < MANTISSA_BITS[self.coarsest]
-        return not has_many_informative and not (is_coarser_than_all and confidences.is_informative)
+        return not has_many_informative and not (
+            is_coarser_than_all and confidences.shows_precision_beyond_chance
+        )
 
     def _precision_to_allow_for(self, confidences: CheckedConfidences) -> Precision:
         """Return the precision that new numbers may have been rounded to.
@@ -681,7 +692,10 @@ class Cut:
         coarse_form = f"{_SOURCE_NAMES[confidences.source]} in {confidences.coarsest_possible_precision}"
         remedy = f"Calibrate on {coarse_form}, or give {expected}"
         # whole numbers and short fractions may have been rounded coarsely, or not at all: the message says so
-        if not confidences.shows_no_precision or confidences.coarsest_possible_precision == confidences.dtype:
+        if (
+            not confidences.holds_only_short_numbers
+            or confidences.coarsest_possible_precision == confidences.dtype
+        ):
             raise InputError(f"{name}: this rule is for {expected}, got {coarse_form}: {reason}. {remedy}.")
         coarsest = confidences.coarsest_possible_precision
         short_form = f"{_SOURCE_NAMES[confidences.source]} so short that they may be {coarsest}"
@@ -787,7 +801,7 @@ class Cut:
         `lowest` and `highest` are the range of the calibration confidences; `accepted` and `rejected` those next to the
         threshold.
         """
-        if self.score is not None and self.score not in STORABLE:
+        if self.score is not None and self.score not in STORABLE_SCORES:
             return False
         if self.learned is not None and self.source != "own":
             return False
@@ -795,7 +809,7 @@ class Cut:
             return False
         if value is None or self.accepted is None:
             return value is None and self.accepted is None
-        confidences = [x for x in (self.accepted, self.rejected) if x is not None and x > MISSING]
+        confidences = [x for x in (self.accepted, self.rejected) if x is not None and x > NO_CONFIDENCE]
         are_in_range = all(self.lowest <= confidence <= self.highest for confidence in confidences)
         is_above_rejected = self.rejected is None or self.rejected < value
         return are_in_range and is_above_rejected and value <= self.accepted
@@ -808,8 +822,8 @@ def cut_between(
 
     `accepted` must not divide samples of equal confidence (a block). `confidences` are the same confidences as the user
     gave them; they say in which form the cut was calibrated. `score` is their score, None for the user's own numbers.
-    `ranked` holds the samples, most confident first. Samples without a confidence are ranked by `MISSING`, a number
-    below every confidence.
+    `ranked` holds the samples, most confident first. Samples without a confidence have `NO_CONFIDENCE` in its place, a
+    number below every confidence.
 
     Later confidences are compared with the cut in whatever form they come, so it stores how the calibration numbers may
     have been rounded: `precision`, the coarsest type that holds all of them exactly (the type they came in, where they
@@ -834,7 +848,7 @@ def cut_between(
     block_stops = ranked.row_stops()  # how many samples are at least as confident as each block, rising
     # the last block may hold the samples without a confidence: then the one above it is the lowest
     lowest_blocks = ranked.smallest_confidence(block_stops[-2:])
-    with_confidence = lowest_blocks[lowest_blocks > MISSING]
+    with_confidence = lowest_blocks[lowest_blocks > NO_CONFIDENCE]
     return Cut(
         accepted=accepted_confidence,
         rejected=rejected_confidence,
@@ -922,7 +936,7 @@ def _are_separated(
         return False
     may_be_rejected = largest_rejected  # a rounded number whose exact value may be a rejected one ...
     is_accepted = smallest_accepted  # ... and one whose exact value is too large for that
-    for _ in range(_HALVINGS):  # towards the largest number that may be a rejected one
+    for _ in range(_BISECTION_STEPS):  # towards the largest number that may be a rejected one
         middle = may_be_rejected + (is_accepted - may_be_rejected) / 2
         if exact_bounds(middle).low <= largest_rejected:
             may_be_rejected = middle

@@ -442,7 +442,7 @@ class JointThreshold(JointRule, Stored):
                 loss_by_name[name],
                 confidences,
                 clusters=clusters,
-                counts=masks[name],
+                is_counted=masks[name],
             )
         return to_check
 
@@ -635,8 +635,7 @@ class JointGroupThresholds(GroupThresholds):
             promises = rule.promises_to_check(
                 function,
                 losses={name: np.asarray(to_host(loss))[rows] for name, loss in loss_by_name.items()},
-                # `admit` raises InputError if the numbers cannot be compared with those of the calibration
-                confidences=rule.cut.admit(function, confidences.take(rows)),
+                confidences=rule.cut.refuse_incomparable(function, confidences.take(rows)),
                 predictions=None if predictions is None else predictions[rows],
                 among=masks_of_group,
                 clusters=None if clusters is None else label_array(clusters)[rows],

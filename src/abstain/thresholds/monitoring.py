@@ -19,14 +19,14 @@ from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.metrics._sample import group_codes, prepare
 from abstain.thresholds import bets
 from abstain.thresholds.counted_rows import are_rows_seen, explained_by_chance, remember_rows
-from abstain.thresholds.cut import MISSING, CheckedConfidences
+from abstain.thresholds.cut import NO_CONFIDENCE, CheckedConfidences
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
     from abstain.thresholds.rules import Threshold
 
 Count = Annotated[int, Within(0)]
-_TESTS = 2  # the risk and the confidences share delta
+_TESTS_SHARING_DELTA = 2  # the risk and the confidences share delta
 CLUSTERS_REMEMBERED = 1_000_000  # by one series; 11 bytes of its file for each
 FILES_REMEMBERED = 2_000  # by one series; 20 bytes of its file for each, so that the file stays below 50 kB
 FILE_DIGITS = (
@@ -94,14 +94,14 @@ def spread_rows(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, _REFERENCE_POINTS)).astype(np.int64))
 
 
-def risk_level(delta: float) -> float:
+def risk_alarm_level(delta: float) -> float:
     """The p-value at which the risk alarms: its share of delta."""
-    return delta / _TESTS
+    return delta / _TESTS_SHARING_DELTA
 
 
-def drift_level(delta: float, look: int) -> float:
+def drift_alarm_level(delta: float, look: int) -> float:
     """The p-value at which the confidences of one look alarm: shares of delta that sum to half of it over all looks."""
-    return delta / _TESTS / (look * (look + 1))
+    return delta / _TESTS_SHARING_DELTA / (look * (look + 1))
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class Check(Stored, _tables.Notebook):
         samples of the series up to then, `risk_alarm_look` its look, `risk_alarm_p` the p-value.
         """
         bet_count = len(bets.ALTERNATIVES)
-        has_peaked = self.delta > 0 and self.log_peak >= -np.log(risk_level(self.delta))
+        has_peaked = self.delta > 0 and self.log_peak >= -np.log(risk_alarm_level(self.delta))
         log_total = float(bets.total_log_wealth(np.asarray(self.log_wealth), self.settled))
         recent_loss = sum(loss_sum for _, loss_sum in self.recent_looks)
         recent_counted = sum(counted for counted, _ in self.recent_looks)
@@ -270,7 +270,7 @@ class Check(Stored, _tables.Notebook):
         }
         has_drift_alarm_field = {value is not None for value in (self.drift_alarm_look, self.drift_alarm_p)}
         alarm_looks = [look for look in (self.risk_alarm_look, self.drift_alarm_look) if look is not None]
-        drift_alarm_fits = self.drift_alarm_p is None or self.drift_alarm_p <= drift_level(
+        drift_alarm_fits = self.drift_alarm_p is None or self.drift_alarm_p <= drift_alarm_level(
             self.delta, self.drift_alarm_look or 1
         )
         return {
@@ -367,7 +367,7 @@ class Check(Stored, _tables.Notebook):
                 f"  note: about {self.from_calibration:,} of these samples are rows of the calibration data, by their "
                 f"confidences: they say nothing about later data"
             )
-        each = risk_level(self.delta)
+        each = risk_alarm_level(self.delta)
         lines.append(
             f"  false alarms: at most {self.delta:g} in the whole series, {each:g} by risk and {each:g} by confidences"
         )
@@ -509,7 +509,7 @@ def without_clusters(check: Check | GroupChecks) -> Check | GroupChecks:
     return replace(check, checks={group: replace(x, clusters_seen="") for group, x in check.checks.items()})
 
 
-def share_cluster_memory(check: Check, group_count: int) -> Check:
+def keep_part_of_cluster_memory(check: Check, group_count: int) -> Check:
     """The same check, with an equal part of what a series remembers of its clusters.
 
     `group_count` is the number of groups, or of promises, that share the memory.
@@ -525,7 +525,7 @@ def check_promise(
     *,
     clusters: Array,
     previous: Check | None,
-    counts: np.ndarray | None = None,
+    is_counted: np.ndarray | None = None,
     further_p_values: FurtherPValues | None = None,
 ) -> Check:
     """Test a rule's promise on later samples, and return the check of the whole series so far.
@@ -544,7 +544,7 @@ def check_promise(
         One label per sample. Samples of clusters that an earlier look held are left out, with a warning; if these are
         all, no look is counted.
     previous : Check or None
-    counts : ndarray of bool, optional
+    is_counted : ndarray of bool, optional
         Which samples the promise is about, for a promise on some of the accepted (not for method "crc"); by default
         all.
     further_p_values : callable, optional
@@ -588,7 +588,7 @@ def check_promise(
         remedy = "They say nothing about later data: check with data that came after the calibration."
         warnings.warn(f"Threshold.check: {message}. {remedy}", AbstainWarning, stacklevel=3)
     accepted = rule.cut.decide("Threshold.check", confidences, rule.value)
-    counted = accepted if counts is None else accepted & counts[look.rows]
+    counted = accepted if is_counted is None else accepted & is_counted[look.rows]
     scaled_limit = (limit - low) / (high - low)
     risk_fields = _test_risk(
         scaled_loss,
@@ -661,8 +661,8 @@ def count_calibration_rows(rule: Threshold, confidences: CheckedConfidences) -> 
     probably hold all calibration rows, in whatever order and file.
     """
     remembered = rule.reference.value
-    remembered = remembered[np.isfinite(remembered) & (remembered > MISSING)]
-    is_usable = np.isfinite(confidences.values) & (confidences.values > MISSING)
+    remembered = remembered[np.isfinite(remembered) & (remembered > NO_CONFIDENCE)]
+    is_usable = np.isfinite(confidences.values) & (confidences.values > NO_CONFIDENCE)
     n = int(is_usable.sum())
     if not n or not len(remembered):
         return 0
@@ -750,7 +750,7 @@ def _test_risk(
     log_totals = bets.total_log_wealth(log_wealths, settled)  # of bets and kept wealth, after each term
     log_peak = max(before.log_peak, float(log_totals.max(initial=-np.inf)))
     risk_p = min(1.0, float(np.exp(-log_peak)))
-    alarm_log_wealth = -np.log(risk_level(delta))
+    alarm_log_wealth = -np.log(risk_alarm_level(delta))
     fields = {
         "risk_p": risk_p,
         "log_peak": log_peak,
@@ -787,7 +787,7 @@ def _compare_confidences(rule: Threshold, confidences: CheckedConfidences) -> fl
     """
     calibration_confidences = rule.reference.value  # some hundred of them, falling
     # how many new confidences lie at or above each of these, at least and at most
-    surely, possibly = rule.cut.at_least("Threshold.check", confidences, calibration_confidences)
+    surely, possibly = rule.cut.count_at_least("Threshold.check", confidences, calibration_confidences)
     # as many samples as the largest calibration cluster had may be copies of one; without clusters each counts as one
     largest_cluster = rule.largest or 1.0
     return rule.reference.p_value(
@@ -810,7 +810,7 @@ def _test_drift(rule: Threshold, p_values: Sequence[float], before: Check) -> di
         "drift_alarm_p": before.drift_alarm_p,
     }
     look_number = before.looks + 1
-    if not before.drift_alarm and drift_p <= drift_level(rule.delta, look_number):
+    if not before.drift_alarm and drift_p <= drift_alarm_level(rule.delta, look_number):
         fields |= {"drift_alarm": True, "drift_alarm_look": look_number, "drift_alarm_p": drift_p}
     return fields
 
@@ -887,7 +887,7 @@ def check_confidences(rule: Threshold, confidences: CheckedConfidences) -> Confi
     prepare(name, np.zeros(values.shape), values, vector=True)  # only for its checks: any loss will do
     accepted = rule.cut.decide(name, confidences, rule.value)
     # two counts at each remembered confidence, since rounding may hide on which side of it a new one lies
-    surely, possibly = rule.cut.at_least(name, confidences, rule.reference.value)
+    surely, possibly = rule.cut.count_at_least(name, confidences, rule.reference.value)
     return ConfidenceCheck(
         n=len(values),
         accepted=int(accepted.sum()),
@@ -1070,7 +1070,7 @@ class PromiseToCheck(NamedTuple):
     loss: Array  # one per sample, on the scale of the calibration
     confidences: CheckedConfidences  # already checked against the rule
     clusters: Array | None  # one label per sample, for a rule made from clusters
-    counts: np.ndarray | None = None  # which samples the promise is about; None: all
+    is_counted: np.ndarray | None = None  # which samples the promise is about; None: all
     further_p_values: FurtherPValues | None = None  # of what else is compared with the calibration
 
 
@@ -1091,10 +1091,10 @@ def check_promises(
             promise.confidences,
             clusters=promise.clusters,
             previous=checks.get(name),
-            counts=promise.counts,
+            is_counted=promise.is_counted,
             further_p_values=promise.further_p_values,
         )
-        checks[name] = share_cluster_memory(check, group_count=series_promise_count)
+        checks[name] = keep_part_of_cluster_memory(check, group_count=series_promise_count)
     before = previous or GroupChecks({})
     series = GroupChecks(checks, files=before.files, rows_seen=before.rows_seen)
     if to_check:

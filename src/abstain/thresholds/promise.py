@@ -13,12 +13,12 @@ from abstain.thresholds.calibration import Calibration, Form, Method
 
 Weight = Annotated[float, Within(0, closed=False)]
 
-_DRAWS = "calibration and later data being independent draws from one population"
-_CLUSTERS = (
+_INDEPENDENT_SAMPLES = "calibration and later data being independent draws from one population"
+_INDEPENDENT_CLUSTERS = (
     "calibration and later clusters being independent draws from one population, whatever samples of one cluster have "
     "in common, and none larger than the largest here ({largest:g})"
 )
-_WEIGHTED = (
+_WEIGHTS_ARE_DENSITY_RATIO = (
     "if the sample weights are, up to a factor, the exact density ratio of later to calibration data, and no weight "
     "of that population is larger than the largest seen here ({top:.4g} times the mean)"
 )
@@ -81,7 +81,7 @@ class PromiseBasis:
         )
 
 
-def guarantee(
+def write_guarantee(
     goal: Goal, basis: PromiseBasis, n: int, clusters: int | None, bounded: tuple[float, float]
 ) -> str | None:
     """Write the sentence that states what a threshold promises; None if it promises nothing.
@@ -96,10 +96,10 @@ def guarantee(
         return None
     noun = "error rate" if basis.zero_one and bounded == (0.0, 1.0) else "mean loss"
     calibration_data = f"{n} calibration samples"
-    draws = _DRAWS
+    draws = _INDEPENDENT_SAMPLES
     if clusters is not None:
         calibration_data = f"{clusters} calibration clusters ({n} samples)"
-        draws = _CLUSTERS.format(largest=basis.heaviest_cluster)
+        draws = _INDEPENDENT_CLUSTERS.format(largest=basis.heaviest_cluster)
     chance = f"With probability at least {1 - delta:.4g} over the {calibration_data},"
     if form == "coverage":
         what = f"at least a share {target:.4g} of later samples is accepted"
@@ -112,7 +112,7 @@ def guarantee(
             f"which may be larger, and no probability of failure is stated."
         )
     if has_weights:
-        what = _WEIGHTED.format(top=basis.heaviest_sample)
+        what = _WEIGHTS_ARE_DENSITY_RATIO.format(top=basis.heaviest_sample)
         what += f", {draws}" if clusters is not None else ""
         return f"{chance} the {noun} of the accepted among later data is at most {target:.4g}, {what}."
     promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {draws}"
@@ -122,7 +122,7 @@ def guarantee(
     return f"{promise}. Nothing is assumed about the shape of the risk; {ties}."
 
 
-_NOTES = {  # by what decided, for a threshold that exists and for none
+_NOTES_BY_METHOD = {  # by what decided, for a threshold that exists and for none
     "cost": (
         "Least cost on the calibration data itself; later data will cost a little more.",
         "Rejecting everything is cheapest on the calibration data.",
@@ -134,11 +134,11 @@ _NOTES = {  # by what decided, for a threshold that exists and for none
     ),
     "crc": (None, "Even the smallest block of samples has too much loss for the target."),
 }
-_ESTIMATED = "With importance weights the coverage is an estimate; nothing is promised."
-_CERTIFIED = (None, "No threshold can be certified at this risk and delta with these data.")
+_COVERAGE_IS_ESTIMATE = "With importance weights the coverage is an estimate; nothing is promised."
+_NOTES_ON_TESTED_RISK = (None, "No threshold can be certified at this risk and delta with these data.")
 
 
-def note(goal: Goal, basis: PromiseBasis, feasible: bool) -> str | None:
+def write_note(goal: Goal, basis: PromiseBasis, feasible: bool) -> str | None:
     """Write a remark on how the threshold was chosen, or on why there is none; None if there is nothing to say.
 
     `goal` is what was asked for, `basis` describes the calibration data, `feasible` says whether there is a threshold.
@@ -146,6 +146,8 @@ def note(goal: Goal, basis: PromiseBasis, feasible: bool) -> str | None:
     if basis.out_of_fold:
         return OUT_OF_FOLD
     if goal.form == "coverage":
-        return None if basis.heaviest_sample is None else _ESTIMATED
-    with_threshold, without = _NOTES.get("cost" if goal.form == "cost" else goal.method, _CERTIFIED)
+        return None if basis.heaviest_sample is None else _COVERAGE_IS_ESTIMATE
+    with_threshold, without = _NOTES_BY_METHOD.get(
+        "cost" if goal.form == "cost" else goal.method, _NOTES_ON_TESTED_RISK
+    )
     return with_threshold if feasible else without

@@ -20,7 +20,7 @@ from abstain.metrics._sample import group_codes, label_array, rows_of_groups
 from abstain.thresholds.advice import Advice
 from abstain.thresholds.calibration import Candidates, Form, Method
 from abstain.thresholds.cut import (
-    MISSING,
+    NO_CONFIDENCE,
     CheckedConfidences,
     Cut,
     ScoreName,
@@ -41,7 +41,7 @@ from abstain.thresholds.monitoring import (
     check_promise,
     check_promises,
 )
-from abstain.thresholds.promise import Goal, PromiseBasis, guarantee, note
+from abstain.thresholds.promise import Goal, PromiseBasis, write_guarantee, write_note
 from abstain.thresholds.testing import binomial
 
 if TYPE_CHECKING:
@@ -434,7 +434,9 @@ class Threshold(Promised):
         risks = [x for x in (self.risk, self.risk_upper) if x is not None]
         counts_everything = reference.at_least[-1] == reference.n
         lowest = float(reference.value[-1])
-        lowest_fits = self.cut.lowest == lowest or lowest <= MISSING  # samples without a confidence rank last
+        lowest_fits = (
+            self.cut.lowest == lowest or lowest <= NO_CONFIDENCE
+        )  # samples without a confidence rank last
         range_fits = self.cut.highest == reference.value[0] and lowest_fits
         has_weights = self.evidence.heaviest_sample is not None
         cluster_field_is_none = {
@@ -544,7 +546,7 @@ class Threshold(Promised):
         goal = Goal(form=self.form, target=self.target, delta=self.delta, method=self.method)
         promise = None
         if self.feasible:
-            promise = guarantee(goal, self.evidence, self.n, self.clusters, self.bounded)
+            promise = write_guarantee(goal, self.evidence, self.n, self.clusters, self.bounded)
         same_score = True
         plain_agrees = True
         if self.origin is not None:
@@ -553,7 +555,8 @@ class Threshold(Promised):
             plain_agrees = _are_nearly_equal(self.origin.plain, expected)
         return {
             "`guarantee` must say what these numbers promise.": self.guarantee == promise,
-            "`note` must be that of these numbers.": self.note == note(goal, self.evidence, self.feasible),
+            "`note` must be that of these numbers.": self.note
+            == write_note(goal, self.evidence, self.feasible),
             "`advice` must come without a threshold.": self.advice is None or not self.feasible,
             "`origin.score` must be the score of `cut`.": same_score,
             "`origin.plain` must be `value` in plain numbers.": plain_agrees,
@@ -704,8 +707,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         decisions = np.zeros(confidences.values.shape, dtype=bool)
         for group, rows in self._find_groups("accepts", groups, shape).items():
             rule = self.thresholds[group]
-            # `admit` raises InputError if the numbers cannot be compared with those of the calibration
-            group_confidences = rule.cut.admit(name, confidences.take(rows))
+            group_confidences = rule.cut.refuse_incomparable(name, confidences.take(rows))
             decisions[rows] = rule.cut.decide(name, group_confidences, rule.value)
         return decisions.reshape(shape)
 
@@ -740,9 +742,8 @@ class GroupThresholds(Stored, _tables.Notebook):
         losses = np.asarray(to_host(loss)).reshape(-1)
         cluster_labels = None if clusters is None else label_array(clusters)
         if clusters is not None:
-            group_codes(
-                name, clusters, losses.shape, "clusters"
-            )  # raises unless there is one label per sample
+            # raises unless there is one label per sample
+            group_codes(name, clusters, losses.shape, "clusters")
         to_check = {}
         for group, rows in self._find_groups("check", groups, shape).items():
             rule = self.thresholds[group]
@@ -750,8 +751,7 @@ class GroupThresholds(Stored, _tables.Notebook):
                 to_check[group] = PromiseToCheck(
                     rule,
                     losses[rows],
-                    # `admit` raises InputError if the numbers cannot be compared with those of the calibration
-                    rule.cut.admit(name, confidences.take(rows)),
+                    rule.cut.refuse_incomparable(name, confidences.take(rows)),
                     clusters=None if cluster_labels is None else cluster_labels[rows],
                 )
         return check_promises(to_check, previous, series_promise_count=len(self.thresholds))

@@ -33,12 +33,12 @@ from abstain.thresholds.joint import (
     predicted_classes,
 )
 from abstain.thresholds.monitoring import Reference, spread_rows
-from abstain.thresholds.promise import Goal, PromiseBasis, guarantee, note
+from abstain.thresholds.promise import Goal, PromiseBasis, write_guarantee, write_note
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 from abstain.thresholds.testing import coverage_band, upper_limit
 
 METHODS: tuple[Method, ...] = get_args(Method)
-_NAME = "select_threshold"
+_FUNCTION_NAME = "select_threshold"
 
 
 class SharedOptions(TypedDict, total=False):
@@ -222,7 +222,7 @@ def select_threshold(
     if isinstance(risk, Mapping):
         if coverage is not None or cost is not None or method != "ltt":
             raise InputError(
-                f'{_NAME}: several promises take `risk` and method "ltt", not `coverage` or `cost`.'
+                f'{_FUNCTION_NAME}: several promises take `risk` and method "ltt", not `coverage` or `cost`.'
             )
         data = _read(
             loss,
@@ -236,14 +236,16 @@ def select_threshold(
             units=units,
         )
         request = _request_jointly(data, risk, among, has_labels=labels is not None, bounded=bounded)
-        level = check_delta(_NAME, delta)
+        level = check_delta(_FUNCTION_NAME, delta)
         n = len(np.asarray(data.ranked_by))
-        clusters_of_all = None if clusters is None else group_codes(_NAME, clusters, (n,), "clusters").codes
+        clusters_of_all = (
+            None if clusters is None else group_codes(_FUNCTION_NAME, clusters, (n,), "clusters").codes
+        )
         weights_of_all = None if sample_weight is None else np.asarray(to_host(sample_weight))
         if groups is None:
             rows = np.arange(n)
             return _select_jointly(data, request, rows, level, weights_of_all, clusters_of_all)
-        group_names, codes = group_codes(_NAME, groups, (n,))
+        group_names, codes = group_codes(_FUNCTION_NAME, groups, (n,))
         joint_thresholds = {}
         for group, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
             group_level = level / len(group_names)
@@ -254,17 +256,21 @@ def select_threshold(
         return JointGroupThresholds(joint_thresholds, delta=level)
     if losses is not None or among is not None or isinstance(bounded, Mapping):
         raise InputError(
-            f"{_NAME}: `losses`, `among` and a dict of bounds go with a dict of risks, got risk={risk!r}."
+            f"{_FUNCTION_NAME}: `losses`, `among` and a dict of bounds go with a dict of risks, got risk={risk!r}."
         )
     form, target = _read_goal(risk, coverage, cost)
-    level = check_delta(_NAME, delta)
-    check_choice(_NAME, "method", method, METHODS)
+    level = check_delta(_FUNCTION_NAME, delta)
+    check_choice(_FUNCTION_NAME, "method", method, METHODS)
     if form == "coverage" and method not in ("ltt", "empirical"):
-        raise InputError(f'{_NAME}: `coverage` takes method "ltt" or "empirical", got {method!r}.')
+        raise InputError(f'{_FUNCTION_NAME}: `coverage` takes method "ltt" or "empirical", got {method!r}.')
     if sample_weight is not None and method in ("sgr", "crc"):
-        raise InputError(f'{_NAME}: method {method!r} takes no `sample_weight`. Use "ltt" or "empirical".')
+        raise InputError(
+            f'{_FUNCTION_NAME}: method {method!r} takes no `sample_weight`. Use "ltt" or "empirical".'
+        )
     if clusters is not None and method == "sgr":
-        raise InputError(f'{_NAME}: method "sgr" needs independent samples, not `clusters`. Use "ltt".')
+        raise InputError(
+            f'{_FUNCTION_NAME}: method "sgr" needs independent samples, not `clusters`. Use "ltt".'
+        )
     goal = Goal(form=form, target=target, delta=level, method=method)
     data = _read(
         loss,
@@ -283,22 +289,24 @@ def select_threshold(
         bounded = _seen_bounds(loss)
     cluster_codes = None  # cluster of each sample, numbered from 0
     if clusters is not None:
-        cluster_codes = group_codes(_NAME, clusters, np.shape(to_host(loss)), "clusters").codes
+        cluster_codes = group_codes(_FUNCTION_NAME, clusters, np.shape(to_host(loss)), "clusters").codes
     if groups is None:
-        calibration = calibrate(_NAME, loss, confidence, sample_weight, bounded, cluster_codes)
+        calibration = calibrate(_FUNCTION_NAME, loss, confidence, sample_weight, bounded, cluster_codes)
         return _select(calibration, goal, data.checked_confidences, data.origin)
     per_sample = [
         None if array is None else np.asarray(to_host(array))
         for array in (loss, confidence, sample_weight, cluster_codes)
     ]
-    group_names, codes = group_codes(_NAME, groups, np.shape(to_host(loss)))
+    group_names, codes = group_codes(_FUNCTION_NAME, groups, np.shape(to_host(loss)))
     group_goal = goal._replace(delta=level / len(group_names))
     thresholds = {}
     for group, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
         group_loss, group_confidence, group_weight, group_clusters = (
             None if array is None else array[rows] for array in per_sample
         )
-        calibration = calibrate(_NAME, group_loss, group_confidence, group_weight, bounded, group_clusters)
+        calibration = calibrate(
+            _FUNCTION_NAME, group_loss, group_confidence, group_weight, bounded, group_clusters
+        )
         thresholds[group] = _select(calibration, group_goal, data.checked_confidences, data.origin)
     return GroupThresholds(thresholds, delta=level)
 
@@ -333,16 +341,18 @@ def _read(
     rows that a learned confidence was fitted on.
     """
     if loss is not None and losses is not None:
-        raise InputError(f"{_NAME}: takes a loss or `losses`, one of them, got both.")
+        raise InputError(f"{_FUNCTION_NAME}: takes a loss or `losses`, one of them, got both.")
     if loss is None and confidence is None and logits is None and probs is None:
-        raise InputError(f"{_NAME}: takes a loss and a confidence, or `logits=` or `probs=` with `labels=`.")
+        raise InputError(
+            f"{_FUNCTION_NAME}: takes a loss and a confidence, or `logits=` or `probs=` with `labels=`."
+        )
     any_loss: Any = loss if losses is None else losses
     predictions = None
     columns = {"confidence": confidence, "logits": logits, "probs": probs}
     if is_learned(score):
         # raises InputError for class scores: `confidence` must hold the values of the learned confidence
-        checked_confidences = read_confidences(_NAME, score, **columns)
-        score.refuse_fitted_rows(_NAME, checked_confidences.values)
+        checked_confidences = read_confidences(_FUNCTION_NAME, score, **columns)
+        score.refuse_fitted_rows(_FUNCTION_NAME, checked_confidences.values)
         return CalibrationColumns(
             loss=any_loss,
             ranked_by=confidence,
@@ -358,9 +368,9 @@ def _read(
     rule_score = None if origin is None else origin.score
     if rule_score is None and origin is not None:  # a function of the user's own, whose name cannot be stored
         confidence = scores.by_name(score)(logits, probs=probs)
-        checked_confidences = read_confidences(_NAME, score=None, confidence=confidence)
+        checked_confidences = read_confidences(_FUNCTION_NAME, score=None, confidence=confidence)
     else:
-        checked_confidences = read_confidences(_NAME, rule_score, **columns, units=units)
+        checked_confidences = read_confidences(_FUNCTION_NAME, rule_score, **columns, units=units)
     return CalibrationColumns(
         loss=any_loss,
         ranked_by=checked_confidences.values if confidence is None else confidence,
@@ -410,17 +420,19 @@ def _request_jointly(
     """
     names = list(risk)
     if len(names) < 2:
-        raise InputError(f"{_NAME}: `risk` must name at least two promises, got {len(names)}. Give a number.")
-    loss_by_name = losses_by_promise(_NAME, data.loss, names)
+        raise InputError(
+            f"{_FUNCTION_NAME}: `risk` must name at least two promises, got {len(names)}. Give a number."
+        )
+    loss_by_name = losses_by_promise(_FUNCTION_NAME, data.loss, names)
     by_class = among is None and has_labels
     if by_class:
-        among = masks_of_classes(_NAME, names, data.predictions)
+        among = masks_of_classes(_FUNCTION_NAME, names, data.predictions)
     bounds = {}
     for name in names:
         bounds[name] = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
     return JointRequest(
         losses={name: np.asarray(to_host(loss)) for name, loss in loss_by_name.items()},
-        masks=membership_masks(_NAME, among, names, len(np.asarray(data.ranked_by))),
+        masks=membership_masks(_FUNCTION_NAME, among, names, len(np.asarray(data.ranked_by))),
         risks=risk,
         bounds=bounds,
         by_class=by_class,
@@ -495,7 +507,8 @@ def _refuse_empty_promises(request: JointRequest, rows: np.ndarray, group: Any) 
     for name, mask in request.masks.items():
         if mask is not None and not mask[rows].any():
             raise InputError(
-                f"{_NAME}: the promise {name!r} must be about some samples of every group, got none of {group!r}."
+                f"{_FUNCTION_NAME}: the promise {name!r} must be about some samples of every group, got none of "
+                f"{group!r}."
             )
 
 
@@ -519,24 +532,24 @@ def _make_requirement(
     bounds.
     """
     if mask is None:
-        whole = calibrate(_NAME, loss, confidence, sample_weight, loss_bounds, cluster_codes)
-        target = check_risk(_NAME, risk, whole.lowest_loss, whole.highest_loss)
+        whole = calibrate(_FUNCTION_NAME, loss, confidence, sample_weight, loss_bounds, cluster_codes)
+        target = check_risk(_FUNCTION_NAME, risk, whole.lower_loss_bound, whole.upper_loss_bound)
         scaled_target = whole.to_unit_scale(target)
         return choosing.Requirement(all_samples=whole, counted_samples=whole, risk=scaled_target), target
     if not mask.any():
-        raise InputError(f"{_NAME}: the promise {name!r} must be about some samples, got none.")
+        raise InputError(f"{_FUNCTION_NAME}: the promise {name!r} must be about some samples, got none.")
     counted = calibrate(
-        _NAME,
+        _FUNCTION_NAME,
         loss[mask],
         confidence[mask],
         None if sample_weight is None else sample_weight[mask],
         loss_bounds,
         None if cluster_codes is None else cluster_codes[mask],
     )
-    target = check_risk(_NAME, risk, counted.lowest_loss, counted.highest_loss)
+    target = check_risk(_FUNCTION_NAME, risk, counted.lower_loss_bound, counted.upper_loss_bound)
     # a sample that the promise is not about loses exactly the target, so it moves no mean across the target
     filled_loss = np.where(mask, loss.astype(np.float64), target)
-    whole = calibrate(_NAME, filled_loss, confidence, sample_weight, loss_bounds, cluster_codes)
+    whole = calibrate(_FUNCTION_NAME, filled_loss, confidence, sample_weight, loss_bounds, cluster_codes)
     scaled_target = counted.to_unit_scale(target)
     return choosing.Requirement(all_samples=whole, counted_samples=counted, risk=scaled_target), target
 
@@ -548,7 +561,7 @@ def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:
     """
     if labels is not None:
         raise InputError(
-            f"{_NAME}: `labels` go with `logits=` or `probs=`. Give the loss of each sample instead."
+            f"{_FUNCTION_NAME}: `labels` go with `logits=` or `probs=`. Give the loss of each sample instead."
         )
     if score is None:
         return None
@@ -565,9 +578,11 @@ def _loss_of_classes(
     confidence too, or unless exactly one of `loss` and `labels` is given.
     """
     if confidence is not None:
-        raise InputError(f"{_NAME}: takes a confidence or class scores, one of them, got both.")
+        raise InputError(f"{_FUNCTION_NAME}: takes a confidence or class scores, one of them, got both.")
     if (loss is None) == (labels is None):
-        raise InputError(f"{_NAME}: class scores need `labels=`, or a loss of your own in their place.")
+        raise InputError(
+            f"{_FUNCTION_NAME}: class scores need `labels=`, or a loss of your own in their place."
+        )
     stored_score = None if callable(score) else scores.by_name(score or "max_softmax").name
     kind: Any = "logits" if probs is None else "probs"
     if loss is not None:
@@ -582,12 +597,12 @@ def _read_goal(risk: float | None, coverage: float | None, cost: float | None) -
     stated = {name: value for name, value in goals.items() if value is not None}
     if len(stated) != 1:
         names = ", ".join(stated) or "none"
-        raise InputError(f"{_NAME}: give exactly one of `risk`, `coverage`, `cost`, got {names}.")
+        raise InputError(f"{_FUNCTION_NAME}: give exactly one of `risk`, `coverage`, `cost`, got {names}.")
     [(name, value)] = stated.items()
     if name == "coverage":
-        return name, check_fraction(_NAME, name, value)
+        return name, check_fraction(_FUNCTION_NAME, name, value)
     if name == "cost":
-        return name, check_nonnegative(_NAME, name, value)
+        return name, check_nonnegative(_FUNCTION_NAME, name, value)
     return name, value  # held against the bounds of the loss where these are known
 
 
@@ -630,7 +645,9 @@ def _select(
     to [0, 1].
     """
     if goal.form == "risk":
-        target = check_risk(_NAME, goal.target, calibration.lowest_loss, calibration.highest_loss)
+        target = check_risk(
+            _FUNCTION_NAME, goal.target, calibration.lower_loss_bound, calibration.upper_loss_bound
+        )
         goal = goal._replace(target=target)
     choice = _choose(calibration, goal)
     advice = None
@@ -673,7 +690,7 @@ def _describe(
     largest_cluster = None
     if clusters is not None:
         largest_cluster = float(np.bincount(clusters.cluster_of_sample).max())
-    bounds = (calibration.lowest_loss, calibration.highest_loss)
+    bounds = (calibration.lower_loss_bound, calibration.upper_loss_bound)
     coverage_interval = (0.0, 0.0)
     if is_feasible:
         # fewer than `calibration.n` if samples have unequal weights, or come in clusters
@@ -687,8 +704,10 @@ def _describe(
         coverage_interval=coverage_interval,
         risk=float(calibration.risk(count)[0]) if is_feasible else None,
         risk_upper=risk_upper,
-        guarantee=guarantee(goal, evidence, calibration.n, cluster_count, bounds) if is_feasible else None,
-        note=note(goal, evidence, is_feasible),
+        guarantee=write_guarantee(goal, evidence, calibration.n, cluster_count, bounds)
+        if is_feasible
+        else None,
+        note=write_note(goal, evidence, is_feasible),
         bounded=bounds,
         evidence=evidence,
         cut=cut_between(
