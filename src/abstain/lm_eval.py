@@ -106,7 +106,7 @@ def add_selective(
                     notes.append(str(error))
                 else:
                     task_results |= _harness_values(further_metric.key, filter_name, result)
-            if not log.signals:  # no confidence to rank by
+            if not log.has_confidence:  # no confidence to rank by
                 continue
             for label, (metric, options) in ranking_metrics.items():
                 try:
@@ -133,7 +133,7 @@ def _read_records(
     source = make_log_source(path, Limits(), content)
     has_filters = bool(source.facts.variant_column)
     rules = Rules(only={"filter": filter_name} if has_filters else {}, unanswered=unanswered, missing="last")
-    columns_of_role = source.roles(user_columns)  # those of the user, and those that the harness says
+    columns_of_role = source.find_roles(user_columns)  # those of the user, and those that the harness says
     return make_log(source, columns_of_role, rules, right_answers=None)
 
 
@@ -174,13 +174,13 @@ def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -
     log's first confidence, over the answers that have one. InputError where the metric cannot be computed: losses other
     than right and wrong, no confidence, or one that is no probability. InfeasibleError where it is undefined.
     """
-    if log.loss_name == "loss":
+    if not log.is_graded:
         raise InputError(f"{metric.key}: needs right and wrong answers, and this task has other losses.")
-    repeats = log.repeats()
+    repeats = log.find_clusters()
     if isinstance(metric, AnswerMetric):
         clusters = None if repeats is None else repeats[log.scored]
         return spread_of_answers(metric.key, metric, log.graded_answers(), clusters).interval(level)
-    if not log.signals:
+    if not log.has_confidence:
         raise InputError(f"{metric.key}: needs a confidence, and this task has none.")
     confidence = next(iter(log.signals.values()))
     rows = log.scored & log.answered & np.isfinite(confidence)

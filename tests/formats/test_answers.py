@@ -27,7 +27,7 @@ from abstain.formats.columns import UncertainError
 
 def risk_of(path, **options) -> float:
     read = read_predictions(path, **options)
-    return float(np.mean(read.samples("max_softmax", "zero_one")[0]))
+    return float(np.mean(read.own_or_zero_one_losses()))
 
 
 @pytest.mark.parametrize("answers", [("ill", "well"), ("1", "0")])

@@ -38,12 +38,12 @@ def put(tmp_path):
 def test_inspect_archives(put, pack):
     log = read_log(put("run.eval", pack(inspect_members(epochs=2))))
     assert log.tool == "Inspect"
-    assert log.used["correct"] == "match (others: other)"
+    assert log.column_of_role["correct"] == "match (others: other)"
     assert log.n == 12
     assert log.accuracy == pytest.approx((3 + 0.5) / 6)  # C, I, C, P, N, C
     assert log.loss_name == "partial_credit"
     assert log.unanswered == pytest.approx(1 / 6)
-    assert len(np.unique(log.repeats())) == 6
+    assert len(np.unique(log.find_clusters())) == 6
     row = 6 + 5 - 2  # epoch 2 of q2; samples lie in the archive from the last to the first
     assert log.signals["sequence_logprob"][row] == pytest.approx(-0.3 - 0.6)
     assert log.signals["mean_token_logprob"][row] == pytest.approx(-0.45)

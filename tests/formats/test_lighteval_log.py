@@ -42,7 +42,11 @@ def test_current_details(tmp_path):
         tmp_path / "org__m" / "run" / "details_arc:easy|0_2025-11-05T14-43-47.148527.parquet", current()
     )
     log = read_log(path)
-    assert (log.tool, (1 - log.loss).tolist(), log.used["task"]) == ("lighteval", RIGHT, "arc:easy|0")
+    assert (log.tool, (1 - log.loss).tolist(), log.column_of_role["task"]) == (
+        "lighteval",
+        RIGHT,
+        "arc:easy|0",
+    )
     assert log.signals["softmax"].tolist()[:5] == pytest.approx(SOFTMAX[:5], abs=1e-15)
     assert log.signals["softmax"][5] == pytest.approx(1 / (1 + np.exp(-9 + 0.3)), abs=1e-15)
     assert open_source(path).facts.model == "org__m"

@@ -48,7 +48,7 @@ def test_lm_eval_options(put, name, shape):
         assert log.signals["softmax"][k] == pytest.approx(p.max(), abs=1e-12)
         assert log.signals["margin"][k] == pytest.approx(np.sort(likely)[-1] - np.sort(likely)[-2], abs=1e-12)
         assert log.signals["loglikelihood"][k] == max(likely)
-    assert "acc_norm" in log.used["correct"]
+    assert "acc_norm" in log.column_of_role["correct"]
 
 
 def test_length_normalisation_belongs_to_acc_norm(put):
@@ -68,7 +68,7 @@ def test_real_numbers_and_files_of_2024(put):
         record |= {"f1": [0, 1], "hallucination": "truthful", "acc": bool(RIGHT[k])}
     log = read_log(put("old.json", lines(records)))
     assert (1 - log.loss).tolist() == RIGHT
-    assert "hallucination" not in log.used["correct"]
+    assert "hallucination" not in log.column_of_role["correct"]
 
 
 def test_an_option_without_a_likelihood_takes_the_confidence_and_no_answers_away(put):
@@ -84,7 +84,7 @@ def test_one_row_for_each_filter(put):
     path = put("gen.jsonl", lines(text_records()))
     log = read_log(path)
     assert log.n == 6
-    assert log.used["filter"] == "strict (others: loose)"
+    assert log.column_of_role["filter"] == "strict (others: loose)"
     assert log.answered.tolist() == [True, False, True, True, False, True]
     assert log.unanswered == pytest.approx(2 / 6)
     assert log.signals["agreement"].tolist() == pytest.approx([1, 2 / 3, 1, 2 / 3, 1, 2 / 3])
@@ -101,7 +101,7 @@ def test_a_results_file_that_holds_the_samples(put):
     assert (log.n, log.questions, list(np.unique(log.task.texts()))) == (6, 6, ["mc"])
     one = {"results": {}, "n-shot": {}, "samples": {"mc": samples["mc"]}}
     log = read_log(put("one.json", one))
-    assert ((1 - log.loss).tolist(), log.used["task"]) == (RIGHT, "mc")
+    assert ((1 - log.loss).tolist(), log.column_of_role["task"]) == (RIGHT, "mc")
     with pytest.raises(DataError, match="a summary of lm-evaluation-harness without answers"):
         read_log(put("none.json", one | {"samples": {}}))
 
@@ -111,7 +111,7 @@ def test_what_versions_before_0_4_wrote(put, wrapped):
     records = [write_out_record(k) for k in range(6)]
     content = {"results": {}, "write_out_info": {"mc": records}} if wrapped else records
     log = read_log(put("mc_write_out_info.json", content))
-    assert ((1 - log.loss).tolist(), log.used["task"]) == (RIGHT, "mc")
+    assert ((1 - log.loss).tolist(), log.column_of_role["task"]) == (RIGHT, "mc")
     softmax = [np.exp(max(x)) / np.exp(x).sum() for x in np.array(LIKELY)]
     assert log.signals["softmax"].tolist() == pytest.approx(softmax, abs=1e-15)
 

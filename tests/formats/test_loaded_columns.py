@@ -117,7 +117,7 @@ def test_words_for_right_and_wrong_lead_to_grades(tmp_path):
 
 def risk_of(path, **options) -> float:
     read = read_predictions(path, **options)
-    return float(np.mean(read.samples("max_softmax", "zero_one")[0]))
+    return float(np.mean(read.own_or_zero_one_losses()))
 
 
 CONTRADICTIONS = {
@@ -186,10 +186,10 @@ def test_numbers_as_labels_beside_columns_named_by_words(tmp_path, labels):
         assert result.exit_code == 3
         assert "--classes first,second" in " ".join(result.output.split())
     else:
-        assert read_predictions(path).samples("max_softmax", "zero_one")[0].sum() == 0
+        assert read_predictions(path).own_or_zero_one_losses().sum() == 0
     read = read_predictions(path, classes=("ant", "cat", "dog"))
-    assert read.samples("max_softmax", "zero_one")[0].sum() == 0
-    assert read.likeliest().tolist() == ["cat", "dog", "ant", "cat"]
+    assert read.own_or_zero_one_losses().sum() == 0
+    assert read.likeliest_classes().tolist() == ["cat", "dog", "ant", "cat"]
     assert read.probs[0].tolist() == [0.1, 0.7, 0.2]
 
 
@@ -201,7 +201,7 @@ def test_one_column_of_a_binary_model_is_that_of_class_1(tmp_path, kind):
     path.write_text(f"label,{kind}\n" + "".join(f"{y},{v:.17g}\n" for y, v in zip([1, 0, 0, 0, 1], numbers)))
     with pytest.warns(AbstainWarning, match=f"`{kind}` is taken for the .* of class 1"):
         read = read_predictions(path)
-    loss, key = read.samples("max_softmax", "zero_one")
+    loss, key = read.loss_and_confidence("max_softmax", "zero_one")
     assert loss.tolist() == [False, False, True, False, False]
     np.testing.assert_allclose(key, -np.log(np.minimum(p, 1 - p)), rtol=1e-12)
 

@@ -87,15 +87,15 @@ def test_columns_hold_numbers_or_text():
     facts = LogFacts(
         tool="mine",
         column_of_role={},
-        correctness_columns=("acc", "absent"),
-        confidence_columns=("extra", "absent"),
+        possible_correctness_columns=("acc", "absent"),
+        possible_confidence_columns=("extra", "absent"),
     )
     source = make_log_source(Path("t.json"), Limits(), LogContent(rows, facts))
     assert source.columns["question"].load().texts().tolist() == ["a", ""]
     np.testing.assert_array_equal(source.columns["acc"].load(), [1.0, np.nan])
     np.testing.assert_array_equal(source.columns["extra"].load(), [np.nan, 2.0])
-    assert source.facts.correctness_columns == ("acc",)
-    assert source.facts.confidence_columns == ("extra",)
+    assert source.facts.possible_correctness_columns == ("acc",)
+    assert source.facts.possible_confidence_columns == ("extra",)
 
 
 def test_a_log_without_answers_or_beyond_the_limits_is_refused():

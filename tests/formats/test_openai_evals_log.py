@@ -37,7 +37,7 @@ def test_metrics_join_their_sample_and_repeats_are_epochs(tmp_path):
     events += [match | {"type": "metrics", "data": {"f1": 0.25, "choice": "B"}}]
     log = read_log(put(tmp_path / "run.jsonl", events))
     assert (log.n, log.questions, log.epoch.max()) == (7, 6, 2)
-    assert "others: f1" in log.used["correct"]
+    assert "others: f1" in log.column_of_role["correct"]
 
 
 def test_a_run_that_was_graded_by_metrics_alone(tmp_path):

@@ -68,11 +68,14 @@ def test_answers_are_class_names():
 
 
 def test_abstentions_are_left_out():
-    assert plain_table(abstained=np.array([False, True, False])).answered().loss.tolist() == [0.0, 0.0]
+    assert plain_table(abstained=np.array([False, True, False])).without_abstentions().loss.tolist() == [
+        0.0,
+        0.0,
+    ]
     read = plain_table()
-    assert read.answered() is read
+    assert read.without_abstentions() is read
     with pytest.raises(DataError, match="abstained on every sample"):
-        plain_table(abstained=np.ones(3, bool)).answered()
+        plain_table(abstained=np.ones(3, bool)).without_abstentions()
 
 
 def test_notes_say_how_refusals_and_missing_confidences_count():

@@ -38,7 +38,7 @@ def test_promptfoo(put, shape):
     log = read_log(put("out.json", promptfoo(shape)))
     assert log.tool == "promptfoo"
     assert (1 - log.loss).tolist() == RIGHT
-    assert len(np.unique(log.repeats())) == 3
+    assert len(np.unique(log.find_clusters())) == 3
     assert log.signals["sequence_logprob"].tolist() == pytest.approx([-0.2 - 0.1 * k for k in range(6)])
     assert "1 result failed and is left out." in log.notes
 

@@ -10,7 +10,7 @@ from abstain.formats import read_predictions
 
 def risk_of(path, **options) -> float:
     read = read_predictions(path, **options)
-    return float(np.mean(read.samples("max_softmax", "zero_one")[0]))
+    return float(np.mean(read.own_or_zero_one_losses()))
 
 
 def test_labels_are_class_names_of_many_digits(tmp_path):
@@ -31,4 +31,4 @@ def test_a_column_named_like_the_logits_is_no_class(tmp_path, extra):
 def test_numbered_columns_take_numbers_as_labels(tmp_path):
     path = tmp_path / "numbered.csv"
     path.write_text("label,prob_class1,prob_class2\n1,0.9,0.1\n2,0.2,0.8\n2,0.6,0.4\n")
-    assert read_predictions(path).samples("max_softmax", "zero_one")[0].tolist() == [False, False, True]
+    assert read_predictions(path).own_or_zero_one_losses().tolist() == [False, False, True]

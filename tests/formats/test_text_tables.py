@@ -105,7 +105,7 @@ def test_excel(tmp_path):
 
 def risk_of(path, **options) -> float:
     read = read_predictions(path, **options)
-    return float(np.mean(read.samples("max_softmax", "zero_one")[0]))
+    return float(np.mean(read.own_or_zero_one_losses()))
 
 
 def test_a_space_after_commas_changes_nothing(tmp_path):

@@ -105,7 +105,7 @@ def test_every_file_is_read_or_refused_in_one_line(logs):
             continue
         log = read_log(path)
         assert (log.n, log.accuracy) == (expected[0], pytest.approx(expected[1], abs=5e-7)), name
-        assert {"correct", "confidence", "answered", "question", "epoch", "task"} <= set(log.used)
+        assert {"correct", "confidence", "answered", "question", "epoch", "task"} <= set(log.column_of_role)
     assert met == set(READ)
 
 

@@ -148,7 +148,7 @@ def test_logs_of_harnesses_say_it_in_what_they_keep_of_the_question(tmp_path):
     lm_eval_path = tmp_path / "samples_mine_2024-01-01.jsonl"
     lm_eval_path.write_bytes(lines(records))
     assert read_log(lm_eval_path).unanswerable.tolist() == expected
-    assert read_log(lm_eval_path).used["unanswerable"] == "unanswerable"
+    assert read_log(lm_eval_path).column_of_role["unanswerable"] == "unanswerable"
 
 
 def test_the_column_is_kept_when_a_file_is_converted(tmp_path):

@@ -202,7 +202,7 @@ def cascade(
         return
     losses: dict[str, Any] = {}
     for name, model in models.items():
-        losses[name] = model.samples(score_by_model[name] or "", loss).loss
+        losses[name] = model.loss_and_confidence(score_by_model[name] or "", loss).loss
     among = None
     if about is not None:
         losses = about.losses or losses
@@ -343,7 +343,7 @@ def _read_promises(
             for name in names:
                 among[name][model_name] = answers == name
         return PromisesOfModels(models, losses=None, among=among)
-    if any(model.kind != "confidence" for model in models.values()):
+    if any(model.has_class_scores for model in models.values()):
         listed = ", ".join(sorted(classes)[:10])
         raise DataError(
             f"cascade: the names in --risk must be classes of the answers ({listed}), got {names}."
@@ -515,7 +515,7 @@ def _make_inputs(
     for (name, model), stage in zip(models.items(), cost):
         stage_cost = _cost_of_answers(model, stage)
         ranking_column = _ranking_column(model)
-        if model.kind == "confidence":
+        if not model.has_class_scores:
             stages[name] = (losses[name], ranking_column, stage_cost)
         else:
             stages[name] = {
@@ -631,9 +631,9 @@ def _answer_columns(
         rows = np.flatnonzero(answered_by == name)
         score = scores_of_rule.get(name)
         answers = None if model.prediction is None else as_array(model.prediction)
-        confidences = model.ranked_by(score)
-        if model.kind != "confidence":
-            answers = model.likeliest()
+        confidences = model.compute_or_take_confidence(score)
+        if model.has_class_scores:
+            answers = model.likeliest_classes()
             confidences = np.asarray(abstain.scores.display(score or "max_softmax", confidences))
         confidence[rows] = confidences[rows].tolist()
         if answers is not None:

@@ -318,7 +318,7 @@ def compare_in_memory(
         raise click.UsageError(
             f"comparing needs at least two files, or several scores of one (--score A,B).{reason}"
         )
-    entries = {name: model.samples(score, loss) for name, (model, score) in contestants.items()}
+    entries = {name: model.loss_and_confidence(score, loss) for name, (model, score) in contestants.items()}
     columns = comparison_arguments([model for model, _ in contestants.values()], paired=not unpaired)
     with show_working("comparing"):
         result = abstain.compare(
@@ -369,7 +369,7 @@ def _common_loss(contestants: Contestants, loss_of_class_scores: str, default: s
     Losses of files with class scores are computed, by the name `loss_of_class_scores`; other files have their own.
     """
     names = {
-        model.loss_name if model.kind == "confidence" else loss_of_class_scores
+        loss_of_class_scores if model.has_class_scores else model.loss_name
         for model, _ in contestants.values()
     }
     return names.pop() if len(names) == 1 else default
@@ -379,7 +379,7 @@ def _confidence_names(model: Predictions, score: str) -> list[str]:
     """Names of the confidences that rank a contestant: its columns, or the score computed from class scores."""
     if model.signals:  # columns of confidences by name
         return list(model.signals)
-    return [model.used.get("confidence", "") if model.kind == "confidence" else score]
+    return [score if model.has_class_scores else model.column_of_role.get("confidence", "")]
 
 
 def _common_score(contestants: Contestants) -> str:
@@ -433,7 +433,7 @@ def nothing_is_ranked(files: dict[str, str], read_options: opt.ReadOptions) -> b
             log = read_options.read_log(path)
         except AbstainError:  # class scores, or a file that cannot be read: reported where it is read
             return False
-        if log.signals:
+        if log.has_confidence:
             return False
     return True
 
@@ -507,7 +507,7 @@ def _split_by_score(
         return contestants
     if scores == "all":
         scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
-    if model.kind == "confidence" or len(scores) == 1:
+    if not model.has_class_scores or len(scores) == 1:
         return [(model, scores[0])]
     return [
         (replace(model, name=score if is_single else f"{model.name} / {score}"), score) for score in scores

@@ -35,6 +35,7 @@ from abstain.errors import AbstainError, InputError
 from abstain.formats import Log, OpenedTable, Predictions, TextValues, open_source
 from abstain.formats.columns import UncertainError, as_texts
 from abstain.formats.json_files import NoTableError
+from abstain.formats.predictions import unnamed_predictions
 from abstain.formats.safety import display_name, one_line
 
 _MAX_COLUMNS = 60  # that are listed
@@ -113,17 +114,17 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         try:
             predictions = read_options.read(file, summarise=False)
             samples = count_noun(predictions.n, "sample")
-            column_by_role = {"read as": f"{predictions.kind}, {samples}", **predictions.used}
+            column_by_role = {"read as": f"{predictions.kind}, {samples}", **predictions.column_of_role}
             log = predictions.log
             improving_command = _suggest_improve(file, read_options, predictions)
         except UncertainError:  # perhaps only a confidence is missing
             log = read_options.read_log(file)
-            column_by_role = log.used
+            column_by_role = log.column_of_role
         if log is not None:  # the notes of a log that was read begin with those of its source
             notes = [*log.notes, *answer_notes(log, price=1.0, level=_LEVEL)]
     except AbstainError as error:
         notes.append(one_line(error))
-        if source.log is None:
+        if not source.is_harness_log:
             notes.append(_HOW_TO_STATE)
     row_count = max((column.shape[0] for column in source.columns.values() if column.shape), default=0)
     if column_by_role:
@@ -160,9 +161,9 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
         learnable = predictions
         if predictions.log is not None:
             learnable = options.read(file, summarise=False, purpose="learning")
-        if learnable.kind == "confidence" and len(learnable.learning_inputs().get("signals", {})) < 2:
+        if not learnable.has_class_scores and len(learnable.learning_inputs().get("signals", {})) < 2:
             return None
-        losses = learnable.samples("max_softmax", "zero_one").loss
+        losses = learnable.own_or_zero_one_losses()
     except (AbstainError, click.UsageError):  # no labels, or no such columns
         return None
     wrong_count = int(np.sum(losses > 0))
@@ -186,9 +187,9 @@ def _describe_columns(source: OpenedTable) -> dict[str, list[str]]:
     rows = []
     for name, column in list(source.columns.items())[:_MAX_COLUMNS]:
         kind = ""
-        if name in source.facts.correctness_columns:
+        if name in source.facts.possible_correctness_columns:
             kind = "score"
-        elif name in source.facts.confidence_columns:
+        elif name in source.facts.possible_confidence_columns:
             kind = "signal"
         try:
             share, distinct_count, content = _describe_values(column.load())
@@ -249,7 +250,7 @@ def _suggest_commands(
     `read_options` are the options that say how files are read.
     """
     attempts = [read_options]
-    if source.log is not None:
+    if source.is_harness_log:
         choices = _other_columns(source, log, has_confidence)
     else:
         choices = [] if has_confidence else _guess_columns(source)
@@ -281,7 +282,7 @@ def _grades_of_gaps(source: OpenedTable, name: str) -> dict[str, str]:
 
     Stated grades make an empty cell a question without an answer.
     """
-    if source.log is not None or name not in source.columns:
+    if source.is_harness_log or name not in source.columns:
         return {}
     values = source.columns[name].load()
     if isinstance(values, TextValues) or values.ndim != 1:
@@ -317,7 +318,7 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
     columns of numbers that could be the confidence. `source` is the log of a known tool; `log` are its answers, None if
     they could not be read.
     """
-    correctness_columns = source.facts.correctness_columns
+    correctness_columns = source.facts.possible_correctness_columns
     if log is None:
         return [{"correct": name} for name in correctness_columns[:_MAX_COMMANDS]]
     if not has_confidence:
@@ -327,8 +328,8 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
             if name.startswith(_SAMPLE_METADATA) and _varies(column.load())
         ]
         return [{"confidence": name} for name in candidates[:_MAX_COMMANDS]]
-    # `used` may add an explanation in brackets to the name of the column
-    used_scorer = log.used["correct"].split(" (")[0] if "correct" in log.used else ""
+    # an explanation in brackets may follow the name of the column
+    used_scorer = log.column_of_role["correct"].split(" (")[0] if "correct" in log.column_of_role else ""
     other_scorers = [name for name in correctness_columns if name != used_scorer]
     # one command fewer, because the first one that is suggested reads the scorer in use
     return [{"correct": name} for name in other_scorers[: _MAX_COMMANDS - 1]]
@@ -430,10 +431,12 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
     wrong answer costs if a right one gains 1; `level` is the confidence level of the intervals. `learned` ranks the
     answers next to the confidences of the log. Empty for a log of losses.
     """
-    if log.loss_name == "loss":
+    if not log.is_graded:
         return []
     rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
-    repeats = log.repeats()  # the question of each row if one was asked several times, or the file's clusters
+    repeats = (
+        log.find_clusters()
+    )  # the question of each row if one was asked several times, or the file's clusters
     try:
         three_way = abstain.evaluation.three_way(
             1 - log.losses(rows),
@@ -445,11 +448,10 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
     except InputError:  # one question has no interval
         return []
     notes = [f"{three_way}."]
-    if log.signals and log.unanswered and log.answered[rows].any():
+    if log.has_confidence and log.unanswered and log.answered[rows].any():
         opposite: Any = "wrong" if log.rules.unanswered == "abstained" else "abstained"
         treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
-        fields = log.fields(replace(log.rules, unanswered=opposite))
-        predictions = Predictions("", log.path, "", **fields)
+        predictions = unnamed_predictions(log, rules=replace(log.rules, unanswered=opposite))
         if learned is not None:
             predictions = predictions.with_confidence(learned, keep_others=True)
         evaluation = abstain.evaluate(**predictions.arguments(), metrics="aurc", level=level)

@@ -151,9 +151,9 @@ def suggest_after(file: str, read_options: opt.ReadOptions, predictions: Predict
     answered samples, rounded to one digit; 0.05 if the file has other losses or all answers are right.
     """
     half_error_rate = 0.0
-    if predictions.kind != "confidence" or predictions.loss_name != "loss":
-        answered = predictions.answered()
-        losses = answered.samples("max_softmax", "zero_one").loss
+    if predictions.is_graded:
+        answered = predictions.without_abstentions()
+        losses = answered.own_or_zero_one_losses()
         half_error_rate = float(np.average(losses, weights=answered.sample_weight)) / 2
     risk = f"{half_error_rate:.1g}" if half_error_rate else "0.05"
     flags = read_options.flags()
@@ -184,9 +184,9 @@ def evaluate_predictions(
         other_notes = answer_notes(log, price=log_price, level=level, learned=predictions.learned)
         log_notes = [*log.summary_lines(), *other_notes]
         table = replace(table, notes=(*log_notes, *table.notes))
-        if options.get("metrics") is None and log.loss_name != "loss":
+        if options.get("metrics") is None and log.is_graded:
             table = _add_repeats(table, log, level)
-    if price is not None and (log is None or log.loss_name == "loss"):
+    if price is not None and (log is None or not log.is_graded):
         table = replace(table, notes=(*table.notes, price_note(predictions, price, level)))
     return table
 
@@ -235,7 +235,7 @@ def evaluate_unranked(
         return None
     try:
         log = read_options.read_log(file)
-        if log.signals:
+        if log.has_confidence:
             return None
         predictions = graded_predictions(log, name=model_name(file), unanswered=read_options.unanswered)
     except AbstainError:
@@ -287,7 +287,7 @@ def price_note(predictions: Predictions, price: float, level: float) -> str:
     Raises a usage error if the file has losses instead of right and wrong answers, or weights. `predictions` holds what
     a file says of one model: class scores or confidences, labels or losses, weights and groups.
     """
-    if predictions.kind == "confidence" and predictions.loss_name == "loss":
+    if not predictions.is_graded:
         raise click.UsageError("--price is for right and wrong answers, and this file has losses.")
     if predictions.sample_weight is not None:
         raise click.UsageError(

@@ -23,8 +23,9 @@ from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.errors import AbstainError
 from abstain.evaluation import compare_answers, evaluate_answers
-from abstain.formats import Log, Predictions, open_source
+from abstain.formats import Log, open_source
 from abstain.formats.log_folders import LogFolder, RunLog, mean_correctness, read_log_folder
+from abstain.formats.predictions import unnamed_predictions
 from abstain.formats.safety import display_name, has_or_have, is_or_are, one_line
 from abstain.metrics import by_name
 from abstain.report.folder_page import Estimate, FolderRow, save_folder_page
@@ -290,7 +291,7 @@ def _measure_accuracy(log: Log, level: float) -> Estimate:
     A question without an answer counts as wrong. Answers to one question are a cluster.
     """
     rows = log.scored
-    repeats = log.repeats()
+    repeats = log.find_clusters()
     table = evaluate_answers(
         1 - log.losses(rows),
         answered=log.answered[rows],
@@ -315,10 +316,10 @@ def _measure_area(log: Log, metric: str, level: float) -> _RankedBy:
     `metric` is a metric of the ranking ("aurc"), `level` the confidence level of the interval.
     """
     not_measured = _RankedBy(confidence_name="", area=Estimate(None, None, None))
-    if not log.signals:
+    if not log.has_confidence:
         return not_measured
     try:
-        predictions = Predictions(name="", path=log.path, format="", **log.fields())
+        predictions = unnamed_predictions(log)
         table = abstain.evaluate(**predictions.arguments(), metrics=[metric], level=level, progress=False)
     except AbstainError:
         return not_measured
@@ -435,7 +436,7 @@ def hold_several_tasks(files: tuple[str, ...], read_options: opt.ReadOptions) ->
             source = open_source(path, format=read_options.format, limits=read_options.limits)
         except AbstainError:
             return False
-        if source.log is None:
+        if not source.is_harness_log:
             return False
         tasks.add(source.facts.task)
     return len(tasks) > 1

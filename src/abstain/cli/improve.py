@@ -91,7 +91,7 @@ def improve(
         raise click.UsageError("--save-rule goes with --risk.")
     with show_working(f"reading {display_name(file)}"):
         predictions = answered_rows(read_options.read_to_learn(file))
-    losses = predictions.samples("max_softmax", "zero_one").loss
+    losses = predictions.own_or_zero_one_losses()
     settings: dict[str, Any] = {"keep": keep, "folds": folds, "level": level, "rng": rng}
     settings |= {"clusters": predictions.clusters, **predictions.learning_inputs()}
     rule = None
@@ -140,7 +140,7 @@ def _suggest_after(read_options: opt.ReadOptions, save: str, save_rule: str | No
 
 def answered_rows(predictions: Predictions) -> Predictions:
     """Return the rows that the model answered: a question without an answer teaches nothing about a confidence."""
-    answered = predictions.answered()
+    answered = predictions.without_abstentions()
     if answered.refused is None:
         return answered
     return answered.rows(np.flatnonzero(~answered.refused))

@@ -12,6 +12,7 @@ from abstain.errors import AbstainError
 from abstain.evaluation import Comparison, Pair
 from abstain.formats import Log, Predictions
 from abstain.formats.alignment import comparison_arguments
+from abstain.formats.predictions import unnamed_predictions
 from abstain.formats.safety import display_name
 from abstain.metrics.definitions import by_name
 
@@ -35,7 +36,7 @@ def measure_other_rule(log: Log, metric: str, level: float) -> OtherRule:
     intervals and tests. A verdict is another one if the difference is significant by one of the rules only, or has the
     opposite sign.
     """
-    if not log.signals or not log.without_confidence:
+    if not log.has_confidence or not log.without_confidence:
         return OtherRule([], [])
     rule = str(log.rules.missing)
     other_rule = _OTHER_RULE[rule]
@@ -113,7 +114,7 @@ def missing_confidence_notes(models: Sequence[Predictions], metric: str, level: 
 
 def _read_by_rule(log: Log, missing: str) -> Predictions:
     """The answers of a log as predictions, where answers without a confidence count by this rule."""
-    return Predictions("", log.path, "", **log.fields(replace(log.rules, missing=missing)))
+    return unnamed_predictions(log, rules=replace(log.rules, missing=missing))
 
 
 def _compare_confidences(predictions: Predictions, metric: str, level: float) -> Comparison:

@@ -318,7 +318,7 @@ def note_chosen_confidence(predictions: abstain.formats.Predictions) -> None:
 def fitted_rows_notes(predictions: abstain.formats.Predictions) -> list[str]:
     """A sentence if a learned confidence ranks rows that it was fitted on, which flatter it; otherwise none."""
     learned = predictions.learned
-    confidence = predictions.answered().confidence
+    confidence = predictions.without_abstentions().confidence
     if learned is None or learned.fitted is None or confidence is None:
         return []
     share = learned.fitted.share_known(confidence)
@@ -336,8 +336,8 @@ def warn_if_worse_than_chance(predictions: abstain.formats.Predictions, score: s
 
     `score` and `loss` name what is computed from class scores, if the file has any.
     """
-    answered = predictions.answered()
-    sample_loss, confidence = answered.samples(score, loss)
+    answered = predictions.without_abstentions()
+    sample_loss, confidence = answered.loss_and_confidence(score, loss)
     table = abstain.evaluate(
         loss=sample_loss,
         confidence=confidence,
@@ -361,7 +361,7 @@ def refuse_unused_names(*models: abstain.formats.Predictions) -> None:
 
     A name that is one of the files' confidences is accepted. Nothing is raised if some file has class scores.
     """
-    if not models or any(model.kind != "confidence" for model in models):
+    if not models or any(model.has_class_scores for model in models):
         return
     # commands that take several names have the plural as the name of their parameter
     flags = {"score": "--score", "scores": "--score", "loss": "--loss", "losses": "--loss"}
@@ -800,7 +800,7 @@ class ReadOptions(NamedTuple):
         source = abstain.formats.columns.add_derived_columns(source, self.columns)
         return abstain.formats.answers.make_log(
             source,
-            source.roles(self.columns),
+            source.find_roles(self.columns),
             self.rules,
             right_answers=right_answers,
             stated_roles=set(self.columns),

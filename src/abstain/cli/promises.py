@@ -85,8 +85,8 @@ class PromiseColumns(NamedTuple):
 
 def predicted_names(predictions: Predictions) -> np.ndarray | None:
     """The predicted class of each sample as text; None if the file has no predictions."""
-    if predictions.kind != "confidence":
-        return predictions.likeliest().astype(str)
+    if predictions.has_class_scores:
+        return predictions.likeliest_classes().astype(str)
     if predictions.prediction is None:
         return None
     return np.asarray(predictions.answers().answer).astype(str)
@@ -103,11 +103,11 @@ def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) ->
         if "loss" in read_options.columns:
             raise
         predictions = _read_with_loss(read_options, file, names[0])
-    answered = predictions.answered()
+    answered = predictions.without_abstentions()
     answers = predicted_names(answered)
     if answers is not None and set(names) <= set(answers):
         return PromiseColumns(answered, losses=None, among={name: answers == name for name in names})
-    if answered.kind != "confidence":
+    if answered.has_class_scores:
         classes = ", ".join(map(str, sorted(set(answers))[:10])) if answers is not None else "none"
         raise file_error(
             file, f"the names in --risk must be classes that it predicts ({classes}), got {names}."
@@ -115,7 +115,7 @@ def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) ->
     losses = {}
     for name in names:
         column = _read_with_loss(read_options, file, name)
-        losses[name] = np.asarray(column.answered().loss)
+        losses[name] = np.asarray(column.without_abstentions().loss)
     return PromiseColumns(answered, losses=losses, among=None)
 
 
@@ -154,8 +154,8 @@ def choose_jointly(
         "among": columns.among,
         "groups": groups,
     }
-    if predictions.kind == "confidence":
-        sample_loss, confidence = predictions.samples(score, loss)
+    if not predictions.has_class_scores:
+        sample_loss, confidence = predictions.loss_and_confidence(score, loss)
         losses = columns.losses or dict.fromkeys(risk, sample_loss)
         rule: JointThreshold | JointGroupThresholds = select_threshold(
             losses=losses, confidence=confidence, score=predictions.learned, risk=risk, **options

@@ -87,7 +87,7 @@ def fingerprint_predictions(predictions: Predictions, score: str | None) -> np.n
     """
     ids = None if predictions.ids is None else predictions.ids.as_texts().tolist()
     has_own_ids = ids is not None and len(ids) == predictions.n
-    return fingerprint_rows(predictions.ranked_by(score), ids if has_own_ids else None)
+    return fingerprint_rows(predictions.compute_or_take_confidence(score), ids if has_own_ids else None)
 
 
 def run_look(

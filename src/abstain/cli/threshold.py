@@ -175,7 +175,7 @@ def threshold(
         check_unlabelled(str(check), file, read_options, output)
         return
     opt.note_chosen_confidence(predictions)
-    answered = predictions.answered()
+    answered = predictions.without_abstentions()
     abstained_count = predictions.n - answered.n
     notes = []
     if abstained_count:
@@ -203,7 +203,7 @@ def threshold(
         write_file(save, result.to_json())
     if record:
         write_file(record, decision_record(result, saved_as=save))
-    if answered.kind != "confidence":
+    if answered.has_class_scores:
         sentence = describe_plain_threshold(result, score)
         if sentence:
             notes = [" ".join([sentence, *notes])]
@@ -265,7 +265,7 @@ def _find_labelled_rows(predictions: Predictions) -> np.ndarray:
     """
     labels = predictions.labels
     all_rows = np.arange(predictions.n)
-    if predictions.kind == "confidence" or labels is None or labels.ndim != 1 or labels.dtype.kind != "f":
+    if not predictions.has_class_scores or labels is None or labels.ndim != 1 or labels.dtype.kind != "f":
         return all_rows
     is_labelled = ~np.isnan(labels)
     if is_labelled.all():
@@ -328,7 +328,7 @@ def _hint_at_dependent_rows(file: str, read_options: opt.ReadOptions, prediction
     if not path.is_file() or path.stat().st_size > _MAX_SIZE_TO_READ_AGAIN:
         return []
     source = open_source(file, format=read_options.format, limits=read_options.limits)
-    return hints_at_dependent_rows(source, predictions.used, "the guarantee does not hold")
+    return hints_at_dependent_rows(source, predictions.column_of_role, "the guarantee does not hold")
 
 
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
@@ -443,9 +443,9 @@ def rule_columns(predictions: Predictions, rule_score: str | None) -> dict[str, 
     says so. A learned confidence is passed on as `score`, so that a rule for another one refuses it. `predictions`
     holds what a file says of one model: class scores or confidences, labels or losses, weights and groups.
     """
-    if predictions.kind != "confidence":
+    if predictions.has_class_scores:
         return {predictions.kind: predictions.class_scores()}
-    confidence = predictions.ranked_by(rule_score)
+    confidence = predictions.compute_or_take_confidence(rule_score)
     if predictions.learned is not None:
         return {"confidence": confidence, "score": predictions.learned}
     if rule_score is None:
@@ -537,7 +537,9 @@ def check_rule(
     columns["clusters"] = predictions.clusters
     opt.note_unread_columns(predictions, "sample_weight")
     with naming_file(predictions.path):
-        losses = predictions.samples(score or "max_softmax", loss).loss  # they do not depend on the score
+        losses = predictions.loss_and_confidence(
+            score or "max_softmax", loss
+        ).loss  # they do not depend on the score
         columns |= rule_columns(predictions, score)
 
     check_losses: Any = losses
@@ -656,9 +658,9 @@ def decide(
         is_known = _find_known_groups(rule, saved_rule, predictions, "not accepted")
     computed: dict[str, Any] = {}
     with naming_file(file):
-        confidence = predictions.ranked_by(rule_score)
-        if rule_score is not None and predictions.kind != "confidence":
-            computed["prediction"] = predictions.likeliest()
+        confidence = predictions.compute_or_take_confidence(rule_score)
+        if rule_score is not None and predictions.has_class_scores:
+            computed["prediction"] = predictions.likeliest_classes()
             computed[rule_score] = scores.display(rule_score, confidence)
         known = predictions if is_known.all() else predictions.rows(np.flatnonzero(is_known))
         columns_of_known = rule_columns(known, rule_score)
@@ -770,7 +772,7 @@ def clinical(
     """
     predictions = read_options.read(file)
     opt.note_chosen_confidence(predictions)
-    labels = predictions.answered().answers().true_class
+    labels = predictions.without_abstentions().answers().true_class
     positive_label: Any = positive
     if labels.dtype.kind in "biuf" and _tables.is_number(positive):
         positive_label = float(positive)

@@ -285,8 +285,8 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
     """
     first_files = find_files("compare", first_path)
     second_files = find_files("compare", second_path)
-    first_column = _find_id_column(read_column_names(first_files[0]).roles(stated))
-    second_column = _find_id_column(read_column_names(second_files[0]).roles(stated))
+    first_column = _find_id_column(read_column_names(first_files[0]).find_roles(stated))
+    second_column = _find_id_column(read_column_names(second_files[0]).find_roles(stated))
     if first_column is None and second_column is None:
         return False
     if first_column is None or second_column is None:

@@ -66,7 +66,7 @@ def columns_of_repeats(source: OpenedTable, roles: Mapping[str, RoleColumns]) ->
     None for the log of a harness, or where `roles` has columns of clusters or questions. Columns with another role are
     left out. `source` is the opened file, of which only the names of columns are looked at.
     """
-    if source.log is not None or "clusters" in roles or "question" in roles:
+    if source.is_harness_log or "clusters" in roles or "question" in roles:
         return []
     used_names = {name for role, columns in roles.items() if role != "ids" for name in columns.names}
     names = [name for name in source.columns if normalise_name(name) == "question"]
@@ -122,7 +122,7 @@ def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) 
     """
     has_changed_rules = rules != Rules()
     # `source.log` says which harness wrote the file; None for a plain table.
-    if source.log is not None or has_changed_rules:
+    if source.is_harness_log or has_changed_rules:
         return True
     if any(role in roles for role in ANSWER_ROLES):
         return True
@@ -171,15 +171,17 @@ def make_log(
                 "--labels needs a column of predictions and no other column that says right or wrong. Name the "
                 "predictions with -c prediction=NAME, or leave --labels out.",
             )
-        if source.log is not None:
+        if source.is_harness_log:
             roles.pop("correct", None)
     grade_column = roles["correct"].names[0] if "correct" in roles else ""
     if (
         rules.grades and f"{grade_column}{LETTERS_SUFFIX}" in source.columns
     ):  # the user says what its letters mean
         roles["correct"] = RoleColumns((f"{grade_column}{LETTERS_SUFFIX}",))
-    if grade_column in source.facts.answered_columns:
-        roles.setdefault("answered", RoleColumns((source.facts.answered_columns[grade_column],)))
+    if grade_column in source.facts.answered_column_by_correctness:
+        roles.setdefault(
+            "answered", RoleColumns((source.facts.answered_column_by_correctness[grade_column],))
+        )
     selection = select_rows(source, rules)
     selected_rows = selection.mask
     columns_used = dict(selection.value_of_column)
@@ -220,7 +222,7 @@ def make_log(
     log = answers.make_log({name: signals.get(name) for name in signal_names})
     for columns in learning_columns.values():
         answers.check_lengths(log.n, columns)
-    return replace(log, used=log.used | columns_used, ids=ids, **learning_columns)
+    return replace(log, column_of_role=log.column_of_role | columns_used, ids=ids, **learning_columns)
 
 
 def _load_replies(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> Values | None:
@@ -229,7 +231,7 @@ def _load_replies(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: 
     None where nothing is looked for (no `rules.refusals`), where the refusals are looked for in a column of predictions
     instead, and for a plain table. The replies serve nothing else: the log says itself which questions have an answer.
     """
-    if not rules.refusals or "prediction" in roles or source.log is None:
+    if not rules.refusals or "prediction" in roles or not source.is_harness_log:
         return None
     column = source.columns.get(_ANSWER_COLUMN)
     return None if column is None else column.load()
@@ -244,8 +246,8 @@ def _find_signal_names(
     """
     if "confidence" in roles:
         return roles["confidence"].names
-    excluded = source.facts.excluded_confidences.get(grade_column, ())
-    return tuple(name for name in source.facts.confidence_columns if name not in excluded)
+    excluded = source.facts.excluded_confidences_by_correctness.get(grade_column, ())
+    return tuple(name for name in source.facts.possible_confidence_columns if name not in excluded)
 
 
 def load_unjudged(
@@ -373,7 +375,7 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
     answer, or two.
     """
     question_column = next((name for name in _QUESTION_COLUMNS if name in right_answers.columns), None)
-    label_columns = right_answers.roles({}).get("labels")
+    label_columns = right_answers.find_roles({}).get("labels")
     if label_columns is None:
         label_columns = RoleColumns(tuple(name for name in right_answers.columns if name != question_column))
     if len(label_columns.names) != 1:
@@ -468,7 +470,7 @@ class LoadedAnswers(LoadedColumns):
         if is_stated and len(absent) == len(confidences):
             dropped = []  # nothing else to rank by; the caller raises an error that says so
         constant = []
-        names_of_log = self.source.facts.confidence_columns
+        names_of_log = self.source.facts.possible_confidence_columns
         is_pattern = is_stated and len(names_of_log) > 1 and self.roles["confidence"].names == names_of_log
         if not is_stated or is_pattern:  # nobody named it: all confidences of the log are read
             constant = [name for name, confidence in confidences.items() if _is_constant(confidence)]
@@ -500,8 +502,8 @@ class LoadedAnswers(LoadedColumns):
             absent=tuple(absent) if is_stated else (),
             **self.optional_log_columns(),
         )
-        used = self.describe_columns(log.signals)
-        return replace(log, used=used, notes=(*notes, *_describe_counts(log)))
+        column_of_role = self.describe_columns(log.signals)
+        return replace(log, column_of_role=column_of_role, notes=(*notes, *_describe_counts(log)))
 
     def optional_log_columns(self) -> dict[str, Any]:
         """Return the optional columns of a `Log` by field name; None for a column that the file does not have.
@@ -548,7 +550,7 @@ class LoadedAnswers(LoadedColumns):
         if self.rules.grades:
             return NamedLosses(self.grade_by_words(), "zero_one")
         correct = self.values_by_role.get("correct")  # the loaded column of this role
-        is_log = self.source.log is not None  # written by an evaluation harness
+        is_log = self.source.is_harness_log  # written by an evaluation harness
         if is_log and correct is None and "labels" not in self.values_by_role:
             raise UncertainError(_explain_missing_score(self.source), self.source)
         if is_log and isinstance(correct, np.ndarray):
@@ -679,15 +681,19 @@ class LoadedAnswers(LoadedColumns):
         explanation.
         """
         facts = self.source.facts
-        used = {}
+        column_of_role = {}
         for role, columns in self.roles.items():
             name = str(columns)
-            used[role] = f"{name} ({facts.descriptions[name]})" if name in facts.descriptions else name
-        used["confidence"] = ", ".join(map(display_name, signals)) or "none"
+            column_of_role[role] = (
+                f"{name} ({facts.descriptions[name]})" if name in facts.descriptions else name
+            )
+        column_of_role["confidence"] = ", ".join(map(display_name, signals)) or "none"
         grade_column = str(self.roles["correct"]) if "correct" in self.roles else ""
-        other_correctness_columns = [name for name in facts.correctness_columns if name != grade_column]
-        if other_correctness_columns and "correct" in used:
-            used["correct"] += (
+        other_correctness_columns = [
+            name for name in facts.possible_correctness_columns if name != grade_column
+        ]
+        if other_correctness_columns and "correct" in column_of_role:
+            column_of_role["correct"] += (
                 f" (others: {', '.join(map(display_name, other_correctness_columns[:LISTED_NAMES]))})"
             )
         if self.rules.grades:
@@ -698,11 +704,11 @@ class LoadedAnswers(LoadedColumns):
             answered = "wherever the prediction is not empty"
         else:
             answered = "every row"
-        used.setdefault("answered", answered)
-        used.setdefault("question", "every row is another one")
-        used.setdefault("epoch", "none")
-        used.setdefault("task", display_name(facts.task or "one"))
-        return used
+        column_of_role.setdefault("answered", answered)
+        column_of_role.setdefault("question", "every row is another one")
+        column_of_role.setdefault("epoch", "none")
+        column_of_role.setdefault("task", display_name(facts.task or "one"))
+        return column_of_role
 
 
 def find_refusals(values: Values, refusals: Sequence[str]) -> np.ndarray:
@@ -749,11 +755,11 @@ def _explain_missing_score(source: OpenedTable) -> str:
     `source` is the opened file: its columns by name, with their types.
     """
     facts = source.facts
-    if facts.correctness_columns:
-        listed = ", ".join(map(display_name, facts.correctness_columns[:LISTED_NAMES]))
+    if facts.possible_correctness_columns:
+        listed = ", ".join(map(display_name, facts.possible_correctness_columns[:LISTED_NAMES]))
         return (
             f"several scores could say right or wrong: {listed}. State one: "
-            f"-c correct={display_name(facts.correctness_columns[0])}"
+            f"-c correct={display_name(facts.possible_correctness_columns[0])}"
         )
     if facts.word_grade_columns:
         grade_column = facts.word_grade_columns[0]
@@ -819,7 +825,7 @@ def _describe_counts(log: Log) -> list[str]:
         notes.append(
             f"{task_count:,} tasks are one sample: every row counts once, so that long tasks weigh more."
         )
-    if log.repeats() is not None and log.question is not None:
+    if log.find_clusters() is not None and log.question is not None:
         # `log.questions` is the number of different questions
         notes.append(
             f"{count_noun(log.questions, 'question')} in {count_noun(log.n, 'row')}: repeats of one question are a "
@@ -834,7 +840,7 @@ def _describe_difference(log: Log, without: np.ndarray, others: np.ndarray) -> s
     `without` and `others` are masks of scored answers. Empty for losses other than right and wrong, and where all
     answers are without a confidence.
     """
-    if log.loss_name == "loss" or not others.any():
+    if not log.is_graded or not others.any():
         return ""
     shares = [1 - float(log.losses(rows).mean()) for rows in (without, others)]
     return f": {shares[0]:.1%} of them are right, of the others {shares[1]:.1%}"

@@ -193,13 +193,15 @@ class LogFacts:
         Name of the harness that wrote it.
     column_of_role : dict
         Role -> column; no "correct" where several columns could say it.
-    correctness_columns, confidence_columns : tuple of str
-        Columns that may say how right an answer is, and columns that may be confidences.
+    possible_correctness_columns, possible_confidence_columns : tuple of str
+        Columns that may say how right an answer is, and columns that may be confidences. All those confidences are read
+        unless the user names others, and the first ranks the answers. Readers may name columns that the log does not
+        have; `make_log_source` takes these out.
     word_grade_columns : tuple of str
         Columns that grade answers by words whose meaning the user has to state.
-    answered_columns : dict
+    answered_column_by_correctness : dict
         Column of correctness -> column that says whether there was an answer, where the former differ in that.
-    excluded_confidences : dict
+    excluded_confidences_by_correctness : dict
         Column of correctness -> confidences of another answer than the one it judges; they are not offered with it.
     variant_column : str
         A column that names filters: the same answers, read in several ways. Empty where there is none.
@@ -220,11 +222,11 @@ class LogFacts:
 
     tool: str
     column_of_role: dict[str, str]
-    correctness_columns: tuple[str, ...] = ()
-    confidence_columns: tuple[str, ...] = ()
+    possible_correctness_columns: tuple[str, ...] = ()
+    possible_confidence_columns: tuple[str, ...] = ()
     word_grade_columns: tuple[str, ...] = ()
-    answered_columns: dict[str, str] = field(default_factory=dict)
-    excluded_confidences: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    answered_column_by_correctness: dict[str, str] = field(default_factory=dict)
+    excluded_confidences_by_correctness: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variant_column: str = ""
     task: str = ""
     model: str = ""
@@ -246,7 +248,7 @@ class OpenedTable:
     classes : tuple of str
         Names of the classes, where the file holds them apart from its columns.
     log : LogFacts, optional
-        Where a harness wrote it.
+        What the harness that wrote it says of its columns; None for a plain table.
     place : str
         Dotted path of the table inside a JSON file; empty where the file is the table.
 
@@ -268,11 +270,16 @@ class OpenedTable:
     place: str = ""
 
     @property
+    def is_harness_log(self) -> bool:
+        """Whether an evaluation harness wrote the file; False for a plain table."""
+        return self.log is not None
+
+    @property
     def facts(self) -> LogFacts:
         """What the log of a harness says of its columns; empty facts for a plain table."""
         return self.log or LogFacts(self.format, {})
 
-    def roles(self, stated: Mapping[str, str], kind: str | None = None) -> dict[str, RoleColumns]:
+    def find_roles(self, stated: Mapping[str, str], kind: str | None = None) -> dict[str, RoleColumns]:
         """Find the columns of each role.
 
         Parameters
@@ -299,7 +306,7 @@ class OpenedTable:
         names = {role: name for role, name in self.facts.column_of_role.items() if role not in stated_names}
         names |= stated_names
         roles = {role: _match_columns(self, role, pattern) for role, pattern in names.items()}
-        if self.log is not None:  # a log says which column is which; names of columns do not count
+        if self.is_harness_log:  # a log says which column is which; names of columns do not count
             return roles
         self._add_roles_by_name(roles)
         if kind is not None and "array" in self.columns and kind not in roles:
@@ -491,12 +498,12 @@ def _match_several(source: OpenedTable, role: str, patterns: str) -> RoleColumns
     for pattern in patterns.split(","):
         matching_names = [pattern]
         if pattern.strip() == "*":
-            if role != "confidence" or not source.facts.confidence_columns:
+            if role != "confidence" or not source.facts.possible_confidence_columns:
                 raise UncertainError(
                     f"* stands for all confidences of a log. Name the columns of the {role}: {source.list_columns()}.",
                     source,
                 )
-            matching_names = list(source.facts.confidence_columns)
+            matching_names = list(source.facts.possible_confidence_columns)
         elif "*" in pattern:
             matching_names = fnmatch.filter(source.columns, pattern)
         names += [_match_columns(source, role, name.strip()).names[0] for name in matching_names]

@@ -95,7 +95,7 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
     facts = LogFacts(
         tool="EvalEval",
         column_of_role=column_of_role,
-        correctness_columns=correctness_columns,
+        possible_correctness_columns=correctness_columns,
         task=single_text(tasks),
         model=single_text(models),
         model_column="model" if len(models) > 1 else "",

@@ -99,7 +99,7 @@ def engine_columns(
     source = read_column_names(first_file, format=format)
     stated_roles = {role_of(role) for role in stated}
     # Of correct, error and loss, only the one that the user named stays, if any.
-    roles = keep_stated_verdict(source, source.roles(stated, kind), stated_roles)
+    roles = keep_stated_verdict(source, source.find_roles(stated, kind), stated_roles)
     for role in _ROLES_ENGINES_LACK:
         if role in roles:
             raise refusal(

@@ -85,8 +85,10 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
     facts = LogFacts(
         tool="HELM",
         column_of_role=column_of_role,
-        correctness_columns=correctness_columns,
-        confidence_columns=("max_prob", "logprob") if _model_generates(path, load_json) else ("max_prob",),
+        possible_correctness_columns=correctness_columns,
+        possible_confidence_columns=("max_prob", "logprob")
+        if _model_generates(path, load_json)
+        else ("max_prob",),
         task=_MODEL_IN_NAME.sub("", path.absolute().parent.name),  # the folder is named scenario,model=NAME
         model=_find_model(path, load_json),
         descriptions={"answered": "the reply is one of the options"},

@@ -184,11 +184,11 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     correctness_columns = find_correctness_columns(
         rows, [name for name in candidates if name not in other_columns]
     )
-    answered_columns = {
+    answered_column_by_correctness = {
         name: f"{name}.answered" for name in correctness_columns if f"{name}.answered" in names
     }
     for row in rows:
-        for column in answered_columns.values():
+        for column in answered_column_by_correctness.values():
             row.setdefault(column, True)
     _add_agreement(rows)
     headline_scorer = text_or_none(get_nested(header, "results", "headline", "score")) or ""
@@ -199,10 +199,10 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
             "question": "question",
             "epoch": "epoch",
         },
-        correctness_columns=correctness_columns,
-        confidence_columns=(SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, AGREEMENT, *stated_confidences),
+        possible_correctness_columns=correctness_columns,
+        possible_confidence_columns=(SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, AGREEMENT, *stated_confidences),
         word_grade_columns=word_grade_columns,
-        answered_columns=answered_columns,
+        answered_column_by_correctness=answered_column_by_correctness,
         task=text_or_none(get_nested(header, "eval", "task")) or "",
         model=text_or_none(get_nested(header, "eval", "model")) or "",
         notes=notes,

@@ -71,10 +71,10 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
             ),
             "question": "question",
         },
-        correctness_columns=correctness_columns,
-        confidence_columns=OPTION_SIGNALS,
+        possible_correctness_columns=correctness_columns,
+        possible_confidence_columns=OPTION_SIGNALS,
         # Accuracy by normalised log-likelihoods judges another answer than these confidences are of.
-        excluded_confidences={name: OPTION_SIGNALS for name in metrics if "norm" in name},
+        excluded_confidences_by_correctness={name: OPTION_SIGNALS for name in metrics if "norm" in name},
         task=match[1] if match else "",
         # the harness writes details/MODEL/DATE/details_TASK.parquet
         model=source.path.absolute().parent.parent.name if match else "",

@@ -137,11 +137,11 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="lm-evaluation-harness",
         column_of_role=column_of_role,
-        correctness_columns=correctness_columns,
-        confidence_columns=OPTION_SIGNALS,
+        possible_correctness_columns=correctness_columns,
+        possible_confidence_columns=OPTION_SIGNALS,
         # `acc_norm` judges the option that is best by normalised log-likelihoods. These confidences are of the option
         # that is best by plain ones, so they are not offered with `acc_norm`.
-        excluded_confidences={"acc_norm": OPTION_SIGNALS},
+        excluded_confidences_by_correctness={"acc_norm": OPTION_SIGNALS},
         task="" if len(parts) > 1 else next(iter(parts)) or (match[1] if match else ""),
     )
     return LogContent(rows, facts)
@@ -245,10 +245,10 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
     facts = LogFacts(
         tool="lm-evaluation-harness",
         column_of_role=column_of_role,
-        correctness_columns=correctness_columns,
-        confidence_columns=(*OPTION_SIGNALS, "softmax_norm", AGREEMENT),
+        possible_correctness_columns=correctness_columns,
+        possible_confidence_columns=(*OPTION_SIGNALS, "softmax_norm", AGREEMENT),
         # Accuracy by normalised log-likelihoods judges another answer than accuracy, so each has its own confidences.
-        excluded_confidences={"acc_norm": OPTION_SIGNALS, "acc": ("softmax_norm",)},
+        excluded_confidences_by_correctness={"acc_norm": OPTION_SIGNALS, "acc": ("softmax_norm",)},
         variant_column="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
         descriptions={
             "answered": "the filtered reply is neither empty nor [invalid]",

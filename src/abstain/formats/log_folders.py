@@ -90,7 +90,7 @@ def split_by_column(source: OpenedTable, name: str) -> dict[str, OpenedTable]:
 
 def find_model_column(source: OpenedTable) -> str:
     """Return the column that names the model of each row: that of the log, or `model` of a plain table; "" for none."""
-    if source.log is not None:
+    if source.is_harness_log:
         return source.facts.model_column
     return next((name for name in source.columns if normalise_name(name) in _MODEL_COLUMNS), "")
 
@@ -306,7 +306,7 @@ def join_runs(logs: Sequence[Log]) -> Log:
         epoch=np.repeat(np.arange(1, len(logs) + 1), [log.n for log in logs]),
         loss_name=first.loss_name if len(loss_names) == 1 else "partial_credit",
         rules=first.rules,
-        used=first.used,
+        column_of_role=first.column_of_role,
         notes=first.notes,
     )
 

@@ -149,7 +149,7 @@ def read_table_log(source: OpenedTable, limits: Limits) -> OpenedTable:
     DataError where the log is damaged or needs more memory than `limits` allow. `source` is the opened file: its
     columns by name, with their types.
     """
-    if source.log is not None:
+    if source.is_harness_log:
         return source
     for reader in TABLE_LOG_READERS:
         if source.format in reader.formats and reader.recognise(source):

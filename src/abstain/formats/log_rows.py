@@ -164,8 +164,12 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTa
     present_facts = replace(
         facts,
         column_of_role=column_of_role,
-        correctness_columns=tuple(name for name in facts.correctness_columns if name in columns),
-        confidence_columns=tuple(name for name in facts.confidence_columns if name in columns),
+        possible_correctness_columns=tuple(
+            name for name in facts.possible_correctness_columns if name in columns
+        ),
+        possible_confidence_columns=tuple(
+            name for name in facts.possible_confidence_columns if name in columns
+        ),
     )
     return OpenedTable(path=path, format="log", columns=columns, log=present_facts)
 

@@ -164,8 +164,8 @@ class Log(Printable):
         What each answer cost; NaN where the file does not say it.
     unanswerable : array of bool, shape (n,), optional
         Whether the question has no answer, so that not answering it is right.
-    loss_name : str
-        "zero_one" where every answer is right or wrong.
+    loss_name : {"zero_one", "partial_credit", "loss"}
+        Whether every answer is right or wrong, some are partly right, or the file has losses of another kind.
     labels, prediction : array or TextValues, shape (n,), optional
         The right answers and the given ones.
     features : dict of array, shape (n,)
@@ -178,8 +178,9 @@ class Log(Printable):
         How unanswered questions and missing confidences are counted.
     absent : tuple of str
         Confidences that the user named and that no answer has.
-    used : dict
-        Role -> the column that was taken for it, in words.
+    column_of_role : dict
+        Role -> the column that was taken for it, in words: its name, several names, or a name with an explanation in
+        brackets.
     notes : tuple of str
         What was counted or left out, and how the user can change it.
 
@@ -215,13 +216,23 @@ class Log(Printable):
     ids: Column | None = None
     rules: Rules = field(default_factory=lambda: Rules().settled())
     absent: tuple[str, ...] = ()
-    used: dict[str, str] = field(default_factory=dict)
+    column_of_role: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return len(self.loss)
+
+    @property
+    def has_confidence(self) -> bool:
+        """Whether there is at least one column of confidences in `signals`."""
+        return bool(self.signals)
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether losses say right (0), wrong (1) or partly right; False for losses of another kind."""
+        return self.loss_name != "loss"
 
     @property
     def scored(self) -> np.ndarray:
@@ -248,7 +259,7 @@ class Log(Printable):
     def without_confidence(self) -> float:
         """Share of the scored answers that lack at least one of the confidences; 0 where there are no confidences."""
         rows = self.answered & self.scored
-        if not self.signals or not rows.any():
+        if not self.has_confidence or not rows.any():
             return 0.0
         return float((~self._has_all_signals()[rows]).mean())
 
@@ -263,7 +274,7 @@ class Log(Printable):
     def graded_answers(self) -> GradedAnswers:
         """Return the scored rows (`scored`) as graded answers; a question without an answer is not attempted.
 
-        For right and wrong answers only, those whose `loss_name` is not "loss".
+        Only for answers that are right, wrong or partly right (`is_graded`).
         """
         rows = self.scored
         attempted = self.answered[rows]
@@ -273,7 +284,7 @@ class Log(Printable):
             unanswerable=None if self.unanswerable is None else self.unanswerable[rows],
         )
 
-    def repeats(self) -> np.ndarray | None:
+    def find_clusters(self) -> np.ndarray | None:
         """Return the cluster of each row: its question (with its task), where some question was asked more than once.
 
         Otherwise the clusters of the file, or None where it has none.
@@ -300,12 +311,14 @@ class Log(Printable):
     @property
     def questions(self) -> int:
         """Number of different questions."""
-        repeats = self.repeats()
+        repeats = self.find_clusters()
         return self.n if repeats is None else len(np.unique(repeats))
 
     def summary_lines(self) -> list[str]:
         """Return which column was taken for what, and what was counted, a line each."""
-        columns_used = "; ".join(f"{role}: {description}" for role, description in self.used.items())
+        columns_used = "; ".join(
+            f"{role}: {description}" for role, description in self.column_of_role.items()
+        )
         return [f"{columns_used}.", *self.notes]
 
     def fields(self, rules: Rules | None = None) -> dict[str, Any]:
@@ -319,7 +332,7 @@ class Log(Printable):
         those of right and wrong answers.
         """
         rules = (rules or self.rules).settled(loss_name=self.loss_name)
-        if rules.unanswered == "wrong" and self.loss_name == "loss":
+        if rules.unanswered == "wrong" and not self.is_graded:
             raise file_error(
                 self.path, "an unanswered question can count as wrong only where answers are right or wrong."
             )
@@ -352,7 +365,7 @@ class Log(Printable):
             "unanswerable": self.unanswerable,
             "prediction": self.prediction,
             "label_words" if isinstance(self.labels, TextValues) else "labels": self.labels,
-            "clusters": self.repeats(),
+            "clusters": self.find_clusters(),
         }
         fields |= {name: values[rows] for name, values in columns.items() if values is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():

@@ -89,7 +89,7 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
             "question": "question",
             "epoch": "epoch",
         },
-        correctness_columns=correctness_columns,
+        possible_correctness_columns=correctness_columns,
         task=text_or_none(get_nested(specification, "eval_name")) or "",
         model=_first_text(completion_functions) or "",
     )
@@ -150,6 +150,6 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
     facts = LogFacts(
         tool="simple-evals",
         column_of_role={**assign_correct_role(correctness_columns, "score"), "question": "question"},
-        correctness_columns=correctness_columns,
+        possible_correctness_columns=correctness_columns,
     )
     return LogContent(rows, facts)

@@ -13,7 +13,7 @@ from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain._tables import Printable
 from abstain.formats.columns import Column, TextValues, Values, as_array
 from abstain.formats.learning_columns import LENGTH_OF
-from abstain.formats.logs import Log
+from abstain.formats.logs import Log, Rules
 from abstain.formats.safety import count_noun, display_name, file_error, is_or_are, naming_file
 
 if TYPE_CHECKING:
@@ -75,8 +75,9 @@ class Predictions(Printable):
         "zero_one" where the losses were made from right and wrong, else "loss".
     classes : tuple of str
         Names of the classes, where they are known.
-    used : dict
-        Which column was taken for what.
+    column_of_role : dict
+        Role -> the column that was taken for it, in words: its name, several names, or a name with an explanation in
+        brackets.
     ids : Column, optional
         What tells the samples apart, loaded when files are put in one order.
     signals : dict of array, shape (n,)
@@ -120,7 +121,7 @@ class Predictions(Printable):
     prediction: Values | None = None
     loss_name: str = "loss"
     classes: tuple[str, ...] = ()
-    used: dict[str, str] = field(default_factory=dict)
+    column_of_role: dict[str, str] = field(default_factory=dict)
     ids: Column | None = None
     signals: dict[str, np.ndarray] = field(default_factory=dict)
     gapped_signals: dict[str, np.ndarray] = field(default_factory=dict)
@@ -135,6 +136,19 @@ class Predictions(Printable):
         if self.logits is not None:
             return "logits"
         return "confidence" if self.probs is None else "probs"
+
+    @property
+    def has_class_scores(self) -> bool:
+        """Whether there are logits or probabilities, from which losses and confidences are computed."""
+        return self.kind != "confidence"
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether answers are right (loss 0), wrong (1) or partly right; False for losses of another kind.
+
+        With class scores and labels they are, by the class of the largest score.
+        """
+        return self.has_class_scores or self.loss_name != "loss"
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `abstain.evaluate`; those that the file does not have are left out.
@@ -151,7 +165,7 @@ class Predictions(Printable):
             "sample_weight": self.sample_weight,
             "clusters": self.clusters,
             "groups": self.group_labels(),
-            "labels": None if self.kind == "confidence" else self.labels,
+            "labels": self.labels if self.has_class_scores else None,
         }
         if self.loss is not None:
             arguments["loss"] = {self.loss_name: self.loss}
@@ -188,7 +202,7 @@ class Predictions(Printable):
         refusals count as wrong. For right and wrong answers only; those of class scores are computed.
         """
         return {
-            "correct": 1 - self.samples("max_softmax", "zero_one").loss,
+            "correct": 1 - self.own_or_zero_one_losses(),
             "answered": None if self.abstained is None else ~self.abstained,
             "unanswerable": self._unanswerable_if_refusals_abstain(),
         }
@@ -201,18 +215,18 @@ class Predictions(Printable):
         """Return logits or, where there are none, probabilities."""
         return np.asarray(self.probs if self.logits is None else self.logits)
 
-    def ranked_by(self, score: str | None) -> np.ndarray:
-        """Return a confidence for every sample.
+    def compute_or_take_confidence(self, score: str | None) -> np.ndarray:
+        """Return a confidence for every sample: computed from class scores, or a column of the file.
 
         Where the file has class scores, `score` names how it is computed from them ("max_softmax", ...); None takes the
         file's own confidence, which must exist. Otherwise `score` names one of the file's confidences, and the first is
         taken for None or a name that it does not have.
         """
-        if self.kind == "confidence" or score is None:
+        if not self.has_class_scores or score is None:
             return np.asarray(self.signals.get(score or "", self.confidence))
         return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
 
-    def samples(self, score: str, loss: str) -> LossAndConfidence:
+    def loss_and_confidence(self, score: str, loss: str) -> LossAndConfidence:
         """Return the loss and the confidence of every sample.
 
         Where the file has class scores, they are computed by the names of a score ("max_softmax", ...) and a loss
@@ -220,11 +234,17 @@ class Predictions(Printable):
         several confidences. DataError names the file where values are invalid.
         """
         with naming_file(self.path):
-            if self.kind == "confidence":
+            if not self.has_class_scores:
                 sample_loss = self.loss
             else:
                 sample_loss = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
-            return LossAndConfidence(loss=np.asarray(sample_loss), confidence=self.ranked_by(score))
+            return LossAndConfidence(
+                loss=np.asarray(sample_loss), confidence=self.compute_or_take_confidence(score)
+            )
+
+    def own_or_zero_one_losses(self) -> np.ndarray:
+        """Return the loss of every sample: zero-one losses of class scores, or else the file's column of losses."""
+        return self.loss_and_confidence(score="max_softmax", loss="zero_one").loss
 
     def answers(self) -> TrueAndGiven:
         """Return the true class and the model's answer of every sample, by name where classes have names.
@@ -233,21 +253,21 @@ class Predictions(Printable):
         neither class scores with labels nor columns of labels and predictions, or where labels are no classes.
         """
         labels = self.labels if self.label_words is None else self.label_words
-        if labels is None or (self.prediction is None and self.kind == "confidence"):
+        if labels is None or (self.prediction is None and not self.has_class_scores):
             raise file_error(
                 self.path, "needs labels with class scores, or columns of labels and predictions."
             )
         if self.prediction is not None:
             return TrueAndGiven(true_class=as_array(labels), answer=as_array(self.prediction))
-        self.samples("max_softmax", "zero_one")  # raises DataError for labels that are no classes
+        self.own_or_zero_one_losses()  # raises DataError for labels that are no classes
         true_classes = np.asarray(labels)
         if true_classes.ndim == 1:
             true_classes = true_classes.astype(int)
         else:  # one-hot rows
             true_classes = true_classes.argmax(axis=1)
-        return TrueAndGiven(true_class=self._class_names()[true_classes], answer=self.likeliest())
+        return TrueAndGiven(true_class=self._class_names()[true_classes], answer=self.likeliest_classes())
 
-    def likeliest(self) -> np.ndarray:
+    def likeliest_classes(self) -> np.ndarray:
         """Return the class of the largest score of every sample, by name where the classes have names."""
         return self._class_names()[self.class_scores().argmax(axis=1)]
 
@@ -271,7 +291,7 @@ class Predictions(Printable):
             "categories": self.categories,
         }
         inputs = {name: columns for name, columns in inputs.items() if columns}
-        if self.kind != "confidence":  # then it is "logits" or "probs"
+        if self.has_class_scores:  # then it is "logits" or "probs"
             inputs[self.kind] = self.class_scores()
         return inputs
 
@@ -281,7 +301,7 @@ class Predictions(Printable):
         A learned confidence finds its inputs by these names, and must not take another column that is called
         confidence.
         """
-        name = self.used.get("confidence", "confidence")
+        name = self.column_of_role.get("confidence", "confidence")
         return "confidence" if normalise_name(name) in COLUMN_NAMES["confidence"] else name
 
     def with_confidence(self, learned: LearnedConfidence, *, keep_others: bool = False) -> Predictions:
@@ -301,20 +321,19 @@ class Predictions(Printable):
         if self.refused is not None and not self.refused.all():
             lowest = np.nextafter(confidence[~self.refused].min(), -np.inf)
             confidence = np.where(self.refused, lowest, confidence)
-        has_class_scores = self.kind != "confidence"
         signals = {LEARNED: confidence}
         if keep_others:
             confidences_of_file = self.signals
-            if has_class_scores:
-                confidences_of_file = {"max_softmax": self.ranked_by("max_softmax")}
+            if self.has_class_scores:
+                confidences_of_file = {"max_softmax": self.compute_or_take_confidence("max_softmax")}
             elif not self.signals and self.confidence is not None:
                 confidences_of_file = {"confidence": self.confidence}
             signals |= confidences_of_file
         changes: dict[str, Any] = {"confidence": confidence, "signals": signals, "learned": learned}
-        if has_class_scores:
-            changes["prediction"] = self.likeliest() if self.prediction is None else self.prediction
-        if has_class_scores and self.labels is not None:
-            changes["loss"] = self.samples("max_softmax", "zero_one").loss
+        if self.has_class_scores:
+            changes["prediction"] = self.likeliest_classes() if self.prediction is None else self.prediction
+        if self.has_class_scores and self.labels is not None:
+            changes["loss"] = self.own_or_zero_one_losses()
             changes["loss_name"] = "zero_one"
             if self.classes:
                 changes["labels"] = self.answers().true_class  # names, as the predictions are
@@ -350,7 +369,7 @@ class Predictions(Printable):
             f"{is_or_are(len(missing))} not read from this file. Name the columns: {' '.join(options)}.",
         )
 
-    def answered(self) -> Predictions:
+    def without_abstentions(self) -> Predictions:
         """Return the predictions without the samples that the model abstained on; DataError where none is left."""
         if self.abstained is None or not self.abstained.any():
             return self
@@ -386,7 +405,7 @@ def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) ->
     Every row that was scored is kept. Questions without an answer are abstentions, or wrong where `unanswered` is
     "wrong". DataError where answers have losses other than right and wrong, or where no row was scored.
     """
-    if log.loss_name == "loss":
+    if not log.is_graded:
         raise file_error(log.path, "needs right and wrong answers, and has other losses.")
     if not log.scored.any():
         raise file_error(log.path, "no answer was scored.")
@@ -403,10 +422,18 @@ def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) ->
         name=name,
         path=log.path,
         format=log.tool,
-        used=log.used,
+        column_of_role=log.column_of_role,
         log=replace(log, rules=rules),
         **fields,
     )
+
+
+def unnamed_predictions(log: Log, rules: Rules | None = None) -> Predictions:
+    """The answers of a log with its confidences, for measuring only: no name, format or log is stored with them.
+
+    `rules` say how unanswered questions and missing confidences count; by default those that the log was read by.
+    """
+    return Predictions(name="", path=log.path, format="", **log.fields(rules))
 
 
 def reading_notes(models: Sequence[Predictions]) -> list[str]:

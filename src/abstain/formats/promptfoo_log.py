@@ -97,8 +97,8 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="promptfoo",
         column_of_role=column_of_role,
-        correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
-        confidence_columns=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
+        possible_correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
+        possible_confidence_columns=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
         model=single_text(providers),
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "success", "question": "the values of vars"},
@@ -203,7 +203,7 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
     facts = LogFacts(
         tool="promptfoo",
         column_of_role=column_of_role,
-        correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
+        possible_correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
         model=single_text(providers),
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "PASS or FAIL", "question": "the values of the variables"},

@@ -217,7 +217,7 @@ def make_predictions(
     check_kind(source, kind)
     source = add_derived_columns(source, user_columns)
     # Of correct, error and loss, only the one that the user named stays, if any.
-    roles = keep_stated_verdict(source, source.roles(user_columns, kind), stated_roles)
+    roles = keep_stated_verdict(source, source.find_roles(user_columns, kind), stated_roles)
     scores_role = find_class_scores_role(
         roles, stated_roles, has_labels=labels is not None or "labels" in roles
     )
@@ -241,11 +241,18 @@ def make_predictions(
         log = make_log(
             source, roles, rules, right_answers=right_answers, stated_roles=stated_roles, purpose=purpose
         )
-        if not log.signals:
+        if not log.has_confidence:
             raise UncertainError(_explain_no_confidence(log), source)
         if purpose != "one file":
             check_ranked(log)
-        return Predictions(name=name, path=path, format=source.format, used=log.used, log=log, **log.fields())
+        return Predictions(
+            name=name,
+            path=path,
+            format=source.format,
+            column_of_role=log.column_of_role,
+            log=log,
+            **log.fields(),
+        )
     if scores_role:
         # Task and epoch make ids distinct, and serve nothing else.
         used_roles = _CLASS_SCORE_ROLES if "ids" in roles else _CLASS_SCORE_ROLES - {"task", "epoch"}
@@ -259,7 +266,7 @@ def make_predictions(
     second_file_labels = None if labels is None else _load_labels(labels, limits)
     fields = _load_fields(options, roles, second_file_labels)
     if labels is not None:
-        fields["used"]["labels"] = display_name(Path(labels).name)
+        fields["column_of_role"]["labels"] = display_name(Path(labels).name)
     return Predictions(name=name, path=path, format=source.format, **fields)
 
 
@@ -339,8 +346,8 @@ def _load_fields(
         loaded_columns.check_lengths(fields["n"], columns)
     fields |= learning_columns
     fields["ids"] = None if ids is None else _distinct_ids(ids, values)
-    fields["used"] = {role: str(loaded_roles[role]) for role in values if role in loaded_roles}
-    fields["used"] |= selection.value_of_column
+    fields["column_of_role"] = {role: str(loaded_roles[role]) for role in values if role in loaded_roles}
+    fields["column_of_role"] |= selection.value_of_column
     return fields
 
 
@@ -553,7 +560,7 @@ def read_log(
     rules = rules or Rules()
     return make_log(
         source,
-        add_repeats(source, source.roles(user_columns), rules),
+        add_repeats(source, source.find_roles(user_columns), rules),
         rules,
         right_answers=right_answers,
         stated_roles=stated_roles,
@@ -619,7 +626,7 @@ def read_unlabelled(
     source = open_source(path, format=format, limits=limits)
     check_kind(source, kind)
     source = add_derived_columns(source, columns)
-    roles = source.roles(columns, kind)
+    roles = source.find_roles(columns, kind)
     output_role = next((role for role in ("logits", "probs", "confidence") if role in roles), None)
     if output_role is None:
         raise UncertainError(f"needs logits, probs or a confidence, got {source.list_columns()}.", source)
@@ -701,7 +708,7 @@ def _load_labels(path: str | Path, limits: Limits) -> Values:
     of columns that a file may take.
     """
     source = open_source(path, limits=limits)
-    label_columns = source.roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))
+    label_columns = source.find_roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))
     if len(label_columns.names) > 1:
         raise UncertainError(f"must have a column of labels, got {source.list_columns()}.", source)
     return source.load("labels", label_columns)

@@ -77,7 +77,7 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="SWE-bench",
         column_of_role={"correct": "resolved", "answered": "answered", "question": "question"},
-        correctness_columns=("resolved",),
+        possible_correctness_columns=("resolved",),
         descriptions={"answered": "there is a patch"},
         notes=tuple(notes),
     )

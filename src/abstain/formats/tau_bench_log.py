@@ -76,7 +76,7 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="tau-bench",
         column_of_role={"correct": "reward", "question": "question", "epoch": "epoch"},
-        correctness_columns=find_correctness_columns(rows, ["reward"]),
+        possible_correctness_columns=find_correctness_columns(rows, ["reward"]),
         task=text_or_none(get_nested(content, "info", "environment_info", "domain_name")) or "",
         model=text_or_none(get_nested(content, "info", "agent_info", "llm")) or "",
         notes=tuple(notes),

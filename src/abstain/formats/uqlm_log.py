@@ -73,8 +73,8 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
             "question": "question",
             "prediction": "answer",
         },
-        correctness_columns=correctness_columns,
-        confidence_columns=tuple(signals),
+        possible_correctness_columns=correctness_columns,
+        possible_confidence_columns=tuple(signals),
         variant_column="part" if any("part" in row for row in rows) else "",
     )
     return LogContent(rows, facts)

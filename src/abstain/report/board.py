@@ -256,13 +256,13 @@ def board_content(
     columns: dict[str, dict[str, float | None]] = {}
     groups: dict[str, dict[str, float | Interval | None]] = {}
     for name, (predictions, score) in models.items():
-        losses, confidence = predictions.samples(score, loss)
+        losses, confidence = predictions.loss_and_confidence(score, loss)
         weight = predictions.sample_weight
         abstained = predictions.abstained
         curve = risk_coverage_curve(losses, confidence, sample_weight=weight, abstained=abstained)
         curves[name] = thinned(name, curve.coverage, curve.risk, _CURVE_POINTS)
         numbers: dict[str, float | None] = {}
-        if predictions.log is None or predictions.log.loss_name == "loss":
+        if predictions.log is None or not predictions.log.is_graded:
             numbers["risk %"] = float(curve.risk[-1])
         else:
             numbers["accuracy %"] = predictions.log.accuracy
@@ -301,7 +301,7 @@ def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str
     attempted. The calibration error is None unless every confidence of an answer lies between 0 and 1. Scores of
     abstention only where the log says which questions are unanswerable. Empty for losses other than right and wrong.
     """
-    if log.loss_name == "loss":
+    if not log.is_graded:
         return {}
     answers = log.graded_answers()
     numbers: dict[str, float | None] = {
@@ -323,7 +323,7 @@ def _graded_content(
     metric = answer_metric(comparison.metric)
     answers_of_model: dict[str, GradedAnswers] = {}
     for name, (predictions, score) in models.items():
-        losses = predictions.samples(score, loss).loss
+        losses = predictions.loss_and_confidence(score, loss).loss
         attempted = np.ones(predictions.n, dtype=bool)
         if predictions.abstained is not None:
             attempted = ~predictions.abstained

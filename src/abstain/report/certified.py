@@ -78,8 +78,8 @@ def choose_threshold(
         "clusters": predictions.clusters,
         "groups": groups,
     }
-    if predictions.kind == "confidence":
-        losses, confidence = predictions.samples(score, loss)
+    if not predictions.has_class_scores:
+        losses, confidence = predictions.loss_and_confidence(score, loss)
         # the rule remembers a learned confidence and refuses any other; None for a plain column
         return select_threshold(losses, confidence, score=predictions.learned, **columns, **target)
     class_scores: dict[str, Any] = {
@@ -118,7 +118,7 @@ def certify_steps(
     asked_risk : float, optional
         A risk that the user asks for. It gets a step of its own, at which the page starts.
     """
-    answered = predictions.answered()
+    answered = predictions.without_abstentions()
     risks = sorted({*RISKS, *([] if asked_risk is None else [asked_risk])})
     rule_of_risk: dict[float, Threshold] = {}
 
@@ -241,7 +241,7 @@ def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_z
         if rule.advice is None:
             return ""
         return describe_help(rule.advice, rule.n, rule.clusters, is_zero_one=is_zero_one)
-    answered_count = predictions.answered().n
+    answered_count = predictions.without_abstentions().n
     accepted = round(rule.coverage * answered_count)
     observed_risk = risk_text(rule.risk or 0.0, is_zero_one)  # a rule with a threshold has a risk
     outcome = (
@@ -284,7 +284,7 @@ def _describe_condition(rule: Threshold, predictions: Predictions, score: str) -
     """Say when the rule answers, in the number that people know: a probability, not its rank key."""
     if rule.value == -np.inf:
         return "Answer every case."
-    name = "the confidence" if predictions.kind == "confidence" else score
+    name = score if predictions.has_class_scores else "the confidence"
     relation = "above" if rule.lies_above else "at least"
     return (
         f"Answer where {name} is {relation} {threshold_text(predictions, score, float(rule.value or 0.0))}."
@@ -293,7 +293,7 @@ def _describe_condition(rule: Threshold, predictions: Predictions, score: str) -
 
 def threshold_text(predictions: Predictions, score: str, key: float) -> str:
     """Format a threshold as people know it: for class scores the plain value of the score, not its rank key."""
-    return key_text(None if predictions.kind == "confidence" else score, key)
+    return key_text(score if predictions.has_class_scores else None, key)
 
 
 def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: bool) -> str:
@@ -347,7 +347,7 @@ def origin_facts(predictions: Predictions, score: str, loss: str, command: str) 
     was run ("" if there was none). `score` and `loss` name what is computed from class scores.
     """
     names = {"score": score, "loss": loss}
-    if predictions.kind == "confidence":
+    if not predictions.has_class_scores:
         names = {"loss": predictions.loss_name}
     file = Path(predictions.path)
     return {

@@ -321,7 +321,7 @@ def _gather_model(
     AbstainError
         If a name is unknown, or the file's values are invalid.
     """
-    losses, confidence = predictions.samples(score, loss)
+    losses, confidence = predictions.loss_and_confidence(score, loss)
     class_score = score  # for files with class scores
     class_loss = loss
     columns: Any = {"sample_weight": predictions.sample_weight, "abstained": predictions.abstained}
@@ -335,7 +335,7 @@ def _gather_model(
         )
     # the arguments of `abstain.evaluate`; groups are shown by the slider instead
     arguments = {name: value for name, value in predictions.arguments().items() if name != "groups"}
-    if predictions.kind == "confidence":
+    if not predictions.has_class_scores:
         score = next(iter(predictions.signals), "confidence")
         loss = predictions.loss_name
     else:
@@ -403,7 +403,7 @@ def _measure_reliability(
     """
     losses, confidence = samples
     has_plain_columns = predictions.sample_weight is None and not _has_two_kinds_of_clusters(predictions)
-    is_probability = predictions.kind == "confidence" or score == "max_softmax"
+    is_probability = not predictions.has_class_scores or score == "max_softmax"
     if not (is_zero_one(losses) and has_plain_columns and is_probability):
         return None
     clusters = predictions.clusters
@@ -413,13 +413,13 @@ def _measure_reliability(
         confidence = log.signals[score]
         is_answered = log.scored & log.answered & np.isfinite(confidence)
         losses = log.loss
-        clusters = log.repeats()
+        clusters = log.find_clusters()
     else:
         is_answered = np.ones(len(losses), dtype=bool)
         if predictions.abstained is not None:
             is_answered = ~predictions.abstained
     probability = confidence[is_answered].astype(np.float64)
-    if predictions.kind != "confidence":
+    if predictions.has_class_scores:
         probability = np.asarray(scores.display(score, probability), dtype=np.float64)
     if not len(probability) or probability.min() < 0 or probability.max() > 1:
         return None
@@ -446,7 +446,7 @@ def _two_class_table(predictions: Predictions, score: str, level: float) -> Clin
     such as 0.95.
     """
     try:
-        labels, _ = predictions.answered().answers()
+        labels, _ = predictions.without_abstentions().answers()
     except DataError:  # no labels, no predicted classes, or nothing answered
         return None
     classes = predictions.classes or np.unique(labels).tolist()
@@ -475,7 +475,7 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
     if not has_label.all():
         predictions = predictions.rows(np.flatnonzero(has_label))
     labels, predicted = predictions.answers()
-    _, confidence = predictions.samples(score, loss="zero_one")
+    _, confidence = predictions.loss_and_confidence(score, loss="zero_one")
     confidence = confidence.astype(np.float64)
     thresholds = None
     if predictions.abstained is not None and predictions.abstained.any():
@@ -495,7 +495,7 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
         level=level,
         clusters=predictions.clusters,
     )
-    if predictions.kind == "confidence":
+    if not predictions.has_class_scores:
         return table
     plain_threshold = np.asarray(scores.display(score, table.threshold))  # people do not know the rank key
     return replace(table, threshold=plain_threshold)
@@ -520,7 +520,7 @@ def _find_best_scores(
         return best
     columns = comparison_arguments([replace(predictions, name=score) for score in evaluation.scores])
     for loss in evaluation.losses:
-        entries = {score: predictions.samples(score, loss) for score in evaluation.scores}
+        entries = {score: predictions.loss_and_confidence(score, loss) for score in evaluation.scores}
         for metric in metrics:
             try:
                 comparison = abstain.compare(
@@ -556,7 +556,7 @@ def _compare_models(
         contestants = [(replace(models[0], name=name), name) for name in score_names]
     if len(contestants) < 2:
         return None
-    entries = {model.name: model.samples(model_score, loss) for model, model_score in contestants}
+    entries = {model.name: model.loss_and_confidence(model_score, loss) for model, model_score in contestants}
     # weights, clusters and abstentions by name of the contestant, as far as the files have them
     columns = comparison_arguments([model for model, _ in contestants], paired=paired)
     return abstain.compare(

@@ -250,12 +250,13 @@ def files_table(content: Content) -> str:
     for model in content.models:
         predictions = model.predictions
         roles = "; ".join(
-            f"{text(role)}: <code>{text(column)}</code>" for role, column in predictions.used.items()
+            f"{text(role)}: <code>{text(column)}</code>"
+            for role, column in predictions.column_of_role.items()
         )
         columns = f'<span class="roles">{roles}</span>'
-        if previous == (predictions.path, predictions.used):  # several confidences of one file
+        if previous == (predictions.path, predictions.column_of_role):  # several confidences of one file
             columns = "as above"
-        previous = (predictions.path, predictions.used)
+        previous = (predictions.path, predictions.column_of_role)
         file_name = f"<code>{text(Path(predictions.path).name)}</code>"
         shown_count = f"{predictions.n:,}{in_clusters(model.evaluation.clusters)}"
         sample_count = Cell(shown_count, csv=(str(predictions.n),))
