@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from abstain._check import check_fraction, check_risk
 from abstain.core.area_estimators import Estimator, Ties
 from abstain.display import CurveLine
-from abstain.engines.finish import NO_SPREAD, Answer, EngineRequest, make_request
+from abstain.engines.finish import REASON_FOR_NO_INTERVAL, Answer, EngineRequest, make_request
 from abstain.engines.paired import PairRequest
 from abstain.engines.read import ColumnOptions, Fields, parse_columns, parse_one_pair
 from abstain.errors import InputError
@@ -101,18 +101,20 @@ class Engine:
         full_name = f"{self.name}.{function}"
         columns, engine_options = self._separate_options(arguments)
         metric = metric.with_checked_options(full_name, metric_options)
-        # an area without error bar only needs to be sorted and added up; a point of the curve is read from its interval
+        # An area without error bar is found by sorting and adding up alone. A `PointMetric`, such as the risk at a
+        # coverage, is read from its interval, so its error bar is computed too.
         request = make_request([metric], estimate_only=not isinstance(metric, PointMetric))
         fields = parse_one_pair(full_name, columns)
         answers = self.answer(full_name, data, fields, request, **engine_options)
         is_zero_one = all(answer.totals.zero_one for answer in answers.values())
+        # such as `coverage_at_risk`: for 0/1 losses a target risk above 1 is a mistake, perhaps a percentage
         if metric.needs.risk_within_losses and is_zero_one:
             check_risk(full_name, metric.option_values["risk"])
         if not fields.group:
             return answers[None].value(metric)
         values = {group: answers[group].value(metric) for group in sort_groups(answers)}
-        counts = {group: answers[group].totals.sample_count for group in values}
-        return Grouped(function, values, counts, metric.lower_is_better)
+        sample_counts = {group: answers[group].totals.sample_count for group in values}
+        return Grouped(function, values, sample_counts, metric.lower_is_better)
 
     def evaluate(
         self, data: Any, /, *, metrics: Any = None, level: float = 0.95, **options: Unpack[EngineOptions]
@@ -517,7 +519,7 @@ class Engine:
             second=second_fields,
             titles=names,
             metric=metric,
-            request=replace(request, two_models=True),
+            request=replace(request, compares_two_models=True),
         )
         engine_options = {name: value for name, value in options.items() if value is not None}
         return self.compare_pair(pair, data, **engine_options)
@@ -552,7 +554,7 @@ def _explain_missing_interval(entry: Entry, metric: Metric, answers: Mapping[Key
     # losses of 0 and one number c are 0/1 losses in units of c
     needs_samples = metric.needs.order_by_loss and not totals.in_error_units().zero_one
     if needs_samples and entry.low is None and entry.estimate is not None:
-        return replace(entry, reason=NO_SPREAD)
+        return replace(entry, reason=REASON_FOR_NO_INTERVAL)
     return entry
 
 

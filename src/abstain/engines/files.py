@@ -230,7 +230,7 @@ class Run:
         """
         progress = None if key is None else _load_progress(spill, key)
         # the sums of a range with one confidence are enough for its areas, but a comparison reads every sample again
-        keep_tied_samples = self.request.two_models
+        keep_tied_samples = self.request.compares_two_models
         files_of_group = {}
         for place, (group, group_cuts) in enumerate(cuts.items()):
             if progress is None:
@@ -305,7 +305,7 @@ class Run:
             return choose_cuts_that_fit(histogram, survey.sample_count, samples_per_range)
 
         first_cuts = {None: RangeCuts(choose_starts(first_survey), counted_range=None)}
-        # `self.request.two_models` makes `partition` store the samples of all ranges
+        # `self.request.compares_two_models` makes `partition` store the samples of all ranges
         first_files = self.partition(spill, first_cuts, key=None)[None]
         second_files = RangeFiles(spill, choose_starts(second_survey), keep_tied_samples=True)
         stored, results = first_files.finish(samples_per_range, self.request, partial(self.advance, "first"))
@@ -610,7 +610,7 @@ def _answer_in_memory(run: Run) -> Answer:
         weight_unit = survey.weight_units(run.fields.repetitions)[None]  # of the group None: all samples
         columns = columns.in_units(weight_unit)
     loss, _, weight = columns.samples
-    if request.area_only and not request.needs_oracle and weight is None:
+    if request.is_area_without_error_bar and not request.needs_oracle and weight is None:
         # an area without error bar reads only the count, the mass and the loss, so the passes for the other totals are
         # skipped; and `zero_one` has no effect there
         totals = Totals(

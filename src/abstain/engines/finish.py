@@ -47,7 +47,7 @@ from abstain.metrics.points import RiskCoverageCurve
 _MAX_PIECES = 16  # pieces that the sums of one range are made of
 _PIECE_SAMPLES = 1 << 16  # at least this many samples in a piece: their columns stay in cache
 _MAX_EXACT_TERMS = 1 << 16  # up to here a sum is added up term by term; its closed form would lose digits
-NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
+REASON_FOR_NO_INTERVAL = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
 # Peak memory per sample in bytes, as measured with distinct confidences, besides the stored columns
 _BYTES_FOR_TWO_MODELS = 400  # the stored columns included
 _BYTES_FOR_DOUBLE_KEYS = 20
@@ -64,9 +64,9 @@ class EngineRequest:
     """What an engine has to compute.
 
     `evidence_requests` name areas and points, one request for each estimator and rule for ties. Metrics that cannot be
-    summed over ranges, such as a user's own, are not among them: with `needs_blocks` ranges return tables of their
-    distinct confidences, and the metrics are computed from all of these together. So workers never see a user's
-    functions.
+    summed over ranges, such as a user's own, are not among them: with `needs_distinct_confidences` ranges return tables
+    of their distinct confidences, and the metrics are computed from all of these together. So workers never see a
+    user's functions.
     """
 
     evidence_requests: tuple[EvidenceRequest, ...] = (EvidenceRequest(),)
@@ -75,14 +75,16 @@ class EngineRequest:
     with_thresholds: bool = False  # keep the confidence of each point of the curve?
     needs_oracle: bool = False  # does any metric need the best order of the losses?
     is_oracle_pass: bool = False  # the pass for the oracle: the confidence is the place in the best order
-    two_models: bool = False  # is it a comparison of two models?
-    needs_blocks: bool = False  # does any metric need the whole table of distinct confidences?
+    compares_two_models: bool = False
+    needs_distinct_confidences: bool = False  # does any metric need the whole table of distinct confidences?
 
     @property
-    def area_only(self) -> bool:
+    def is_area_without_error_bar(self) -> bool:
         """Is the result one area without an error bar or a curve?"""
         has_error_bars = any(request.areas or request.has_points for request in self.evidence_requests)
-        return not (has_error_bars or self.curve_points or self.is_oracle_pass or self.needs_blocks)
+        return not (
+            has_error_bars or self.curve_points or self.is_oracle_pass or self.needs_distinct_confidences
+        )
 
     def bytes_per_sample(self, zero_one: bool, is_double: bool, has_weights: bool) -> int:
         """Peak memory in bytes for each sample of a range.
@@ -91,16 +93,16 @@ class EngineRequest:
         with distinct confidences, which need most. `zero_one`: all losses are 0/1, stored as booleans; `is_double`:
         confidences are stored as float64, otherwise float32; `has_weights`: there is a column of float64 weights.
         """
-        if self.two_models:
+        if self.compares_two_models:
             return _BYTES_FOR_TWO_MODELS
         confidence_bytes = 8 if is_double else 4
         loss_bytes = 1 if zero_one else 8
         weight_bytes = 8 if has_weights else 0
         stored_bytes = confidence_bytes + loss_bytes + weight_bytes
-        if self.area_only and zero_one and not has_weights:
+        if self.is_area_without_error_bar and zero_one and not has_weights:
             # an area of unweighted 0/1 losses is computed from packed keys, which threads copy while they sort
             return stored_bytes + (_BYTES_FOR_DOUBLE_KEYS if is_double else _BYTES_FOR_SINGLE_KEYS)
-        if self.needs_blocks:
+        if self.needs_distinct_confidences:
             return stored_bytes + _BYTES_FOR_BLOCKS
         if self.with_thresholds:
             return stored_bytes + _BYTES_FOR_THRESHOLDS
@@ -115,7 +117,7 @@ class EngineRequest:
         """
         if not self.needs_oracle or (zero_one and weights_are_counts):
             return None
-        return replace(self, is_oracle_pass=True, curve_points=0, needs_blocks=False)
+        return replace(self, is_oracle_pass=True, curve_points=0, needs_distinct_confidences=False)
 
     def index_for(self, metric: Metric) -> int:
         """Index into `evidence_requests` of the request that a metric is computed from.
@@ -160,7 +162,7 @@ def make_request(
         evidence_requests,
         level,
         needs_oracle=any(metric.needs.order_by_loss for metric in metrics),
-        needs_blocks=not all(_adds_up_over_ranges(metric) for metric in metrics),
+        needs_distinct_confidences=not all(_adds_up_over_ranges(metric) for metric in metrics),
     )
 
 
@@ -178,10 +180,12 @@ def check_weights(function: str, fields: Fields, survey: Survey, request: Engine
     confidences, weights. `request` says what to compute.
     """
     if fields.repetitions:
+        # `fractional_weight` is some weight that is not a whole number; None, if all are whole, raises nothing
         check_repetitions(function, str(fields.weight), survey.fractional_weight)
     if survey.weights_are_counts(fields.repetitions):
         return
     for evidence_request in request.evidence_requests:
+        # such as 'ties="expected"'; empty where neither option counts samples
         option = area_estimators.find_counting_option(evidence_request.estimator, evidence_request.ties)
         if option:
             raise repetitions_error(function, option)
@@ -249,7 +253,7 @@ def finish_range(columns: Columns, position: RangePosition, request: EngineReque
     length. `request` says what to compute.
     """
     result = _add_up_samples(columns, position, request)
-    if request.needs_blocks:
+    if request.needs_distinct_confidences:
         return replace(result, blocks=Blocks.from_samples(*columns.samples))
     return result
 
@@ -276,11 +280,13 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
 
         oracle_rows = area_estimators.oracle_rows(xp, loss, weight)
         return _add_up_tables([table_of_zero_one_rows(oracle_rows)], position, request)
-    if request.area_only:
+    if request.is_area_without_error_bar:
         # a request for an area without error bar has one evidence request, for the estimator and the rule for ties
         area = curve_area_of(request.evidence_requests[0])
+        # some estimators read only the accepted loss, and not the loss of each row, which then need not be computed
         reads_loss = area_estimators.needs_row_loss(area.estimator, area.ties)
-        pieces = iterate_rows(read_by_confidence(loss, confidence, weight), reads_loss)
+        # sorts the samples; `pieces` are rows of distinct confidences, most confident first
+        pieces = iterate_rows(read_by_confidence(loss, confidence, weight), with_loss=reads_loss)
         tables_without_powers = (
             MomentTable(rows, squared_weight_moments=(), known_fourth_power_moments=()) for rows in pieces
         )
@@ -309,7 +315,7 @@ def finish_tie(
     `sums` is a vector in the order of `ranges.SUMS`: at the places below COUNT the sums of w^p l^j (mass, loss, then
     the powers), at COUNT the number of samples. `position` holds the mass and loss above the range, and the totals of
     the whole set. `request` says what to compute. Where a metric needs the whole table of distinct confidences
-    (`needs_blocks`), the result includes the row of this one.
+    (`needs_distinct_confidences`), the result includes the row of this one.
 
     The oracle is the best possible order of the samples: by loss, smallest first. In its pass a tie means equal losses,
     and its samples are accepted one by one. For relative weights the area is then recomputed so. The other field of a
@@ -319,7 +325,7 @@ def finish_tie(
     table = table_from_sums(Rows.accumulate(mass, loss), powers, position.totals.zero_one)
     labels = RowLabels(np.asarray([confidence]), sums[COUNT : COUNT + 1])
     result = _add_up_tables([table], position, request, labels)
-    if request.needs_blocks:
+    if request.needs_distinct_confidences:
         result = replace(result, blocks=_block_of_tie(sums, confidence))
     if not request.is_oracle_pass or position.totals.has_whole_weights:
         return result
@@ -353,7 +359,7 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
         )
         labels = RowLabels(counted.confidence.astype(np.float64), counted.sample_count)
         result = _add_up_tables([table], section_position, request, labels)
-        if request.needs_blocks:
+        if request.needs_distinct_confidences:
             return replace(
                 result, blocks=_blocks_of_counts(labels.confidence, counted.sample_count, counted.error_count)
             )
@@ -449,7 +455,7 @@ def _add_up_tables(
     If this range is the whole set, intervals of points of the curve, such as the risk at coverage 0.9, are computed at
     once. Otherwise `Answer.evidence` merges the parts of all ranges, from which `Answer.interval` computes them.
     """
-    if request.is_oracle_pass or request.area_only:
+    if request.is_oracle_pass or request.is_area_without_error_bar:
         return _add_up_areas(tables, position, request)
     parts: tuple[list[PartSummary], ...] = tuple([] for _ in request.evidence_requests)
     accepted_loss_areas = []
@@ -532,6 +538,7 @@ def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
     for definition in METRICS.values():
         if not isinstance(definition, PointMetric) or (definition.needs.both_kinds and not has_both_kinds):
             continue
+        # the requested coverages, risks or TPRs, whichever this metric has as its option
         for cut in whole.request.cuts(definition.cut_at):
             metric = definition.with_options(**{definition.cut_at: cut})
             intervals[metric.name, cut] = evidence.estimate_interval(metric, whole, level=level)
@@ -720,10 +727,11 @@ class Answer:
         """
         pieces = []
         samples_above = 0
-        for result in self.results:
+        for result in self.results:  # one per range of confidences, most confident first
             assert result.curve is not None
             piece = result.curve.copy()
-            piece[3:] += samples_above  # row 3, if there is one, counts samples from the top of its range
+            # row 3, if there is one, counts samples from the top of this range; the other rows count from the very top
+            piece[3:] += samples_above
             pieces.append(piece)
             samples_above += result.sample_count
         return np.concatenate(pieces, axis=1)

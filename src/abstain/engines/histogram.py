@@ -151,6 +151,7 @@ def _joining_cost(table: Histogram) -> np.ndarray:
     bins of the confidence axis, least confident first, with the mass and loss of each.
     """
     mass = table.mass
+    # losses below 0 are allowed; without the absolute value, bins of such losses would seem free to join
     loss = np.abs(table.loss)
     m = mass[:-1] + mass[1:]
     l = loss[:-1] + loss[1:]
@@ -225,19 +226,20 @@ def find_overlaps(table: Histogram) -> Overlaps:
     )
 
 
-def as_bins(table: Histogram, largest_loss: float | None, whole: bool) -> confidence_bins.Bins:
+def as_bins(table: Histogram, largest_loss: float | None, has_whole_mass: bool) -> confidence_bins.Bins:
     """The bins of a histogram as `core` takes them, each with the mass and loss above it at best and at worst.
 
     Any of the samples in overlapping bins may lie above a bin. The bin's risk is smallest (best) if exactly those
     without loss do, and largest (worst) if exactly those with loss do, taken as few samples of the largest loss.
-    `largest_loss` bounds all losses (None: 1 is taken); `whole` says that masses are counts of samples.
+    `largest_loss` bounds all losses; None if some are below 0: then no bounds are known, and 1 is taken.
+    `has_whole_mass` says that masses are counts of samples.
     """
     mass_above, loss_above, overlapping_mass, overlapping_loss = find_overlaps(table)
     largest = largest_loss or 1.0
     # the overlapping loss as samples of the largest loss, and the samples that then have none
     worst_count = overlapping_loss / largest
     lossless_count = np.maximum(overlapping_mass - worst_count, 0.0)
-    if whole:  # positions are whole numbers: round both to the side that keeps the bounds true
+    if has_whole_mass:  # positions are whole numbers: round both to the side that keeps the bounds true
         worst_count = np.ceil(worst_count)
         lossless_count = np.ceil(lossless_count)
         overlapping_loss = worst_count * largest
@@ -249,7 +251,7 @@ def as_bins(table: Histogram, largest_loss: float | None, whole: bool) -> confid
         loss_above_best=loss_above,
         mass_above_worst=mass_above + worst_count,
         loss_above_worst=loss_above + overlapping_loss,
-        has_whole_mass=whole,
+        has_whole_mass=has_whole_mass,
         xp=np,
     )
 
@@ -265,7 +267,7 @@ def histogram_of(
     """
     if weight is None and is_zero_one(loss):
         packing = sorting.Packing(confidence)
-        if packing.fits(1):
+        if packing.fits(payload_bits=1):  # there is one bit left beside the confidence, for the loss
             return _histogram_of_zero_one(packing, loss, max_bins)
     order = sorting.argsort_descending(confidence)[::-1]
     ascending = confidence[order].astype(np.float64, copy=False)

@@ -370,9 +370,15 @@ def read_tables(
                 )
         return [field for field in fields.names if field in schema.names]
 
+    # names of groups in a CSV file stay texts, even where they look like dates or words for true and false
     text_columns = (fields.group,) if fields.group else ()
     for table in read_batches(
-        Path(file), table_format(file), require_columns, batch_size, row_groups, text_columns
+        Path(file),
+        table_format(file),
+        choose_columns=require_columns,
+        max_rows=batch_size,
+        row_groups=row_groups,
+        text_columns=text_columns,
     ):
         for field in fields.names:
             if field not in table.schema.names:
@@ -380,6 +386,7 @@ def read_tables(
 
                 constant = pa.repeat(pa.scalar(folder_values[field], pa.string()), table.num_rows)
                 table = table.append_column(field, constant)
+        # batches of formats other than Parquet may be larger than asked for
         for offset in range(0, table.num_rows, batch_size):
             batch = table.slice(offset, batch_size)
             yield RowOrigin(function, file, start), batch
@@ -484,7 +491,7 @@ def read_columns(origin: RowOrigin, table: Any, fields: Fields) -> tuple[Columns
     origin.check_finite(fields.weight, weight)
     weight = weight.astype(np.float64)
     origin.check_rule(fields.weight, "not be negative", weight, weight < 0)
-    if labels is not None:
+    if labels is not None:  # `convert_types` drops the samples of weight zero, so their labels go too
         labels = labels._replace(codes=labels.codes[weight > 0])
     return convert_types(loss, confidence, weight), labels
 
@@ -525,6 +532,7 @@ def _apply_learned(
     from abstain.confidence.input_table import read_inputs
 
     signal_names = profile.signal_names
+    # `profile` names the inputs of the model; its `kind` is "logits", or None for a model that reads no class scores
     confidence = np.empty(table.num_rows)
     for start in range(0, table.num_rows, _LEARNED_ROWS):
         rows = slice(start, start + _LEARNED_ROWS)
@@ -537,7 +545,7 @@ def _apply_learned(
             features={name: numbers[name] for name in profile.features},
             categories={name: _texts_with_gaps(parts[name]) for name in profile.categories},
         )
-        profile.check_names(origin.function, inputs)
+        profile.check_names(origin.function, inputs)  # raises for another number of classes than in learning
         confidence[rows] = learned.model.apply(inputs)
     return confidence
 

@@ -402,6 +402,7 @@ class Sketch:
         """Selective risk at the least attainable coverage of at least `coverage`; lower is better."""
         coverage = check_fraction("Sketch.risk_at_coverage", "coverage", coverage)
         table = self._table("risk_at_coverage")
+        # the mass to accept: that share of the total, rounded up to a whole number if masses are counts of samples
         position = float(mass_for_share(np, table.mass.sum(), coverage, self._counts_samples))
         return risk_at(table, position, self._loss_bound())
 
@@ -496,6 +497,7 @@ class Sketch:
         """The inverse of `to_json`; DataError for another version, or if the text is damaged."""
         with _report_damage("Sketch.from_json"):
             content = dict(json.loads(stored))
+        # a text without a version is taken for version 1, which this release does not read
         _check_version("Sketch.from_json", str(content.get("version", 1)))
         with _report_damage("Sketch.from_json"):
             low, high, sums = (

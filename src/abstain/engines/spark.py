@@ -215,7 +215,8 @@ def open_frame(function: str, data: Any, session: Any) -> Any:
         raise DataError(
             f"{function}: Spark takes Parquet files or CSV files, got {' and '.join(sorted(kinds))}."
         )
-    # folders named like `split=test` lie below a base path
+    # the folders that hold those named like `split=test`; Spark reads columns from folder names below such a base path,
+    # and takes only one
     base_paths = {file[: file.rfind("/", 0, file.index("="))] for file in files if partition_values(file)}
     reader = active_session.read
     if len(base_paths) == 1:
@@ -293,10 +294,12 @@ class SparkRun(cluster.ClusterRun):
     def store_by_bundle(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
         """Samples by bundle as a lazy frame (bundle, pickled samples), and the sums of every range.
 
-        A bundle is the ranges that one task finishes. The sums take a scan of the data of their own; the frame is
-        computed when it is used. Samples of ranges with one confidence are kept only for a comparison of two models,
-        which reads the influences of every sample. `load` reads files or frames as checked columns by group.
-        `numbering` is the numbering of the ranges of all groups. `stage` is the title of the progress bar.
+        A range is the samples of a group with confidences between two thresholds, and its sums are those of their
+        weights, losses and powers; a bundle is the ranges that one task finishes. Nothing is stored here yet: Spark
+        computes the frame when it is used, and the sums take a scan of the data of their own. Samples of ranges with
+        one confidence are kept only for a comparison of two models, which reads the influences of every sample. `load`
+        reads files or frames as checked columns by group. `numbering` is the numbering of the ranges of all groups.
+        `stage` is the prefix of the title of the progress bar.
         """
         compares_models = load.second_fields is not None
 
@@ -309,6 +312,7 @@ class SparkRun(cluster.ClusterRun):
                 bundles, _ = cluster.split_into_bundles(groups, numbering, keep_tied_samples=compares_models)
                 yield from pack_bundles(bundles).to_batches()
 
+        # ranges are those of the first model's confidence, and the sums are of its losses: the second is not read
         first_model = load._replace(second_fields=None)
         sums = self.reduce_partitions(add_up, first_model, cluster.merge_sums, f"{stage}sums")
         return self.frame.mapInArrow(split_batches, _BUNDLE_SCHEMA), sums or empty_sums(numbering.range_count)
