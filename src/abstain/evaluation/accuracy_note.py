@@ -12,7 +12,7 @@ INCLUDE_ACCURACY = (
     AURC.name,
     AUGRC.name,
 )  # names of metrics by which of two equal rankings the more accurate wins
-_MOST_LISTED = 4  # contestants whose numbers are listed one by one; of more, the smallest and the largest
+_MOST_CONTESTANTS_LISTED = 4  # one by one; of the numbers of more, the smallest and the largest are listed
 _LARGEST_ROUNDING = 1e-12  # of a mean loss, relative: contestants with the same answers differ by no more
 
 
@@ -86,8 +86,8 @@ def _describe_verdicts(comparison: Comparison) -> str:
                 f"verdict: it {notes_without_verdict[0]}"
             )
         return "no two differ significantly"
-    possible_winners = comparison.winners
-    if len(possible_winners) > _MOST_LISTED:
+    possible_winners = comparison.winners  # all that may be the best, as far as the tests can tell
+    if len(possible_winners) > _MOST_CONTESTANTS_LISTED:
         best = f"{len(possible_winners)} may be the best"
     elif len(possible_winners) > 1:
         best = f"{', '.join(possible_winners[:-1])} or {possible_winners[-1]} is the best"
@@ -97,8 +97,8 @@ def _describe_verdicts(comparison: Comparison) -> str:
 
 
 def _list_numbers(numbers: Sequence[str]) -> str:
-    """Numbers in a sentence: "1, 2 and 3"; of more than `_MOST_LISTED` the smallest and the largest, "1 to 9"."""
-    if len(numbers) > _MOST_LISTED:
+    """Numbers in a sentence: "1, 2 and 3"; of more than four the smallest and the largest, "1 to 9"."""
+    if len(numbers) > _MOST_CONTESTANTS_LISTED:
         ascending = sorted(numbers, key=float)
         return f"{ascending[0]} to {ascending[-1]}"
     return f"{', '.join(numbers[:-1])} and {numbers[-1]}"

@@ -15,19 +15,22 @@ if TYPE_CHECKING:
     from abstain.evaluation.results import Entry
 
 _PHRASE = "ranks worse than chance"
-_LEVEL = 0.99  # of the interval that must lie below 1/2, so that chance alone rarely raises the warning
-_ALWAYS_TESTED = 1_000_000  # samples; larger rankings are tested only where their AUROC is known already
+_LEVEL_OF_WARNING = 0.99  # of the interval that must lie below 1/2: chance alone rarely raises the warning
+# larger rankings are tested only where their AUROC is known already
+_MOST_SAMPLES_SORTED_FOR_AUROC = 1_000_000
 
 
 def auroc_of_samples(samples: CheckedSamples) -> float | None:
-    """AUROC of checked samples; None if losses are not 0/1, if all samples are right or wrong, or above a million.
+    """AUROC of checked samples; None if losses are not 0/1, or if all answered samples are right or all wrong.
+
+    None also for more samples than `_MOST_SAMPLES_SORTED_FOR_AUROC`, a million: sorting them would take too long.
 
     Parameters
     ----------
     samples : CheckedSamples
         Checked samples with the confidence that ranks them.
     """
-    if not samples.zero_one or len(samples.answered_loss) > _ALWAYS_TESTED:
+    if not samples.zero_one or len(samples.answered_loss) > _MOST_SAMPLES_SORTED_FOR_AUROC:
         return None
     try:
         return float(
@@ -52,14 +55,19 @@ def worse_than_chance(name: str, samples: CheckedSamples, estimate: float | None
     if not samples.zero_one or estimate is None or estimate >= 0.5:
         return None
     try:
-        # rankings cached for another metric are dropped
+        # the samples may hold rankings from the computation of another metric: these are dropped, and made anew
         auroc_samples = samples._replace(metric=AUROC, ranked_by_confidence=None, ranked_by_loss=None)
-        interval = interval_of_samples(auroc_samples, _LEVEL, None, None)
+        interval = interval_of_samples(
+            auroc_samples,
+            level=_LEVEL_OF_WARNING,  # high, so that chance alone rarely raises the warning
+            method=None,  # the usual one of the metric
+            loss_bound=None,
+        )
     except (InputError, InfeasibleError):  # all samples are right, or all are wrong
         return None
     if interval.high >= 0.5:
         return None
-    return _sentence(name, interval.estimate, interval.low, interval.high)
+    return _warning_sentence(name, interval.estimate, interval.low, interval.high)
 
 
 def warnings_of_entries(entries: Iterable[Entry]) -> list[str]:
@@ -69,7 +77,7 @@ def warnings_of_entries(entries: Iterable[Entry]) -> list[str]:
         if entry.metric != AUROC.key or entry.group is not None:
             continue
         if entry.estimate is not None and entry.high is not None and entry.high < 0.5:
-            warnings.append(_sentence(entry.score, entry.estimate, entry.low, entry.high))
+            warnings.append(_warning_sentence(entry.score, entry.estimate, entry.low, entry.high))
     return warnings
 
 
@@ -78,7 +86,7 @@ def chance_warnings(notes: Iterable[str]) -> list[str]:
     return [note for note in notes if _PHRASE in note]
 
 
-def _sentence(name: str, estimate: float, low: float | None, high: float | None) -> str:
+def _warning_sentence(name: str, estimate: float, low: float | None, high: float | None) -> str:
     return (
         f"{name} {_PHRASE} (AUROC {estimate:.3g}, interval {low:.3g} to {high:.3g}): wrong samples have the higher "
         f"values. If it measures uncertainty, as an entropy does, change its sign (command line: -c confidence=-NAME)."

@@ -56,7 +56,7 @@ from abstain.metrics.summaries import Scale
 from abstain.scores.catalogue import by_name as score_by_name
 from abstain.theory import samples_to_tell_apart
 
-TIES_PHRASE = "verdicts depend on how equal confidences are counted"
+VERDICTS_DEPEND_ON_TIES = "verdicts depend on how equal confidences are counted"
 MOST_CONTESTANTS_COMPARED_AGAIN = (
     10  # of more, no note compares by a second metric: that costs as much as the comparison itself
 )
@@ -359,7 +359,8 @@ def refuse_paths(function: str, models: Any) -> None:
         given = list(models)
     for value in given:
         if isinstance(value, (str, os.PathLike)):
-            command = f"abstain {function.partition('_')[0]} FILE FILE"
+            command_name = function.partition("_")[0]  # "compare" for the function compare_answers, too
+            command = f"abstain {command_name} FILE FILE"
             raise InputError(
                 f"{function}: takes arrays, got the path {os.fspath(value)!r}. Use the command `{command}`, or read "
                 f"each file with `abstain.formats.read_predictions`."
@@ -419,22 +420,30 @@ def _column_of_model(function: str, column: Any, model_name: Any) -> Any:
 
 
 def _losses_and_confidences(
-    model_name: str, model: Any, kind: str, labels: Array | None, scores: Any, losses: Any, classes: Any
+    model_name: str,
+    model: Any,
+    kind: str,
+    labels: Array | None,
+    scores: Any,
+    requested_loss: Any,
+    classes: Any,
 ) -> dict[str, tuple[Array, Array]]:
     """Loss and confidence vectors of each contestant that a model enters, by the contestant's name.
 
-    Without `labels` the model must be a pair (loss, confidence), which enters once; InputError otherwise. With labels
-    its outputs, "logits" or "probs" as `kind` says, enter once per score; `losses` is the one loss, a name or a
-    function. The name is the model's, the score's if the model has none, or "model / score" if there are several.
+    `kind` is "probs" for a model that was passed as `probs=`, otherwise "logits". Without `labels` the model must be a
+    pair (loss, confidence), not passed as `probs=`; it enters once, and InputError is raised for anything else. With
+    labels the model is its logits or probabilities, which enter once per score; `requested_loss` is the name of one
+    loss, or a function. A contestant is called after the model, after the score if `model_name` is empty, or
+    "model / score" if there are several scores.
     """
     if labels is None:
         if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
             raise InputError("compare: without `labels` a model must be (loss, confidence).")
         return {model_name: (model[0], model[1])}
     vectors = read_model(
-        "compare", labels=labels, scores=scores, losses=[losses], classes=classes, **{kind: model}
+        "compare", labels=labels, scores=scores, losses=[requested_loss], classes=classes, **{kind: model}
     )
-    loss = next(iter(vectors.losses.values()))
+    loss = next(iter(vectors.losses.values()))  # the requested one is the only one
     contestants = {}
     for score, confidence in vectors.scores.items():
         if not model_name:
@@ -720,15 +729,17 @@ def _ties_matter(samples: CheckedSamples, standard_error: float) -> bool:
     False for relative weights, unless all are equal: the area in random order is only defined for weights that are
     repetitions. False also if no two samples have the same confidence, and if the samples were not ranked.
 
-    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
-    answered ones; weights, clusters and strata of all.
+    `standard_error` is that of AURC as it is, in the user's units of the loss.
     """
     ranked = samples.ranked_by_confidence
-    # `row_of_sample` is None where every sample is a row (a distinct confidence) of its own
-    if not samples.has_whole_weights or ranked is None or ranked.row_of_sample is None:
+    if not samples.has_whole_weights or ranked is None:
         return False
-    rows = ranked.rows
-    return abs(samples.error_size * gap_of_ties(rows.accepted_mass, rows.accepted_loss)) > standard_error
+    has_ties = ranked.row_of_sample is not None  # None: every sample is a row, with a confidence of its own
+    if not has_ties:
+        return False
+    # sums over the samples down to each row, most confident first; losses in units of `error_size`
+    gap = gap_of_ties(accepted_mass=ranked.rows.accepted_mass, accepted_loss=ranked.rows.accepted_loss)
+    return abs(samples.error_size * gap) > standard_error
 
 
 def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float) -> str:
@@ -740,6 +751,7 @@ def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float
     different = random_order_tests.p_adjusted < 1 - level
     changed = []
     for pair, is_different, difference in zip(pairs, different, random_order_tests.difference):
+        # differences are a minus b, so AURC of a is the lower one where the sign is negative; 0: not significant
         sign_together = np.sign(pair.difference) if pair.different else 0
         sign_in_random_order = np.sign(difference) if is_different else 0
         if sign_together == sign_in_random_order:
@@ -756,7 +768,7 @@ def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float
     listed = "; ".join(changed[:_CHANGED_VERDICTS_SHOWN])
     if len(changed) > _CHANGED_VERDICTS_SHOWN:
         listed += f" and {len(changed) - _CHANGED_VERDICTS_SHOWN} more"
-    return f"{len(changed)} of {len(pairs)} {TIES_PHRASE}: {listed}."
+    return f"{len(changed)} of {len(pairs)} {VERDICTS_DEPEND_ON_TIES}: {listed}."
 
 
 def pair_of(
@@ -773,8 +785,8 @@ def pair_of(
     `tests` holds one value per pair in each array, and `place` is the index of this pair. `sample_count` is the larger
     number of samples of the two. `samples_needed`, how many would show the difference, is scaled up from it; None if
     the pair differs already, has no difference or spread, or has a note that there is no verdict. With `looks`, the
-    rule by which tests hold at every look, it is about how many such a test needs. `level` is the two-sided confidence
-    level, such as 0.95. A look is an evaluation of the data that came in so far.
+    rule by which tests hold at every look (None: a single look), it is about how many such a test needs; a look is an
+    evaluation of the data that came in so far. `level` is the two-sided confidence level, such as 0.95.
     """
     is_open = tests.p_adjusted >= 1 - level  # pairs that the tests cannot distinguish
     difference = float(tests.difference[place])
@@ -783,8 +795,11 @@ def pair_of(
     samples_needed = None
     if is_open[place] and difference != 0 and standard_error > 0 and not note:
         corrected_level = 1 - (1 - level) / int(is_open.sum())  # Holm's correction for the pairs still open
-        if looks is not None:  # the level changes slowly with n, so that of the planned size is near enough
-            corrected_level = float(looks.fixed_level(corrected_level, max(sample_count, looks.planned)))
+        if looks is not None:
+            # how much wider an interval for every look is changes slowly with n: the planned number is near enough
+            planned_count = max(sample_count, looks.planned)
+            # the level of an interval for one look that is as wide as the one for every look
+            corrected_level = float(looks.fixed_level(corrected_level, n=planned_count))
         samples_needed = samples_to_tell_apart(
             difference, standard_error, sample_count, level=corrected_level
         )

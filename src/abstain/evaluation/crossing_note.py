@@ -8,7 +8,7 @@ from abstain._tables import format_p_value
 from abstain.evaluation.results import Comparison, Pair
 
 LOW_COVERAGES = (0.1, 0.25, 0.5)  # up to these the areas are compared as well
-_MOST_LISTED = 3  # pairs with crossing curves that are named; others are counted
+_MOST_PAIRS_NAMED = 3  # pairs with crossing curves that are named; others are counted
 
 
 def corrected_level(level: float) -> float:
@@ -38,19 +38,19 @@ def describe_crossings(comparison: Comparison, by_low_coverage: Mapping[float, C
         reversed_coverages = [
             coverage
             for coverage, comparison_at_low in by_low_coverage.items()
-            if _is_reversed(pair, comparison_at_low.pair(pair.a, pair.b))
+            if _are_opposite_and_significant(pair, comparison_at_low.pair(pair.a, pair.b))
         ]
         if reversed_coverages:
-            coverage = max(reversed_coverages)
+            coverage = max(reversed_coverages)  # one sentence per pair, for as many answers as possible
             sentences.append(_describe_crossing(pair, coverage, by_low_coverage[coverage], comparison))
     if not sentences:
         return None
-    uncounted = len(sentences) - _MOST_LISTED
-    ending = f" The curves of {uncounted} more pairs cross as well." if uncounted > 0 else ""
-    return f"Not at every coverage: {'; '.join(sentences[:_MOST_LISTED])}.{ending}"
+    unnamed_count = len(sentences) - _MOST_PAIRS_NAMED
+    ending = f" The curves of {unnamed_count} more pairs cross as well." if unnamed_count > 0 else ""
+    return f"Not at every coverage: {'; '.join(sentences[:_MOST_PAIRS_NAMED])}.{ending}"
 
 
-def _is_reversed(pair: Pair, pair_at_low: Pair) -> bool:
+def _are_opposite_and_significant(pair: Pair, pair_at_low: Pair) -> bool:
     """Whether both differences are significant and have opposite signs."""
     return pair.different and pair_at_low.different and pair.difference * pair_at_low.difference < 0
 

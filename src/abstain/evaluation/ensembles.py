@@ -245,10 +245,10 @@ def _mean_of_members(
 ) -> tuple[EstimateSpread, SampleSummary]:
     """Spread and sample summary of the members' mean, from those of each member (on the same samples).
 
-    Estimate, variance and the variance of that are left as nan: the caller fills them in from the mean influence. Other
-    sums and counts are means over members: the members err on the same samples, so together they rest on as many errors
-    as one of them on average. (A contribution is what one sample adds to the estimate; their sum and the sum of their
-    squares say on how many errors it rests.)
+    Estimate, variance and the variance of that are left as nan: the caller fills them in from the mean influence. The
+    sums of contributions and the number of errors are means over members: the members err on the same samples, so
+    together they rest on as many errors as one of them on average. (A contribution is what one sample adds to the
+    estimate; their sum and the sum of their squares say on how many errors it rests.)
 
     `has_one_size` says that the errors of all members have one size, the common unit of their losses. Otherwise
     everything is turned into the user's units.
@@ -266,7 +266,7 @@ def _mean_of_members(
             )
             for sample in samples
         ]
-    less_biased_estimate = None
+    less_biased_estimate = None  # of metrics that have none, and so no member
     if spreads[0].less_biased_estimate is not None:
         less_biased_estimate = float(np.mean([spread.less_biased_estimate for spread in spreads]))
     mean_spread = EstimateSpread(
@@ -277,6 +277,7 @@ def _mean_of_members(
         squared_contribution_sum=float(np.mean([spread.squared_contribution_sum for spread in spreads])),
         less_biased_estimate=less_biased_estimate,
     )
+    # all other fields, such as the number of samples and of right ones, are those of the first member
     mean_sample = samples[0]._replace(
         is_zero_one=all(sample.is_zero_one for sample in samples),
         has_negative_loss=any(sample.has_negative_loss for sample in samples),
@@ -305,8 +306,9 @@ def _mean_curve(members: list[LossAndConfidence]) -> CurveLine:
     total_risk = np.zeros(_CURVE_POINTS)
     for loss, confidence in members:
         curve = risk_coverage_curve(loss, confidence)
-        # a coverage of the curve that is this one but for rounding counts as equal
+        # the first point of the curve (its coverage rises) with at least this coverage, but for rounding
         place = np.searchsorted(curve.coverage, coverages * (1 - SUM_ROUNDING))
-        total_risk += curve.risk[np.minimum(place, len(curve.risk) - 1)]
+        last = len(curve.risk) - 1  # for a coverage of 1 that by rounding lies above the last one
+        total_risk += curve.risk[np.minimum(place, last)]
     mean_risk = total_risk / len(members)
     return CurveLine("mean of members", tuple(coverages.tolist()), tuple(mean_risk.tolist()))

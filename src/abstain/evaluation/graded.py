@@ -40,7 +40,7 @@ from abstain.metrics.answer_metrics import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLUMN = "answers"  # the column of a table that no confidence ranks
+ANSWERS_COLUMN = "answers"  # the column of a table that no confidence ranks
 
 
 def evaluate_answers(
@@ -117,12 +117,12 @@ def answer_entries(
     level: float,
     clusters: np.ndarray | None = None,
     group: Any = None,
-    score: str = COLUMN,
+    score: str = ANSWERS_COLUMN,
     loss: str = "zero_one",
 ) -> list[Entry]:
     """The numbers of graded answers as entries of a table: with an interval, or the reason why there is none.
 
-    A number has no interval where there is one independent unit, and is None where it is undefined.
+    A number has no interval where there is a single question or cluster, and is None where it is undefined.
 
     `group` is the group that the answers are of, None for all; `score` and `loss` name the place in the table. `level`
     is the two-sided confidence level, such as 0.95.
@@ -134,7 +134,7 @@ def answer_entries(
             spread = spread_of_answers("evaluate_answers", metric, answers, clusters)
         except (InputError, InfeasibleError) as problem:
             estimate = None
-            with suppress(InputError, InfeasibleError):  # one question alone has a value, and no interval
+            with suppress(InputError, InfeasibleError):  # one question alone has a value, but no interval
                 estimate = metric.value(answers)
             entries.append(replace(entry, estimate=estimate, reason=reason_of(problem)))
         else:
@@ -225,15 +225,15 @@ def further_entries(
         np.ones(samples.sample_count, dtype=bool) if samples.is_answered is None else samples.is_answered
     )
     losses = samples.error_size * samples.answered_loss.astype(np.float64)  # of the attempted answers, 0 to 1
-    problem = ""  # why none of the metrics is defined here
+    problem = ""  # why none of these metrics is defined here; empty if they are
     if samples.answered_weight is not None:
         problem = "takes every sample once, and these have weights"
     elif not holds_graded_answers(samples):
         problem = "needs losses from 0 (right) to 1 (wrong)"
-    answers = GradedAnswers(
-        right=samples.extend_to_all(1 - losses), attempted=attempted, unanswerable=unanswerable
-    )
-    # metrics of graded answers count all samples, those of calibration attempted ones with a confidence of their own
+    # metrics of graded answers count all samples
+    right_of_all = samples.extend_to_all(1 - losses)  # 0 for samples that were not attempted
+    answers = GradedAnswers(right=right_of_all, attempted=attempted, unanswerable=unanswerable)
+    # metrics of calibration count attempted samples that have a confidence of their own
     has_own = np.ones(len(losses), dtype=bool) if has_confidence is None else has_confidence[attempted]
     clusters_with_own = None if samples.clusters is None else samples.clusters[attempted][has_own]
     entries = []

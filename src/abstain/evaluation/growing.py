@@ -142,7 +142,8 @@ class ComparisonSeries(Stored, Notebook):
                     f"ComparisonSeries: every look must have the same {what}, {value}, got {got[what]}. "
                     f"Begin another series."
                 )
-        if self.has_clusters and not comparison.clusters:
+        has_clusters = len(comparison.clusters) > 0  # numbers of clusters, one for each kind of them
+        if self.has_clusters and not has_clusters:
             raise InputError(
                 "ComparisonSeries: samples of the looks so far share clusters, those of this one do not. Give the "
                 "clusters of all samples at every look."
@@ -154,13 +155,14 @@ class ComparisonSeries(Stored, Notebook):
             )
         if comparison.n == self.n:
             return self
+        # differences in the order of the names in this series, which may not be that of the new ranking
         pairs = tuple(
             comparison.pair(name, later_name)
             for place, name in enumerate(self.names)
             for later_name in self.names[place + 1 :]
         )
         looks = (*self.looks, ComparisonLook(n=comparison.n, pairs=pairs))
-        return replace(self, looks=looks, has_clusters=bool(comparison.clusters))
+        return replace(self, looks=looks, has_clusters=has_clusters)
 
     @classmethod
     def _upgraded(cls, record: Any) -> Any:
@@ -223,7 +225,7 @@ class ComparisonSeries(Stored, Notebook):
         """
         lines = []
         for pair in self.looks[-1].pairs if self.looks else ():
-            number = self.deciding_look(pair.a, pair.b)
+            number = self.deciding_look(pair.a, pair.b)  # from 1; None if no look told them apart
             if number is None:
                 looks = count_noun(len(self.looks), "look")
                 lines.append(
@@ -344,6 +346,7 @@ class GrowingComparison(Stored, Notebook):
             self,
             losses=losses,
             confidences=confidences,
+            # as text, which is the same for the labels 1 and 1.0 of two batches
             clusters=None if clusters is None else tuple(map(_label_text, flat(clusters).tolist())),
             sample_weight=None
             if sample_weight is None
@@ -353,7 +356,7 @@ class GrowingComparison(Stored, Notebook):
         for name, column in (("clusters", batch.clusters), ("sample_weight", batch.sample_weight)):
             if column is not None and len(column) != size:
                 raise ShapeError(f"{function}: `{name}` must have {size} entries, got {len(column)}.")
-        return self._joined(function, batch)._with_look(previous=self.series)
+        return self._with_samples_of(function, batch)._with_new_look(previous=self.series)
 
     def merge(self, later: GrowingComparison) -> GrowingComparison:
         """Both comparisons as one: the samples of this one, then those of `later`, and one look at all of them.
@@ -368,10 +371,12 @@ class GrowingComparison(Stored, Notebook):
                     f"{function}: both must have the same {field}, got {getattr(self, field)} and "
                     f"{getattr(later, field)}."
                 )
-        merged = self._joined(function, later)
-        return merged._with_look(previous=None) if merged.n else merged
+        merged = self._with_samples_of(function, later)
+        if not merged.n:  # both are without samples, and there is nothing to look at
+            return merged
+        return merged._with_new_look(previous=None)  # a first look
 
-    def _joined(self, function: str, later: GrowingComparison) -> GrowingComparison:
+    def _with_samples_of(self, function: str, later: GrowingComparison) -> GrowingComparison:
         """The samples of this comparison, then those of `later`, without a new look; the looks are those of this one.
 
         InputError, in the name of `function`, if both have samples of other models, or columns that the other lacks.
@@ -388,7 +393,7 @@ class GrowingComparison(Stored, Notebook):
         for name in ("clusters", "sample_weight"):
             if (getattr(self, name) is None) != (getattr(later, name) is None):
                 raise InputError(f"{function}: `{name}` must be given for every batch or for none.")
-        # both have a column, or neither: this was checked
+        # from here on, both have a column or neither has it
         clusters: tuple[str, ...] | None = None  # one label per sample
         if self.clusters is not None and later.clusters is not None:
             clusters = (*self.clusters, *later.clusters)
@@ -403,7 +408,7 @@ class GrowingComparison(Stored, Notebook):
             sample_weight=weight,
         )
 
-    def _with_look(self, previous: ComparisonSeries | None) -> GrowingComparison:
+    def _with_new_look(self, previous: ComparisonSeries | None) -> GrowingComparison:
         """The same samples with a look at all of them, after the `previous` looks (None: the first look)."""
         comparison = self.comparison()
         series = ComparisonSeries.begin(comparison) if previous is None else previous.add(comparison)

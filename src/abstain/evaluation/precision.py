@@ -166,9 +166,9 @@ def _threshold_columns(
 ) -> dict[str, float]:
     """Map the name of each column of the table to its threshold.
 
-    `confidence` holds the confidences of all samples, in any order. Give either `thresholds` or `coverages`: a coverage
-    stands for the threshold that accepts that share of the samples. Raises InputError, in the name of the public
-    `function`, for both, none, an empty list, or a threshold that is no number.
+    `confidence` holds the confidences of all samples, at least one, in any order. Give either `thresholds` or
+    `coverages`: a coverage stands for the threshold that accepts that share of the samples. Raises InputError, in the
+    name of the public `function`, for both, none, an empty list, or a threshold that is no number.
     """
     if (thresholds is None) == (coverages is None):
         raise InputError(f"{function}: give `thresholds` or `coverages`, one of them.")
@@ -180,9 +180,9 @@ def _threshold_columns(
     falling = np.sort(confidence)[::-1]
     for coverage in coverages if coverages is not None else ():
         share = check_fraction(function, "coverages", coverage)
-        # a rounding error adds no prediction, as a plain ceil(0.07 * 100) would
-        accepted_count = max(1, int(mass_for_share(np, len(falling), share, whole=True)))
-        least_accepted = falling[accepted_count - 1]
+        # the fewest predictions that reach the share; rounding adds none, as it does in ceil(0.07 * 100) = 8
+        fewest = mass_for_share(np, total=len(falling), share=share, whole=True)
+        least_accepted = falling[max(1, int(fewest)) - 1]
         values_by_name[f"coverage {write_number(coverage)}"] = float(least_accepted)
     if not values_by_name:
         raise InputError(f"{function}: needs at least one threshold or coverage, got none.")

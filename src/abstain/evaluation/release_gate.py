@@ -376,13 +376,15 @@ def _more_samples(
 ) -> int | None:
     """About how many more samples lead to a verdict with probability 80%, if the worsening seen is the true one.
 
-    The distance from the estimate to the limit that is in the way, plus the error of the estimate itself, must shrink
-    to the distance from the estimate to the margin; both shrink with the root of the number of samples. `low` and
-    `high` are limits of the worsening at n samples. None if the estimate is exactly at the margin. `level` is that of
-    each one-sided limit.
+    `worsening` is how much worse the metric of the new model is than that of the old one, negative if it is better, and
+    `low` and `high` are its limits at n samples, each one-sided at `level`. By `question`, it must be shown to be
+    below the margin ("non_inferior"), below minus the margin ("superior"), or between both ("equivalent"). A verdict
+    is possible once one limit no longer lies beyond that bound: the distance from the estimate to the limit, plus the
+    error of the estimate itself, must shrink to the distance from the estimate to the bound. Both shrink with the root
+    of the number of samples. None if the estimate is exactly at the bound.
     """
     if question == "equivalent":
-        bound = margin if worsening >= 0 else -margin  # the nearer of the two
+        bound = margin if worsening >= 0 else -margin  # the nearer of the two bounds
     else:
         bound = margin if question == "non_inferior" else -margin
     distance = abs(bound - worsening)
@@ -391,7 +393,7 @@ def _more_samples(
     limit = high if worsening < bound else low  # the one between the estimate and the bound
     # no closer than a symmetric interval has it: the log scale may put one limit closer than the other
     to_limit = max(abs(limit - worsening), _normal_quantile(level) * standard_error)
-    power = _POWER
+    power = _POWER  # probability of a verdict, 80%
     if question == "equivalent" and abs(worsening) < margin:
         power = (1 + _POWER) / 2  # both limits must lie inside: each may fail with half of 1 - _POWER
     needed = n * ((to_limit + _normal_quantile(power) * standard_error) / distance) ** 2

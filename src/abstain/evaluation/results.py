@@ -349,7 +349,8 @@ class Evaluation(Stored):
         star, unless all scores look the same.
         """
         columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
-        for entries in self.rows(loss, group):
+        for entries in self.rows(loss, group):  # a row is of one metric, with an entry for each score
+            # compared as the table writes them, so that numbers which look equal get the same mark
             best = best_scores(entries, lambda entry: entry.shown_estimate)
             columns["metric"].append(entries[0].label)
             for entry in entries:
@@ -432,7 +433,7 @@ class Evaluation(Stored):
     def to_latex(self) -> str:
         """One LaTeX table (booktabs) per loss, and one of the groups."""
         about = f"{self._sample_size()}, {self.level:.0%} intervals"
-        has_tie_marks = any(entry.mark for entry in self.entries)
+        has_tie_marks = any(entry.mark for entry in self.entries)  # " t" behind a number, or an empty text
         tie_legend = "t depends on how ties are counted" if has_tie_marks else ""
         legend = f"{STAR_LEGEND}; {tie_legend}" if has_tie_marks else STAR_LEGEND
         tables = [
@@ -462,6 +463,7 @@ class Evaluation(Stored):
             raise InputError(f'Evaluation.plot: `kind` must be "curves" or "intervals", got {kind!r}.')
         loss = loss or self.losses[0]
         entries_of_loss = self.select(loss=loss)  # raises for an unknown loss
+        # `style_numbers` (colour, line style) are places of scores in the table: a score looks the same in all figures
         if kind == "curves":
             curves = [(score, line) for score, curve_loss, line in self.curves if curve_loss == loss]
             return RiskCoverageDisplay(
@@ -690,7 +692,7 @@ class Pair(_tables.Printable):
             return f"{names}: no verdict, it {self.note}"
         if self.different:
             return f"{names} differ by {self.difference:.3g} {p_value}"
-        need = f"; {self.need}" if self.need else ""
+        need = f"; {self.need}" if self.need else ""  # how many samples would show the difference, in words
         return f"{names} cannot be told apart at this n {p_value}{need}"
 
     @property
@@ -806,13 +808,13 @@ class Comparison(Stored):
     # ways to show it --------------------------------------------------------------------------------------
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per contestant, best first: its fields, and its difference from the best one (None for that one).
+        """One row per contestant, best first: its fields, and its difference from the best one (None for the best).
 
         `library` is "pandas", "polars" or "dict"; by default one that is imported already, or else installed.
         """
         columns = _tables.collect_columns(self.contestants, list(Contestant.__dataclass_fields__))
-        differences = self.from_best()
-        column_of_field = {
+        pairs = self.from_best()  # of each contestant minus the best one; None for the best
+        column_of_field = {  # fields of `Pair`, and the columns that hold them
             "difference": "difference",
             "low": "difference_low",
             "high": "difference_high",
@@ -820,7 +822,7 @@ class Comparison(Stored):
             "p_adjusted": "p_adjusted",
         }
         for field, column in column_of_field.items():
-            columns[column] = [None if pair is None else getattr(pair, field) for pair in differences]
+            columns[column] = [None if pair is None else getattr(pair, field) for pair in pairs]
         return _tables.make_frame(columns, library)
 
     def pairs_frame(self, library: str | None = None) -> Any:
@@ -839,10 +841,11 @@ class Comparison(Stored):
         numbers of a column have the same decimals.
         """
         contestants = self.contestants
-        pairs = self.from_best()
+        pairs = self.from_best()  # of each contestant minus the best one; None for the best
+        # as many decimals as show two digits of the smallest standard error
         decimals = _decimals_for([contestant.standard_error for contestant in contestants])
         pair_decimals = _decimals_for([pair.standard_error for pair in pairs if pair is not None])
-        # a pair may be nearly equal: its tiny error does not widen the whole column
+        # a pair that is nearly equal has a tiny standard error, which must not widen the whole column
         pair_decimals = min(pair_decimals, decimals + _MOST_EXTRA_DECIMALS)
 
         def number(value: float) -> str:
@@ -871,12 +874,14 @@ class Comparison(Stored):
                 differences.append(difference(pair.difference) + interval)
                 p_values.append(_tables.format_p_value(pair.p_adjusted, self.level))
         return {
+            # "2", or "1-3" where the tests leave it open
             "rank": [contestant.ranks for contestant in contestants],
             "name": [contestant.name for contestant in contestants],
             self.label: [number(contestant.estimate) for contestant in contestants],
             f"{self.level:.0%} interval": limits,
             "difference": differences,
             "p": p_values,
+            # letters, such as "ab": contestants that share one cannot be told apart
             "group": [contestant.group for contestant in contestants],
         }
 
@@ -948,6 +953,7 @@ class Comparison(Stored):
         requested_names = set(self.names if names is None else [self[name].name for name in names])
         contestants = [contestant for contestant in self.contestants if contestant.name in requested_names]
         shown_names = [contestant.name for contestant in contestants]
+        # colour and line style of a contestant, the same in all figures of this comparison
         style_numbers = [self._style_number(name) for name in shown_names]
         if kind == "intervals":
             letters = tuple(contestant.group for contestant in contestants)
@@ -1033,15 +1039,18 @@ class Comparison(Stored):
         differences = self.display("differences", names=panel_names)
         assert isinstance(curves, RiskCoverageDisplay)
         assert isinstance(differences, IntervalDisplay)
-        width, height = figure_inches(size, None, None)
+        width, height = figure_inches(size, width=None, height=None)
         stacked = size == "column" or height > width
+        # labels broken into lines that fit beside the panel, and the height in inches that they need
         layout = differences.layout(size, panel_width=width if stacked else 0.45 * width)
-        ratios = (1.2, 1.0)  # side by side
         if stacked:
-            ratios = (_CURVE_PANEL_HEIGHT, layout.height)
-        curve_panel, difference_panel = make_panels(
-            2, size=size, height=sum(ratios) if stacked else None, ratios=ratios, stacked=stacked
-        )
+            heights = (_CURVE_PANEL_HEIGHT, layout.height)  # inches
+            curve_panel, difference_panel = make_panels(
+                2, size=size, height=sum(heights), ratios=heights, stacked=True
+            )
+        else:
+            relative_widths = (1.2, 1.0)
+            curve_panel, difference_panel = make_panels(2, size=size, ratios=relative_widths)
         curves.plot(curve_panel, risk_scale=risk_scale)
         differences.draw(difference_panel, layout.row_labels, layout.axis_label)
         for letter, panel in (("a", curve_panel), ("b", difference_panel)):

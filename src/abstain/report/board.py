@@ -18,7 +18,7 @@ from abstain.calibration import calibration_error
 from abstain.display import CurveLine, thinned
 from abstain.errors import AbstainError, InputError
 from abstain.evaluation import Comparison
-from abstain.evaluation.comparison import TIES_PHRASE
+from abstain.evaluation.comparison import VERDICTS_DEPEND_ON_TIES
 from abstain.formats import Log, Predictions, replacing
 from abstain.inference import interval
 from abstain.inference.ratios import spread_of_answers
@@ -509,8 +509,8 @@ def _short_notes(notes: Sequence[str]) -> list[str]:
     """Notes of a comparison; the list of verdicts that depend on ties is cut off after their number."""
     shortened = []
     for note in notes:
-        count, separator, _ = note.partition(f"{TIES_PHRASE}: ")
-        shortened.append(f"{count}{TIES_PHRASE}." if separator else note)
+        count, separator, _ = note.partition(f"{VERDICTS_DEPEND_ON_TIES}: ")
+        shortened.append(f"{count}{VERDICTS_DEPEND_ON_TIES}." if separator else note)
     return shortened
 
 
