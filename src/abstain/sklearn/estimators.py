@@ -557,6 +557,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if clusters is not None:
             sample_labels["clusters"] = clusters
         if get_config()["enable_metadata_routing"]:
+            # the names among `groups` and `clusters` that the estimator has requested for its `fit`
             consumed = get_routing_for_object(estimator).consumes("fit", sample_labels.keys())
             routed = params | {name: sample_labels[name] for name in consumed}
             return dict(process_routing(self, "fit", **routed).estimator.fit)
@@ -807,7 +808,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         loss = samples.loss
         columns = samples.columns
         kind = next((name for name in ("probs", "logits") if name in columns), None)
-        if kind is None:
+        if (
+            kind is None
+        ):  # where there is one class, `columns` hold a constant confidence instead of class scores
             raise InputError(f"{type(self).__name__}: a learned confidence needs at least two classes.")
         n = len(loss)
         learn, certify = split_for_calibration(

@@ -52,6 +52,7 @@ class SelectiveScorer(_BaseScorer):  # type: ignore[misc]
         options = {**self._kwargs, **kwargs}  # those of `metric_scorer`, then those of this call
         prediction, confidence = predict_with_confidence(estimator, X, options.pop("score"))
         is_wrong = prediction != np.asarray(y_true)
+        # names of scikit-learn: `_score_func` is the metric, and `_sign` is -1 if lower is better, otherwise 1
         return float(self._sign * self._score_func(is_wrong, confidence, **options))
 
     def __repr__(self) -> str:

@@ -58,8 +58,8 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         single = learned.model.single
         trees = learned.model.trees  # None unless there is a linear model, to which they are added
         self.is_linear = linear is not None
-        # which columns the linear model has; not read without one
-        self.plan = ColumnPlan() if linear is None else linear.plan
+        # flags: which kinds of inputs the linear model reads; not used without one
+        self.inputs_of_linear_model = ColumnPlan() if linear is None else linear.plan
         slopes = torch.zeros(0, dtype=torch.float64)
         constant = 0.0
         if linear is not None:
@@ -87,8 +87,8 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         """Return one confidence per row of logits, shape (n, K), higher = surer, in double precision.
 
         It is that of the linear model, plus the sum of its boosted trees if it has some. If max softmax was kept in
-        learning, alone or at another temperature, there is no linear model, and max softmax is the confidence. Raises
-        InputError if the number of classes is not that of learning.
+        learning, alone or at another temperature, there is no linear model, and the confidence is -log(1 - p) of the
+        largest probability p. Raises InputError if the number of classes is not that of learning.
         """
         if logits.ndim != 2 or logits.shape[1] != self.class_count:
             raise InputError(
@@ -96,18 +96,19 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
             )
         rows = logits.double()
         if not self.is_linear:
-            return _max_softmax_key(rows / self.temperature)
+            return _minus_log_error_probability(rows / self.temperature)
         # logits, unlike probabilities, have an overall size, for which the model has learned weights
         features = features_of_rows(torch, rows, has_size=True)
         predicted = rows.argmax(1)
         is_prediction = torch.nn.functional.one_hot(predicted, logits.shape[1])
         runner_up = rows.masked_fill(is_prediction.bool(), float("-inf")).argmax(1)
-        columns = []  # in the order of `make_columns`, in which `slopes` are
-        if self.plan.logits:
+        # inputs of the linear model, in the order of `slopes`; `inputs_of_linear_model` has a flag for each kind
+        columns = []
+        if self.inputs_of_linear_model.logits:  # features of the logits
             columns.append(features)
-        if self.plan.classes:
+        if self.inputs_of_linear_model.classes:  # a column of 0/1 for each class: is it the predicted one?
             columns.append(is_prediction.double())
-        if self.plan.runner_up:
+        if self.inputs_of_linear_model.runner_up:  # the same for the class with the second largest logit
             columns.append(torch.nn.functional.one_hot(runner_up, logits.shape[1]).double())
         confidence = self.constant + torch.cat(columns, 1) @ self.slopes
         if self.questions:  # of the boosted trees
@@ -137,7 +138,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         return total
 
 
-def _max_softmax_key(logits: torch.Tensor) -> torch.Tensor:
+def _minus_log_error_probability(logits: torch.Tensor) -> torch.Tensor:
     """-log(1 - p) of the largest softmax probability p of each row: it orders rows as p does and does not saturate."""
     largest, predicted = logits.max(1)
     is_prediction = torch.nn.functional.one_hot(predicted, logits.shape[1]).bool()

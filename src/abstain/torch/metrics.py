@@ -417,8 +417,9 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
             raise InfeasibleError(
                 f"{type(self).__name__}: bins give the best ordering of 0/1 losses only. Use thresholds=None."
             )
-        compute = _BRACKETS[self.metric.name]
-        return compute(bins, self.metric.option_values, self.reader.loss.upper)
+        compute = _BRACKET_FUNCTIONS[self.metric.name]  # `__init__` refused metrics that are not among them
+        largest_loss = self.reader.loss.upper  # None where losses have no bound
+        return compute(bins, self.metric.option_values, largest_loss)
 
     def _undefined_value(self, like: Array) -> Array:
         """Warn that only right or only wrong samples have been seen, and return NaN on the device of `like`."""
@@ -550,7 +551,7 @@ def _map_bracket(bracket: Bracket, increasing: Callable[[Array], Array]) -> Brac
 
 
 # the metrics that bins can certify
-_BRACKETS: dict[str, Callable[[Bins, Options, float | None], Bracket]] = {
+_BRACKET_FUNCTIONS: dict[str, Callable[[Bins, Options, float | None], Bracket]] = {
     "aurc": _bracket_of_aurc,
     "augrc": _bracket_of_augrc,
     "e_aurc": _bracket_of_e_aurc,
@@ -562,15 +563,15 @@ _BRACKETS: dict[str, Callable[[Bins, Options, float | None], Bracket]] = {
 
 
 def _check_bins_certify(name: str, metric: Metric) -> None:
-    """Raise InputError unless bins can bound the metric: one of the package's in `_BRACKETS`, with default options.
+    """Raise InputError unless bins can bound the metric: one of `_BRACKET_FUNCTIONS`, with default options.
 
     Options that a metric cannot do without (a coverage, a risk) may have any value. `name` is the class in the message.
     """
     # compared without its options: a user's own metric may have the name of one of the package
     is_built_in = replace(metric, settings=()) == METRICS.get(metric.name)
-    if metric.name not in _BRACKETS or not is_built_in:
+    if metric.name not in _BRACKET_FUNCTIONS or not is_built_in:
         raise InputError(
-            f"{name}: bins certify {', '.join(_BRACKETS)} only, got {metric.key}. Use thresholds=None."
+            f"{name}: bins certify {', '.join(_BRACKET_FUNCTIONS)} only, got {metric.key}. Use thresholds=None."
         )
     for option in metric.options:
         value = metric.option_values[option.name]

@@ -25,7 +25,7 @@ from abstain.errors import InputError
 from abstain.inference import Difference, Interval, interval, paired_difference
 from abstain.inference.standard_errors import effective_count
 from abstain.metrics.areas import rank_weights
-from abstain.metrics.few_draws import ENOUGH
+from abstain.metrics.few_draws import ENOUGH as ENOUGH_ERRORS
 from abstain.torch.loss import AURCLoss
 from abstain.torch.metrics import AURC
 
@@ -305,15 +305,18 @@ class Averaging:
         """Raise InputError if the original weights make so few held-out errors that no verdict is possible."""
         loss, confidence = self.original_samples
         error_count = int(loss.sum())
-        # an interval says when it rests on too few errors for a verdict, but needs some
+        # the note of an interval says if it rests on too few errors for a verdict, and is empty otherwise; one error or
+        # none is too few without asking
         few_errors = f"rests on {count_noun(error_count, 'error')}"
         if error_count > 1:
             few_errors = interval("aurc", loss, confidence).note
         if few_errors:
             remedy = f"Hold out many more than {len(loss)} samples"
             if error_count:
+                # the number of effective errors grows with that of the samples; ENOUGH_ERRORS is eleven
                 present = _count_effective_errors(to_host(loss), to_host(confidence))
-                remedy = f"Hold out about {_round_up(len(loss) * ENOUGH / present):,} instead of {len(loss)} samples"
+                needed_count = _round_up(len(loss) * ENOUGH_ERRORS / present)
+                remedy = f"Hold out about {needed_count:,} instead of {len(loss)} samples"
             raise InputError(
                 f"{self.name}: `held_out` is too small for any verdict: the AURC of the start {few_errors}, and a "
                 f"comparison needs eleven errors that weigh the same (a confident error outweighs others). {remedy}."
