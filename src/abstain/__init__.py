@@ -64,7 +64,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
 
 __version__ = "0.1.0"
 
-_MODULES = (
+_MODULES_IN_ALL = (
     "cascades",
     "engines",
     "formats",
@@ -76,8 +76,8 @@ _MODULES = (
     "theory",
     "thresholds",
 )
-# reachable, but few users name them
-_FURTHER_MODULES = (
+# reachable as `abstain.NAME`; not for `from abstain import *`, since few users name them
+_MODULES_NOT_IN_ALL = (
     "calibration",
     "compat",
     "confidence",
@@ -85,7 +85,7 @@ _FURTHER_MODULES = (
     "errors",
     "evaluation",
 )
-_OPTIONAL_MODULES = ("jax", "sklearn", "torch")  # need an extra, so not for `from abstain import *`
+_MODULES_THAT_NEED_EXTRAS = ("jax", "sklearn", "torch")  # not for `from abstain import *` either
 _MODULE_OF_NAME = {
     "Cascade": "cascades",
     "Comparison": "evaluation",
@@ -172,9 +172,9 @@ if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
         """Import a module of the package, or a name from its module, on first use."""
         if name in _MODULE_OF_NAME:
             value = getattr(importlib.import_module(f"abstain.{_MODULE_OF_NAME[name]}"), name)
-            globals()[name] = value
+            globals()[name] = value  # found there from now on, without this function
             return value
-        if name in (*_MODULES, *_FURTHER_MODULES, *_OPTIONAL_MODULES):
+        if name in (*_MODULES_IN_ALL, *_MODULES_NOT_IN_ALL, *_MODULES_THAT_NEED_EXTRAS):
             try:
                 return importlib.import_module(f"abstain.{name}")
             except ImportError as problem:  # so that hasattr(abstain, "jax") is False where jax is missing
@@ -194,4 +194,4 @@ def _where_else(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_FURTHER_MODULES, *_OPTIONAL_MODULES, "__version__"])
+    return sorted([*__all__, *_MODULES_NOT_IN_ALL, *_MODULES_THAT_NEED_EXTRAS, "__version__"])

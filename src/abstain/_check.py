@@ -32,7 +32,7 @@ _SIGN_HINT = "Confidence means higher = surer; negate an uncertainty first."
 # by the size of a float in bytes: the unsigned integer of that size, and the bits of infinity
 _UNSIGNED_AND_INFINITY = {4: (np.uint32, 0x7F800000), 8: (np.uint64, 0x7FF0000000000000)}
 _RANKING_HINT = f"A sample without a confidence cannot be ranked. {_SIGN_HINT}"
-_REDUCE_HINT = (
+_HINT_TO_REDUCE_CLASS_SCORES = (
     "Reduce class scores to one confidence per sample first, e.g. `abstain.scores.max_softmax(logits)`, "
     "and use the last axis for samples."
 )
@@ -221,14 +221,14 @@ def check_pair(
             f"{function}: `loss` and `confidence` must be vectors, got a data frame. "
             f"Pass one of its columns, e.g. frame['loss']."
         )
-    # the argument whose device counts: plain lists and numpy arrays have none
+    # the argument to whose device both are moved: plain lists and numpy arrays have none
     like = confidence if isinstance(loss, (np.ndarray, list, tuple)) else loss
     loss = as_real(function, "loss", backend, loss, like)
     confidence = as_real(function, "confidence", backend, confidence, like)
     if loss.ndim == 0 or tuple(loss.shape) != tuple(confidence.shape):
         raise ShapeError(
             f"{function}: `loss` and `confidence` must be vectors of one length (or batches of one shape), "
-            f"got shapes {tuple(loss.shape)} and {tuple(confidence.shape)}. {_REDUCE_HINT}"
+            f"got shapes {tuple(loss.shape)} and {tuple(confidence.shape)}. {_HINT_TO_REDUCE_CLASS_SCORES}"
         )
     if 0 in tuple(loss.shape):
         raise InputError(f"{function}: needs at least one sample, got shape {tuple(loss.shape)}.")
@@ -450,8 +450,8 @@ def check_class_scores(
     probs: Array | None,
     *,
     takes: tuple[str, ...] = ("logits", "probs"),
-    masked: bool = True,
-    members: bool = False,
+    allows_minus_infinity: bool = True,
+    is_ensemble: bool = False,
     like: Array | None = None,
 ) -> ClassScores:
     """Return checked class scores: logits or probabilities, whichever the caller passed.
@@ -467,9 +467,9 @@ def check_class_scores(
         Exactly one of them, shape (samples, classes), or (members, samples, classes) of an ensemble.
     takes : tuple of str
         Which of the two the function can use.
-    masked : bool
+    allows_minus_infinity : bool
         Logits may be -inf, which marks a class that cannot occur.
-    members : bool
+    is_ensemble : bool
         The outputs are those of an ensemble.
     like : array or None
         Another argument, usually the labels, that may live on a device.
@@ -487,8 +487,8 @@ def check_class_scores(
     backend = backend_of(outputs, like)
     values = as_real(function, kind, backend, outputs, like)
     # Two axes of an ensemble could be one model's samples and classes, so its binary members need a last axis of 1.
-    if values.ndim < (3 if members else 1) or 0 in tuple(values.shape):
-        layout = "(members, samples, classes)" if members else "(samples, classes)"
+    if values.ndim < (3 if is_ensemble else 1) or 0 in tuple(values.shape):
+        layout = "(members, samples, classes)" if is_ensemble else "(samples, classes)"
         raise ShapeError(
             f"{function}: `{kind}` must have shape {layout} with at least one sample, got shape "
             f"{tuple(values.shape)}. A binary model may give one column: that of class 1."
@@ -501,14 +501,14 @@ def check_class_scores(
             may_be_one_sample = like is None and values.ndim == 1
             _check_binary(function, kind, backend, checked, may_be_one_sample=may_be_one_sample)
         columns = _binary_columns(backend, values, kind)
-        return ClassScores(backend=backend, values=columns, kind=kind, is_ensemble=members)
+        return ClassScores(backend=backend, values=columns, kind=kind, is_ensemble=is_ensemble)
     if is_readable and kind == "logits":
-        low, high = _check_logits(function, backend, checked, masked)
+        low, high = _check_logits(function, backend, checked, allows_minus_infinity)
         if low >= 0 and high <= 1:
             _refuse_probabilities(function, backend, checked, outputs)
     elif is_readable:
         _check_probs(function, backend, checked, outputs)
-    return ClassScores(backend=backend, values=values, kind=kind, is_ensemble=members)
+    return ClassScores(backend=backend, values=values, kind=kind, is_ensemble=is_ensemble)
 
 
 def _stated_kind(function: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:
@@ -540,7 +540,7 @@ def _binary_columns(backend: Backend, values: Array, kind: str) -> Array:
     return xp.stack([-values / 2, values / 2], axis=-1)
 
 
-_PROBS_FOR_LOG_ODDS = 8  # at least so many log-odds that all lie in [0, 1] are taken for probabilities
+_FEWEST_SUSPECT_LOG_ODDS = 8  # so many log-odds or more that all lie in [0, 1] are taken for probabilities
 
 
 def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_be_one_sample: bool) -> None:
@@ -555,7 +555,7 @@ def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_b
     if kind == "logits":
         check_finite(function, "logits", backend, x, "One number per sample is the log-odds of class 1.")
         count = math.prod(tuple(x.shape))
-        if count >= _PROBS_FOR_LOG_ODDS and float(xp.min(x)) >= 0 and float(xp.max(x)) <= 1:
+        if count >= _FEWEST_SUSPECT_LOG_ODDS and float(xp.min(x)) >= 0 and float(xp.max(x)) <= 1:
             raise InputError(
                 f"{function}: `logits` of one number per sample must be log-odds of class 1, got {count} values that "
                 f"all lie in [0, 1]. Pass probabilities of class 1 as `probs=`, and log-odds d such as these as two "
@@ -564,7 +564,7 @@ def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_b
         return
     is_outside = ~((x >= 0) & (x <= 1))
     if bool(xp.any(is_outside)):
-        index = _first_true(xp, is_outside)
+        index = _index_of_first_true(xp, is_outside)
         raise InputError(
             f"{function}: `probs` of one number per sample must be probabilities of class 1 in [0, 1], got "
             f"{float(x[index]):g} at index {_show_index(index)}. Pass decision values (log-odds) as the first "
@@ -606,17 +606,20 @@ def sum_tolerance(probs: Array) -> float:
     return _SUM_TOLERANCE.get(dtype, _FLOAT64_SUM_TOLERANCE)
 
 
-def _first_true(xp: Any, mask: Array) -> tuple[int, ...]:
+def _index_of_first_true(xp: Any, mask: Array) -> tuple[int, ...]:
     """Return the index of the first True in a mask that has one."""
     flat_index = int(xp.argmax(xp.astype(xp.reshape(mask, (-1,)), xp.int32)))
     return tuple(int(i) for i in np.unravel_index(flat_index, tuple(mask.shape)))
 
 
-def _check_logits(function: str, backend: Backend, x: Array, masked: bool) -> tuple[float, float]:
-    """Return the smallest and the largest logit; raise InputError for NaN and +inf, and for -inf unless `masked`.
+def _check_logits(
+    function: str, backend: Backend, x: Array, allows_minus_infinity: bool
+) -> tuple[float, float]:
+    """Return the smallest and the largest logit; raise InputError for NaN, +inf and -inf.
 
-    A row in which all classes are -inf is refused as well. `function` is the public function that messages name.
-    `backend` is the array library that computes; on the host that is numpy.
+    With `allows_minus_infinity`, -inf marks a class that cannot occur, and only a row in which all classes are -inf is
+    refused. `function` is the public function that messages name. `backend` is the array library that computes; on the
+    host that is numpy.
     """
     xp = backend.xp
     if xp.isdtype(x.dtype, "bool"):
@@ -626,10 +629,10 @@ def _check_logits(function: str, backend: Backend, x: Array, masked: bool) -> tu
     if np.isfinite(low) and np.isfinite(high):
         return low, high
     is_invalid = xp.isnan(x) | (x == float("inf"))
-    if bool(xp.any(is_invalid)) or not masked:
-        index = _first_true(xp, is_invalid if bool(xp.any(is_invalid)) else ~xp.isfinite(x))
+    if bool(xp.any(is_invalid)) or not allows_minus_infinity:
+        index = _index_of_first_true(xp, is_invalid if bool(xp.any(is_invalid)) else ~xp.isfinite(x))
         rule = "this score needs finite ones"
-        if masked:
+        if allows_minus_infinity:
             rule = "-inf may mark a class that cannot occur; NaN and +inf may not"
         raise InputError(
             f"{function}: `logits` must be finite, got {float(x[index])} at index {_show_index(index)}; {rule}."
@@ -638,7 +641,7 @@ def _check_logits(function: str, backend: Backend, x: Array, masked: bool) -> tu
     if bool(xp.any(is_empty_row)):
         raise InputError(
             f"{function}: `logits` must leave a possible class, got -inf for all at index "
-            f"{_show_index(_first_true(xp, is_empty_row))}."
+            f"{_show_index(_index_of_first_true(xp, is_empty_row))}."
         )
     return low, high
 
@@ -653,7 +656,7 @@ def _check_probs(function: str, backend: Backend, probs: Array, outputs: Array) 
     hint = "If these are logits, pass them as the first argument instead of `probs=`."
     low = float(xp.min(probs))
     if np.isnan(low) or low < 0:
-        index = _first_true(xp, ~(probs >= 0))
+        index = _index_of_first_true(xp, ~(probs >= 0))
         raise InputError(
             f"{function}: `probs` must not be negative or NaN, got {float(probs[index]):g} at index "
             f"{_show_index(index)}. {hint}"
@@ -663,7 +666,7 @@ def _check_probs(function: str, backend: Backend, probs: Array, outputs: Array) 
     deviation = xp.abs(xp.sum(xp.astype(probs, float_dtype(xp)), axis=-1) - 1)
     worst = float(xp.max(deviation))
     if worst > tolerance:
-        index = _first_true(xp, deviation == worst)
+        index = _index_of_first_true(xp, deviation == worst)
         total = float(xp.sum(xp.astype(probs[index], float_dtype(xp))))
         raise InputError(
             f"{function}: `probs` must sum to one over the last axis (within {tolerance:g}), got {total:.6g} "
@@ -699,7 +702,8 @@ def check_labels(function: str, class_scores: ClassScores, labels: Array | None)
         )
     if is_concrete(labels):
         _check_label_range(function, xp, labels, values.shape[-1])
-    return xp.astype(labels, xp.int64) if not is_jax(labels) else xp.astype(labels, xp.int32)
+    # jax has no int64 unless the user switches it on
+    return xp.astype(labels, xp.int32) if is_jax(labels) else xp.astype(labels, xp.int64)
 
 
 def _holds_words(labels: Array) -> bool:
@@ -733,6 +737,7 @@ def labels_to_indices(
     host = np.asarray(to_host(labels))
     if host.ndim != 1 or (classes is None and columns is None):  # one-hot, or label k is column k
         return labels
+    # one of the two is given, so that there are names of the columns
     class_names = None if classes is None else _check_distinct(function, "classes", classes)
     column_names = class_names if columns is None else _check_distinct(function, "columns", columns)
     assert column_names is not None
@@ -742,18 +747,19 @@ def labels_to_indices(
             f"named {_list_first(column_names)}. Or pass the numbers as a plain array, with `classes` in column order."
         )
     values = host.tolist()
-    if not _holds_words(host) and _holds_words(column_names):
+    if not _holds_words(host) and _holds_words(column_names):  # numbers for classes that have names
         if columns is None or class_names is None:
             raise InputError(
                 f"{function}: `labels` must be class names, got numbers while the classes are named "
                 f"{_list_first(column_names)}. Pass the names, or plain arrays without `classes` if label k means the "
                 f"k-th column."
             )
+        # both are given: label k means the k-th of `classes`, wherever its column is
         values = [class_names[int(value)] if value in range(len(class_names)) else value for value in values]
     column_index = {column_name: index for index, column_name in enumerate(column_names)}
     indices = np.array([column_index.get(value, -1) for value in values], dtype=np.int64)
     if (indices < 0).any():
-        first_unknown = int(np.argmin(indices))
+        first_unknown = int(np.argmin(indices))  # the first -1
         raise InputError(
             f"{function}: `labels` must be among the classes {_list_first(column_names)}, got "
             f"{values[first_unknown]!r} at index {first_unknown}."
@@ -786,7 +792,7 @@ def _from_one_hot(function: str, xp: Any, labels: Array) -> Array:
         if bool(xp.any(is_wrong_row)):
             raise InputError(
                 f"{function}: one-hot `labels` must hold one 1 and otherwise 0 in each row, which fails at index "
-                f"{_first_true(xp, is_wrong_row)}. Soft labels have no single class; pass class indices."
+                f"{_index_of_first_true(xp, is_wrong_row)}. Soft labels have no single class; pass class indices."
             )
     return xp.argmax(xp.astype(labels, float_dtype(xp)), axis=-1)
 
@@ -802,7 +808,7 @@ def _check_label_range(function: str, xp: Any, labels: Array, class_count: int) 
     if xp.isdtype(labels.dtype, "real floating"):
         is_valid = is_valid & (xp.floor(labels) == labels)
     if not bool(xp.all(is_valid)):
-        index = _first_true(xp, ~is_valid)
+        index = _index_of_first_true(xp, ~is_valid)
         counts_from_one = float(xp.min(labels)) == 1 and float(xp.max(labels)) == class_count
         hint = " They seem to count from 1: subtract 1." if counts_from_one else ""
         raise InputError(

@@ -16,12 +16,12 @@ from abstain.errors import InputError
 
 Engine = Callable[..., Any]
 _ENGINES: dict[str, Engine] = {}
-_MODULES: dict[str, str] = {}  # module of each engine that was declared, by name of the engine
+_MODULE_OF_ENGINE: dict[str, str] = {}  # for each engine that was declared: the module that registers it
 
 
 def declare_engine(name: str, module: str) -> None:
     """Say which module registers an engine; it is imported when the engine is first used."""
-    _MODULES[name] = module
+    _MODULE_OF_ENGINE[name] = module
 
 
 def register_engine(name: str, engine: Engine) -> None:
@@ -54,7 +54,7 @@ def register_engine(name: str, engine: Engine) -> None:
     """
     if not name.isidentifier():
         raise InputError(f"register_engine: `name` must be a plain word, got {name!r}.")
-    _ENGINES[name] = engine
+    _ENGINES[name] = engine  # replaces an engine of the same name
 
 
 def find_engine(engine: str | Engine) -> Engine:
@@ -65,10 +65,10 @@ def find_engine(engine: str | Engine) -> Engine:
     """
     if callable(engine):
         return engine
-    if engine not in _ENGINES and engine in _MODULES:
-        importlib.import_module(_MODULES[engine])
+    if engine not in _ENGINES and engine in _MODULE_OF_ENGINE:
+        importlib.import_module(_MODULE_OF_ENGINE[engine])  # which calls `register_engine`
     if engine not in _ENGINES:
-        names = sorted({*_ENGINES, *_MODULES})
+        names = sorted({*_ENGINES, *_MODULE_OF_ENGINE})
         message = f"evaluate: unknown engine {engine!r} (registered: {', '.join(names)})."
         raise InputError(f"{message} {suggest_name(engine, names)}".rstrip())
     return _ENGINES[engine]

@@ -80,7 +80,9 @@ def check_ending(path: str | Path, *kinds: str) -> None:
     ending = ending_of(path)
     if ending in allowed or (not ending and not needs_ending):
         return
-    alternatives = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+    alternatives = " or ".join(
+        filter(None, [", ".join(allowed[:-1]), allowed[-1]])
+    )  # "a, b or c", or just "c"
     exception = "" if needs_ending else " (or have no ending)"
     got = display_name(ending, 40) if ending else "no ending"
     raise file_error(path, f"its name must end in {alternatives}{exception}, got {got}.")
@@ -170,6 +172,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
                 yield stream
             return
         target = Path(os.path.realpath(path))  # keep a link and replace the file it points to
+        # of a long name only the first letters, since the names of files are limited (to 255 bytes on most systems)
         temporary = target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.part")
         with temporary.open("xb") as stream:
             if status is not None:

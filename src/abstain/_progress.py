@@ -68,7 +68,7 @@ def _make_bars(progress: bool | None) -> Bars:
     # the rule of rich, before rich is loaded
     is_terminal = sys.stderr.isatty() or os.environ.get("FORCE_COLOR")
     if progress is False or (progress is None and not is_terminal):
-        return Bars()
+        return Bars()  # without a display, all its methods do nothing
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -7,7 +7,7 @@ import re
 
 from abstain.errors import InputError
 
-_PREFIXES = " KMGT"
+_PREFIXES = " KMGT"  # the index of a prefix is the power of 1000 or 1024; a blank stands for none
 _READING_BYTES = 120 * 10**6  # decoded batches, their copies in the order of the ranges, the reader's buffers
 _MIN_FREE_BYTES = 48 * 10**6
 _IMPORTED_BYTES = 150 * 10**6  # numpy and pyarrow, where the system does not report the memory in use
@@ -26,8 +26,9 @@ def parse_size(function: str, size: str | float) -> int:
     if match:
         number, prefix, binary = match.groups()
         base = 1024 if binary else 1000
-        size = float(number) * base ** _PREFIXES.index(prefix.upper() or " ")
-    if isinstance(size, str) or not 1 <= size < 2**63:
+        power = _PREFIXES.index(prefix.upper() or " ")  # no prefix is 0, K is 1, M is 2 ...
+        size = float(number) * base**power
+    if isinstance(size, str) or not 1 <= size < 2**63:  # still text: it did not match
         raise InputError(f'{function}: `memory` must be a size such as "1GB", got {size!r}.')
     return int(size)
 
@@ -43,7 +44,8 @@ def format_size(count: int) -> str:
     while value >= 999.5 and power < len(_PREFIXES) - 1:
         value /= 1000
         power += 1
-    return f"{value:.3g} {_PREFIXES[power].strip().replace('K', 'k')}B"
+    prefix = _PREFIXES[power].strip().replace("K", "k")  # empty for plain bytes
+    return f"{value:.3g} {prefix}B"
 
 
 def resident_bytes() -> int:

@@ -281,7 +281,7 @@ def _restore_tuple(arguments: tuple[Any, ...], value: Any, path: str, rule: With
     `arguments` are those of the annotation: one type per entry, or `(X, ...)` for any length. `rule` is the range of
     the numbers inside, and `path` names the tuple in messages.
     """
-    has_any_length = arguments[-1] is Ellipsis
+    has_any_length = arguments[-1] is Ellipsis  # tuple[X, ...]
     if not isinstance(value, list) or not (has_any_length or len(value) == len(arguments)):
         raise _wrong_value(path, "a list" if has_any_length else f"a list of {len(arguments)}", value)
     annotations = arguments[:1] * len(value) if has_any_length else arguments
@@ -299,7 +299,7 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
     """
     is_stored = issubclass(record_type, Stored)
     if is_stored:
-        value = record_type._upgraded(value)
+        value = record_type._upgraded(value)  # from an older format that can still be read; else unchanged
     if is_stored and not (isinstance(value, dict) and value.get("format") == record_type._format()):
         got = repr(value.get("format") if isinstance(value, dict) else value)[:60]
         raise DataError(
@@ -319,13 +319,14 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
             for name in field_names
         }
     )
+    # what `_to_plain` wrote beside the fields
     derived_entries = {"format": record_type._format(), **record._readable()} if is_stored else {}
     for name, entry in value.items():
         if name not in field_names and name not in derived_entries:
             raise DataError(f"{path} has no field {name[:60]!r}. {_REMEDY}")
         if name in derived_entries and entry != derived_entries[name]:
             raise _wrong_value(f"{path}.{name}", repr(derived_entries[name]), entry)
-    rules = record._rules() if is_stored else {}
+    rules = record._rules() if is_stored else {}  # a sentence for each rule, and whether it holds
     for rule, is_kept in rules.items():
         if not is_kept:
             raise DataError(f"{path}: {rule} {_REMEDY}")

@@ -380,7 +380,7 @@ def _escape_latex(text: str) -> str:
 class Notebook(Printable):
     """A result that a notebook shows as its repr, above the rows of its frame if it has one."""
 
-    _rows_all_along: ClassVar[bool] = (
+    _shows_rows_spread_out: ClassVar[bool] = (
         False  # True: show rows spread from start to end instead of the first ones
     )
 
@@ -390,7 +390,7 @@ class Notebook(Printable):
         columns = {} if to_frame is None else to_frame("dict")
         row_count = max((len(values) for values in columns.values()), default=0)
         rows = list(range(min(row_count, _NOTEBOOK_ROWS)))
-        if self._rows_all_along and row_count > _NOTEBOOK_ROWS:
+        if self._shows_rows_spread_out and row_count > _NOTEBOOK_ROWS:
             last = row_count - 1
             rows = [round(k * last / (_NOTEBOOK_ROWS - 1)) for k in range(_NOTEBOOK_ROWS)]
         cells = {}

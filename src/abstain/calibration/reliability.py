@@ -45,7 +45,7 @@ class ReliabilityCurve(Stored, _tables.Notebook):
     """
 
     _noun: ClassVar[str] = "a reliability curve"
-    _rows_all_along: ClassVar[bool] = True
+    _shows_rows_spread_out: ClassVar[bool] = True
 
     confidence: tuple[float, ...]
     accuracy: tuple[float, ...]

@@ -73,7 +73,7 @@ class CostRiskCurve(Notebook):
     """
 
     names: tuple[str, ...]
-    _rows_all_along: ClassVar[bool] = True
+    _shows_rows_spread_out: ClassVar[bool] = True
 
     target: np.ndarray
     thresholds: np.ndarray

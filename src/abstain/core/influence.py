@@ -730,7 +730,8 @@ def zero_one_oracle(
         return _with_population_influence(known_area, risk)
     # two rows: the right samples (of loss 0), then the errors (of loss 1)
     rows = zero_one_oracle_rows(error_mass, total_mass)
-    derivative = AreaUnderCurve(estimator, "expected").derivative(rows)
+    # ties="expected", since the samples of a row have confidences of their own
+    derivative = AreaUnderCurve(estimator, ties="expected").derivative(rows)
     mean = float(rows.mass @ derivative.constant + rows.loss @ derivative.slope) / total_mass
     # constant + slope * loss of each row, less the mean; 0 for a row without samples
     constant_of_right, constant_of_errors = derivative.constant.tolist()

@@ -507,7 +507,7 @@ def sum_areas(
     (`AcceptedLossArea`) needs no pass of its own where AUGRC came before it: its influences are those of AUGRC less
     l / W, with W the total mass.
     """
-    generalised_area = AreaUnderCurve("sele", "threshold")  # AUGRC
+    generalised_area = AreaUnderCurve(estimator="sele", ties="threshold")  # AUGRC
     # as many rows as samples: the mass counts samples, since all weights are 1
     has_no_ties = table.has_unit_weights and len(table.rows.mass) == table.column_totals.mass
     sums_by_area: dict[Area, AreaSums] = {}

@@ -496,7 +496,7 @@ def brier(odds: Odds) -> Array:
     """
     xp = odds.xp
     s = odds.odds_against_winner
-    label_odds = xp.exp(-odds.label_distance)
+    label_odds = xp.exp(-odds.label_distance)  # the distance of the label from the winner is -log of its odds
     squares = odds.ratio_square_sum * odds.runner_up_odds**2  # sum of e_j^2, from that of (e_j / e_2)^2
     if_correct = s**2 + squares
     # with these brackets a label that ties with the winner (its odds are 1) gives exactly s^2 + squares too
@@ -551,7 +551,8 @@ def log_complement(odds: Odds) -> Array:
 def log_margin_complement(odds: Odds) -> Array:
     r"""Logarithm of 1 - (p_(1) - p_(2)) = (s + e_2) / (1 + s), p_(1) and p_(2) being the two largest probabilities.
 
-    s is the sum of the odds of the other classes against the winner, e_2 = exp(-d2) those of the runner-up.
+    s is the sum of the odds of the other classes against the winner, e_2 = exp(-d_2) those of the runner-up
+    (`odds.runner_up_distance` is d_2), `odds.ratio_sum` is s / e_2 and `odds.minus_log_p_max` is log(1 + s).
     """
     xp = odds.xp
     margin = -xp.expm1(-odds.runner_up_distance) / (1 + odds.odds_against_winner)  # (1 - e_2) / (1 + s)
@@ -576,7 +577,7 @@ def log_entropy(odds: Odds) -> Array:
     # will do instead: beside such a distance, which is subtracted at the end, the logarithm of the sum vanishes.
     is_moderate = odds.runner_up_distance < _LARGEST_DISTANCE
     d2 = xp.where(is_moderate, odds.runner_up_distance, xp.zeros_like(odds.runner_up_distance))
-    # log(1 + s) / e_2, as s / e_2 * log(1 + s) / s
+    # log(1 + s) / e_2, as s / e_2 * log(1 + s) / s; `minus_log_p_max` is log(1 + s), known already
     first_term = odds.ratio_sum * log1p_over_x(xp, s, log1p_x=odds.minus_log_p_max)
     second_term = (d2 * odds.ratio_sum + odds.weighted_gap_sum) / (1 + s)
     return xp.log(first_term + second_term) - odds.runner_up_distance
@@ -598,7 +599,8 @@ def log_norm_complement(odds: Odds) -> Array:
     """
     xp = odds.xp
     p = odds.order
-    # log(1 + s) / e_2, written as s / e_2 * log(1 + s) / s; the second logarithm likewise, which is 0 for infinite p
+    # log(1 + s) / e_2, written as s / e_2 * log(1 + s) / s, where `minus_log_p_max` is log(1 + s), known already; the
+    # second logarithm likewise, which is 0 for infinite p
     m_over_e2 = odds.ratio_sum * log1p_over_x(xp, odds.odds_against_winner, log1p_x=odds.minus_log_p_max)
     if p < float("inf"):
         powers_over_e2 = odds.ratio_power_sum * odds.runner_up_odds ** (p - 1)  # sum e_j^p, divided by e_2

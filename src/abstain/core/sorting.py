@@ -261,7 +261,7 @@ def sort_in_place(keys: np.ndarray) -> np.ndarray:
             elements_per_item=lines.shape[-1],
         )
         return keys
-    if len(keys) >= _MIN_KEYS_FOR_DIGITS and numpy_sorts_slowly():
+    if len(keys) >= _MIN_KEYS_FOR_DIGITS and numpy_sorts_slowly():  # timed once, on this machine
         return sort_by_digits(keys)
     if len(keys) < PARALLEL_FROM or thread_count() == 1:
         keys.sort()
@@ -404,6 +404,7 @@ class Packing:
             for start in range(first, end, CHUNK):
                 stop = min(start + CHUNK, end)
                 chunk = keys[start:stop]
+                # 0 for the largest confidence
                 confidence_bits = descending_bits(
                     flat_confidence[start:stop], self.largest_bits, self.has_negative
                 )
@@ -535,7 +536,7 @@ def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> PackedLoss | None:
     confidences by the bits of the loss.
     """
     packing = Packing(confidence)
-    if packing.fits(1) and is_zero_one(loss):
+    if packing.fits(1) and is_zero_one(loss):  # one bit beside those of the confidences
         flat = loss.reshape(-1)
         bits = flat.view(np.uint8) if flat.dtype.kind == "b" else flat
         keys = packing.pack(1, lambda start, stop: bits[start:stop].astype(np.uint8, copy=False))

@@ -285,7 +285,7 @@ class TargetCurve(Stored, _tables.Notebook):
     """
 
     _noun: ClassVar[str] = "a curve of scores by target"
-    _rows_all_along: ClassVar[bool] = True
+    _shows_rows_spread_out: ClassVar[bool] = True
 
     target: tuple[float, ...]
     score: tuple[float, ...]

@@ -217,7 +217,7 @@ class CurveBand(_tables.Notebook):
     CurveBand(95% simultaneous, 2 coverages from 0.5 to 1, bootstrap, n = 80)
     """
 
-    _rows_all_along: ClassVar[bool] = True
+    _shows_rows_spread_out: ClassVar[bool] = True
 
     coverage: np.ndarray
     risk: np.ndarray

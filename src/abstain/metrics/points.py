@@ -48,7 +48,7 @@ class RiskCoverageCurve(_tables.Notebook):
     RiskCoverageCurve(2 points, n = 3, risk 0 at coverage 0.3333 to 0.3333 at 1)
     """
 
-    _rows_all_along: ClassVar[bool] = True
+    _shows_rows_spread_out: ClassVar[bool] = True
 
     coverage: Array
     risk: Array

@@ -300,7 +300,7 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Array:
     score = by_name(name)
     backend = backend_of(key)
     values = as_real("display", "key", backend, key)
-    if not score.saturates:
+    if not score.saturates:  # then the score returns its value, not a rank key
         return backend.to_input_library(values)
     if not backend.xp.isdtype(values.dtype, "real floating"):
         rule = f"`key` must hold floats as `{score.name}` returns them"

@@ -35,7 +35,8 @@ def pooled_log_probs(logits: ArrayLike | None = None, *, probs: ArrayLike | None
     >>> pooled_log_probs(probs=[[[1.0, 0.0]], [[0.0, 1.0]]]).round(4).tolist()
     [[-0.6931, -0.6931]]
     """
-    class_scores = check_class_scores("pooled_log_probs", logits, probs, members=True)
+    class_scores = check_class_scores("pooled_log_probs", logits, probs, is_ensemble=True)
+    # that of the backend leaves -inf as it is; `class_scores.to_input_library` makes every number finite
     return class_scores.backend.to_input_library(
         class_scores.map_rows(lambda xp, rows: _pool(class_scores, xp, rows))
     )
@@ -70,7 +71,7 @@ def predictive_entropy(logits: ArrayLike | None = None, *, probs: ArrayLike | No
     >>> float(predictive_entropy(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # entropy ln 2
     0.3665
     """
-    class_scores = check_class_scores("predictive_entropy", logits, probs, members=True)
+    class_scores = check_class_scores("predictive_entropy", logits, probs, is_ensemble=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
@@ -105,7 +106,7 @@ def mutual_information(logits: ArrayLike | None = None, *, probs: ArrayLike | No
     >>> float(mutual_information(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # information ln 2
     0.3665
     """
-    class_scores = check_class_scores("mutual_information", logits, probs, members=True)
+    class_scores = check_class_scores("mutual_information", logits, probs, is_ensemble=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
@@ -138,7 +139,7 @@ def mean_max_softmax(logits: ArrayLike | None = None, *, probs: ArrayLike | None
     >>> float(mean_max_softmax(probs=[[[0.5, 0.5]], [[0.0, 1.0]]])[0].round(4))  # mean 3/4
     1.3863
     """
-    class_scores = check_class_scores("mean_max_softmax", logits, probs, members=True)
+    class_scores = check_class_scores("mean_max_softmax", logits, probs, is_ensemble=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
@@ -169,7 +170,7 @@ def vote_share(logits: ArrayLike | None = None, *, probs: ArrayLike | None = Non
     >>> vote_share([[[1.0, 0.0]], [[2.0, 0.0]], [[0.0, 1.0]]]).round(4).tolist()
     [0.6667]
     """
-    class_scores = check_class_scores("vote_share", logits, probs, members=True)
+    class_scores = check_class_scores("vote_share", logits, probs, is_ensemble=True)
 
     def compute_share(xp: Namespace, rows: Array) -> Array:
         """Shares (samples,) of rows (M, samples, K)."""

@@ -128,7 +128,7 @@ def logit_norm(logits: ArrayLike | None = None, *, probs: ArrayLike | None = Non
     >>> logit_norm([[3.0, 4.0]]).tolist()
     [5.0]
     """
-    class_scores = check_class_scores("logit_norm", logits, probs, takes=_LOGITS, masked=False)
+    class_scores = check_class_scores("logit_norm", logits, probs, takes=_LOGITS, allows_minus_infinity=False)
     order = check_positive("logit_norm", "p", p, infinite=True)
     return class_scores.to_input_library(class_scores.map_rows(lambda xp, rows: _norm(xp, rows, order)))
 
@@ -163,7 +163,9 @@ def normalised_max_logit(
     >>> normalised_max_logit([[1.0, -1.0], [5.0, 5.0]]).round(4).tolist()
     [0.7071, 0.0]
     """
-    class_scores = check_class_scores("normalised_max_logit", logits, probs, takes=_LOGITS, masked=False)
+    class_scores = check_class_scores(
+        "normalised_max_logit", logits, probs, takes=_LOGITS, allows_minus_infinity=False
+    )
     order = check_positive("normalised_max_logit", "p", p, infinite=True)
 
     def compute_ratio(xp: Namespace, rows: Array) -> Array:
