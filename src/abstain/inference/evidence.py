@@ -8,8 +8,8 @@
 
 An engine needs the totals of the data set first (a pass it makes anyhow), then delivers one `PartSummary` per range,
 by `summarise_part`; a range that is one tie is a table of one row, made from its sums of w^p l^j. Part summaries are
-small (some hundred numbers; five times 512 accepted_sums where a coverage at a risk is requested) and are merged in the
-order of the ranges, most confident first. Nothing after that knows where they came from.
+small (some hundred numbers; eleven sums at each of five times 512 positions where a coverage at a risk is requested)
+and are merged in the order of the ranges, most confident first. Nothing after that knows where they came from.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def request_for(metrics: Iterable[Metric]) -> EvidenceRequest:
     estimator = ESTIMATOR.default
     ties = TIE_RULE.default
     for metric in metrics:
-        settings = dict(metric.settings)
+        settings = dict(metric.settings)  # options that were set, by name
         estimator = settings.get("estimator", estimator)
         ties = settings.get("ties", ties)
         if isinstance(metric, PointMetric):
@@ -181,12 +181,13 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
     accepted masses of right samples come the requested TPRs; none unless losses are 0/1. `totals` are the sums over the
     whole data set.
     """
+    # `totals` themselves are over the answered samples; with the abstained ones, of which coverages are shares:
     all_samples = weights_of_all(totals)
     around_coverages = point_limits.positions(
         np.asarray(request.coverages),
         mass=all_samples.total_mass,
         squared_weight_sum=all_samples.squared_weight_sum,
-        sample_count=all_samples.unit_count,
+        sample_count=all_samples.unit_count,  # each sample is a unit
     )
     by_accepted_mass = np.stack(around_coverages)
     if request.risks:  # which coverage has the risk is not known yet: read everywhere
@@ -199,8 +200,10 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
         by_accepted_mass = np.concatenate([by_accepted_mass, np.stack(around_cuts)], axis=1)
     around_tprs = point_limits.positions_along_right(
         np.asarray(request.tprs if totals.zero_one else ()),
-        right_mass=totals.total_mass - totals.loss_sum,
+        right_mass=totals.total_mass - totals.loss_sum,  # an error has loss 1
         squared_weight_sum=totals.squared_weight_sum - totals.squared_weight_sum_of_errors,
+        # Of right and wrong samples together: the window around a cut is to hold so many of both kinds, and the right
+        # mass over this number is the right mass of a mean one of them.
         sample_count=totals.sample_count,
     )
     return ByMass(by_accepted_mass=by_accepted_mass, by_accepted_right_mass=np.stack(around_tprs))
@@ -347,7 +350,8 @@ class Evidence:
     Attributes
     ----------
     totals : Totals
-        Of the data set; losses that are 0 or one number are in units of that number.
+        Sums over all answered samples of the data set, with those over the abstained ones in `totals.abstained`; losses
+        that are 0 or one number are in units of that number.
     request : EvidenceRequest
         What was gathered.
     area_sums : dict
@@ -368,6 +372,29 @@ class Evidence:
     accepted_sums: ByMass[AcceptedSums] | None
     mass_within_risk: dict[float, float]
     best_area: float | None = None
+
+    def sums_around_coverage(self, coverage: float) -> AcceptedSums:
+        """The sums at the five positions around the cut at a requested coverage; arrays of shape (..., 5, 1)."""
+        # a list as index keeps the last axis
+        return self._kept_sums.by_accepted_mass.select([self.request.coverages.index(coverage)])
+
+    def sums_around_even_shares(self) -> AcceptedSums:
+        """The sums around cuts at even shares of the answered samples; there only if a coverage at a risk is requested.
+
+        Arrays of shape (..., 5, cuts), in the order of the shares that `point_limits.coverages` returns.
+        """
+        # they come after those of the requested coverages
+        return self._kept_sums.by_accepted_mass.select(slice(len(self.request.coverages), None))
+
+    def sums_around_tpr(self, tpr: float) -> AcceptedSums:
+        """The sums at the five positions around the cut at a requested TPR; arrays of shape (..., 5, 1)."""
+        return self._kept_sums.by_accepted_right_mass.select([self.request.tprs.index(tpr)])
+
+    @property
+    def _kept_sums(self) -> ByMass[AcceptedSums]:
+        """`accepted_sums` where a point was requested: engines drop them only after its interval is computed."""
+        assert self.accepted_sums is not None
+        return self.accepted_sums
 
 
 def merge_parts(
@@ -476,7 +503,7 @@ def summarise_totals(totals: Totals) -> SampleSummary:
     samples are effective ones: (sum x)^2 / sum x^2 of the weights, or of the weighted losses, x. Right samples are
     counted for 0/1 losses only, otherwise 0.
     """
-    sample_count = weights_of_all(totals).unit_count  # with abstained samples
+    sample_count = totals.sample_count + totals.abstained.sample_count
     error_count = 0.0
     if totals.squared_weighted_loss_sum > 0:
         error_count = (totals.loss_sum / math.sqrt(totals.squared_weighted_loss_sum)) ** 2
@@ -493,8 +520,10 @@ def summarise_totals(totals: Totals) -> SampleSummary:
         has_negative_loss=totals.has_negative_loss,
         risk=totals.risk,
         error_count=error_count,
-        pair_count=max(1.0, min(error_count, right_count)),  # disjoint pairs of a right sample and an error
+        # disjoint pairs of a right sample and an error: read only where both occur, so that there is at least one
+        pair_count=max(1.0, min(error_count, right_count)),
         right_count=right_count,
+        # every sample is a draw here; with clusters the caller counts draws anew
         error_draws=error_count,
         right_draws=right_count,
         error_size=totals.error_size,
@@ -525,7 +554,7 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
     InputError where it needs the best order of samples with relative weights and the evidence does not have it.
     """
     totals = evidence.totals
-    area = metric.area  # equal areas are equal keys of `area_sums`
+    area = metric.area  # the one that the metric is made of; equal areas are equal keys of `area_sums`
     # an area that compares right with wrong samples is left out where one kind is missing
     if area not in evidence.area_sums:
         if metric.needs.both_kinds:
@@ -540,12 +569,19 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
     # with whole weights the area of the best order (all errors last) follows from the risk
     known_best_area = None if totals.has_whole_weights else evidence.best_area
     best_area = metric.best_area_for_zero_one(totals.total_mass, totals.loss_sum, known_best_area)
+    # the value of the metric, with its derivatives in the area, the risk and the best area
     derivative = metric.derivative(area_value, totals.risk, best_area)
     less_biased_estimate = None  # an interval is then built around the estimate itself
     if metric.is_centred_on_leave_one_out and totals.has_unit_weights and area.has_leave_one_out:
         less_biased_estimate = math.fsum(area_sums.mass_times_leave_one_out_area) / totals.total_mass
+    # over all samples: powers of their influences on the metric, and what their losses add to it
     influence_sums = combine_parts(area_sums, area, derivative)
-    return limits.make_spread(derivative.estimate, influence_sums, totals.sample_count, less_biased_estimate)
+    return limits.make_spread(
+        derivative.estimate,
+        influence_sums,
+        unit_count=totals.sample_count,
+        less_biased_estimate=less_biased_estimate,
+    )
 
 
 def estimate_interval(
@@ -574,10 +610,11 @@ def estimate_interval(
     """
     if isinstance(metric, PointMetric):
         return _point_interval(metric, evidence, level, design_effect, answered_design_effect, cluster_effect)
-    if not metric.is_smooth:
+    if not metric.is_smooth:  # no influence function in its definition
         raise InputError(
             f"interval: {metric.name} has no influence function and needs the samples themselves."
         )
+    # the best order of losses other than 0/1 is a second ranking, whose sums are not part of the evidence
     is_for_zero_one = metric.needs.order_by_loss or metric.needs.zero_one
     if is_for_zero_one and not evidence.totals.zero_one:
         raise InputError(f"interval: {metric.name} of losses other than 0/1 needs the samples themselves.")
@@ -605,6 +642,8 @@ def _point_interval(
     totals = evidence.totals
     note = ""
     if metric.cut_at == "tpr":
+        # The only point that is a share of the errors, and whose cut is a share of the right samples: a sample may have
+        # few of either, which the note says.
         sample = summarise_totals(totals)
         note = draws_behind(metric.rule, sample.error_draws, sample).note
         point = _fpr_at_tpr(metric.cut, evidence, level, design_effect)
@@ -629,14 +668,14 @@ def _point_interval(
         high=high,
         level=level,
         method="pointwise",
-        n=weights_of_all(totals).unit_count,
+        n=totals.sample_count + totals.abstained.sample_count,
         note=note,
     )
     return limits.in_loss_units(metric, interval, totals.error_size)
 
 
 class _Point(NamedTuple):
-    """A point of the curve with its limits; risks are in units of an error."""
+    """A point of the curve with its limits; risks are in units of `Evidence.totals.error_size`."""
 
     value: float
     low: float
@@ -649,20 +688,18 @@ def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: flo
     `tpr` is one of `evidence.request.tprs`. Losses are 0/1, and both errors and right samples occur. `design_effect`
     multiplies the variance, for clusters and strata.
     """
-    totals = evidence.totals
-    # A point was requested, so its sums are there: engines drop them only after its interval is computed.
-    assert evidence.accepted_sums is not None
-    # Axes (..., 5, TPRs): the cut at each requested TPR, with four positions around it. A list as index keeps the last
-    # axis, with the length 1 that `fpr_limits` takes.
-    accepted_sums = evidence.accepted_sums.by_accepted_right_mass.select([evidence.request.tprs.index(tpr)])
+    totals = evidence.totals  # over the answered samples
     errors = point_limits.KindTotals(
         mass=totals.loss_sum,
         squared_weight_sum=totals.squared_weight_sum_of_errors,
         fourth_power_weight_sum=totals.fourth_power_moments[1],  # sum of w^4 l, and errors have l = 1
     )
-    answered = weights_of_answered(totals)
-    low, high = point_limits.fpr_limits(accepted_sums, tpr, answered, errors, level, design_effect)
-    sums_at_cut = accepted_sums.split_positions().cut  # at the cut itself, the first of the five positions
+    # at the cut, and at four positions around it; arrays of shape (..., 5, 1)
+    sums_around_cut = evidence.sums_around_tpr(tpr)
+    low, high = point_limits.fpr_limits(
+        sums_around_cut, tpr, weights_of_answered(totals), errors, level, design_effect
+    )
+    sums_at_cut = sums_around_cut.split_positions().cut
     accepted_errors = sums_at_cut.accepted_loss.item()  # their mass, since an error has loss 1
     return _Point(value=accepted_errors / totals.loss_sum, low=low, high=high)
 
@@ -670,31 +707,26 @@ def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: flo
 def _risk_at_coverage(
     coverage: float, evidence: Evidence, level: float, design_effect: float, cluster_effect: float
 ) -> _Point:
-    """Selective risk at a coverage, in units of an error, and its limits at this two-sided level.
+    """Selective risk at a coverage, in units of `evidence.totals.error_size`, and its limits at this two-sided level.
 
     `coverage`, a share of all samples, is one of `evidence.request.coverages`. `design_effect` multiplies the variance,
     for clusters and strata; `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal, so
     that no variance is seen. Raises InfeasibleError where too many samples abstained to reach the coverage.
     """
-    totals = evidence.totals
-    all_samples = weights_of_all(totals)
-    answered_share = totals.total_mass / all_samples.total_mass
+    answered_mass = evidence.totals.total_mass
+    all_samples = weights_of_all(evidence.totals)  # abstained ones included
+    answered_share = answered_mass / all_samples.total_mass
     if coverage * (1 - SHARE_ROUNDING) > answered_share:
         raise InfeasibleError(
             f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
             f"accepted. Ask for at most the share that was answered."
         )
-    # A point was requested, so its sums are there: engines drop them only after its interval is computed.
-    assert evidence.accepted_sums is not None
-    # Positions are accepted masses, of right and wrong samples: the cut at each requested coverage, in the order of the
-    # request, with four positions around it. A list as index keeps the last axis, with length 1.
-    accepted_sums = evidence.accepted_sums.by_accepted_mass.select(
-        [evidence.request.coverages.index(coverage)]
-    )
+    # at the cut, and at four positions around it; arrays of shape (..., 5, 1)
+    sums_around_cut = evidence.sums_around_coverage(coverage)
     risk_limits = point_limits.risk_limits(
-        accepted_sums, np.asarray([coverage]), all_samples, level, design_effect, cluster_effect
+        sums_around_cut, np.asarray([coverage]), all_samples, level, design_effect, cluster_effect
     )
-    sums_at_cut = accepted_sums.split_positions().cut  # over the samples that are accepted at the coverage
+    sums_at_cut = sums_around_cut.split_positions().cut  # over the samples that are accepted at the coverage
     return _Point(value=sums_at_cut.risk.item(), low=risk_limits.low.item(), high=risk_limits.high.item())
 
 
@@ -714,19 +746,13 @@ def _coverage_at_risk(
     equal, so that no variance is seen. `level` is the two-sided confidence level, such as 0.95.
     """
     totals = evidence.totals  # over the answered samples
-    all_samples = weights_of_all(totals)
+    all_samples = weights_of_all(totals)  # abstained ones included
     accepted_mass = evidence.mass_within_risk[risk]  # the largest one with a selective risk of at most `risk`
     coverage_of_answered = accepted_mass / totals.total_mass
-    # A point was requested, so its sums are there: engines drop them only after its interval is computed.
-    assert evidence.accepted_sums is not None
-    # The requested coverages come first along the last axis, then the cuts that are read for every risk: evenly spaced
-    # shares of the mass of the answered samples. So the limits below are coverages among the answered samples.
-    sums_at_cuts = evidence.accepted_sums.by_accepted_mass.select(
-        slice(len(evidence.request.coverages), None)
-    )
-    risk_in_errors = risk / totals.error_size  # losses of `evidence` are in units of an error
+    risk_in_errors = risk / totals.error_size  # losses of `evidence` are in units of `error_size`
+    # the cuts are even shares of the answered samples, and so these limits are coverages among the answered samples
     low, high = point_limits.coverage_limits(
-        sums_at_cuts,
+        evidence.sums_around_even_shares(),
         weights_of_answered(totals),
         risk_in_errors,
         level,

@@ -269,6 +269,7 @@ def _interval_at_any_time(
             f'interval: `anytime=True` goes without resampling, got method "{method}". Leave it out.'
         )
     check_one_kind("interval", samples.clusters, "`anytime=True`")
+    # a higher level: that of an interval for one look which is as wide as the one that holds at every look
     level_of_one_look = float(rule.fixed_level(rule.level, samples.sample_count))
     interval = interval_of_samples(samples, level_of_one_look, method, loss_bound)
     return replace(
@@ -320,7 +321,7 @@ def interval_of_samples(
             loss_bound=loss_bound,
             centre_name="jackknife",
         )
-    measured = measure("interval", samples)
+    measured = measure("interval", samples)  # by the influence of each sample
     return make_interval(metric, measured.spread, measured.sample, level, method, loss_bound)
 
 
@@ -337,10 +338,10 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
     assert isinstance(metric, PointMetric)
     evidence = evidence_of_samples(samples)
     interval = estimate_interval(metric, evidence, level=level)
-    if samples.has_independent_samples:
+    if samples.has_independent_samples:  # neither clusters nor strata
         return interval
     answered_design_effect = 1.0
-    if samples.is_answered is not None:
+    if samples.is_answered is not None:  # some samples abstained
         answered_share = samples.answered_mass / samples.total_mass
         influence_on_answered_share = samples.is_answered - answered_share  # 1 or 0, less the mean
         answered_design_effect = _design_effect(samples, influence_on_answered_share)
@@ -369,16 +370,19 @@ def _cluster_effect(samples: CheckedSamples, coverage: float) -> float:
     same sum of squares, and of two kinds of clusters the one with fewer draws counts. `coverage` is a share of all
     samples, abstained ones included.
     """
-    weight = samples.times_weight(np.ones(len(samples.answered_loss)))
-    is_accepted = _find_cut(samples, weight, coverage * samples.total_mass).is_accepted
+    weight = samples.answered_weights_or_ones
+    is_accepted = _find_cut(samples, weight, mass_at_cut=coverage * samples.total_mass).is_accepted
+    # 1.0 or 0.0 for each of all samples, so that a unit adds its accepted mass (over the total mass)
     is_accepted = samples.extend_to_all(is_accepted, for_abstained=0.0)
-    masses = effects_of_units(is_accepted, samples._replace(clusters=None), centred=False)
-    square_sum = float(masses @ masses)
-    effects = [1.0]
+    sample_masses = effects_of_units(is_accepted, samples.as_independent_draws(), centred=False)
+    square_sum = float(sample_masses @ sample_masses)
+    cluster_effects = [1.0]
+    # the samples as they are, or three versions with two kinds of clusters; the third one, with their intersections,
+    # never has the largest effect
     for clustered in samples.by_each_clustering():
         cluster_masses = effects_of_units(is_accepted, clustered, centred=False)
-        effects.append(float(cluster_masses @ cluster_masses) / square_sum)
-    return max(effects)
+        cluster_effects.append(float(cluster_masses @ cluster_masses) / square_sum)
+    return max(cluster_effects)
 
 
 def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
@@ -387,11 +391,12 @@ def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
     `influences` has one entry for each of all n samples. The factor is at least SMALLEST_DESIGN_EFFECT, and 1 where the
     influences are rounding errors of the losses.
     """
-    independent_effects = effects_of_units(influences, samples._replace(clusters=None, strata=None))
-    # an effect is weight * influence / mass
+    # weight * influence / total mass of each sample, as if all were drawn independently
+    independent_effects = effects_of_units(influences, samples.as_independent_draws())
     largest_influence = samples.total_mass * np.abs(independent_effects).max()
     if largest_influence <= SUM_ROUNDING * np.abs(samples.answered_loss).max():
         return 1.0
+    # one variance, or with two kinds of clusters three: by the first kind, by the second, and by their intersections
     variances = [_variance_of_units(influences, clustered) for clustered in samples.by_each_clustering()]
     variance = variances[0] if len(variances) == 1 else two_way_variance(*variances)
     return max(float(variance) / float(independent_effects @ independent_effects), SMALLEST_DESIGN_EFFECT)
@@ -424,6 +429,7 @@ def _find_cut(samples: CheckedSamples, counted_weight: np.ndarray, mass_at_cut: 
     least WINDOW_SAMPLES.
     """
     confidence = samples.answered_confidence
+    # indices of the answered samples, most confident first
     if samples.ranked_by_confidence is None:
         order = argsort_descending(confidence)
     else:
@@ -453,8 +459,8 @@ def _influence_on_risk(samples: CheckedSamples, coverage: float) -> np.ndarray:
     sample has 1(i) = 0 and the term of the cut alone. Losses are in units of `samples.error_size`.
     """
     loss = samples.answered_loss.astype(np.float64)
-    weight = samples.times_weight(np.ones(len(loss)))
-    is_accepted, in_window = _find_cut(samples, weight, coverage * samples.total_mass)
+    weight = samples.answered_weights_or_ones
+    is_accepted, in_window = _find_cut(samples, weight, mass_at_cut=coverage * samples.total_mass)
     accepted_mass = float(weight @ is_accepted)
     accepted_share = accepted_mass / samples.total_mass
     risk = float(weight @ (is_accepted * loss)) / accepted_mass
@@ -475,10 +481,10 @@ def _influence_on_fpr(samples: CheckedSamples, tpr: float) -> np.ndarray:
     """
     is_error = samples.answered_loss.astype(np.float64)
     is_right = 1 - is_error
-    weight = samples.times_weight(np.ones(len(is_error)))
+    weight = samples.answered_weights_or_ones
     right_weight = weight * is_right
     right_mass = float(np.cumsum(right_weight)[-1])  # added one by one, as `_find_cut` does
-    is_accepted, in_window = _find_cut(samples, right_weight, tpr * right_mass)
+    is_accepted, in_window = _find_cut(samples, right_weight, mass_at_cut=tpr * right_mass)
     error_mass = float(weight @ is_error)
     accepted_share_of_right = float(weight @ (is_accepted * is_right)) / right_mass
     fpr = float(weight @ (is_accepted * is_error)) / error_mass
@@ -486,7 +492,7 @@ def _influence_on_fpr(samples: CheckedSamples, tpr: float) -> np.ndarray:
     errors_per_right = weight[in_window] @ is_error[in_window] / right_in_window
     from_errors = is_error * (is_accepted - fpr)
     from_right = errors_per_right * is_right * (is_accepted - accepted_share_of_right)
-    return samples.extend_to_all((from_errors - from_right) / error_mass)
+    return samples.extend_to_all((from_errors - from_right) / error_mass, for_abstained=0.0)
 
 
 class GroupPart(NamedTuple):
@@ -527,15 +533,16 @@ def _macro_interval(
     those of no group included. `clusters` and `strata` hold the cluster and the stratum of each of them, numbered from
     0; None: samples are independent, or there are no strata. `level` is two-sided; `method` is that of `interval`.
     """
-    metric = parts[0].samples.metric
+    metric = parts[0].samples.metric  # the same in all groups
     intervals = [part.interval for part in parts]
     # of groups without spread, whose interval is a one-sided bound from counts
     bounds = [interval for interval in intervals if interval.centre == "bound"]
+    # `is_smooth` says that the metric has an influence function
     reads_influences = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
     if reads_influences and len(bounds) < len(parts):  # some group has spread
         mean = _mean_over_groups(parts, sample_count, clusters, strata)
         spread = mean.spread
-        # otherwise the limits of the groups are added up below
+        # not finite where sums of powers of huge losses overflow: then the limits of the groups are added up below
         if np.isfinite([spread.estimate, spread.variance, spread.variance_of_variance]).all():
             macro = make_interval(metric, spread, mean.sample, level, method)
             # errors that a group without spread has missed count as independent of what the other groups show
@@ -593,7 +600,8 @@ def _mean_over_groups(
     None: there are none. Without clusters each group is measured within its part of the strata. No sample is in two
     groups. The counts of draws in the result are numbers of clusters; of two kinds, the one with fewer clusters counts.
     """
-    rule = parts[0].samples.metric.rule
+    rule = parts[0].samples.metric.rule  # of the metric, the same in all groups
+    # the estimate of each group with its variance (`spread`), and the counts of samples and draws behind it (`sample`)
     measured = [measure("interval", part.samples) for part in parts]
     # What few errors, or few right samples, of a group do not show. It is added to the variance when limits are made,
     # and comes from the numbers of clusters already: clusters change only the variance that is seen, below.
@@ -602,16 +610,28 @@ def _mean_over_groups(
     summary = _add_summaries([group.sample for group in measured], sample_count)
     if clusters is None:
         return Measured(mean, summary)
+    return _with_shared_clusters(Measured(mean, summary), parts, clusters, strata)
+
+
+def _with_shared_clusters(
+    mean_of_groups: Measured, parts: list[GroupPart], clusters: np.ndarray, strata: np.ndarray | None
+) -> Measured:
+    """The mean over groups with the variance and the number of draws that follow from clusters across groups.
+
+    `mean_of_groups` takes the groups for independent. `clusters` and `strata` are those of `_mean_over_groups`. What a
+    cluster does to the mean is added up over all samples it has, whatever their groups.
+    """
     group_count = len(parts)
     # one entry per sample of the call; samples of no group keep 0
     effects = np.zeros(len(clusters))  # what a sample does to the estimate of its group: w * influence / mass
     contributions = np.zeros(len(clusters))  # what its loss adds to that estimate
     for part in parts:
         influences = influences_of_samples("interval", part.samples)
-        independent = part.samples._replace(clusters=None, strata=None)
+        independent = part.samples.as_independent_draws()
         ranked_loss = influences.rank_weights * part.samples.extend_to_all(part.samples.answered_loss)
         effects[part.rows] = effects_of_units(influences.influence, independent)
         contributions[part.rows] = effects_of_units(ranked_loss, independent, centred=False)
+    # one entry, or three with two kinds of clusters: by the first kind, by the second, and by their intersections
     variances = []
     squared_contribution_sums = []
     for codes in [clusters] if clusters.ndim == 1 else split_two_way(clusters):
@@ -624,7 +644,7 @@ def _mean_over_groups(
         variances.append(variance_of_effects(unbiased))
         squared_contribution_sums.append(float(cluster_contributions @ cluster_contributions))
     variance = variances[0] if len(variances) == 1 else two_way_unit_variance(*variances)
-    mean = mean._replace(
+    spread = mean_of_groups.spread._replace(
         variance=float(variance.variance),
         variance_of_variance=float(variance.variance_of_variance),
         contribution_sum=float(contributions.sum()) / group_count,
@@ -632,7 +652,8 @@ def _mean_over_groups(
         squared_contribution_sum=max(squared_contribution_sums[:2]),
     )
     cluster_count = int(variance.unit_count)  # of two kinds, that of the kind with fewer clusters
-    return Measured(mean, summary._replace(unit_count=cluster_count, effective_draws=cluster_count))
+    sample = mean_of_groups.sample._replace(unit_count=cluster_count, effective_draws=cluster_count)
+    return Measured(spread, sample)
 
 
 def _add_summaries(summaries: Sequence[SampleSummary], sample_count: int) -> SampleSummary:
@@ -711,13 +732,14 @@ def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: b
     """The sums that intervals of these metrics are computed from, out of a block table.
 
     A block table has one row per distinct confidence, with its number of samples and its sums of w^p l^j over their
-    weights w and losses l. `repetitions` says that weights are numbers of repetitions; otherwise they are relative and
-    are divided by their common unit. Raises InputError where a metric needs weights that are repetitions and they are
-    not.
+    weights w and losses l. It counts the samples whose loss is neither 0 nor 1 when it is made; `blocks.zero_one` says
+    that there are none. `repetitions` says that weights are numbers of repetitions; otherwise they are relative and are
+    divided by one number, which is their common weight if they are equal. Raises InputError where a metric needs
+    weights that are repetitions and they are not.
     """
     if not repetitions:
         blocks = blocks.in_units()
-    tables = [table_from_blocks(blocks)]
+    tables = [table_from_blocks(blocks)]  # one part, which is the whole ranking
     # sums of w and of w^2 equal the count only where every w is 1
     weights_are_one = bool(np.all(blocks.mass == blocks.count) and np.all(blocks.w2 == blocks.count))
     has_whole_weights = repetitions or weights_are_one
@@ -733,4 +755,6 @@ def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: b
         has_negative_loss=not blocks.zero_one and bool((blocks.loss_sum < 0).any()),
         has_whole_weights=has_whole_weights,
     )
-    return gather_evidence(tables, totals, request_for(metrics))
+    # the areas that these metrics are made of, and the points of the curve among them
+    request = request_for(metrics)
+    return gather_evidence(tables, totals, request)

@@ -90,7 +90,7 @@ def delete_each_unit(samples: CheckedSamples) -> Deletions:
     # the row of each sample in ranked order; without ties (None) each sample is a row
     row_of_ranked = np.arange(len(loss)) if ranked.row_of_sample is None else ranked.row_of_sample
     row_of_sample = ranked.in_input_order(row_of_ranked)
-    weight = samples.times_weight(np.ones(len(loss)))
+    weight = samples.answered_weights_or_ones
     weighted_loss = weight * loss
     answered_by_unit = _answered_samples_by_unit(samples)
     if len(answered_by_unit) * row_count > MOST_DELETIONS:
@@ -530,7 +530,7 @@ def _widen_for_few_errors(
     `level` is that of the whole band.
     """
     order = argsort_descending(samples.answered_confidence)  # most confident first
-    weight = samples.times_weight(np.ones(len(samples.answered_loss)))[order]
+    weight = samples.answered_weights_or_ones[order]
     loss = samples.answered_loss[order].astype(np.float64) / largest_loss
     last_accepted = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
     last_accepted = np.minimum(last_accepted, len(order) - 1)  # index into `order`, for each coverage

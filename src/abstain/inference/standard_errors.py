@@ -120,9 +120,16 @@ class CheckedSamples(NamedTuple):
         """Is every sample a draw of its own?"""
         return self.clusters is None and self.strata is None
 
-    def times_weight(self, values: np.ndarray) -> np.ndarray:
-        """Values of the answered samples times their weights."""
-        return values if self.answered_weight is None else self.answered_weight * values
+    @property
+    def answered_weights_or_ones(self) -> np.ndarray:
+        """Weights of the answered samples in input order, as floats: 1 for each where there are no weights."""
+        if self.answered_weight is None:
+            return np.ones(len(self.answered_loss))
+        return self.answered_weight.astype(np.float64, copy=False)
+
+    def as_independent_draws(self) -> CheckedSamples:
+        """The same samples without clusters and strata, as if each of them had been drawn on its own."""
+        return self._replace(clusters=None, strata=None)
 
     @property
     def input_count(self) -> int:
@@ -151,12 +158,13 @@ class CheckedSamples(NamedTuple):
         return self.clusters is not None and self.clusters.ndim == 2
 
     def by_each_clustering(self) -> list[CheckedSamples]:
-        """These samples with clusters of one kind at most: [self], or three versions with two kinds of clusters.
+        """All of these samples with clusters of one kind at most: [self], or three versions with two kinds of clusters.
 
         The three have the clusters of the first kind, of the second kind, and the intersections of both.
         """
-        if self.clusters is None or self.clusters.ndim == 1:
+        if not self.has_two_way_clusters:
             return [self]
+        assert self.clusters is not None
         return [self._replace(clusters=codes) for codes in split_two_way(self.clusters)]
 
     def extend_to_all(self, values: np.ndarray, for_abstained: float = 0.0) -> np.ndarray:
