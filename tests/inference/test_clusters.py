@@ -104,14 +104,29 @@ def test_the_variance_is_at_least_the_larger_one():
     ]
 
 
-def test_the_kind_with_fewer_degrees_of_freedom_decides():
-    # an excess is 2 variance^2 / freedom: 10 and 25 degrees of freedom
+@pytest.mark.parametrize(
+    ("variance_of_intersections", "variance", "degrees_of_freedom"),
+    [
+        (1.0, 4.0, 2 * 4.0**2 / (0.8 + 0.72 + 0.1)),  # both kinds contribute
+        (4.0, 3.0, 2 * 3.0**2 / (0.8 + 0.72 + 0.1)),  # the second kind alone, but known better than the first
+        (1e-9, 5.0, 2 * 5.0**2 / (0.8 + 0.72 + 0.1)),
+    ],
+)
+def test_degrees_of_freedom_of_two_kinds(variance_of_intersections, variance, degrees_of_freedom):
+    # 10 and 25 degrees of freedom: 2 variance^2 / variance of the variance
     first = UnitVariance(variance=2.0, variance_of_variance=0.8, unit_count=30)
     second = UnitVariance(variance=3.0, variance_of_variance=0.72, unit_count=40)
-    intersections = UnitVariance(variance=1.0, variance_of_variance=0.1, unit_count=300)
-    variance, excess, unit_count = two_way_unit_variance(first, second, intersections)
-    assert (variance, unit_count) == (4.0, 30)
-    assert 2 * variance**2 / excess == pytest.approx(10)
+    intersections = UnitVariance(variance=variance_of_intersections, variance_of_variance=0.1, unit_count=300)
+    combined = two_way_unit_variance(first, second, intersections)
+    assert combined.unit_count == 30
+    assert combined.variance == pytest.approx(variance)
+    assert combined.degrees_of_freedom() == pytest.approx(min(degrees_of_freedom, 29))
+
+
+def test_two_kinds_are_known_at_least_as_well_as_the_kind_with_fewer_degrees_of_freedom():
+    # without effects of places or weeks all three variances are alike, and the sum of their uncertainties is too much
+    alike = UnitVariance(variance=1.0, variance_of_variance=0.1, unit_count=30)
+    assert two_way_unit_variance(alike, alike, alike).degrees_of_freedom() == pytest.approx(20)
 
 
 def test_evaluate_groups_and_words(data):

@@ -5,7 +5,7 @@ the clusters of A, of B, and of their intersections (samples that share both) fo
 
 .. math:: V = \max(V_A + V_B - V_{AB},\; V_A,\; V_B)
 
-(Cameron, Gelbach and Miller). It is known no better than the variance of the kind with fewer degrees of freedom.
+(Cameron, Gelbach and Miller). `two_way_unit_variance` says how well it is known.
 """
 
 from __future__ import annotations
@@ -155,15 +155,20 @@ def two_way_unit_variance(
     """The variance of an estimate with two kinds of clusters, and how well it is known.
 
     The arguments are its variances by the clusters of the first kind, of the second kind, and by their intersections;
-    numbers or arrays, entry by entry. The kind with fewer degrees of freedom decides how well the result is known, and
-    the kind with fewer clusters is its number of units.
+    numbers or arrays, entry by entry. The kind with fewer clusters is the number of units.
+
+    Where both kinds contribute, the sum of their variances is known better than either of them: its variance is about
+    the sum of theirs. At worst the kind with fewer degrees of freedom decides how well the result is known.
     """
     variance = two_way_variance(first.variance, second.variance, intersections.variance)
-    first_freedom = first.degrees_of_freedom()
-    second_freedom = second.degrees_of_freedom()
+    fewer_degrees_of_freedom = np.minimum(first.degrees_of_freedom(), second.degrees_of_freedom())
+    # the variance of a variance that has so many degrees of freedom (Satterthwaite)
+    largest_variance_of_variance = 2 * np.square(variance) / fewer_degrees_of_freedom
+    variance_of_sum = (
+        first.variance_of_variance + second.variance_of_variance + intersections.variance_of_variance
+    )
     return UnitVariance(
         variance=variance,
-        # so that it has these degrees of freedom, 2 variance^2 / variance_of_variance (Satterthwaite)
-        variance_of_variance=2 * np.square(variance) / np.minimum(first_freedom, second_freedom),
+        variance_of_variance=np.minimum(variance_of_sum, largest_variance_of_variance),
         unit_count=np.minimum(first.unit_count, second.unit_count),
     )

@@ -494,7 +494,7 @@ def _combine_clusterings(spreads: Sequence[EstimateSpread], cluster_counts: Sequ
     """The spread with two kinds of clusters, from those by the first kind, by the second and by their intersections.
 
     `cluster_counts` holds the number of clusters of each, in the same order. Variances V combine to V_A + V_B - V_AB.
-    How well the result is known is decided by the kind of clusters with fewer degrees of freedom.
+    `two_way_unit_variance` says how well the result is known.
     """
     variance = two_way_unit_variance(
         *(
