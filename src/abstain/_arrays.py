@@ -172,11 +172,13 @@ def backend_of(*arrays: Array) -> Backend:
     if not not_numpy:
         return _NUMPY_BACKEND
     if all(_host_view(array) is not None for array in not_numpy):
-        return Backend(xp=np, to_input_library=_deliver_like(not_numpy[0]), is_host=True)
+        return Backend(xp=np, to_input_library=_converter_to_library_of(not_numpy[0]), is_host=True)
     import array_api_compat
 
     libraries = list(dict.fromkeys(type(array).__module__.partition(".")[0] for array in not_numpy))
-    libraries = ["jax" if name == "jaxlib" else name for name in libraries]
+    libraries = [
+        "jax" if name == "jaxlib" else name for name in libraries
+    ]  # jax's arrays have a type of jaxlib
     if len(set(libraries)) > 1:
         raise DtypeError(
             f"abstain: arrays must come from one library where one of them is on a device or has a gradient, got "
@@ -197,7 +199,7 @@ def to_python(value: Array) -> Any:
 _NUMPY_BACKEND = Backend(xp=np, to_input_library=to_python, is_host=True)
 
 
-def _deliver_like(example: Array) -> Callable[[Array], Any]:
+def _converter_to_library_of(example: Array) -> Callable[[Array], Any]:
     """Return the function that converts numpy results to the library of `example`, torch or jax."""
     if is_torch(example):
         torch = sys.modules["torch"]

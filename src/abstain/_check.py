@@ -91,7 +91,7 @@ def check_delta(function: str, value: Any) -> float:
     Raises InputError, which says what delta is, for anything else, such as the 0.95 of a level of confidence.
     """
     delta = check_fraction(function, "delta", value, open_high=True)
-    explanation = explain_large_delta(delta)
+    explanation = explain_large_delta(delta)  # empty if delta is at most `LARGEST_DELTA`
     if explanation:
         raise InputError(
             f"{function}: `delta` must lie in (0, {LARGEST_DELTA:g}], got {delta:g}; {explanation}"
@@ -147,7 +147,7 @@ def as_real(function: str, argument: str, backend: Backend, x: Array, like: Arra
     array = backend.asarray(x, like)
     if backend.is_host:
         dtype = array.dtype
-        if dtype.kind not in "biuf":
+        if dtype.kind not in "biuf":  # booleans, integers with and without sign, floats
             raise DtypeError(
                 f"{function}: `{argument}` must hold real numbers, got dtype {dtype}. "
                 f"Ragged lists and strings end up as objects; pass one number per sample."

@@ -223,7 +223,7 @@ def locked(path: str | Path) -> Iterator[None]:
     try_lock = _lock_by_creating if fcntl is None else _lock_by_system
     deadline = time.monotonic() + LOCK_SECONDS
     try:
-        while (descriptor := try_lock(lock)) is None:
+        while (descriptor := try_lock(lock)) is None:  # None: another process has the lock
             if time.monotonic() > deadline:
                 raise file_error(
                     path,

@@ -209,7 +209,7 @@ def draw_curves(
         For each curve, the number of its `line_style`; by default it is one more than that of the curve before.
     """
     check_choice("plot", "risk_scale", risk_scale, ("linear", "log"))
-    first_number = _count_curves(ax)
+    first_number = _count_curves(ax)  # those that an earlier call drew on these axes
     numbers = style_numbers or range(first_number, first_number + len(curves))
     for number, (name, coverage, risk) in zip(numbers, curves, strict=True):
         style = line_style(number)
@@ -283,6 +283,7 @@ def name_curves(ax: Any) -> None:
     Names stand at the ends if all curves reach full coverage, no two end at nearly the same risk, no name is too long
     or has to move far from its end to keep clear of the others, and nothing else on the axes has a name.
     """
+    # names and a legend of an earlier call: there may be more curves now
     for text in list(ax.texts):
         if text.get_gid() == _NAME_MARK:
             text.remove()
@@ -291,7 +292,7 @@ def name_curves(ax: Any) -> None:
     named_artists, _ = ax.get_legend_handles_labels()
     if not named_artists:
         return
-    shifts = _name_shifts(ax, named_artists)
+    shifts = _name_shifts(ax, named_artists)  # points above the ends of the curves
     if shifts is None:
         draw_legend(ax)
         return
@@ -313,10 +314,15 @@ def name_curves(ax: Any) -> None:
 
 
 def _name_shifts(ax: Any, named_artists: Sequence[Any]) -> list[float] | None:
-    """How far each name is written above the end of its curve, in points; None where a legend is easier to read."""
+    """How far each name is written above the end of its curve, in points; None where a legend is easier to read.
+
+    That is the case if there are many names or long ones, if one belongs to no curve or to one that ends before full
+    coverage, and if ends lie close together or names would have to move far from them.
+    """
     if len(named_artists) > _MOST_NAMES:
         return None
     for artist in named_artists:
+        # not a curve, or one that ends before full coverage, by more than 1%
         if artist.get_gid() != _CURVE_MARK or artist.get_xdata()[-1] < 0.99:
             return None
     line_height = _LINE_SPACING * small_font(ax)
@@ -327,7 +333,7 @@ def _name_shifts(ax: Any, named_artists: Sequence[Any]) -> list[float] | None:
         return None
     ends_in_pixels = [ax.transData.transform((1.0, artist.get_ydata()[-1]))[1] for artist in named_artists]
     ends = points_per_pixel * np.asarray(ends_in_pixels)
-    if not np.isfinite(ends).all():
+    if not np.isfinite(ends).all():  # a risk of 0 on a logarithmic axis
         return None
     if len(ends) > 1 and float(np.diff(np.sort(ends)).min()) < _CLOSEST_ENDS * line_height:
         return None
@@ -368,6 +374,7 @@ def wrap_text(text: str, width: int) -> str:
     lines = []
     for given_line in text.split("\n"):
         line = ""
+        # a word, and what follows it: separators, blanks or the end of the line
         for word in re.findall(r"[^\s_/.-]*(?:[_/.-]+|\s+|$)", given_line):
             if line and len(line) + len(word.rstrip()) > width:
                 lines.append(line.rstrip())

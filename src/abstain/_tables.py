@@ -181,7 +181,7 @@ def make_frame(columns: Columns, library: str | None = None) -> Any:
     lists = {name: list(values) for name, values in columns.items()}
     if chosen_library == "dict":
         return lists
-    frames = import_optional(chosen_library, f"frame(library={chosen_library!r})", "all")
+    frames = import_optional(chosen_library, feature=f"frame(library={chosen_library!r})", extra="all")
     if chosen_library == "polars":
         return frames.DataFrame(lists, strict=False)  # a column may mix numbers of several types
     return frames.DataFrame(lists)
@@ -245,6 +245,7 @@ def _align_latex_digits(cells: Sequence[str]) -> list[str]:
     Marks at the end of a cell (" *", " t") become superscripts; cells without one get invisible ones of the same width.
     Cells without a number, such as a dash, are not aligned and do not prevent it.
     """
+    # the pattern finds marks at the end of a cell, or the empty text there, so that it always matches
     marks = ["".join(_CELL_MARKS.search(cell)[0].split()) for cell in cells]  # type: ignore[index]
     texts = [_escape_latex(_CELL_MARKS.sub("", cell)) for cell in cells]
     texts_with_numbers = [text for text in texts if _NUMBER.search(text)]
@@ -392,7 +393,8 @@ class Notebook(Printable):
         rows = list(range(min(row_count, _NOTEBOOK_ROWS)))
         if self._shows_rows_spread_out and row_count > _NOTEBOOK_ROWS:
             last = row_count - 1
-            rows = [round(k * last / (_NOTEBOOK_ROWS - 1)) for k in range(_NOTEBOOK_ROWS)]
+            # from the first row to the last, at about equal distances
+        rows = [round(k * last / (_NOTEBOOK_ROWS - 1)) for k in range(_NOTEBOOK_ROWS)]
         cells = {}
         for name, values in columns.items():
             cells[name] = [_notebook_cell(values[row]) for row in rows if row < len(values)]

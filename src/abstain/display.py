@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["CurveLine", "IntervalDisplay", "RiskCoverageDisplay", "save_figure", "thinned"]
 
 
-_NAME_SHARE = 0.4  # of the width of a panel with error bars, for the names beside them
-_AXIS_SHARE = 0.55  # of that width, for the label of the horizontal axis: about what the names leave
+_NAMES_SHARE_OF_WIDTH = 0.4  # of the width of a panel with error bars, for the names beside them
+_AXIS_LABEL_SHARE_OF_WIDTH = (
+    0.55  # of that width, for the label of the horizontal axis: about what the names leave
+)
 _SCREEN_FONT = 10.0  # points, of a figure without a size: matplotlib's default
 
 
@@ -280,9 +282,11 @@ class IntervalDisplay:
     def layout(self, size: FigureSize | None, panel_width: float) -> PanelLayout:
         """Texts and height for a panel of this width in inches, in a figure of this size."""
         font_size = _SCREEN_FONT if size is None else JOURNAL_FONT
-        name_letters = letters_that_fit(_NAME_SHARE * panel_width, font_size)
+        name_letters = letters_that_fit(_NAMES_SHARE_OF_WIDTH * panel_width, font_size)
         row_labels = [wrap_text(label, name_letters) for label in self._row_labels()]
-        axis_label = wrap_text(self.label, letters_that_fit(_AXIS_SHARE * panel_width, font_size))
+        axis_label = wrap_text(
+            self.label, letters_that_fit(_AXIS_LABEL_SHARE_OF_WIDTH * panel_width, font_size)
+        )
         # inches, by the size of the font: of a row, and of each further line of a name
         row_height, line_height = (0.32, 0.17) if size is None else (0.2, 0.13)
         # rows are evenly spaced: the name with the most lines decides

@@ -236,7 +236,7 @@ def pass_k(k: int = 1, level: float = 0.95) -> Metric:
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
         log = _make_log(scores, None)
-        rows = log.scored
+        rows = log.scored  # a mask: scores that are a grade or no answer
         if log.questions < 2:  # of a run that has just begun
             return {}
         # scores without sample ids are of as many samples
@@ -250,6 +250,7 @@ def pass_k(k: int = 1, level: float = 0.95) -> Metric:
         )
         values: dict[str, float] = {}
         for entry in table.entries:
+            # Inspect has an accuracy of its own; an estimate is None where it is undefined
             if entry.metric == "accuracy" or entry.estimate is None:
                 continue
             values[entry.metric] = entry.estimate

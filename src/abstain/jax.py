@@ -208,7 +208,7 @@ def _check_arrays(logits: Array, labels: Array, ignore_index: int) -> None:
         )
     if is_concrete(labels) and is_concrete(logits):
         batch.check_labels(labels, logits.shape[-1], ignore_index)
-        batch.check_finite(jnp, logits, "or clip gradients")
+        batch.check_finite(jnp, logits, remedy="or clip gradients")
 
 
 def _cross_entropy(rows: Array, labels: Array, label_smoothing: float) -> Array:
@@ -261,9 +261,11 @@ def _rank_weights(
         return jnp.where(valid, weights, 0.0).astype(rows.dtype)
     confidence = jax.lax.stop_gradient(confidence)
     if len(confidence) <= _MAX_PAIRWISE:
-        accepted = accepts(jnp.where(valid, confidence, jnp.nan))  # a comparison with NaN is False
+        # whether sample i is accepted at the threshold of sample j. A comparison with NaN is False, so samples that are
+        # not valid are never accepted, and the mass need not say that theirs is 0.
+        accepted = accepts(jnp.where(valid, confidence, jnp.nan))
         weights = pair_weights(jnp, accepted, mass=None, total=total, estimator=estimator)
-    else:
+    else:  # too many pairs to compare: sort instead
         ranked_confidence = jnp.where(valid, confidence, -jnp.inf)
         weights = sample_weights(jnp, ranked_confidence, mass, estimator, ties="threshold")
     return jnp.where(valid, weights, 0.0).astype(rows.dtype)

@@ -131,9 +131,11 @@ def _read_records(
     path = Path(task)  # there is no file: messages show the task's name, and no other file can be loaded
     content = read_lm_eval(path, records, load_json=lambda other_path: None)
     source = make_log_source(path, Limits(), content)
+    # the column of filters is "filter" in all logs of this harness; its name is empty where there is none
     has_filters = bool(source.facts.variant_column)
     rules = Rules(only={"filter": filter_name} if has_filters else {}, unanswered=unanswered, missing="last")
     columns_of_role = source.find_roles(user_columns)  # those of the user, and those that the harness says
+    # None: no second file holds the right answers, since the samples say which answers are right
     return make_log(source, columns_of_role, rules, right_answers=None)
 
 
@@ -156,6 +158,7 @@ def log_interval(
     the interval, and `metric_options` are those of the metric, such as {"coverage": 0.8}. Repeats of one question are a
     cluster. An AbstainError where the log has no row to measure, or the metric is undefined for it.
     """
+    # by name, of the rows that count: losses, the first confidence, and whatever else the log has
     fields = log.fields(rules)
     columns = {name: fields[name] for name in ("abstained", "clusters") if name in fields}
     return interval(metric, fields["loss"], fields["confidence"], level=level, **columns, **metric_options)
@@ -176,13 +179,13 @@ def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -
     """
     if not log.is_graded:
         raise InputError(f"{metric.key}: needs right and wrong answers, and this task has other losses.")
-    repeats = log.find_clusters()
+    repeats = log.find_clusters()  # of each row; None where all rows are independent
     if isinstance(metric, AnswerMetric):
         clusters = None if repeats is None else repeats[log.scored]
         return spread_of_answers(metric.key, metric, log.graded_answers(), clusters).interval(level)
     if not log.has_confidence:
         raise InputError(f"{metric.key}: needs a confidence, and this task has none.")
     confidence = next(iter(log.signals.values()))
-    rows = log.scored & log.answered & np.isfinite(confidence)
+    rows = log.scored & log.answered & np.isfinite(confidence)  # a mask
     clusters = None if repeats is None else repeats[rows]
     return metric.measure(1 - log.loss[rows], confidence[rows], level, clusters)

@@ -183,7 +183,7 @@ def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
     rises along a straight line within a row.
     """
     xp = rows.xp
-    squared_total = (rows.total_mass * rows.total_mass)[..., 0]
+    squared_total = (rows.total_mass * rows.total_mass)[..., 0]  # `total_mass` has a last axis of length 1
     if from_coverage == 0:
         # the loss of a row counts from its middle to full coverage
         mass_after = rows.total_mass - rows.accepted_mass + rows.mass / 2
@@ -208,7 +208,7 @@ def rejection_ratio(rows: Rows, rows_by_loss: Rows, max_rejection: float = 1.0) 
     """
     xp = rows.xp
     first_coverage = 1 - max_rejection
-    risk = (rows.accepted_loss[..., -1:] / rows.total_mass)[..., 0]
+    risk = (rows.accepted_loss[..., -1:] / rows.total_mass)[..., 0]  # of all samples: that of the last row
     random_area = risk / 2
     if first_coverage > 0:
         random_area = random_area * (1 - first_coverage**2)

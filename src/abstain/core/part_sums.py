@@ -254,6 +254,7 @@ def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> 
         yield MomentTable(
             rows=rows,
             squared_weight_moments=sums.squared_weight_moments,
+            # empty where samples are kept: then they are computed from these when they are needed
             known_fourth_power_moments=sums.fourth_power_moments,
             single_samples=SingleSamples(loss, weight, row_stops) if keeps_samples else None,
         )
