@@ -397,8 +397,9 @@ def _make_look(
     """
     calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
     rows = None
-    any_promise = rule.shared if isinstance(rule, JointCascade) else rule
-    if state is not None and any_promise.clusters is None:
+    # of a rule with several promises, `shared` is a rule with any one of them; all have the same clusters
+    single_rule = rule.shared if isinstance(rule, JointCascade) else rule
+    if state is not None and single_rule.clusters is None:
         name = rule.names[0]
         rows = fingerprint_predictions(models[name], rule.scores.get(name))
     return Look(files=files, only=read_options.only, calibration=calibration, state=state, rows=rows)
@@ -634,6 +635,7 @@ def _answer_columns(
         confidences = model.compute_or_take_confidence(score)
         if model.has_class_scores:
             answers = model.likeliest_classes()
+            # computed confidences are rank keys; people know the plain numbers, such as probabilities
             confidences = np.asarray(abstain.scores.display(score or "max_softmax", confidences))
         confidence[rows] = confidences[rows].tolist()
         if answers is not None:

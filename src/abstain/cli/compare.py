@@ -350,6 +350,7 @@ def _drop_absent_confidences(model: Predictions, notes: list[str]) -> Prediction
 
     A note for each of them is added to `notes`. A model without a confidence is not ranked among those that have it.
     """
+    # confidences that the user named, and that no answer has; a plain table must have all of them
     absent = () if model.log is None else model.log.absent
     notes += [
         f"{display_name(model.name)} is not ranked by `{display_name(confidence_name)}`: no answer has it."
@@ -503,9 +504,11 @@ def _split_by_score(
         for signal, confidence in model.signals.items():
             name = signal if is_single else f"{model.name} / {signal}"
             single = replace(model, name=name, confidence=confidence, signals={signal: confidence})
+            # a model without class scores takes its only confidence, whatever the name of the score
             contestants.append((single, "confidence"))
         return contestants
     if scores == "all":
+        # those that can be computed from the model's class scores; none where it has confidences of its own
         scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
     if not model.has_class_scores or len(scores) == 1:
         return [(model, scores[0])]
@@ -537,6 +540,7 @@ def compare_files(
         raise click.UsageError(
             "--engine files compares columns: leave --confidence out, or compare in memory."
         )
+    # names of columns by argument of the engine: "logits" for class scores, "correct" for right and wrong answers
     first_columns, second_columns = (read_options.engine_columns(file) for file in files.values())
     if any("logits" in columns or "correct" in columns for columns in (first_columns, second_columns)):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
@@ -559,7 +563,7 @@ def compare_files(
         level=level,
         repetitions=repetitions,
         **weight,
-        **dict(chosen_metric.settings),
+        **dict(chosen_metric.settings),  # options in the metric's name, such as estimator="loo"
     )
 
 

@@ -71,6 +71,7 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
         if codes.ndim != 1 or codes.dtype.kind not in "iuf" or not np.array_equal(codes, np.floor(codes)):
             continue  # measured numbers, or some are missing
         count = len(np.unique(codes))
+        # by its name the column is an id or a kind of clusters; otherwise its values must occur twice on average
         is_named_so = _ID_NAME.fullmatch(name) or any(word in name.lower() for word in _CLUSTER_WORDS)
         largest_count = len(codes) - 1 if is_named_so else len(codes) // 2
         if not _MIN_CLUSTERS <= count <= largest_count or len(codes) > _MAX_CLUSTER_SIZE * count:
@@ -89,13 +90,14 @@ def _hint_at_copies(values_by_name: Mapping[str, Values], consequence: str) -> l
     """A sentence on rows that equal an earlier row in all of these columns; empty if chance may explain them."""
     codes_by_name = {name: _number_values(values) for name, values in values_by_name.items()}
     n = max((len(codes) for codes in codes_by_name.values()), default=0)
-    rows = np.arange(n)  # those that equal another row in all columns so far
-    group_of_row = np.zeros(n, dtype=np.int64)
+    rows = np.arange(n)  # numbers of the rows that equal another row in all columns so far
+    group_of_row = np.zeros(n, dtype=np.int64)  # for each of `rows`: equal where the rows are equal so far
     is_telling = np.zeros(n, dtype=bool)
     for name, codes in codes_by_name.items():
         if not n or len(codes) != n:
             continue  # not a column of the rows, such as names of classes
         is_telling |= _have_telling_value(values_by_name[name])
+        # one number for each pair of (group so far, value in this column)
         pairs = group_of_row * (int(codes.max()) + 1) + codes[rows]
         _, group_of_row, sizes = np.unique(pairs, return_inverse=True, return_counts=True)
         is_shared = sizes[group_of_row] > 1

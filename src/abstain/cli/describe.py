@@ -41,7 +41,7 @@ from abstain.formats.safety import display_name, one_line
 _MAX_COLUMNS = 60  # that are listed
 _MAX_TEXT = 24  # characters of a value that are printed
 _MAX_COMMANDS = 4  # suggested for other columns
-_SAMPLE_METADATA = (
+_METADATA_PREFIX = (
     "metadata."  # with which readers of logs begin the columns of what a log says of each sample
 )
 _LEVEL = 0.95  # of the intervals
@@ -155,11 +155,14 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
     if predictions.learned is not None:
         return None
     options = read_options
+    # unless the user named confidences of a log, a better one is learned from all that the log has
     if predictions.log is not None and "confidence" not in read_options.columns:
         options = read_options._replace(columns={**read_options.columns, "confidence": "*"})
     try:
         learnable = predictions
-        if predictions.log is not None:
+        if (
+            predictions.log is not None
+        ):  # read again: learning keeps answers that lack some of the confidences
             learnable = options.read(file, summarise=False, purpose="learning")
         if not learnable.has_class_scores and len(learnable.learning_inputs().get("signals", {})) < 2:
             return None
@@ -167,7 +170,7 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
     except (AbstainError, click.UsageError):  # no labels, or no such columns
         return None
     wrong_count = int(np.sum(losses > 0))
-    if min(wrong_count, len(losses) - wrong_count) < MIN_OF_A_KIND:
+    if min(wrong_count, len(losses) - wrong_count) < MIN_OF_A_KIND:  # too few for `learn_confidence`
         return None
     return shlex.join(["abstain", "improve", file, *options.flags(), "--save", "confidence.json"])
 
@@ -325,7 +328,7 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
         candidates = [
             name
             for name, column in source.columns.items()
-            if name.startswith(_SAMPLE_METADATA) and _varies(column.load())
+            if name.startswith(_METADATA_PREFIX) and _varies(column.load())
         ]
         return [{"confidence": name} for name in candidates[:_MAX_COMMANDS]]
     # an explanation in brackets may follow the name of the column
@@ -434,9 +437,8 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
     if not log.is_graded:
         return []
     rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
-    repeats = (
-        log.find_clusters()
-    )  # the question of each row if one was asked several times, or the file's clusters
+    # the question of each row if one was asked several times, or the file's clusters; None where rows are independent
+    repeats = log.find_clusters()
     try:
         three_way = abstain.evaluation.three_way(
             1 - log.losses(rows),
@@ -449,6 +451,7 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
         return []
     notes = [f"{three_way}."]
     if log.has_confidence and log.unanswered and log.answered[rows].any():
+        # `rules.unanswered` says how questions without an answer count: as "abstained" or as "wrong"
         opposite: Any = "wrong" if log.rules.unanswered == "abstained" else "abstained"
         treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
         predictions = unnamed_predictions(log, rules=replace(log.rules, unanswered=opposite))

@@ -266,6 +266,7 @@ def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
     `predictions` are those of `graded_predictions`, with every scored row of the log; each cluster of them is a
     question with its repeats. `level` is the confidence level of the intervals. Nothing for partly right answers.
     """
+    # without a column of questions, clusters are something else than repeats of a question
     is_repeated = predictions.log is not None and predictions.log.question is not None
     if not is_repeated or predictions.clusters is None:
         return []
@@ -372,6 +373,7 @@ def draw_evaluation(console: Console, table: Evaluation, predictions: Prediction
         console.print()
         console.print(Text(table.group_title(), style="dim"))
         console.print(_groups_table(console, table))
+    # why numbers are absent, and notes; a sentence that occurs twice is printed once
     screen.show_notes(console, dict.fromkeys(table.remarks()))
 
 
@@ -403,7 +405,7 @@ def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[
     for score in scores:
         title = score if len(score) <= _LONGEST_TITLE else score.replace("_", "_\n", 1)
         columns[title] = []
-    for entries in table.rows(loss):
+    for entries in table.rows(loss):  # for each metric, its entries: one for each score of the evaluation
         best = best_scores(
             entries, lambda entry: screen.format_estimate(entry.estimate, entry.standard_error)
         )

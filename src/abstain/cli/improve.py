@@ -111,7 +111,7 @@ def improve(
         facts.pop("score", None)
         write_file(save_rule, rule.threshold.made_from("confidence", **facts).to_json())
     quiet = repr(learned.result.aurc) if learned.result is not None else "-"
-    draw = partial(_draw, learned=learned, rule=rule, name=predictions.name)
+    draw = partial(_draw, learned=learned, rule=rule, model_name=predictions.name)
     deliver(output, learned, quiet=quiet, draw=draw, latex=repr(learned))
     if save and output.is_screen:
         _suggest_after(
@@ -146,15 +146,20 @@ def answered_rows(predictions: Predictions) -> Predictions:
     return answered.rows(np.flatnonzero(~answered.refused))
 
 
-def _draw(console: Console, learned: LearnedConfidence, rule: LearnedRule | None, name: str) -> None:
+def _draw(console: Console, learned: LearnedConfidence, rule: LearnedRule | None, model_name: str) -> None:
     """Print the verdict, the candidates and the contributions, then the threshold if one was chosen."""
-    title = f"{display_name(name)}: a confidence learned from {count_noun(learned.n, 'row')}"
+    title = f"{display_name(model_name)}: a confidence learned from {count_noun(learned.n, 'row')}"
     console.print(Text(title, style="bold"))
     console.print(Text(learned.verdict))
-    for caption, columns in learned.tables().items():
+    for (
+        caption,
+        columns,
+    ) in learned.tables().items():  # a star follows the name of the candidate that was kept
         console.print()
         console.print(Text(caption, style="dim"))
-        console.print(plain_table(columns, right=("p",)))
+        console.print(
+            plain_table(columns, right=("p",))
+        )  # numbers of the column "p" are aligned to the right
     if rule is not None:
         console.print()
         console.print(Text(repr(rule.threshold)))
@@ -162,8 +167,8 @@ def _draw(console: Console, learned: LearnedConfidence, rule: LearnedRule | None
             f"{rule.n_fit:,} rows to learn, {rule.n_certify:,} others to certify the threshold. {rule.advice}"
         )
         show_notes(console, [split])
-    names = [result.name for result in learned.candidates]
-    meanings = [f"{name}: {_CANDIDATE_WORDS[name]}" for name in names if name in _CANDIDATE_WORDS]
-    if meanings:
+    candidate_names = [result.name for result in learned.candidates]
+    meanings = [f"{name}: {_CANDIDATE_WORDS[name]}" for name in candidate_names if name in _CANDIDATE_WORDS]
+    if meanings:  # there are candidates besides the baseline, so it must be said which one was kept
         console.print(Text(f"* kept. {'; '.join(meanings)}."))
     show_notes(console, learned.notes)

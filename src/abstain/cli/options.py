@@ -107,6 +107,7 @@ class DocumentedCommand(click.Command):
         if not options:
             return
         is_comparison = not options[0].multiple  # of models, by one metric
+        # a comparison tests differences by the influence of each sample, which only smooth metrics have
         ranking_metrics = [
             metric for metric in abstain.metrics.METRICS.values() if metric.is_smooth or not is_comparison
         ]
@@ -319,10 +320,11 @@ def fitted_rows_notes(predictions: abstain.formats.Predictions) -> list[str]:
     """A sentence if a learned confidence ranks rows that it was fitted on, which flatter it; otherwise none."""
     learned = predictions.learned
     confidence = predictions.without_abstentions().confidence
+    # `fitted` recognises the rows of the fit by their confidences; None for one that was made without labels
     if learned is None or learned.fitted is None or confidence is None:
         return []
     share = learned.fitted.share_known(confidence)
-    if not share:
+    if not share:  # no more rows are recognised than chance explains
         return []
     name = abstain.formats.safety.display_name(predictions.name)
     return [
@@ -619,7 +621,10 @@ class ReadOptions(NamedTuple):
         `path` is a table or a folder of tables. Raises a usage error for options that change values, because an engine
         reads them as they are, and if the columns are missing or ambiguous.
         """
-        for name in ("kind", "labels", "tolerance", *abstain.formats.Rules.__dataclass_fields__):
+        options_of_answers = (
+            abstain.formats.Rules.__dataclass_fields__
+        )  # names: "only", "unanswered", "grades" ...
+        for name in ("kind", "labels", "tolerance", *options_of_answers):
             if explicit_value(name) is not None:
                 flag = "--as" if name == "kind" else f"--{name}"
                 raise click.UsageError(f"{flag} is for files that are read in memory, not for --engine.")
@@ -632,7 +637,7 @@ class ReadOptions(NamedTuple):
             stated=self.columns,
             kind=self.kind,
             format=self.format,
-            refusal=click.UsageError,
+            refusal=click.UsageError,  # to raise where the columns are missing or ambiguous
             classes=self.classes,
             learned=self.load_learned(),
         )
@@ -714,7 +719,7 @@ class ReadOptions(NamedTuple):
     ) -> abstain.formats.Predictions:
         """Return predictions ranked by the learned confidence of --confidence; as they are without that option.
 
-        With `keep_others`, the file's own confidences stay next to it. Raises a usage error if the option names several
+        A learned confidence is what `abstain improve` saved: a model that computes a confidence from columns. With `keep_others`, the file's own confidences stay next to it. Raises a usage error if the option names several
         files, and DataError if the data lack an input of the confidence.
         """
         learned = self.load_learned()
@@ -795,8 +800,10 @@ class ReadOptions(NamedTuple):
         `purpose` is "one file" or "compared" and decides how unanswered questions count by default.
         """
         right_answers = None
-        if self.labels is not None:
+        if self.labels is not None:  # a second file
             right_answers = abstain.formats.open_source(self.labels, limits=self.limits)
+        # `self.columns` maps roles to what the user typed: names of columns, or "-entropy" for the column `entropy` with
+        # the other sign, and "score/10" for a tenth of `score`. The latter two are added, so that they can be found.
         source = abstain.formats.columns.add_derived_columns(source, self.columns)
         return abstain.formats.answers.make_log(
             source,

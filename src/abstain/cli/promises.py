@@ -187,8 +187,9 @@ def check_columns(
     about predicted classes, or the reverse.
     """
     joint_rule = first_joint_rule(rule)
-    # `samples` is the number of samples that a promise is about, None for all samples. A rule made in Python may be
-    # about samples of any kind; here it is taken for one about predicted classes, since files name no others.
+    # `counted` holds, for each promise, which calibration samples counted in it: `samples` is their number, None for
+    # all samples. A rule made in Python may be about samples of any kind; here it is taken for one about predicted
+    # classes, since files name no others.
     is_by_class = any(counted.samples is not None for counted in joint_rule.counted.values())
     if is_by_class != (columns.among is not None):
         needed = "predicted classes" if is_by_class else "columns of losses"

@@ -99,7 +99,7 @@ def before_and_after(model: Predictions) -> list[Predictions]:
                 model,
                 name=title,
                 confidence=confidence,
-                signals={},
+                signals={},  # all confidences by name; empty where `confidence` is the only one
                 log=None,  # it holds the confidences of the file, which would be read instead of this one
                 learned=model.learned if is_learned else None,
             )
@@ -140,6 +140,7 @@ def write_report(
         stage_count = len(models) + 1  # each model, and the comparison
         content = gather(
             models,
+            # called after each stage, with its name
             progress=lambda _: bars.advance("models", count=1, total=stage_count),
             **gather_options,
         )

@@ -203,6 +203,7 @@ def _count_calibration_rows(
         checks = list(series.checks.values()) if isinstance(series, GroupChecks) else [series or Check()]
         return np.array([[check.from_calibration, check.n] for check in checks]).sum(axis=0)
 
+    # both totals are over all looks so far, so what the last look added is their difference
     from_calibration, n = count(result) - count(previous)
     return int(from_calibration), int(n)
 

@@ -82,7 +82,7 @@ _RECORD_HELP = "Write a page to file with the rule: data, guarantee, assumptions
 _STATE_HELP = "With --check: file with the series of checks so far. It is updated."
 # if more than this share of new confidences exceeds all calibration data, they are probably on another scale
 _LARGE_SHARE_ABOVE = 0.1
-_MOST = 0.5
+_MAJORITY = 0.5
 _GROUPS_LISTED = 6  # in one message
 _MAX_SIZE_TO_READ_AGAIN = 64 << 20  # bytes
 _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
@@ -240,11 +240,13 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) 
     try:
         predictions = read_options.read(file)
         return predictions.rows(_find_labelled_rows(predictions)) if is_check else predictions
-    except BlankOutcomesError:
-        if not is_check or read_options.missing or read_options.grades:
+    except BlankOutcomesError:  # a plain table, and some cells of the column of outcomes are empty
+        if not is_check or read_options.missing or read_options.grades:  # or the user said how to read them
             raise
+        # with this option the table is read as answers, of which those without an outcome are left out
         return read_options._replace(missing="left_out").read(file)
     except DataError:
+        # then the user says that there are outcomes, and the error is about them
         states_outcome = read_options.labels is not None or _OUTCOME_ROLES & set(read_options.columns)
         if not is_check or states_outcome:
             raise
@@ -265,6 +267,7 @@ def _find_labelled_rows(predictions: Predictions) -> np.ndarray:
     """
     labels = predictions.labels
     all_rows = np.arange(predictions.n)
+    # only floats can be NaN, which stands for a missing label; labels of two axes are one-hot rows
     if not predictions.has_class_scores or labels is None or labels.ndim != 1 or labels.dtype.kind != "f":
         return all_rows
     is_labelled = ~np.isnan(labels)
@@ -290,7 +293,12 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
         raise DataError(f"{display_name(rule)}: a rule per group can be checked on data with labels only.")
     threshold_to_check = first_rule(saved_rule)
     predictions, _ = read_options.read_unlabelled(file)
-    score = check_rule_fits(rule, threshold_to_check.cut.score, predictions.kind, opt.explicit_value("score"))
+    score = check_rule_fits(
+        rule,
+        rule_score=threshold_to_check.cut.score,
+        kind=predictions.kind,
+        score=opt.explicit_value("score"),  # None unless the user typed --score
+    )
     with naming_file(file):
         result = threshold_to_check.check_confidences(**rule_columns(predictions, score))
     refuse_calibration_rows(file, result.from_calibration, result.n)
@@ -319,7 +327,8 @@ def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> 
 def _hint_at_dependent_rows(file: str, read_options: opt.ReadOptions, predictions: Predictions) -> list[str]:
     """Return sentences on rows of a table that are no independent samples, as the guarantee assumes that they are.
 
-    Logs of a harness say themselves which answers belong together. Large files, which take long to read again, and
+    Logs of a harness say themselves which answers belong together, so they have no such sentence. Nor have data with
+    clusters, which the guarantee allows for. Large files, which take long to read again, and
     files of which only some rows are read get no sentence.
     """
     path = Path(file)
@@ -328,6 +337,7 @@ def _hint_at_dependent_rows(file: str, read_options: opt.ReadOptions, prediction
     if not path.is_file() or path.stat().st_size > _MAX_SIZE_TO_READ_AGAIN:
         return []
     source = open_source(file, format=read_options.format, limits=read_options.limits)
+    # copies of rows are looked for in all columns, and clusters in the columns that have no role yet
     return hints_at_dependent_rows(source, predictions.column_of_role, "the guarantee does not hold")
 
 
@@ -383,6 +393,8 @@ def describe_plain_threshold(result: Any, score: str) -> str:
     plain_values = []
     for rule in rules:
         value = key_text(score, float(rule.value or 0.0)).replace("−", "-")
+        # With `lies_above` the threshold is the next floating-point number above a confidence that is rejected. Both
+        # look the same in a few digits, so the words are "above". Otherwise the threshold is an accepted confidence.
         plain_values.append(f"above {value}" if rule.lies_above else f"from {value} on")
     listed = ", ".join(plain_values)
     return (
@@ -444,7 +456,8 @@ def rule_columns(predictions: Predictions, rule_score: str | None) -> dict[str, 
     holds what a file says of one model: class scores or confidences, labels or losses, weights and groups.
     """
     if predictions.has_class_scores:
-        return {predictions.kind: predictions.class_scores()}
+        return {predictions.kind: predictions.class_scores()}  # by kind: "logits" or "probs"
+    # the column of that name; the first column of confidences where there is none, or no score
     confidence = predictions.compute_or_take_confidence(rule_score)
     if predictions.learned is not None:
         return {"confidence": confidence, "score": predictions.learned}
@@ -481,6 +494,7 @@ def check_rule_fits(
         if allow_plain:
             mismatch += f". If these are plain {rule_score} numbers, say --score {rule_score}"
     elif rule_score is not None and kind not in (*scores.by_name(rule_score).takes, "confidence"):
+        # `takes` are the kinds that the score can be computed from: "logits" and, for some scores, "probs"
         mismatch = f"{rule_score}, which needs logits; the file holds {kind}"
     if mismatch:
         raise DataError(f"{display_name(rule)}: this rule is for {mismatch}.")
@@ -579,6 +593,7 @@ def _find_known_groups(
             f"{display_name(rule_file)}: this rule is per group, and {display_name(predictions.path)} has no column of "
             f"groups. Name it with -c groups=NAME."
         )
+    # the distinct labels, and for each row the place of its label among them
     labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
     is_known = np.array([label in rule.thresholds for label in labels])[codes]
     if is_known.all():
@@ -601,7 +616,9 @@ def _find_known_groups(
 
 def _note_groups_without_threshold(rule: GroupThresholds, predictions: Predictions) -> None:
     """Print how many rows are of groups in which the rule accepts nothing, so that nothing is checked there."""
+    # the distinct labels, and for each row the place of its label among them
     labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
+    # a threshold is infeasible if none could be certified: it rejects everything
     is_idle = np.array([not rule.thresholds[label].feasible for label in labels])
     row_count = int(is_idle[codes].sum())
     if row_count:
@@ -705,7 +722,8 @@ def _check_scale(
     largest = max(cut.highest for cut in cuts)  # of the calibration data
     smallest = min(cut.lowest for cut in cuts)
     far_above = largest + (largest - smallest)
-    if cuts[0].source == "own" and smallest >= 0 and float((confidence > far_above).mean()) > _MOST:
+    is_of_a_column = cuts[0].source == "own"  # not of a score of class scores, nor of a named score
+    if is_of_a_column and smallest >= 0 and float((confidence > far_above).mean()) > _MAJORITY:
         raise file_error(
             predictions.path,
             f"most of the confidences lie far above those that {display_name(rule_file)} was made from ({smallest:g} "
