@@ -41,9 +41,7 @@ from abstain.formats.safety import display_name, one_line
 _MAX_COLUMNS = 60  # that are listed
 _MAX_TEXT = 24  # characters of a value that are printed
 _MAX_COMMANDS = 4  # suggested for other columns
-_METADATA_PREFIX = (
-    "metadata."  # with which readers of logs begin the columns of what a log says of each sample
-)
+_METADATA_PREFIX = "metadata."  # of columns in which readers of logs put what a log says of each sample
 _LEVEL = 0.95  # of the intervals
 _MAX_ATTEMPTS = 12  # combinations of columns that are tried for a table without known columns
 _MAX_GUESSED_SIZE = 64 << 20  # bytes of a file that is read again for each of these

@@ -719,7 +719,8 @@ class ReadOptions(NamedTuple):
     ) -> abstain.formats.Predictions:
         """Return predictions ranked by the learned confidence of --confidence; as they are without that option.
 
-        A learned confidence is what `abstain improve` saved: a model that computes a confidence from columns. With `keep_others`, the file's own confidences stay next to it. Raises a usage error if the option names several
+        A learned confidence is what `abstain improve` saved: a model that computes a confidence from columns. With
+        `keep_others`, the file's own confidences stay next to it. Raises a usage error if the option names several
         files, and DataError if the data lack an input of the confidence.
         """
         learned = self.load_learned()
@@ -802,8 +803,8 @@ class ReadOptions(NamedTuple):
         right_answers = None
         if self.labels is not None:  # a second file
             right_answers = abstain.formats.open_source(self.labels, limits=self.limits)
-        # `self.columns` maps roles to what the user typed: names of columns, or "-entropy" for the column `entropy` with
-        # the other sign, and "score/10" for a tenth of `score`. The latter two are added, so that they can be found.
+        # `self.columns` maps roles to what the user typed: a name, "-entropy" for the column `entropy` with the other
+        # sign, or "score/10" for a tenth of `score`. Columns of the latter two kinds are added, so that they are found.
         source = abstain.formats.columns.add_derived_columns(source, self.columns)
         return abstain.formats.answers.make_log(
             source,
