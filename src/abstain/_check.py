@@ -418,6 +418,7 @@ class ClassScores(NamedTuple):
                 xp = self.backend.xp
                 return compute(xp, xp.astype(self.values, float_dtype(xp)))
             rows = self.values.reshape(*member_axis, -1, self.values.shape[-1])
+            # as many rows as have `_CHUNK` entries, so that temporary arrays stay in cache
             chunk_rows = max(1, _CHUNK // (rows.shape[-1] * math.prod(member_axis)))
             chunks = [
                 compute(np, np.array(rows[..., start : start + chunk_rows, :], dtype=np.float64, order="C"))

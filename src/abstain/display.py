@@ -103,7 +103,8 @@ class RiskCoverageDisplay:
     bands : tuple of (name, CurveBand)
         Drawn around the curve of that name.
     style_numbers : tuple of int
-        For each line, the number of its colour and dashes; empty: 0, 1, 2 ... in the order of the lines.
+        For each line, the number of its colour and dashes; empty: 0, 1, 2 ... in the order of the lines, or the numbers
+        that follow where the axes have curves already.
 
     Examples
     --------
@@ -203,8 +204,9 @@ class RiskCoverageDisplay:
             Curves differ by colour and by dashes. Their names are at their right ends where these are far enough
             apart, otherwise in a legend.
         """
-        is_new_figure = ax is None
+        is_new_figure = ax is None  # text is only fitted into our own figures
         ax = make_axes(ax, size=size)
+        # names come from the user; a band is drawn around the line of its name
         curves = [(escape_controls(line.name), line.coverage, line.risk) for line in self.lines]
         bands = {escape_controls(name): band for name, band in self.bands}
         draw_curves(ax, curves, self.label, bands, risk_scale=risk_scale, style_numbers=self.style_numbers)
@@ -270,10 +272,12 @@ class IntervalDisplay:
         number of names, or (width, height) in inches; None for the screen.
         """
         if ax is not None:
-            ax = make_axes(ax, size=size)
+            ax = make_axes(ax, size=size)  # raises where there is a `size` too
+            # the user's figure keeps its size, so that names are not broken into lines
             self.draw(ax, self._row_labels(), self.label)
             return ax
-        layout = self.layout(size, panel_width=figure_inches(size, None, None)[0])
+        panel_width, _ = figure_inches(size, width=None, height=None)
+        layout = self.layout(size, panel_width)  # the height, and the texts broken into lines
         ax = make_axes(size=size, height=layout.height)
         self.draw(ax, layout.row_labels, layout.axis_label)
         fit_text([ax])

@@ -72,7 +72,9 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
         log = _make_log(scores, confidence)
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         return _measure_if_defined(
-            log, "aurc", lambda: log_interval(log, "aurc", rules=rules, level=level, metric_options={})
+            log,
+            label="aurc",
+            measure=lambda: log_interval(log, "aurc", rules=rules, level=level, metric_options={}),
         )
 
     return measure
@@ -117,8 +119,10 @@ def risk_at_coverage(
         options = {"coverage": coverage}
         return _measure_if_defined(
             log,
-            f"risk_at_{coverage:g}",
-            lambda: log_interval(log, "risk_at_coverage", rules=rules, level=level, metric_options=options),
+            label=f"risk_at_{coverage:g}",
+            measure=lambda: log_interval(
+                log, "risk_at_coverage", rules=rules, level=level, metric_options=options
+            ),
         )
 
     return measure
@@ -160,7 +164,9 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: st
         if chosen_metric.needs_unanswerable:
             log = replace(log, unanswerable=_find_unanswerable(scores, unanswerable))
         return _measure_if_defined(
-            log, chosen_metric.key, lambda: interval_without_ranking(log, chosen_metric, level=level)
+            log,
+            label=chosen_metric.key,
+            measure=lambda: interval_without_ranking(log, chosen_metric, level=level),
         )
 
     return measure
@@ -204,7 +210,7 @@ def calibration_error(confidence: str = "confidence", scale: str = "fraction", l
             log = replace(log, signals={confidence: numbers / 100})
         metric = CALIBRATION_METRICS["calibration_error"]
         return _measure_if_defined(
-            log, metric.key, lambda: interval_without_ranking(log, metric, level=level)
+            log, label=metric.key, measure=lambda: interval_without_ranking(log, metric, level=level)
         )
 
     return measure

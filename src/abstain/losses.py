@@ -411,6 +411,7 @@ def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
         return loss
     if callable(loss):
         wrapped = wrap_user_function("loss", loss)
+        # the largest value of a user's own loss is not known
         return Loss(name=wrapped.name, label=wrapped.label, function=wrapped.call, upper=None)
     check_choice("losses.by_name", "loss", loss, tuple(_BY_NAME), _FAMILIAR_NAMES)
     return _BY_NAME[loss]

@@ -139,17 +139,16 @@ def _octave_tables(bins: int, domain: str) -> _OctaveTables:
     shares = np.zeros((len(_REGIONS), _OCTAVES))
     shares_by_region = _UNIT_SHARES if domain == "unit" else _REAL_SHARES
     for region, first_exponent, last_exponent, share in shares_by_region:
-        # the exponent bits of a float are its exponent plus the bias
+        # the exponent bits of a float are its exponent plus the bias; each of these octaves has this share, relative to
+        # those of the others
         shares[_REGIONS.index(region), first_exponent + _BIAS : last_exponent + _BIAS + 1] = share
     bin_count = np.floor(bins * shares / shares.sum())
     bin_count = np.where((shares > 0) & (bin_count < 1), 1, bin_count)
     first_bin = np.zeros_like(bin_count, dtype=np.int64)
     next_bin = 0
     for region_number, region in enumerate(_REGIONS):
-        is_reversed = region in (
-            "top",
-            "negative",
-        )  # confidence increases as the distance from 1, or 0, decreases
+        # confidence increases as the distance from 1 ("top"), or from 0, decreases
+        is_reversed = region in ("top", "negative")
         for octave in range(_OCTAVES - 1, -1, -1) if is_reversed else range(_OCTAVES):
             first_bin[region_number, octave] = next_bin
             next_bin += int(bin_count[region_number, octave])

@@ -244,7 +244,7 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
             label=wrapped.label,
             function=wrapped.call,
             takes=_LOGITS_OR_PROBS,
-            saturates=False,
+            saturates=False,  # what a user's own function returns is the value itself, no rank key
         )
     check_name("scores.by_name", score, tuple(_BY_NAME))
     return _BY_NAME[score]
