@@ -383,8 +383,8 @@ INTERVALS = {
     ),
     "a share without its half": (
         "inference/point_limits.py",
-        "few.beta_limits(share, size, level, pseudo=0.5)",
-        "few.beta_limits(share, size, level, pseudo=0.0)",
+        "few_draws.beta_limits(share, size, level, pseudo=0.5)",
+        "few_draws.beta_limits(share, size, level, pseudo=0.0)",
         "tests/inference/test_point_limits.py",
     ),
     "intersections of two kinds of clusters count twice": (

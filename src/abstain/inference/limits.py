@@ -27,7 +27,7 @@ from abstain.metrics.limit_rules import draws_behind
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import EstimateSpread, Limits, SampleSummary, Scale
 
-_METHODS_ON_OWN_SCALE = (None, "logit", "jackknife")  # the others name the scale
+_METHODS_ON_SCALE_OF_METRIC = (None, "logit", "jackknife")  # the others, "log" and "normal", name the scale
 
 
 def make_spread(
@@ -169,7 +169,9 @@ def make_interval(
     """
     bound = None if loss_bound is None else loss_bound / sample.error_size
     interval = _interval_in_error_units(metric, spread, sample, level, method, bound, centre_name)
-    return in_loss_units(metric, interval, sample.error_size)
+    return in_loss_units(
+        metric, interval, sample.error_size
+    )  # `error_size` times it, if it scales with the loss
 
 
 def in_loss_units(metric: Metric, interval: Interval, error_size: float) -> Interval:
@@ -196,7 +198,7 @@ def _interval_in_error_units(
 ) -> Interval:
     """`make_interval` where losses, `loss_bound` and the result are in units of an error's size."""
     rule = metric.rule
-    if method in _METHODS_ON_OWN_SCALE:
+    if method in _METHODS_ON_SCALE_OF_METRIC:
         scale = metric.scale_for(sample.is_zero_one, sample.has_negative_loss)
     else:
         scale = Scale(str(method))
@@ -291,15 +293,17 @@ def limits_without_spread(
     rule = metric.rule
     if not sample.is_zero_one and (loss_bound is None or sample.risk != 0):
         return None
+    # of the population: what no draw shows makes up at most this share, with probability `level`
     largest_unseen = sample.largest_unseen_share(level)
     if sample.risk == 0:
-        limits = rule.without_errors(largest_risk=largest_unseen)
+        limits = rule.without_errors(largest_risk=largest_unseen)  # None: the rule knows none
         if limits is None or not metric.scales_with_loss or loss_bound is None:
             return limits
         low, high = limits  # for errors of size 1; those not seen may be as large as the bound
         return low, loss_bound * high
     if sample.risk == 1:
         return rule.all_wrong(smallest_risk=1 - largest_unseen)
+    # all right samples above all errors, or all below, or all tied
     return rule.perfect_or_constant(estimate, sample, level)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from abstain.core.rounding import SUM_ROUNDING
 from abstain.inference.limits import UnitVariance, student_quantile
-from abstain.metrics import few_draws as few
+from abstain.metrics import few_draws
 from abstain.metrics.summaries import Scale, largest_unseen_share
 
 CUTS = 512  # coverages at which the limits of a coverage at a risk are computed
@@ -355,7 +355,7 @@ def proportion_limits(
     is_extreme = np.abs(share - 0.5) > 0.5 - SUM_ROUNDING
     share = np.where(is_extreme, np.round(share), share)
     size = draws if draws_by_variance is None else draws_by_variance
-    beta_low, beta_high = few.beta_limits(share, size, level, pseudo=0.5)
+    beta_low, beta_high = few_draws.beta_limits(share, size, level, pseudo=0.5)
     largest_unseen = largest_unseen_share(draws, 1 - tail)  # a share this large may still be seen in no draw
     is_zero = share < SUM_ROUNDING
     is_one = share > 1 - SUM_ROUNDING
@@ -568,8 +568,8 @@ def fpr_limits(
         # the cut lies between two right samples, at each of which the errors above are a plain proportion
         few_low, _ = proportion_limits(around.earliest_cut.accepted_loss / errors.mass, error_draws, level)
         _, few_high = proportion_limits(around.latest_cut.accepted_loss / errors.mass, error_draws, level)
-        low = few.mix_limit(min(float(few_low[0]), low), low, few_share)
-        high = few.mix_limit(max(float(few_high[0]), high), high, few_share)
+        low = few_draws.mix_limit(min(float(few_low[0]), low), low, few_share)
+        high = few_draws.mix_limit(max(float(few_high[0]), high), high, few_share)
     return low, high
 
 

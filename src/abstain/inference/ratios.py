@@ -139,6 +139,7 @@ def _make_share(
     """
     largest = _largest_ratio(metric, weights)
     denominators = answers.weighted_count(metric.denominator)  # one entry per question
+    # as large as the denominator for a question that counts in full, smaller for others
     numerators = answers.weighted_count(weights) / largest.ratio
     total = math.fsum(denominators)
     share = min(max(math.fsum(numerators) / total, 0.0), 1.0)
@@ -308,7 +309,7 @@ class AnswerSpread(NamedTuple):
         low, high = self.limits(level)
         has_spread = self.standard_error > SUM_ROUNDING * max(1.0, abs(self.estimate))
         return Interval(
-            metric=self.metric.key,
+            metric=self.metric.key,  # its name with its option, such as "score_at_target@0.75"
             estimate=self.estimate,
             standard_error=self.standard_error if has_spread else 0.0,
             low=low,
@@ -322,25 +323,27 @@ class AnswerSpread(NamedTuple):
     def side(self) -> Side:
         """This estimate as one model of a comparison.
 
-        A unit is a question or a cluster. With two kinds of clusters `self.effects` holds three arrays, by the first
-        kind, by the second and by their intersections; the number of units is then that of the kind with fewer
-        clusters.
+        `self.effects` holds what each unit (question or cluster) does to the estimate, in one array. With two kinds of
+        clusters it holds three arrays, by the first kind, by the second and by their intersections; the number of units
+        is then that of the kind with fewer clusters.
         """
-        draws = self._draws_behind()
+        decided_by = (
+            self._questions_that_decide()
+        )  # an effective number of them, and a note where it is too small
         kinds = self.effects[:2]  # without the intersections
         return Side(
             estimate=self.estimate,
             less_biased_estimate=self.estimate,
             standard_error=self.standard_error,
-            effective_draws=draws.effective,
-            few_draws_note=draws.note,
+            effective_draws=decided_by.effective,
+            few_draws_note=decided_by.note,
             risk=self.estimate,  # its size tells rounding errors from differences
             unit_count=min(len(unit_effects) for unit_effects in kinds),
             limits_at_level=self.limits,
             unit_effects=self.effects,
         )
 
-    def _draws_behind(self) -> DrawsBehind:
+    def _questions_that_decide(self) -> DrawsBehind:
         """How many effective questions (or clusters) decide the value, and a note where they are too few for a verdict.
 
         A share is decided by the questions that count or by those that do not, whichever are fewer; a score with
@@ -379,9 +382,9 @@ def spread_of_answers(
     """
     question_count = len(answers.right)
     codes = cluster_codes(function, clusters, question_count)
-    clusterings: Clusterings = (codes,)
-    if codes is not None and codes.ndim == 2:
-        clusterings = split_two_way(codes)
+    clusterings: Clusterings = (codes,)  # (None,) without clusters
+    if codes is not None and codes.ndim == 2:  # two kinds of clusters
+        clusterings = split_two_way(codes)  # by the first kind, by the second and by their intersections
     unit_count = question_count if codes is None else int(np.min(codes.max(axis=0))) + 1
     if unit_count < 2:
         raise InputError(

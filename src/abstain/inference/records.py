@@ -248,7 +248,9 @@ class CurveBand(_tables.Notebook):
         axes: Any = _plots.make_axes(ax, size=size)
         title = _tables.escape_controls(name)
         curve = (title, self.coverage, self.risk)
-        _plots.draw_curves(axes, [curve], "selective risk", bands={title: self}, risk_scale=risk_scale)
+        # drawn around the curve of its name: of a band, `coverage`, `low` and `high` are read
+        bands = {title: self}
+        _plots.draw_curves(axes, [curve], "selective risk", bands=bands, risk_scale=risk_scale)
         return axes
 
     def __repr__(self) -> str:

@@ -54,8 +54,9 @@ def delete_each_sample(samples: CheckedSamples) -> Deletions | None:
     """
     deletion = samples.metric.deletion  # "mean" for the risk, "area" for an area under the curve, or None
     n = samples.sample_count
-    has_formula = deletion is not None and samples.answered_weight is None and samples.is_answered is None
-    if not has_formula or n < 3:
+    # no weights, and no sample abstained
+    is_plain = samples.answered_weight is None and samples.is_answered is None
+    if deletion is None or not is_plain or n < 3:
         return None
     loss = samples.answered_loss
     if deletion == "mean":
@@ -118,11 +119,11 @@ def _answered_samples_by_unit(samples: CheckedSamples) -> list[np.ndarray]:
     """
     unit_of_answered = np.arange(len(samples.answered_loss))
     if samples.clusters is not None:
-        is_answered = samples.is_answered
+        is_answered = samples.is_answered  # None: no sample abstained
         unit_of_answered = samples.clusters if is_answered is None else samples.clusters[is_answered]
     by_unit = np.argsort(unit_of_answered, kind="stable")
-    unit_starts = np.flatnonzero(np.diff(unit_of_answered[by_unit], prepend=-1))
-    return np.split(by_unit, unit_starts[1:])
+    unit_starts = np.flatnonzero(np.diff(unit_of_answered[by_unit], prepend=-1))  # units are numbered from 0
+    return np.split(by_unit, unit_starts[1:])  # `np.split` takes the starts of all parts but the first
 
 
 def _value_of_rows(samples: CheckedSamples, mass: np.ndarray, loss: np.ndarray, is_kept: np.ndarray) -> float:
@@ -134,7 +135,7 @@ def _value_of_rows(samples: CheckedSamples, mass: np.ndarray, loss: np.ndarray, 
     """
 
     def rows_by_loss() -> Rows:
-        """The kept samples, each a row of its own, smallest loss first."""
+        """The kept samples in the best possible order, smallest loss first; called only if the metric reads it."""
         import array_api_compat.numpy as xp
 
         weight = None if samples.answered_weight is None else samples.answered_weight[is_kept]
@@ -154,11 +155,12 @@ def jackknife(samples: CheckedSamples) -> EstimateSpread:
     `less_biased_estimate` is then the estimate. The result is in units of `samples.error_size`. Raises InputError where
     deletion would take very long.
     """
+    # the value of the metric without each unit; without clusters and strata there may be an exact formula, or None
     deletions = delete_each_sample(samples) if samples.has_independent_samples else None
-    if deletions is None and not samples.metric.is_smooth:
+    if deletions is None and not samples.metric.is_smooth:  # there is no influence function
         deletions = delete_each_unit(samples)
     if deletions is None:
-        spread = measure("interval", samples).spread
+        spread = measure("interval", samples).spread  # by the influence of each sample
         return spread._replace(less_biased_estimate=spread.estimate)
     estimate = deletions.estimate
     n = len(deletions.without_each)
@@ -207,7 +209,7 @@ def interval(
         "interval", samples, strata, or_else="or leave `method` out, whose limits allow for it"
     )
     compute_metric = metric_of_draw(samples)
-    estimate = float(compute_metric(observed_draw(samples))[0])
+    estimate = float(compute_metric(observed_draw(samples))[0])  # of the sample itself, the only replicate
     values = compute_replicates(samples, compute_metric, replicates, rng, progress)
     values = values[np.isfinite(values)]
     if len(values) < replicates / 2:
@@ -228,7 +230,7 @@ def interval(
         level=level,
         method=method,
         n=samples.sample_count,
-        centre="replicates",
+        centre="replicates",  # limits are quantiles of these, and not built around the estimate
     )
     return in_loss_units(samples.metric, in_error_units, samples.error_size)
 
@@ -258,6 +260,7 @@ def _check_units_can_be_redrawn(
         return
     if strata is None:
         raise InputError(f"{name}: needs at least two samples (or clusters) to see any spread, got one.")
+    # the user's labels in order, and the number of its label for each sample of the input
     labels, stratum_of_input = group_codes(name, strata, argument="strata")
     # the strata of `samples` are numbered in the same order, without those whose samples all have weight 0
     strata_with_weight = np.unique(
@@ -282,8 +285,9 @@ def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tai
     """
     from scipy.special import ndtr, ndtri
 
+    # None with clusters, and where there is no exact formula
     deletions = delete_each_sample(samples) if samples.clusters is None else None
-    if deletions is None and not samples.metric.is_smooth:
+    if deletions is None and not samples.metric.is_smooth:  # there is no influence function
         deletions = delete_each_unit(samples)
     if deletions is not None:
         # up to a factor, which would not change the skewness
@@ -309,7 +313,7 @@ def make_resampler(samples: CheckedSamples) -> Resampler:
     abstained_weight = None  # no sample abstained
     clusters = samples.clusters
     strata = samples.strata
-    if samples.is_answered is not None:
+    if samples.is_answered is not None:  # some samples abstained
         has_abstained = ~samples.is_answered
         if samples.weights_of_all is None:
             abstained_weight = np.ones(int(has_abstained.sum()))
@@ -332,12 +336,11 @@ def make_resampler(samples: CheckedSamples) -> Resampler:
 def observed_draw(samples: CheckedSamples) -> Replicates:
     """The sample itself as the only replicate, so that the same code computes the estimate and the replicates."""
     resampler = make_resampler(samples)
-    counts = (
-        np.ones(resampler.sample_count, dtype=np.int64)
-        if resampler.pair_counts is None
-        else resampler.pair_counts
-    )
-    return resampler.tabulate(counts[None, :])
+    # where few distinct pairs of confidence and loss occur: how often each does; None: every sample is counted once
+    counts = resampler.pair_counts
+    if counts is None:
+        counts = np.ones(resampler.sample_count, dtype=np.int64)
+    return resampler.tabulate(counts[None, :])  # one line: one replicate
 
 
 def compute_replicates(
@@ -364,7 +367,7 @@ def compute_replicates(
 
 
 def metric_of_draw(samples: CheckedSamples) -> Statistic:
-    """Return a function that computes the metric of each of several replicates."""
+    """Return a function that computes the metric of each of several replicates, shape (replicates,)."""
 
     def compute_metric(draw: Replicates) -> np.ndarray:
         table = _curve_table(samples, draw.rows, total_mass=draw.total_mass, rows_by_loss=draw.rows_by_loss)
@@ -585,6 +588,8 @@ def _read_at_coverages(draw: Replicates, grid: np.ndarray) -> tuple[np.ndarray, 
     """
     # mass and loss at each distinct confidence, most confident first: shape (replicates, confidences)
     rows = draw.rows
+    # `rows.accepted_mass` is the same sum, but has 1 in place of 0 in rows above the first sample that a replicate
+    # holds, so that it can be divided by
     coverage = np.cumsum(rows.mass, axis=1) / draw.total_mass[:, None]
     requested = np.minimum(grid, coverage[:, -1:])
     # for each replicate and grid point, the index of the row that is read

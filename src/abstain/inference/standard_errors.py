@@ -212,7 +212,7 @@ def gather(
     Samples of weight 0 are dropped, with their clusters and strata, so that they do not count as draws.
     `error_size`: c where it is known already, for a part of a data set that may hold no error.
     """
-    requested = find_metric(function, metric, options or {})
+    requested = find_metric(function, metric, options or {})  # a `Metric` with its options
     loss = to_host(loss)
     confidence = loss if confidence is None else to_host(confidence)
     sample_weight = to_host(sample_weight)
@@ -384,6 +384,7 @@ def influence(
     return Influences(
         metric=samples.metric.name,
         estimate=samples.estimate_unit * influences.estimate,
+        # samples of weight 0 were left out; they get 0
         values=samples.at_places_of_input(samples.estimate_unit * influences.influence),
     )
 
@@ -460,8 +461,11 @@ def measure(function: str, samples: CheckedSamples) -> Measured:
     Raises InputError, in the name of the user's `function`, for a metric without an influence function.
     """
     check_has_influence(function, samples.metric)
+    # metrics that compare with the best order read the samples ranked by loss, too, unless losses are 0/1
     needs_second_ranking = samples.metric.needs.order_by_loss and not samples.zero_one
-    if samples.has_independent_samples and samples.is_answered is None and not needs_second_ranking:
+    no_sample_abstained = samples.is_answered is None
+    if samples.has_independent_samples and no_sample_abstained and not needs_second_ranking:
+        # sums over distinct confidences are enough, which is faster
         evidence = evidence_of_samples(samples)
         spread = spread_from_evidence(samples.metric, evidence)
         return Measured(spread, summarise_totals(evidence.totals))
@@ -480,14 +484,14 @@ def spread_by_sample(function: str, samples: CheckedSamples) -> EstimateSpread:
         ranked = RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
         samples = samples._replace(ranked_by_confidence=ranked)
     influences = influences_of_samples(function, samples)
-    less_biased_estimate = leave_one_out(samples)
-    clusterings = samples.by_each_clustering()
-    spreads = [
-        _spread_of_influences(clustered, influences, less_biased_estimate) for clustered in clusterings
-    ]
+    less_biased_estimate = leave_one_out(samples)  # None: intervals are built around the estimate
+    # the samples as they are, or three versions with two kinds of clusters: by the first kind, by the second, and by
+    # their intersections
+    versions = samples.by_each_clustering()
+    spreads = [_spread_of_influences(version, influences, less_biased_estimate) for version in versions]
     if len(spreads) == 1:
         return spreads[0]
-    return _combine_clusterings(spreads, [clustered.unit_count for clustered in clusterings])
+    return _combine_clusterings(spreads, cluster_counts=[version.unit_count for version in versions])
 
 
 def _combine_clusterings(spreads: Sequence[EstimateSpread], cluster_counts: Sequence[int]) -> EstimateSpread:
@@ -529,8 +533,9 @@ def _spread_of_influences(
     """
     if samples.has_independent_samples:
         unit_count = samples.unit_count
+        # of (weight * influence / total mass), read piece by piece
         influence_sums = power_sums(
-            influences.read, samples.sample_count, samples.weights_of_all, samples.total_mass
+            influences.read, samples.sample_count, weight=samples.weights_of_all, total=samples.total_mass
         )
         # sums over samples of (weight * rank weight * loss), and of its square
         weighted_loss_sum, squared_weighted_loss_sum = influences.weighted_loss_sums
@@ -601,9 +606,11 @@ def evidence_of_samples(samples: CheckedSamples) -> Evidence:
     best_area = None  # of 0/1 losses it is known from the risk alone, except with relative weights
     if samples.zero_one and not samples.has_whole_weights and samples.metric.reads_best_curve_area:
         best_area = float(oracle_area(np, loss.astype(np.float64), weight, request.estimator))
-    rows_at_once = PIECE if request.is_additive else len(loss)  # parts, or one table of everything
+    # A metric with an influence function of its own needs one table of everything; otherwise parts of PIECE samples
+    # add up, which fit the cache.
+    rows_at_once = PIECE if request.is_additive else len(loss)
     if samples.ranked_by_confidence is None:
-        reader = read_by_confidence(loss, samples.answered_confidence, weight)
+        reader = read_by_confidence(loss, samples.answered_confidence, weight)  # sorts
         parts = iterate_tables(reader, samples.zero_one, rows_at_once)
     else:
         ranking = samples.ranked_by_confidence.ranking
@@ -651,7 +658,7 @@ def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = Non
     summary = summarise_totals(totals)._replace(unit_count=samples.unit_count)
     if samples.clusters is None:
         return summary
-    cluster_masses = np.bincount(samples.clusters, samples.weights_of_all)
+    cluster_masses = np.bincount(samples.clusters, samples.weights_of_all)  # without weights (None): samples
     clusters_per_sample = samples.unit_count / samples.sample_count
     summary = summary._replace(
         effective_draws=samples.unit_count,
@@ -662,6 +669,7 @@ def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = Non
     if not samples.zero_one:
         return summary
     is_error = samples.answered_loss.astype(np.float64)
+    # mass of the errors, and of the right samples, in each cluster, over the total mass; abstained samples are neither
     error_masses = effects_of_units(samples.extend_to_all(is_error), samples, centred=False)
     right_masses = effects_of_units(samples.extend_to_all(1 - is_error), samples, centred=False)
     return summary._replace(
@@ -670,7 +678,10 @@ def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = Non
 
 
 def _fewer_draws(first: SampleSummary, second: SampleSummary) -> SampleSummary:
-    """The summary of samples with two kinds of clusters: of each number of draws the smaller one."""
+    """The summary of samples with two kinds of clusters, from those by each kind: of each number of draws the smaller.
+
+    Of the largest cluster ratios the larger one counts. All other fields do not depend on clusters.
+    """
     return first._replace(
         unit_count=min(first.unit_count, second.unit_count),
         effective_draws=min(first.effective_draws, second.effective_draws),
@@ -701,8 +712,14 @@ def leave_one_out(samples: CheckedSamples) -> float | None:
         return None
     if samples.ranked_by_confidence is not None:
         return samples.ranked_by_confidence.leave_one_out_area(metric.area)
-    ties = metric.option_values["ties"]
-    return float(area_of_samples(samples.answered_loss, samples.answered_confidence, None, "loo", ties))
+    area = area_of_samples(
+        samples.answered_loss,
+        samples.answered_confidence,
+        weight=None,
+        estimator="loo",
+        ties=metric.option_values["ties"],
+    )
+    return float(area)
 
 
 def check_has_influence(function: str, metric: Metric) -> None:
@@ -756,7 +773,7 @@ def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInflu
     return replace(
         answered,
         estimate=estimate,
-        read=influence.__getitem__,
+        read=influence.__getitem__,  # takes a slice of the samples
         sample_count=samples.sample_count,
         make_rank_weights=lambda: samples.extend_to_all(answered.rank_weights),
     )

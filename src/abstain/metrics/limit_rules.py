@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from abstain.metrics import few_draws as few
+from abstain.metrics import few_draws
 from abstain.metrics.summaries import (
     EstimateSpread,
     Limits,
@@ -95,13 +95,13 @@ class RiskRule(LimitRule):
         as give it this `variance`. Without few draws of either kind, and for losses other than 0/1, `limits` are
         returned. `sample` counts the errors, the right samples and the independent draws.
         """
-        few_share = _allowance_for_few(sample)
+        few_share = _allowance_for_few(sample)  # from 0 to 1: how much the limits for few draws count
         if few_share == 0:
             return limits
         risk = spread.estimate
         # clusters that all have the same share of errors show no variance: then each counts as one draw
         draws = risk * (1 - risk) / variance if variance > 0 else sample.effective_draws
-        low, high = few.beta_limits(risk, draws, level, pseudo=0.5)
+        low, high = few_draws.beta_limits(risk, draws, level, pseudo=0.5)
         return _mix_limits((float(low), float(high)), limits, few_share)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
@@ -155,11 +155,13 @@ class AreaRule(LimitRule):
         allowance is full up to eight effective errors and fades out until there are sixteen; 0 where losses may be
         negative. `level` is the probability with which it is enough.
         """
-        few_share = few.share_for_few(spread.effective_errors)
+        few_share = few_draws.share_for_few(spread.effective_errors)  # 1 up to 8 of them, 0 from 16 on
         if few_share == 0 or sample.has_negative_loss:
             return 0.0
         size_of_missed = _size_of_missed_errors(sample, loss_bound)
-        rise = size_of_missed * self.largest(sample.largest_unseen_share(level))
+        # errors that no draw shows make up at most this share of the population, with probability `level`
+        largest_share_missed = sample.largest_unseen_share(level)
+        rise = size_of_missed * self.largest(largest_share_missed)
         largest_rise = max(size_of_missed - spread.estimate, 0.0)  # no area exceeds the largest loss
         return few_share * min(rise, largest_rise)
 
@@ -243,8 +245,8 @@ class PlacementRule(LimitRule):
         for losses other than 0/1, and where the part of the variance that errors make up is not known (NaN).
 
         Errors and right samples each have a part of the variance of the estimate, seen in an effective number of
-        independent draws. Below 16 draws `few.hidden_variance` returns by how much to raise that part: as if two more
-        draws had each shown the largest variance of one placement.
+        independent draws. Below 16 draws `few_draws.hidden_variance` returns by how much to raise that part: as if two
+        more draws had each shown the largest variance of one placement.
         """
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors):
             return 0.0
@@ -252,10 +254,10 @@ class PlacementRule(LimitRule):
         # of a placement that is always at one end of the range or the other, with this mean
         largest_variance = above_smallest * (self.high - spread.estimate)
         right_variance = max(spread.variance - spread.variance_from_errors, 0.0)
-        hidden_by_errors = few.hidden_variance(
+        hidden_by_errors = few_draws.hidden_variance(
             largest=largest_variance, variance=spread.variance_from_errors, draws=sample.error_draws
         )
-        hidden_by_right = few.hidden_variance(
+        hidden_by_right = few_draws.hidden_variance(
             largest=largest_variance, variance=right_variance, draws=sample.right_draws
         )
         return hidden_by_errors + hidden_by_right
@@ -271,7 +273,7 @@ class PlacementRule(LimitRule):
         The range is from `self.smallest(risk)` to `self.high`, which differ. `variance` is above 0: without any, limits
         come from `perfect_or_constant`, and this is not called.
         """
-        few_share = _allowance_for_few(sample)
+        few_share = _allowance_for_few(sample)  # from 0 to 1: how much the limits for few draws count
         if few_share == 0:
             return limits
         smallest = self.smallest(sample.risk)
@@ -280,8 +282,9 @@ class PlacementRule(LimitRule):
         placement = min(max((spread.estimate - smallest) / width, 0.0), 1.0)
         # so many draws of either end of the range have this variance
         draws = width**2 * placement * (1 - placement) / variance
-        low, high = few.beta_limits(placement, draws, level)
-        return _mix_limits((smallest + width * float(low), smallest + width * float(high)), limits, few_share)
+        low, high = few_draws.beta_limits(placement, draws, level)
+        limits_for_few = (smallest + width * float(low), smallest + width * float(high))
+        return _mix_limits(limits_for_few, limits, few_share)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
         """Without errors there is no placement to see."""
@@ -335,7 +338,9 @@ class PrecisionRule(LimitRule):
         if sample.has_negative_loss:
             return 0.0
         other_draws = sample.right_draws if self.hits_are_errors else sample.error_draws
-        return worst_area(sample.largest_unseen_share(level)) * few.share_for_few(other_draws)
+        # what a share p of errors on top adds to AURC, p (1 - ln p), stands for what such samples take from precision
+        largest_fall = worst_area(sample.largest_unseen_share(level))
+        return largest_fall * few_draws.share_for_few(other_draws)  # in full up to 8 draws, not from 16 on
 
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
@@ -349,14 +354,14 @@ class PrecisionRule(LimitRule):
 
         `limits` are those of the metric whose estimate is `spread.estimate`; they are returned with enough hits, and
         for losses other than 0/1. `variance` is not read: it is `spread.variance`, since this rule has no hidden
-        variance. Here `few.hidden_variance` returns what to add to it: the hits have a part of it, seen in few
+        variance. Here `few_draws.hidden_variance` returns what to add to it: the hits have a part of it, seen in few
         independent draws, which is raised as if two more draws had each shown the largest variance of one draw.
         """
         if not sample.is_zero_one:
             return limits
         # independent draws of a hit, an effective number
         hit_draws = sample.error_draws if self.hits_are_errors else sample.right_draws
-        few_share = few.share_for_few(hit_draws)  # 1 up to 8 draws, 0 from 16 on
+        few_share = few_draws.share_for_few(hit_draws)  # 1 up to 8 draws, 0 from 16 on
         if few_share == 0:
             return limits
         if self.hits_are_errors:
@@ -365,14 +370,14 @@ class PrecisionRule(LimitRule):
             hit_variance = spread.variance - spread.variance_from_errors
         # of a number in [0, 1] with this mean: all of it at 0 and 1
         largest_variance = spread.estimate * (1 - spread.estimate)
-        hidden_variance = few.hidden_variance(
+        hidden_variance = few_draws.hidden_variance(
             largest=largest_variance, variance=hit_variance, draws=hit_draws
         )
         # a share seen in so many draws has the same variance as the estimate
         equivalent_draws = largest_variance / (spread.variance + hidden_variance)
-        beta_low, _ = few.beta_limits(spread.estimate, equivalent_draws, level)
+        beta_low, _ = few_draws.beta_limits(spread.estimate, equivalent_draws, level)
         low, high = limits
-        return min(low, few.mix_limit(float(beta_low), low, few_share)), high
+        return min(low, few_draws.mix_limit(float(beta_low), low, few_share)), high
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
         """Limits of average precision where all hits come before all other samples, so that it is 1.
@@ -411,8 +416,8 @@ class NormalisedAreaRule(LimitRule):
         that has an exponential law, whose standard deviation is its mean. So the variance of one draw of either kind
         is taken to be its squared mean. A draw of an error is its rank weight beyond that of the best order, scaled so
         that NAURC is the mean of these draws. A draw of a right sample is its rank weight in units of NAURC, times
-        `naurc_per_right_weight`. Below 16 draws of a kind `few.hidden_variance` returns by how much to raise the part
-        of the variance that this kind makes up: as if two more draws had each shown that variance.
+        `naurc_per_right_weight`. Below 16 draws of a kind `few_draws.hidden_variance` returns by how much to raise the
+        part of the variance that this kind makes up: as if two more draws had each shown that variance.
 
         0 for losses other than 0/1, where the part of the variance that errors make up is not known (NaN), and where no
         order is better than a random one.
@@ -428,10 +433,10 @@ class NormalisedAreaRule(LimitRule):
         variance_of_right_draw = (_mean_weight_of_right(naurc, sample.risk) * naurc_per_right_weight) ** 2
         variance_of_error_draw = naurc**2
         right_variance = max(spread.variance - spread.variance_from_errors, 0.0)
-        hidden_by_errors = few.hidden_variance(
+        hidden_by_errors = few_draws.hidden_variance(
             largest=variance_of_error_draw, variance=spread.variance_from_errors, draws=sample.error_draws
         )
-        hidden_by_right = few.hidden_variance(
+        hidden_by_right = few_draws.hidden_variance(
             largest=variance_of_right_draw, variance=right_variance, draws=sample.right_draws
         )
         return hidden_by_errors + hidden_by_right
@@ -446,7 +451,7 @@ class NormalisedAreaRule(LimitRule):
         full up to eight effective errors and fades out until there are sixteen; 0 where losses may be negative, and
         where no order is better than a random one. `level` is the probability with which it is enough.
         """
-        few_share = few.share_for_few(spread.effective_errors)
+        few_share = few_draws.share_for_few(spread.effective_errors)
         if few_share == 0 or sample.has_negative_loss:
             return 0.0
         size_of_missed = _size_of_missed_errors(sample, loss_bound)
@@ -455,7 +460,9 @@ class NormalisedAreaRule(LimitRule):
         best_gain = _gain_of_best_order(share_of_errors)
         if best_gain <= 0:
             return 0.0
-        return few_share * (worst_area(sample.largest_unseen_share(level)) / best_gain)
+        # errors that no draw shows make up at most this share of the population, with probability `level`
+        largest_share_missed = sample.largest_unseen_share(level)
+        return few_share * (worst_area(largest_share_missed) / best_gain)
 
     def adjust_for_few(
         self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
@@ -479,12 +486,16 @@ class NormalisedAreaRule(LimitRule):
         low, high = limits
         # no effective errors where squares of huge losses overflow
         if spread.effective_errors > 0 and not sample.has_negative_loss:
-            gamma_low, _ = few.gamma_limits(naurc, spread.effective_errors, level)
-            low = min(low, few.mix_limit(gamma_low, low, few.share_for_few(spread.effective_errors)))
+            gamma_low, _ = few_draws.gamma_limits(naurc, spread.effective_errors, level)
+            low = min(
+                low, few_draws.mix_limit(gamma_low, low, few_draws.share_for_few(spread.effective_errors))
+            )
         if _allowance_for_few(sample) == 0:  # many draws of both kinds, or losses other than 0/1
             return low, high
         high = min(high, _largest_naurc(sample, level))  # that of all errors on top
-        few_share_of_right = few.share_for_few(sample.right_draws)  # independent draws, an effective number
+        few_share_of_right = few_draws.share_for_few(
+            sample.right_draws
+        )  # independent draws, an effective number
         best_gain = _gain_of_best_order(sample.risk)
         if few_share_of_right == 0 or best_gain <= 0:
             return low, high
@@ -548,9 +559,10 @@ def draws_behind(rule: LimitRule, effective_errors: float, sample: SampleSummary
     both kinds and there are fewer of those. `sample` counts errors and right samples.
     """
     if rule.reads_both_kinds and sample.is_zero_one and sample.right_draws < effective_errors:
-        note = few.note_on_draws(sample.right_draws, sample.right_count, "right samples")
-        return DrawsBehind(sample.right_draws, note)
-    return DrawsBehind(effective_errors, few.note_on_draws(effective_errors, sample.error_count))
+        note = few_draws.note_on_draws(sample.right_draws, count=sample.right_count, kind="right samples")
+        return DrawsBehind(effective=sample.right_draws, note=note)
+    note = few_draws.note_on_draws(effective_errors, count=sample.error_count, kind="errors")
+    return DrawsBehind(effective=effective_errors, note=note)
 
 
 def _allowance_for_few(sample: SampleSummary) -> float:
@@ -560,14 +572,14 @@ def _allowance_for_few(sample: SampleSummary) -> float:
     """
     if not sample.is_zero_one:
         return 0.0
-    return few.share_for_few(min(sample.error_draws, sample.right_draws))
+    return few_draws.share_for_few(min(sample.error_draws, sample.right_draws))
 
 
 def _mix_limits(few_limits: Limits, limits: Limits, few_share: float) -> Limits:
     """Limits between those for few draws and those for many; `few_share`, 0 to 1, is how much the former count."""
     few_low, few_high = few_limits
     low, high = limits
-    return few.mix_limit(few_low, low, few_share), few.mix_limit(few_high, high, few_share)
+    return few_draws.mix_limit(few_low, low, few_share), few_draws.mix_limit(few_high, high, few_share)
 
 
 def _size_of_missed_errors(sample: SampleSummary, loss_bound: float | None) -> float:
@@ -593,7 +605,7 @@ def _mean_weight_of_right(naurc: float, risk: float) -> float:
 def _largest_naurc(sample: SampleSummary, level: float) -> float:
     """NAURC with all errors on top, at the lower limit of the risk (it grows as the risk falls)."""
     draws = sample.error_draws / sample.risk
-    smallest_risk = float(few.beta_limits(sample.risk, draws, level)[0])
+    smallest_risk = float(few_draws.beta_limits(sample.risk, draws, level)[0])
     return (worst_area(smallest_risk) - best_area(smallest_risk)) / max(
         _gain_of_best_order(smallest_risk), 1e-300
     )
@@ -605,5 +617,5 @@ def _naurc_of_few_right(naurc: float, variance: float, sample: SampleSummary, le
     weight = _mean_weight_of_right(naurc, sample.risk)
     draws = (weight * naurc_per_weight) ** 2 / variance
     # one right sample of mean weight is added: a single one at the bottom does not say that all are there
-    smallest, largest = few.gamma_limits(weight, draws, level, added=1 / sample.right_draws)
+    smallest, largest = few_draws.gamma_limits(weight, draws, level, added=1 / sample.right_draws)
     return max(0.0, 1 - (largest - 1) * naurc_per_weight), 1 - (smallest - 1) * naurc_per_weight
