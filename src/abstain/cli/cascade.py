@@ -311,9 +311,8 @@ class PromisesOfModels(NamedTuple):
     """What the files of several models say for several promises."""
 
     models: dict[str, Predictions]  # by name, with their rows in one order
-    losses: (
-        dict[str, dict[str, np.ndarray]] | None
-    )  # by model, then by promise, where each is a column of losses
+    # by model, then by promise, where each is a column of losses
+    losses: dict[str, dict[str, np.ndarray]] | None
     among: dict[str, dict[str, np.ndarray]] | None  # by promise, then by model: the answers that it is about
 
 

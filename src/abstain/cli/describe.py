@@ -158,9 +158,8 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
         options = read_options._replace(columns={**read_options.columns, "confidence": "*"})
     try:
         learnable = predictions
-        if (
-            predictions.log is not None
-        ):  # read again: learning keeps answers that lack some of the confidences
+        if predictions.log is not None:
+            # read again: learning keeps answers that lack some of the confidences
             learnable = options.read(file, summarise=False, purpose="learning")
         if not learnable.has_class_scores and len(learnable.learning_inputs().get("signals", {})) < 2:
             return None
@@ -262,9 +261,8 @@ def _suggest_commands(
         )
         for columns in choices
     ]
-    variant_column = (
-        source.facts.variant_column
-    )  # its values divide the rows into versions of the same answers
+    # its values divide the rows into versions of the same answers; "" where there is no such column
+    variant_column = source.facts.variant_column
     if variant_column and has_confidence:
         variants = dict.fromkeys(as_texts(source.columns[variant_column].load()).tolist())
         attempts += [
@@ -449,7 +447,8 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
         return []
     notes = [f"{three_way}."]
     if log.has_confidence and log.unanswered and log.answered[rows].any():
-        # `rules.unanswered` says how questions without an answer count: as "abstained" or as "wrong"
+        # `log.unanswered` is the share of questions without an answer, and `rules.unanswered` says how these count:
+        # as "abstained" or as "wrong"
         opposite: Any = "wrong" if log.rules.unanswered == "abstained" else "abstained"
         treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
         predictions = unnamed_predictions(log, rules=replace(log.rules, unanswered=opposite))

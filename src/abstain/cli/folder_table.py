@@ -290,8 +290,9 @@ def _measure_accuracy(log: Log, level: float) -> Estimate:
 
     A question without an answer counts as wrong. Answers to one question are a cluster.
     """
-    rows = log.scored
-    repeats = log.find_clusters()
+    rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
+    repeats = log.find_clusters()  # the question of each row, where some question was asked more than once
+    # this accuracy is the share of right answers among all questions, answered or not
     table = evaluate_answers(
         1 - log.losses(rows),
         answered=log.answered[rows],

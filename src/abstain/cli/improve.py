@@ -151,15 +151,12 @@ def _draw(console: Console, learned: LearnedConfidence, rule: LearnedRule | None
     title = f"{display_name(model_name)}: a confidence learned from {count_noun(learned.n, 'row')}"
     console.print(Text(title, style="bold"))
     console.print(Text(learned.verdict))
-    for (
-        caption,
-        columns,
-    ) in learned.tables().items():  # a star follows the name of the candidate that was kept
+    # in the table of candidates a star follows the name of the one that was kept
+    for caption, columns in learned.tables().items():
         console.print()
         console.print(Text(caption, style="dim"))
-        console.print(
-            plain_table(columns, right=("p",))
-        )  # numbers of the column "p" are aligned to the right
+        aligned_to_the_right = ("p",)  # the column of p-values
+        console.print(plain_table(columns, right=aligned_to_the_right))
     if rule is not None:
         console.print()
         console.print(Text(repr(rule.threshold)))

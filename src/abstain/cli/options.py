@@ -621,9 +621,8 @@ class ReadOptions(NamedTuple):
         `path` is a table or a folder of tables. Raises a usage error for options that change values, because an engine
         reads them as they are, and if the columns are missing or ambiguous.
         """
-        options_of_answers = (
-            abstain.formats.Rules.__dataclass_fields__
-        )  # names: "only", "unanswered", "grades" ...
+        # names of options about answers: "only", "unanswered", "missing", "grades" ...
+        options_of_answers = abstain.formats.Rules.__dataclass_fields__
         for name in ("kind", "labels", "tolerance", *options_of_answers):
             if explicit_value(name) is not None:
                 flag = "--as" if name == "kind" else f"--{name}"
@@ -990,9 +989,8 @@ def _gather_options(fields_type: type[ReadOptions] | type[Output], argument: str
     for name, hint in reversed(get_type_hints(fields_type, include_extras=True).items()):
         for metadata in getattr(hint, "__metadata__", ()):
             settings = dict(metadata)
-            flags = settings.pop("flags") or (
-                f"--{name}",
-            )  # without stated flags the option has the field's name
+            own_flag = f"--{name}"  # of an option without stated flags: the name of the field
+            flags = settings.pop("flags") or (own_flag,)
             decorated = _make_option(*flags, name, help=_READ_HELP[name], **settings)(decorated)
     return decorated
 

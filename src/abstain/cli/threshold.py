@@ -551,9 +551,8 @@ def check_rule(
     columns["clusters"] = predictions.clusters
     opt.note_unread_columns(predictions, "sample_weight")
     with naming_file(predictions.path):
-        losses = predictions.loss_and_confidence(
-            score or "max_softmax", loss
-        ).loss  # they do not depend on the score
+        # losses do not depend on the score, so any name will do
+        losses = predictions.loss_and_confidence(score or "max_softmax", loss).loss
         columns |= rule_columns(predictions, score)
 
     check_losses: Any = losses

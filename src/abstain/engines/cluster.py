@@ -169,9 +169,8 @@ class RangeNumbers:
             group_sums = sums.select(self.ranges_of(group))
             mass_above, loss_above = group_sums.above()  # by range of the group, least confident first
             totals = group_sums.totals()
-            filled_places = np.flatnonzero(
-                group_sums.count
-            )  # ascending, places of the ranges that hold samples
+            # places of the ranges that hold samples, ascending
+            filled_places = np.flatnonzero(group_sums.count)
             for place in filled_places[::-1].tolist():
                 positions[first + place] = RangePosition(
                     mass_above=float(mass_above[place]), loss_above=float(loss_above[place]), totals=totals
@@ -521,7 +520,7 @@ def make_engine(
                 # unequal weight by weight, lightest first; other losses are ordered by the loss alone.
                 zero_one = all(total.in_error_units().zero_one for total in totals)
                 load_by_loss = load._replace(oracle_zero_one=zero_one)
-                oracle = run.execute(load_by_loss, oracle_request, "oracle: ")
+                oracle = run.execute(load_by_loss, oracle_request, stage="oracle: ")
             return {group: result.answer(group, oracle) for group in result.groups}
 
     def compare_pair(pair: PairRequest, data: Any, **options: Any) -> Comparison:
@@ -533,8 +532,8 @@ def make_engine(
             # The samples stored for the first model also hold loss and confidence of the second. `joint_sums` moves
             # them to the ranges of the second model, so that its own execution need not store the first one's.
             first_load = Loader(pair.function, pair.first, second_fields=pair.second)
-            first = run.execute(first_load, pair.request, "first: ")
-            second = run.execute(Loader(pair.function, pair.second), pair.request, "second: ")
+            first = run.execute(first_load, pair.request, stage="first: ")
+            second = run.execute(Loader(pair.function, pair.second), pair.request, stage="second: ")
             comparison = PairComparison(pair, first.answer(None), second.answer(None))
             # derivatives, at the two areas, of the scale on which their difference is tested
             scale_derivatives = comparison.scale_derivatives

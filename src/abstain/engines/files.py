@@ -205,10 +205,8 @@ class Run:
             return {}
         counter_bytes = int(_SHARE_FOR_COUNTERS * free_bytes(self.memory))
         windows = {}
-        for (
-            group,
-            histogram,
-        ) in survey.histograms.items():  # of the confidences of some of the group's samples
+        # the histogram of a group is that of the confidences of some of its samples
+        for group, histogram in survey.histograms.items():
             group_samples = survey.sample_counts[group]
             if group_samples < _MIN_COUNTED:
                 continue
@@ -504,7 +502,7 @@ def _compare(
     load = Loader(function, pair.first, second_fields=pair.second)
     files: list[Any] = find_files(function, path)
     rows = _total_rows([read.describe_file(file) for file in files])
-    has_ids = True
+    has_ids = True  # the columns of one file belong together row by row without ids
     if other is not None:
         has_ids = check_same_ids(path, other, {} if ids is None else {"ids": ids})
         if pair.first.weight is not None:

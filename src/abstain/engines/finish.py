@@ -347,6 +347,7 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
     most confident down. One result for each section with samples, in that order; sections are finished in threads.
     `position` holds the sums above the range, `request` what to compute.
     """
+    # by section, from the most confident down: numbers of samples and of errors
     mass, error_count = tally.totals().T
     mass_above = position.mass_above + np.cumsum(mass) - mass
     loss_above = position.loss_above + np.cumsum(error_count) - error_count

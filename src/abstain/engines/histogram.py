@@ -133,6 +133,7 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
     beyond_tree = [1 << 20]  # higher than any two floats meet: the first and last bin have no outer neighbour
     height_of_previous = np.concatenate([beyond_tree, height[:-1]])
     height_of_next = np.concatenate([height[1:], beyond_tree])
+    # of two neighbouring pairs that meet at one height only the first can be joined, since they share a bin
     pairs = np.flatnonzero((height < height_of_previous) & (height <= height_of_next))
     cost = _joining_cost(table)[pairs]
     count = min(excess, max(1, len(pairs) // 2))
@@ -379,6 +380,7 @@ def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, ma
     w = torch.ones_like(l) if weight is None else weight.double()[order]
     n = len(l)
     is_start = torch.cat([torch.ones_like(ascending[:1], dtype=torch.bool), ascending[1:] != ascending[:-1]])
+    # bins start at each distinct confidence or, if there are too many, at thresholds between evenly spaced samples
     if int(is_start.sum()) <= max_bins:
         starts = torch.nonzero(is_start).reshape(-1)
     else:

@@ -73,7 +73,8 @@ class Columns(NamedTuple):
         """The same samples with minus the loss as confidence, so that ranking them gives the order of the oracle.
 
         `zero_one` says that all losses are 0 or one number c. The errors are then ordered by weight, lightest first,
-        as samples of equal loss are in memory: their confidence is minus the loss times the weight. `extra` is dropped.
+        as metrics in memory order samples of equal loss: their confidence is minus the loss times the weight. `extra`
+        is dropped.
         """
         loss = self.loss.astype(np.float64)
         if not zero_one:

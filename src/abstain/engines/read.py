@@ -205,10 +205,10 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
         holds_correctness=False,
     )
     all_scores = [name for name in scores.NAMES if "logits" in scores.by_name(name).takes]
-    requested_scores = [LEARNED]
+    requested_scores = [LEARNED]  # the name that a learned confidence has in place of a score
     if learned is None:
-        requested_scores = listed(passed.get("scores"), ["max_softmax"], all_scores)
-    requested_losses = listed(passed.get("losses"), ["zero_one"], losses.NAMES)
+        requested_scores = listed(passed.get("scores"), default=["max_softmax"], all_names=all_scores)
+    requested_losses = listed(passed.get("losses"), default=["zero_one"], all_names=losses.NAMES)
     return [
         replace(fields, confidence=score, loss=loss)
         for score, loss in product(requested_scores, requested_losses)
@@ -477,7 +477,7 @@ def read_columns(origin: RowOrigin, table: Any, fields: Fields) -> tuple[Columns
         origin.check_rule(
             fields.confidence, "not exceed 2^53 in whole numbers", confidence, is_too_large, remedy
         )
-    origin.check_finite(fields.loss, loss)
+    origin.check_finite(fields.loss, loss)  # also losses that were computed from logits
     if fields.holds_correctness:
         is_other = (loss != 0) & (loss != 1)
         origin.check_rule(fields.loss, "hold 0 (wrong) and 1 (right)", loss, is_other)

@@ -203,9 +203,8 @@ class Sketch:
         self._histogram = empty_histogram()
         self._buffer: list[Columns] = []
         self._buffered_samples = 0
-        self._unit: float | None = (
-            None  # of relative weights, set by the first ones; stored masses are in this unit
-        )
+        # of relative weights, set by the first ones; stored masses are in this unit
+        self._unit: float | None = None
         self._counts_samples = True  # are all masses counts of samples?
         self._smallest_loss = np.inf
         self._largest_loss = -np.inf

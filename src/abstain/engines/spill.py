@@ -252,8 +252,9 @@ class RangeFiles:
         self.spill.flush()
         self.spill.close()
         if self._counted_place is not None and self._tally is not None:
+            # samples that were counted are not in the sums yet
             ranges.add_counts(self.sums, self._counted_place, self._tally)
-        top = top or RangePosition(0.0, 0.0, self.sums.totals())
+        top = top or RangePosition(mass_above=0.0, loss_above=0.0, totals=self.sums.totals())
         mass_above, loss_above = self.sums.above()
         for place in np.flatnonzero(self.sums.count)[::-1].tolist():
             stored = StoredRange(
@@ -262,9 +263,9 @@ class RangeFiles:
                 low=float(self.sums.low[place]),
                 is_tied=bool(self.sums.is_tied[place]),
                 position=RangePosition(
-                    top.mass_above + float(mass_above[place]),
-                    top.loss_above + float(loss_above[place]),
-                    top.totals,
+                    mass_above=top.mass_above + float(mass_above[place]),
+                    loss_above=top.loss_above + float(loss_above[place]),
+                    totals=top.totals,
                 ),
                 is_counted=place == self._counted_place,
             )

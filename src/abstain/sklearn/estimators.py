@@ -129,9 +129,8 @@ def resolve_abstain_label(classifier: Any) -> Any:
     if not (isinstance(label, str) and label == AUTO):
         return label
     classes = np.asarray(classifier.classes_)
-    kind = (
-        classes.dtype.kind
-    )  # of numpy: "f" floats, "b" booleans, "i" and "u" integers; all others are words here
+    # of numpy: "f" floats, "b" booleans, "i" and "u" integers; all others are words here
+    kind = classes.dtype.kind
     if kind == "f":
         return np.nan
     if kind == "b":
@@ -225,9 +224,8 @@ Rule = Threshold | GroupThresholds | JointThreshold | JointGroupThresholds
 
 def _map_thresholds(rule: Rule, change: Callable[[Threshold], Threshold]) -> Any:
     """Apply `change` to the rule's threshold, or to that of every group and every promise; returns the same kind."""
-    if isinstance(
-        rule, GroupThresholds
-    ):  # also a JointGroupThresholds: each group has a rule of several promises
+    if isinstance(rule, GroupThresholds):
+        # a `JointGroupThresholds` comes here too: then the rule of each group has several promises
         rule_of_group = {
             group: _map_thresholds(group_rule, change) for group, group_rule in rule.thresholds.items()
         }
@@ -316,9 +314,8 @@ class CalibrationSamples(NamedTuple):
     """The samples that a threshold is chosen on, which the estimator was not trained on."""
 
     loss: np.ndarray  # one per sample
-    columns: dict[
-        str, Any
-    ]  # keyword arguments of `Threshold.accepts`: a confidence, or class scores and a score
+    # keyword arguments of `Threshold.accepts`: a confidence, or class scores and a score
+    columns: dict[str, Any]
     predictions: np.ndarray  # one per sample
 
 
@@ -394,9 +391,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{name}: no threshold could be certified, so nothing will be accepted. {rule.note or ''}"
             )
             message = f"{message} {rule.advice or ''}".strip()
-        warnings.warn(
-            message, AbstainWarning, stacklevel=4
-        )  # the line that called `fit`, which called `_fit`
+        # the warning names the line that called `fit`, which called `_fit`, which called this method
+        warnings.warn(message, AbstainWarning, stacklevel=4)
 
     def confidence(self, X: ArrayLike) -> np.ndarray:
         """Compute one confidence per sample, higher = surer; it is compared with the threshold."""
@@ -514,6 +510,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         promise_options: dict[str, Any] = {}
         if isinstance(self.risk, Mapping):
+            # "among": which samples each promise is about; or "losses": for each promise a loss of its own
             promise_options = self._promise_options(samples)
         has_loss_per_promise = "losses" in promise_options
         rule: Rule = select_threshold(
@@ -808,9 +805,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         loss = samples.loss
         columns = samples.columns
         kind = next((name for name in ("probs", "logits") if name in columns), None)
-        if (
-            kind is None
-        ):  # where there is one class, `columns` hold a constant confidence instead of class scores
+        if kind is None:
+            # where there is one class, `columns` hold a constant confidence instead of class scores
             raise InputError(f"{type(self).__name__}: a learned confidence needs at least two classes.")
         n = len(loss)
         learn, certify = split_for_calibration(

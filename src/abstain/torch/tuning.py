@@ -295,9 +295,8 @@ class Averaging:
         else:
             self._load_state(state)
         # read once more now, so that shuffled samples are found before training and not after some epochs of it
-        with torch.random.fork_rng(
-            devices=[]
-        ):  # a DataLoader draws from the global generator each time it is read
+        # a DataLoader draws from the global generator each time it is read; its state is restored here
+        with torch.random.fork_rng(devices=[]):
             self._check_labels(_digest_of_labels(held_out))
         network.train()  # a finished network is usually in evaluation mode, and trainers may leave it there
 
@@ -568,9 +567,8 @@ class PairedPatience:
         best_samples = (loss, confidence) if self.samples is None else self.samples
         if isinstance(loss, torch.Tensor):  # those of a checkpoint may be on another device
             best_samples = _move_samples(best_samples, loss.device)
-        difference = paired_difference(
-            loss, confidence, *best_samples
-        )  # of a, this evaluation, minus b, the best
+        # of a, this evaluation, minus b, the best
+        difference = paired_difference(loss, confidence, *best_samples)
         if is_first or difference.difference < -self.sigmas * difference.standard_error:
             self.best = difference.estimate_a
             self.samples = (loss, confidence)
