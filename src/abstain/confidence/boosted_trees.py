@@ -15,11 +15,11 @@ from abstain.confidence.model_columns import TreeColumns
 # twice or half the learning rate, or one question more, change test AURC by less than 0.1%.
 QUESTIONS_PER_TREE = 3  # what three inputs do together can be learned
 LEAVES_PER_TREE = 2**QUESTIONS_PER_TREE
-_TREES = 100
+_TREE_COUNT = 100
 _LEARNING_RATE = 0.06  # share of a tree's own best fit that is added
 _LEAF_PENALTY = 10.0  # ridge penalty of a leaf's value, in units of one row's information
 _MAX_CUTS = 31  # places where a number may be divided, at even shares of its rows
-_ROW_SHARE = 0.5  # of the rows that a tree is fitted on, drawn anew for each
+_SHARE_OF_ROWS_PER_TREE = 0.5  # of the rows that a tree is fitted on, drawn anew for each
 _MAX_ROWS_PER_TREE = 5000  # bounds the time; together the trees see many more
 _SEED = 0  # of the draws: the same rows give the same trees
 
@@ -49,8 +49,11 @@ class BoostedTrees:
     def apply(self, columns: TreeColumns) -> np.ndarray:
         """Return the sum of all trees for each row.
 
-        Each tree asks three questions, about `self.columns` and against `self.cuts`, and adds the value of one of its
-        eight leaves. Columns beyond the numbers are codes.
+        Each tree asks three questions and adds the value of one of its eight leaves. `self.columns` and `self.cuts`
+        hold one entry per question, three for the first tree, then three for the second, and so on; `self.leaves`
+        holds eight values per tree in the same way. A question about a number is whether it is above the cut; the
+        columns after those of numbers are codes of categories, and the question is whether the code is that in
+        `self.cuts`.
         """
         number_count = columns.numbers.shape[1]
         row_count = len(columns.numbers)
@@ -128,14 +131,14 @@ def fit_trees(columns: TreeColumns, target: np.ndarray, weight: np.ndarray) -> B
     row_count = len(target)
     right_share = weight @ target / weight.sum()
     log_odds = np.full(row_count, np.log(right_share / (1 - right_share)))
-    rows_per_tree = max(1, min(_MAX_ROWS_PER_TREE, int(_ROW_SHARE * row_count)))
+    rows_per_tree = max(1, min(_MAX_ROWS_PER_TREE, int(_SHARE_OF_ROWS_PER_TREE * row_count)))
     rng = np.random.default_rng(_SEED)
     questions: list[int] = []  # numbers of bins, three per tree
     leaf_values: list[np.ndarray] = []
-    for _ in range(_TREES):
+    for _ in range(_TREE_COUNT):
         rows = rng.permutation(row_count)[:rows_per_tree]
         probability = sigmoid(log_odds[rows])
-        slope = weight[rows] * (target[rows] - probability)
+        slope = weight[rows] * (target[rows] - probability)  # of the loss of each row, with its sign turned
         curvature = weight[rows] * probability * (1 - probability)
         questions_of_tree = _choose_questions(bins, bins.bin_of_value[rows], slope, curvature)
         leaf = _leaf_of_rows(bins, bins.bin_of_value, questions_of_tree)
@@ -216,24 +219,27 @@ def _choose_questions(
         size = leaf_count * bin_count
         slope_sums = np.bincount(place, weights=slopes, minlength=size).reshape(leaf_count, bin_count)
         curvature_sums = np.bincount(place, weights=curvatures, minlength=size).reshape(leaf_count, bin_count)
-        # each bin is a question, which divides every leaf into rows inside and outside
-        slope_inside = _sums_of_one_side(bins, slope_sums)
-        curvature_inside = _sums_of_one_side(bins, curvature_sums)
+        # each bin is a question, which divides every leaf: inside are the rows of a level, or of a number the rows up
+        # to the end of the bin
+        slope_inside = _sums_inside(bins, slope_sums)
+        curvature_inside = _sums_inside(bins, curvature_sums)
         slope_outside = np.bincount(leaf, weights=slope, minlength=leaf_count)[:, None] - slope_inside
         curvature_outside = (
             np.bincount(leaf, weights=curvature, minlength=leaf_count)[:, None] - curvature_inside
         )
         # by how much the best value of a leaf lowers the loss, twice
         gain = slope_inside**2 / (curvature_inside + _LEAF_PENALTY)
-        gain += slope_outside**2 / (np.maximum(curvature_outside, 0.0) + _LEAF_PENALTY)
+        # differences, which rounding may make negative
+        curvature_outside = np.maximum(curvature_outside, 0.0)
+        gain += slope_outside**2 / (curvature_outside + _LEAF_PENALTY)
         gain_of_question = np.where(bins.is_question, gain.sum(axis=0), -np.inf)
         questions.append(int(np.argmax(gain_of_question)))
         leaf = _leaf_of_rows(bins, bin_of_value, questions)
     return questions
 
 
-def _sums_of_one_side(bins: _Bins, sums: np.ndarray) -> np.ndarray:
-    """Sums over the rows on one side of each bin's question, from sums over bins; both have shape (leaves, bins).
+def _sums_inside(bins: _Bins, sums: np.ndarray) -> np.ndarray:
+    """Sums over the rows inside each bin's question, from sums over bins; both have shape (leaves, bins).
 
     For a level these are the rows in its bin, for a number the rows in this bin and those before it in the column.
     """

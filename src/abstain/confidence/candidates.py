@@ -118,8 +118,9 @@ def single_scores(table: InputTable) -> list[SingleScore]:
     if table.class_scores is not None:
         single.append(SingleScore(score="max_softmax"))
     for name, signal in table.signals.items():
-        values = signal[~np.isnan(signal)]
-        if len(values) and bool(np.any(values != values[0])):
+        known = signal[~np.isnan(signal)]
+        varies = len(known) > 0 and bool(np.any(known != known[0]))
+        if varies:
             single.append(SingleScore(score="signal", signal=name))
     return single
 
@@ -141,12 +142,14 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
     class_count = table.class_count or 0
     if class_count > 2:
         candidates.append(Candidate(TEMPERATURE, _fit_temperature, has_common_scale=False, by_default=False))
-        if table.kind == "logits":
+        if table.kind == "logits":  # the p-norm of probabilities is not defined
             candidates.append(Candidate(P_NORM, _fit_p_norm, has_common_scale=False, by_default=False))
     uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
     if combination is not None and len(table.signals) > 1:
         # from FEW_ROWS on, the model of all signals is the better choice
-        candidates.append(_combined_candidate(uses_shipped, by_default=table.row_count < FEW_ROWS))
+        candidates.append(
+            _combined_candidate(uses_shipped=uses_shipped, by_default=table.row_count < FEW_ROWS)
+        )
     # Which inputs each logistic model reads, by its name, the simplest first. There is at least one: class scores give
     # LOGITS, and a signal, which is one of `table.numbers`, gives SIGNALS.
     plans: dict[str, ColumnPlan] = {}
@@ -164,7 +167,7 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
             runner_up=RUNNER_UP in plans,
         )
     has_trees = table.row_count >= _MIN_ROWS_FOR_TREES and _has_joint_effects(table)
-    most_flexible = list(plans)[-1]
+    most_flexible = list(plans)[-1]  # all inputs, or the last one of class scores
     most_flexible_of_logits = next((name for name in (RUNNER_UP, CLASS_OFFSETS) if name in plans), None)
     for name, plan in plans.items():
         with_trees = has_trees and name == most_flexible
@@ -201,10 +204,12 @@ def _combined_candidate(uses_shipped: bool, by_default: bool) -> Candidate:
     """
 
     def fit(data: LearningData, profile: InputProfile) -> ConfidenceModel:
-        combination = mean_of_ranks(profile, reason="")
+        # both read the profile alone, not the labels in `data`
         if uses_shipped:
-            combination = with_shipped_weights(profile)
-        return ConfidenceModel(profile=profile, combination=combination.model)
+            combination = with_shipped_weights(profile).model
+        else:
+            combination = mean_of_ranks(profile, reason="").model  # only the model is used here
+        return ConfidenceModel(profile=profile, combination=combination)
 
     # weighted sums of ranks, so that values of fits on different rows can be compared as they are
     return Candidate(COMBINED, fit, has_common_scale=True, by_default=by_default)
@@ -229,7 +234,7 @@ def _linear_candidate(
 
     def fit(data: LearningData, profile: InputProfile) -> ConfidenceModel:
         full_plan = plan
-        if uses_shipped:
+        if uses_shipped:  # made for each fit, since ranks are taken among its rows
             full_plan = replace(plan, transfer=with_shipped_weights(profile).model)
         model = fit_model(data.table, profile, full_plan, data.target, data.weight)
         if is_shrunk:

@@ -33,6 +33,7 @@ def mean_of_ranks(profile: InputProfile, reason: str) -> Combination:
     """
     names = profile.signal_names
     share = np.full(len(names), 1 / len(names))
+    # it adds up, for each signal: linear * rank + square * rank^2, and `missing` where the signal is missing
     model = RankModel(
         references={name: profile.numbers[name] for name in names},
         linear=share,
@@ -49,6 +50,7 @@ def choose_combination(table: InputTable, profile: InputProfile) -> Combination:
     categories by name, and class scores.
     """
     shipped = load_shipped_weights()
+    # the input of each role; or a text that says which one is missing
     names = shipped.find_columns(tuple(table.numbers))
     if isinstance(names, str):
         return mean_of_ranks(profile, f"no weights were learned for these signals: {names}")
@@ -57,7 +59,7 @@ def choose_combination(table: InputTable, profile: InputProfile) -> Combination:
         return mean_of_ranks(profile, f"{too_few}, it takes {_MIN_ROWS}")
     columns = {role: table.numbers[name] for role, name in names.items()}
     references = {role: profile.numbers[name] for role, name in names.items()}
-    refusal = shipped.refusal(columns, references)
+    refusal = shipped.refusal(columns, references)  # why these rows are too different; "" if they are not
     if refusal:
         return mean_of_ranks(profile, f"the shipped weights are not for such rows: {refusal}")
     return with_shipped_weights(profile)

@@ -120,6 +120,7 @@ def _interpolated_ranks(values: np.ndarray, reference: np.ndarray) -> np.ndarray
     ranks = np.interp(values, distinct, middle)
     # above the largest reference value positive, below the smallest negative, between them 0
     beyond = np.where(values > distinct[-1], values - distinct[-1], np.minimum(values - distinct[0], 0.0))
-    largest_step = 0.25 / len(reference)  # neighbouring ranks differ by at least four times as much
+    # ranks of values beyond the reference; neighbouring ranks differ by at least four times as much
+    largest_step = 0.25 / len(reference)
     unit = np.abs(distinct[-1]) + np.abs(distinct[0]) + 1.0  # so that tanh rarely saturates
     return np.asarray(ranks + largest_step * np.tanh(beyond / unit))

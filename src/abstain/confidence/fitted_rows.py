@@ -37,14 +37,15 @@ class FittedRows:
 
     @classmethod
     def of(cls, confidence: np.ndarray) -> FittedRows:
-        """Remember the confidences of the rows of a fit."""
+        """Remember the confidences that only one row of a fit has; of more than 20,000, a random part of so many."""
         distinct, counts = np.unique(_round(confidence), return_counts=True)
         single = distinct[counts == 1]
-        # Good and Turing: the share of fresh rows that repeat a value seen once is that of rows in pairs
+        # The share of fresh rows that by chance have one of these confidences. By Good and Turing's rule it is the
+        # share of rows in pairs: those whose confidence occurs twice.
         chance = min(1.0, 2.0 * int(np.sum(counts == 2)) / len(confidence))
         largest_hash = 1.0
         if len(single) > _MAX_STORED:
-            hashes = _hash(single)
+            hashes = _pseudo_random(single)  # a number in [0, 1) for each confidence, the same in every call
             largest_hash = float(np.partition(hashes, _MAX_STORED)[_MAX_STORED])
             single = single[hashes < largest_hash]
         return cls(confidences=single, largest_hash=largest_hash, chance=chance)
@@ -52,7 +53,7 @@ class FittedRows:
     def share_known(self, confidence: np.ndarray) -> float:
         """Share of new rows that are recognised as rows of the fit; 0 if no more are than chance explains."""
         distinct, counts = np.unique(_round(confidence), return_counts=True)
-        single = distinct[(counts == 1) & (_hash(distinct) <= self.largest_hash)]
+        single = distinct[(counts == 1) & (_pseudo_random(distinct) <= self.largest_hash)]
         if not len(single):
             return 0.0
         known_count = int(np.isin(single, self.confidences).sum())
@@ -68,7 +69,7 @@ def _round(confidence: np.ndarray) -> np.ndarray:
     return np.ldexp(np.rint(np.ldexp(mantissa, _MANTISSA_BITS)), exponent - _MANTISSA_BITS)
 
 
-def _hash(values: np.ndarray) -> np.ndarray:
+def _pseudo_random(values: np.ndarray) -> np.ndarray:
     """A pseudo-random number in [0, 1) for each float, always the same for the same float."""
     bits = np.ascontiguousarray(values + 0.0).view(np.uint64)
     # the finaliser of the SplitMix64 generator: three rounds of shifting and multiplying by its constants

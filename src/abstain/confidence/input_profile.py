@@ -17,7 +17,7 @@ _MIN_ROWS = 30  # fewer rows say little about a distribution
 # A share or a distribution counts as changed if it differs by more than the tolerance and more than the noise.
 _TOLERATED_SHARE = 0.05  # change of the share of missing values
 _TOLERATED_DISTANCE = 0.1  # largest difference of two cumulative distributions
-_NOISE_FACTOR = 4.0  # standard errors of a share; exceeded by chance once in 16,000
+_STANDARD_ERRORS_TOLERATED = 4.0  # standard errors of a share; exceeded by chance once in 16,000
 _KOLMOGOROV_FACTOR = 2.2  # of the Kolmogorov-Smirnov distance; exceeded by chance once in 8,000
 
 
@@ -132,7 +132,7 @@ class InputProfile:
         changes = []
         for name, shares in self.categories.items():
             labels = table.categories[name]
-            unknown = ~np.isin(labels, list(shares))
+            unknown = ~np.isin(labels, list(shares))  # `shares` are those of the levels in learning, by level
             if unknown.any():
                 example = labels[unknown][0]
                 changes.append(
@@ -143,16 +143,17 @@ class InputProfile:
             return changes
         for name, reference in self.numbers.items():
             column = table.numbers[name]
-            missing = float(np.mean(np.isnan(column)))
+            missing_share = float(np.mean(np.isnan(column)))  # `reference.missing` is that in learning
             # standard error of the difference of two shares
             noise = math.sqrt(
-                missing * (1 - missing) / len(column) + reference.missing * (1 - reference.missing) / self.n
+                missing_share * (1 - missing_share) / len(column)
+                + reference.missing * (1 - reference.missing) / self.n
             )
-            if abs(missing - reference.missing) > _TOLERATED_SHARE + _NOISE_FACTOR * noise:
+            if abs(missing_share - reference.missing) > _TOLERATED_SHARE + _STANDARD_ERRORS_TOLERATED * noise:
                 changes.append(
-                    f"{name!r} is missing in {missing:.0%} of the rows, in learning in {reference.missing:.0%}."
+                    f"{name!r} is missing in {missing_share:.0%} of the rows, in learning in {reference.missing:.0%}."
                 )
-            distance = reference.distance(column)
+            distance = reference.distance(column)  # largest difference of the cumulative shares of rows
             noise_of_distance = _KOLMOGOROV_FACTOR * math.sqrt(1 / table.row_count + 1 / self.n)
             if distance > _TOLERATED_DISTANCE + noise_of_distance:
                 changes.append(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,10 @@ class InputTable:
         return None if self.class_scores is None else int(self.class_scores.values.shape[-1])
 
     def take(self, rows: np.ndarray) -> InputTable:
-        """The same inputs of some rows: indices, or a mask of all rows."""
+        """The same inputs of some rows: indices, or a mask of all rows.
+
+        Every column has one entry per row; those made of class scores are None without class scores.
+        """
         class_scores = self.class_scores
         if class_scores is not None:
             class_scores = class_scores._replace(values=class_scores.values[rows])
@@ -90,6 +92,7 @@ class InputTable:
             logit_features=None if self.logit_features is None else self.logit_features[rows],
             predicted=None if self.predicted is None else self.predicted[rows],
             runner_up=None if self.runner_up is None else self.runner_up[rows],
+            # scores that `compute_score` has kept, by name and parameter
             known_scores={key: values[rows] for key, values in self.known_scores.items()},
         )
 
@@ -110,8 +113,9 @@ class InputTable:
         samples as its score does, but does not round to the score's largest value.
         """
         key = (score, parameter)
+        # computed once for all rows: `take` hands the kept scores on to the parts of a table
         if key not in self.known_scores:
-            logits, probs = self._class_arguments()
+            logits, probs = self.class_arguments()  # one of them is None
             if score == "max_softmax":
                 values = scores.max_softmax(logits, probs=probs, temperature=parameter)
             else:
@@ -119,7 +123,7 @@ class InputTable:
             self.known_scores[key] = np.asarray(values)
         return self.known_scores[key]
 
-    def _class_arguments(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def class_arguments(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return (logits, None) or (None, probs), whichever there is."""
         assert self.class_scores is not None
         if self.class_scores.kind == "logits":
@@ -320,18 +324,14 @@ def _first_other(numbers: np.ndarray) -> str:
 def _losses_of_labels(
     function: str, table: InputTable, labels: ArrayLike, predicted: ArrayLike | None
 ) -> np.ndarray:
-    """0/1 losses of the predicted class, that of the largest class score or the one in `predicted`.
+    """0/1 losses of the predicted class: that of the largest class score, or without class scores that in `predicted`.
 
     `function` is the public function that messages name. `table` holds the inputs of all rows: signals (confidences),
     other numbers and categories by name, and class scores.
     """
     if table.class_scores is not None:
-        class_arguments: dict[str, Any] = {"probs": None}
-        kind = table.class_scores.kind
-        if kind == "probs":
-            class_arguments["probs"] = table.class_scores.values
-        logits = table.class_scores.values if kind == "logits" else None
-        return np.asarray(losses.zero_one(logits, to_host(labels), **class_arguments), dtype=np.float64)
+        logits, probs = table.class_arguments()  # one of them is None
+        return np.asarray(losses.zero_one(logits, to_host(labels), probs=probs), dtype=np.float64)
     if predicted is None:
         raise InputError(
             f"{function}: `labels` need a prediction to be compared with, got no `logits`, `probs` or `predicted`. "

@@ -24,11 +24,10 @@ from abstain.metrics.summaries import EstimateSpread
 
 # Standard errors by which a candidate must be below the baseline: with less, what is kept is often kept by chance.
 # Chosen on simulated rows with nothing to learn and on every second file of logits.
-_MIN_GAIN = 0.5
-_CLEAR_GAIN = (
-    0.5  # standard errors by which, with few rows, a model must be below the combination without labels
-)
-_ROUNDING = 1e-9  # relative difference of AURC within which the simpler candidate is preferred
+_LEAST_GAIN_OVER_BASELINE = 0.5
+# Standard errors by which, with few rows, a model must be below the combination without labels.
+_LEAST_GAIN_OVER_COMBINATION = 0.5
+_LARGEST_ROUNDING = 1e-9  # relative difference of AURC within which the simpler candidate is preferred
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,11 +147,12 @@ def judge(
         spreads.append(spread)
         sides.append(side_from_spread(AURC, spread, summary, effects=(effects,)))
     has_negative = any(bool((contestant.answered_loss < 0).any()) for contestant in samples)
-    # AURC is compared on a log scale, or on a plain one if losses below 0 may make it negative; `scaled` converts the
-    # scale to the user's units, in which the sides are
-    scale = AURC.scale_for(samples[0].zero_one, has_negative).scaled(samples[0].error_size)
+    # AURC is compared on a log scale, or on a plain one if losses below 0 may make it negative
+    scale_in_units_of_error = AURC.scale_for(samples[0].zero_one, has_negative)
+    scale = scale_in_units_of_error.scaled(samples[0].error_size)  # in the user's units, as the sides are
     later_places = np.arange(1, len(sides))
-    tests = Tests(*np.empty((len(Tests._fields), 0)))  # no other confidence, no test
+    # without another confidence there is no test: an empty array in each field
+    tests = Tests(*np.empty((len(Tests._fields), 0)))
     if len(later_places):
         tests = compare_sides(
             sides, a=later_places, b=np.zeros_like(later_places), scale=scale, level=level, paired=True
@@ -203,7 +203,7 @@ def _spread_within_folds(
             clusters=None if samples.clusters is None else samples.clusters[rows],
             error_size=samples.error_size if samples.zero_one else None,
         )
-        side = side_from_samples(part)
+        side = side_from_samples(part)  # in the user's units
         estimate += share * side.estimate
         less_biased_estimate += share * side.less_biased_estimate
         # one vector, since there is one kind of clusters at most; units come fold by fold in every confidence
@@ -221,7 +221,11 @@ def _spread_within_folds(
 
 
 def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, ...]:
-    """Put the judgement into one record per candidate; the first is the baseline."""
+    """Put the judgement into one record per candidate; the first is the baseline.
+
+    `judged.aurc`, `low` and `high` have one entry per name. `judged.tests` has one entry per name but the first: each
+    minus the baseline.
+    """
     results = []
     for place, name in enumerate(names):
         differs = {
@@ -233,7 +237,7 @@ def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, .
         }
         note = ""
         if place > 0:
-            test = place - 1  # the baseline has no test
+            test = place - 1  # the baseline has no test, so the first test is that of the second candidate
             differs = {
                 "difference": float(judged.tests.difference[test]),
                 "difference_low": float(judged.tests.low[test]),
@@ -282,14 +286,14 @@ def choose_candidate(
     ]
     if trusted is not None and keep == "lowest":
         trusted_result = next((result for result in results if result.name == trusted), None)
-        if trusted_result is not None:
+        if trusted_result is not None:  # it was tried on these rows
             is_proven_worse = trusted_result.p_value < 1 - level and trusted_result.difference > 0
             if not is_proven_worse:
                 eligible.remove(baseline)
     lowest = min(results[place].aurc for place in eligible)
-    best = next(place for place in eligible if results[place].aurc <= lowest * (1 + _ROUNDING))
-    gain = -results[best].difference
-    is_within_noise = gain < _MIN_GAIN * results[best].standard_error
+    best = next(place for place in eligible if results[place].aurc <= lowest * (1 + _LARGEST_ROUNDING))
+    gain = -results[best].difference  # by how much its AURC is below that of the baseline
+    is_within_noise = gain < _LEAST_GAIN_OVER_BASELINE * results[best].standard_error
     if is_within_noise and not is_few and baseline in eligible:
         return baseline
     return best
@@ -305,4 +309,6 @@ def is_clearly_lower(
     """
     any_level = 0.95  # standard errors do not depend on it
     tests = judge(function, data, [reference, confidence], any_level, fold).tests
-    return float(tests.difference[0]) <= -_CLEAR_GAIN * float(np.nan_to_num(tests.standard_error[0]))
+    difference = float(tests.difference[0])
+    standard_error = float(np.nan_to_num(tests.standard_error[0]))  # NaN where it cannot be estimated
+    return difference <= -_LEAST_GAIN_OVER_COMBINATION * standard_error

@@ -41,10 +41,11 @@ from abstain.metrics._sample import group_codes
 
 _NAME = "learn_confidence"
 MIN_OF_A_KIND = 10  # right rows, and wrong ones: with fewer, no candidate can be told from chance
-_MANY_VALUES = 50  # a number with more values, and more than a tenth of the rows, hardly repeats by chance
+# a number with more values than these, and more than a tenth of the rows, hardly repeats by chance
+_MANY_DISTINCT_VALUES = 50
 # Share of pairs or rows; an input that orders more of them by the truth is hardly known before it.
-_PERFECT = 0.999
-_REPEATED_SHARE = 0.05  # of rows that are copies of others, above which a note suggests clusters
+_LEAK_SHARE = 0.999
+_MOST_COPIES_WITHOUT_NOTE = 0.05  # of rows that are copies of others, above which a note suggests clusters
 
 
 def learn_confidence(
@@ -236,10 +237,11 @@ def _prefer_combination(
     weights and clusters.
     """
     names = [result.name for result in results]
-    if names[place] != SIGNALS or COMBINED not in names:
+    if names[place] != SIGNALS or COMBINED not in names:  # only the model of all inputs is set against it
         return place
     combined = names.index(COMBINED)
-    is_acceptable = is_trusted or results[combined].aurc <= results[0].aurc
+    baseline = results[0]
+    is_acceptable = is_trusted or results[combined].aurc <= baseline.aurc
     if is_acceptable and not is_clearly_lower(_NAME, data, scores[place], scores[combined], fold):
         return combined
     return place
@@ -286,9 +288,9 @@ def make_learning_data(
 ) -> LearningData:
     """Check losses, weights and clusters against the table and put them together; rows of weight 0 are dropped.
 
-    Raises InputError, which names `function`, for weights that are not positive numbers, and for fewer than 10 rows
-    with a loss in the better or in the worse half of the range of losses. `table` holds the inputs of all rows: signals
-    (confidences), other numbers and categories by name, and class scores.
+    Raises InputError, which names `function`, for weights that are negative, infinite or all 0, and for fewer than 10
+    rows with a loss in the better or in the worse half of the range of losses. `table` holds the inputs of all rows,
+    and `losses` their losses.
     """
     n = table.row_count
     weight = read_row_weights(function, sample_weight, n)
@@ -301,10 +303,10 @@ def make_learning_data(
         losses = losses[has_mass]
         weight = weight[has_mass]
         if cluster is not None:
-            cluster = np.unique(cluster[has_mass], return_inverse=True)[1]
+            _, cluster = np.unique(cluster[has_mass], return_inverse=True)  # from 0 without gaps again
     lowest = float(losses.min())
     highest = float(losses.max())
-    target = np.ones(len(losses))
+    target = np.ones(len(losses))  # 1 for the smallest loss, 0 for the largest, all 1 if they are equal
     if highest > lowest:
         target = (highest - losses) / (highest - lowest)
     wrong_count = int(np.sum(target < 0.5))  # losses in the worse half of their range
@@ -323,25 +325,27 @@ def make_learning_data(
 def _find_leaks(data: LearningData) -> list[str]:
     """Return a sentence for each input that alone says which answers are right: it may be made from the labels.
 
-    A number does where more than `_PERFECT` of the pairs of a right and a wrong row are in the same order by it, with
-    gaps below or above all numbers. A category does where the other rows of a row's level say, by their majority,
-    whether this row is right, for more than that share of the rows. `data` holds the labelled rows.
+    A number does where more than `_LEAK_SHARE`, 99.9%, of the pairs of a right and a wrong row are in the same order by
+    it, with gaps below or above all numbers. A category does where the other rows of a row's level say, by their
+    majority, whether this row is right, for more than that share of the rows. `data` holds the labelled rows.
     """
     is_right = data.target >= 0.5
     suspects = []
     for name, column in data.table.numbers.items():
         for gap in (-np.inf, np.inf):
+            # of the pairs of a right and a wrong row: in which the right one has the larger number
             share = _share_in_order(np.where(np.isnan(column), gap, column), is_right)
-            if max(share, 1 - share) > _PERFECT:
+            if max(share, 1 - share) > _LEAK_SHARE:
                 suspects.append(name)
                 break
     for name, labels in data.table.categories.items():
         level = np.unique(labels, return_inverse=True)[1]
-        others = np.bincount(level)[level] - 1
+        others = np.bincount(level)[level] - 1  # for each row: the other rows of its level
         right_others = np.bincount(level, weights=is_right)[level] - is_right
         is_told = np.where(is_right, 2 * right_others > others, 2 * right_others < others)
-        if is_told.mean() > _PERFECT:
+        if is_told.mean() > _LEAK_SHARE:
             suspects.append(name)
+    # LEAK is "alone says which answers are right"
     return [
         f"{name!r} {LEAK}: is it made from the labels? Such an input proves nothing, "
         f"and new rows will not have it."
@@ -387,25 +391,26 @@ def _make_folds(
         return assign_folds(_NAME, fold_count, data.cluster, is_wrong, generator), []
     distinct_row = find_repeated_rows(data.table)
     row_count = len(distinct_row)
-    repeated_count = row_count - (int(distinct_row.max()) + 1)
+    distinct_count = int(distinct_row.max()) + 1  # rows are numbered from 0, equal ones alike
+    repeated_count = row_count - distinct_count
     # equal rows are copies only if some input has so many values that rows are hardly equal by chance
-    many_values = max(_MANY_VALUES, row_count // 10)
+    many_values = max(_MANY_DISTINCT_VALUES, row_count // 10)
     has_many_values = [
         len(np.unique(column[~np.isnan(column)])) > many_values for column in data.table.numbers.values()
     ]
     looks_copied = any(has_many_values) or data.table.class_scores is not None
     notes = []
-    if looks_copied and repeated_count > _REPEATED_SHARE * row_count:
+    if looks_copied and repeated_count > _MOST_COPIES_WITHOUT_NOTE * row_count:
         notes.append(
             f"{count_noun(repeated_count, 'row')} repeat the inputs of another row. Copies were kept in one fold; if "
             f"rows belong together (a patient, a document), pass `clusters`."
         )
-    if not looks_copied:
-        distinct_row = np.arange(row_count)  # every row counts as different
-    if int(distinct_row.max()) + 1 < fold_count:
+    if not looks_copied:  # every row counts as different
+        distinct_row = np.arange(row_count)
+        distinct_count = row_count
+    if distinct_count < fold_count:
         raise InputError(
-            f"{_NAME}: needs at least {fold_count} different rows for {fold_count} folds, got "
-            f"{int(distinct_row.max()) + 1}."
+            f"{_NAME}: needs at least {fold_count} different rows for {fold_count} folds, got {distinct_count}."
         )
     return assign_folds(_NAME, fold_count, distinct_row, is_wrong, generator), notes
 
@@ -415,11 +420,10 @@ def _measure_contributions(
 ) -> tuple[Contribution, ...]:
     """Fit the kept candidate again without each input in turn, and test the differences as one family.
 
-    Only its logistic model is fitted and judged, without trees, which would take ten times as long. `fold` is the fold
-    of each row, and `profiles` holds for each fold the profile of the rows outside it. Empty unless the candidate is
-    the model of all inputs, and has more than one. `candidate` is one kind of confidence, which can be fitted to
-    labelled rows. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and
-    clusters. `level` is the two-sided confidence level, such as 0.95.
+    Only its logistic model is judged and fitted again, without its trees, which would take ten times as long. `fold` is
+    the fold of each row, and `profiles` holds for each fold the profile of the rows outside it. Empty unless the
+    candidate is the model of all inputs, and has more than one. `data` holds the labelled rows: inputs, losses, targets
+    from 1 (best) to 0 (worst), weights and clusters. `level` is the two-sided confidence level, such as 0.95.
     """
     names = profiles[0].names
     if candidate.name != SIGNALS or len(names) < 2:
@@ -430,6 +434,7 @@ def _measure_contributions(
         is_held_out = fold == number
         fitted = data.take(np.flatnonzero(~is_held_out))
         held_out = data.table.take(np.flatnonzero(is_held_out))
+        # without its trees; its log-odds are scaled where it has some, which changes no order within a fold
         model = candidate.fit(fitted, profile).linear
         assert model is not None
         scores_with_all[is_held_out] = model.apply(held_out, profile)

@@ -149,7 +149,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
         `self.keep` is the rule by which a candidate was kept: "lowest" (lowest AURC out of fold, proven or not) or
         "proven" (better than the baseline by the test).
         """
-        if self.result is None:
+        if self.result is None:  # no candidates were compared
             return f"Made without labels: {self.kept}."
         baseline = self.candidates[0]
         if self.kept == baseline.name:
@@ -157,6 +157,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
             if self.keep == "proven":
                 reason = "no other candidate is proven better"
             return f"The baseline was kept: {reason}."
+        # `result` is that of the kept candidate; `difference` is its AURC minus that of the baseline
         share = self.result.difference / baseline.aurc if baseline.aurc > 0 else 0.0
         gain = f"AURC {baseline.aurc:.4g} to {self.result.aurc:.4g} ({share:+.1%})"
         if self.proven:
@@ -172,7 +173,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
         # learned on other data, apply, "lowest" leaves the baseline out unless these rows prove them worse. With few
         # rows, the mean of ranks is kept at the AURC of the baseline too.
         combination = self.model.combination
-        is_mean_of_ranks = combination is not None and combination.version == 0
+        is_mean_of_ranks = combination is not None and combination.is_mean_of_ranks
         if self.result.difference >= 0 and not is_mean_of_ranks:
             doubt += "; the shipped weights are trusted unless proven worse"
         return f"{self.kept!r} was kept: {gain}, not proven at level {self.level:g} ({doubt})."
@@ -183,10 +184,11 @@ class LearnedConfidence(_tables.Notebook, Stored):
         `confidence` is what a call returned, one number per row; `function` is named in the message. Rows are
         recognised by their confidence. Where many rows share one, as with a few stated numbers, they cannot be.
         """
-        if self.fitted is None:
+        if self.fitted is None:  # made without labels
             return
+        # of these rows, those that are recognised; 0 if there are no more than chance explains
         share = self.fitted.share_known(np.asarray(confidence, dtype=np.float64))
-        if share:
+        if share > 0:
             raise InputError(
                 f"{function}: these rows must not be those that the confidence was fitted on, got {share:.0%} of them. "
                 f"A promise needs fresh rows: split the labelled rows first, or use `learn_and_select` "

@@ -80,10 +80,10 @@ def make_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> 
         for name, reference in profile.numbers.items():
             column = table.numbers[name]
             ranks = reference.rank(column)
-            columns.append(rank_basis(ranks))
+            columns.append(rank_basis(ranks))  # five smooth functions of the rank
             columns.append(np.isnan(column)[:, None].astype(np.float64))
             centred_ranks.append(ranks - 0.5)
-        for first, second in _pairs(len(centred_ranks)):
+        for first, second in _pairs(len(centred_ranks)):  # all pairs; none if there are more than six numbers
             columns.append((centred_ranks[first] * centred_ranks[second])[:, None])
     if plan.categories:
         for name, shares in profile.categories.items():
@@ -145,16 +145,16 @@ def describe_columns(profile: InputProfile, plan: ColumnPlan) -> list[DesignColu
     if plan.numbers:
         names = list(profile.numbers)
         for name in names:
-            # smooth functions of the rank, and the flag for missing
-            columns += [DesignColumn((name,), factor * _RANK_PENALTY)] * (RANK_COLUMNS + 1)
+            # RANK_COLUMNS smooth functions of the rank, and the flag for missing
+            columns += [DesignColumn(inputs=(name,), penalty=factor * _RANK_PENALTY)] * (RANK_COLUMNS + 1)
         columns += [
-            DesignColumn((names[first], names[second]), factor * _RANK_PENALTY)
+            DesignColumn(inputs=(names[first], names[second]), penalty=factor * _RANK_PENALTY)
             for first, second in _pairs(len(names))
         ]
     if plan.categories:
-        for name, levels in profile.categories.items():
+        for name, levels in profile.categories.items():  # a flag for each level
             columns += [DesignColumn((name,), factor * _LEVEL_PENALTY, is_flag=True)] * len(levels)
-    kind = str(profile.kind)
+    kind = str(profile.kind)  # "logits" or "probs"; not read without class scores
     class_count = profile.class_count or 2
     if plan.logits:
         columns += [DesignColumn((kind,), factor * _LOGIT_PENALTY)] * len(
@@ -196,6 +196,7 @@ def make_tree_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan
     if plan.numbers:
         for name, reference in profile.numbers.items():
             column = table.numbers[name]
+            # ranks are from 0 to 1; missing values get one below all others, so that a tree can tell them apart
             numbers.append(np.where(np.isnan(column), _RANK_OF_MISSING, reference.rank(column)))
     if plan.logits:
         assert table.logit_features is not None

@@ -30,7 +30,7 @@ from abstain.thresholds.cut import NO_CONFIDENCE
 
 _TREE_SHARE = 1 / 3  # of the trees in the mean with a linear model: 1/4 to 1/2 rank equally well
 # of a model of class scores in the mean with one of the max softmax alone; chosen on every second file of logits
-_SHARE_OF_SHRUNK = 0.7
+_MODEL_SHARE_WHEN_SHRUNK = 0.7
 _MAX_SOFTMAX_PENALTY = 1.0  # as for the features of class scores
 _ROWS_AT_ONCE = 1 << 14  # rows whose columns are computed at a time, so that a million rows fit into memory
 _INTERCEPT_PENALTY = 1e-6  # only there to make the solution unique; an intercept changes no ranking
@@ -221,6 +221,7 @@ def fit_with_trees(
     """
     linear = fit_linear(table, profile, plan, target, weight)
     trees = fit_trees(make_tree_columns(table, profile, plan), target, weight)
+    # a model adds up the log-odds of its two parts: multiplied by their shares, the sum is their mean
     return ConfidenceModel(
         profile=profile, linear=linear.scaled(1 - _TREE_SHARE), trees=trees.scaled(_TREE_SHARE)
     )
@@ -244,14 +245,17 @@ def shrink_to_max_softmax(
         weight,
         penalty=np.asarray([_INTERCEPT_PENALTY, _MAX_SOFTMAX_PENALTY]),
     )
-    other_share = 1 - _SHARE_OF_SHRUNK
-    shrunk = linear.scaled(_SHARE_OF_SHRUNK)
+    # The mean of both log-odds. `scaled` multiplies the weights and the intercept, not `centre` and `scale`. The new
+    # regression is on the first column of the model, standardised in the same way, so its slope adds to the weight of
+    # that column. The model adds what its trees say to its linear part, so they are multiplied by the same share.
+    other_share = 1 - _MODEL_SHARE_WHEN_SHRUNK
+    shrunk = linear.scaled(_MODEL_SHARE_WHEN_SHRUNK)
     weights = shrunk.weights.copy()
     weights[0] += other_share * float(slope)
     return replace(
         model,
         linear=replace(shrunk, weights=weights, intercept=shrunk.intercept + other_share * float(intercept)),
-        trees=None if model.trees is None else model.trees.scaled(_SHARE_OF_SHRUNK),
+        trees=None if model.trees is None else model.trees.scaled(_MODEL_SHARE_WHEN_SHRUNK),
     )
 
 
@@ -289,6 +293,7 @@ class ConfidenceModel(Stored):
         if self.combination is not None:
             return self.combination.apply(table.numbers)
         assert self.linear is not None
+        # neither one score nor a combination: log-odds of a linear model, to which trees may add
         confidence = np.empty(table.row_count)
         for start in range(0, table.row_count, _ROWS_AT_ONCE):
             rows = np.arange(start, min(start + _ROWS_AT_ONCE, table.row_count))
@@ -312,6 +317,7 @@ class ConfidenceModel(Stored):
         A model is exactly one of a single input, a linear model (alone or with trees) and a combination.
         """
         functions = [part for part in (self.single, self.linear, self.combination) if part is not None]
+        # `fits` of a part: can it be computed from the inputs of this profile?
         if not self.profile.is_consistent:
             return {"`profile` must describe inputs in increasing order.": False}
         fits = len(functions) == 1

@@ -42,6 +42,11 @@ class RankModel:
             total = total + self.missing[place] * np.isnan(column)
         return np.asarray(total)
 
+    @property
+    def is_mean_of_ranks(self) -> bool:
+        """Is it the mean of ranks, and not a combination by shipped weights?"""
+        return self.version == 0
+
     def fits(self, names: tuple[str, ...]) -> bool:
         """Are its signals among these names, with one weight of each kind per signal?"""
         count = len(self.references)

@@ -97,6 +97,7 @@ class ShippedWeights(Stored):
                     f"{role} is missing in {reference.missing:.0%} of the rows, in learning in at most "
                     f"{self.largest_missing:.0%}"
                 )
+        # of each pair of inputs, in the order of `self.correlation` (means over models) and `self.spread`
         correlations = rank_correlations(columns, references)
         # a correlation of few rows is uncertain itself: its variance adds to that between models
         row_count = len(next(iter(columns.values())))
@@ -104,7 +105,7 @@ class ShippedWeights(Stored):
         deviations = np.abs(correlations - self.correlation) / np.sqrt(self.spread**2 + sampling_variance)
         worst = int(np.argmax(deviations))
         if deviations[worst] > self.largest_deviation:
-            first, second = np.triu_indices(len(self.signals), 1)
+            first, second = np.triu_indices(len(self.signals), 1)  # the inputs of each pair
             pair = f"{self.signals[first[worst]]} and {self.signals[second[worst]]}"
             return (
                 f"the rank correlation of {pair} is {correlations[worst]:.2f}, in learning about "

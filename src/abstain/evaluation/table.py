@@ -87,14 +87,15 @@ _ONE_UNIT = "needs at least two samples (or clusters) to see any spread, got one
 def metrics_for(requested_metrics: Sequence[Metric] | None, zero_one: bool) -> list[Metric]:
     """The metrics that the user asked for, or those shown by default for this kind of loss.
 
-    InputError where a risk above 1 is asked of a 0/1 loss: a risk of 5 most likely means 5%, and would accept
-    everything.
+    `requested_metrics` is None where the user named no metrics. `zero_one` says that losses are 0 (right) or 1 (wrong);
+    InputError where a metric at a given risk, such as "coverage_at_risk@5", is then asked for a risk above 1: that most
+    likely means 5%, and would accept everything.
     """
     if requested_metrics is None:
         return metrics_shown_for(zero_one)
     for metric in requested_metrics:
-        if zero_one and metric.needs.risk_within_losses:
-            check_risk("evaluate", metric.option_values["risk"])
+        if zero_one and metric.needs.risk_within_losses:  # it has an option `risk`
+            check_risk("evaluate", metric.option_values["risk"])  # raises if it is above 1
     return list(requested_metrics)
 
 
@@ -119,9 +120,10 @@ def _by_estimator(metrics: Sequence[Metric]) -> list[list[Metric]]:
     """
     metrics_by_kind: dict[tuple[Any, ...], list[Metric]] = {}
     for metric in metrics:
-        settings = dict(metric.settings)
+        options_set = dict(metric.settings)  # values by name, of the options that were set
+        # points of the curve are read from sums; other metrics are functions of an area, which says how it is summed
         is_additive = isinstance(metric, PointMetric) or metric.area.is_additive
-        kind = (settings.get("estimator"), settings.get("ties"), is_additive)
+        kind = (options_set.get("estimator"), options_set.get("ties"), is_additive)
         metrics_by_kind.setdefault(kind, []).append(metric)
     return list(metrics_by_kind.values())
 
@@ -215,7 +217,8 @@ def _make_evaluation(
 def _notes_on_few_errors(entries: Sequence[Entry]) -> Iterator[str]:
     """A sentence for each loss whose numbers rest on few errors, or on few right samples.
 
-    It quotes the first such number over all samples and counts the others; groups are left out.
+    The `note` of such an entry says how many, as in "rests on about 2.0 effective errors (3 in all)"; it is None for
+    other entries. The sentence quotes the first number over all samples and counts the others; groups are left out.
     """
     entries_by_loss: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -336,11 +339,13 @@ def evaluate_blocks(
     curves: list[tuple[str, str, CurveLine]] = []
     top_ties: dict[str, TopTies] = {}
     for (score, loss), blocks in tables.items():
+        # metrics in lists: those with one estimator and one rule for ties, whose sums can be computed together
         kinds = _by_estimator(metrics_for(requested_metrics, blocks.zero_one))
         evidence[score, loss, None] = [evidence_of_blocks(blocks, kind, repetitions) for kind in kinds]
-        rows = blocks.rows()
+        rows = blocks.rows()  # sums over the samples down to each confidence, the highest first
         curves.append((score, loss, thinned(score, rows.accepted_mass / rows.total_mass, rows.risk)))
-        top_ties[score] = TopTies(score, int(blocks.count[-1]), int(blocks.count.sum()))
+        # blocks are in ascending order of confidence, so that the last one holds the ties at the top
+        top_ties[score] = TopTies(score, tied=int(blocks.count[-1]), n=int(blocks.count.sum()))
     return evaluation_of(
         evidence,
         metrics=requested_metrics,
@@ -652,15 +657,15 @@ def _check_samples(
     the group may have no error. Losses are checked with any of the scores, and scores with any of the losses. Invalid
     values raise. `repetitions` says that weights are numbers of repetitions.
     """
-    part: dict[str, Any] = {
+    selected: dict[str, Any] = {
         name: None if column is None else column[rows] for name, column in columns.items()
     }
-    clusters = part.pop("clusters")
+    clusters = selected.pop("clusters")
     any_loss = next(iter(vectors.losses.values()))[rows]
     any_confidence = next(iter(vectors.scores.values()))[rows]
     samples_by_loss = {}
     for name, loss in vectors.losses.items():
-        error_size = None
+        error_size = None  # found from the losses themselves
         if all_samples is not None and all_samples.samples_by_loss[name].zero_one:
             error_size = all_samples.samples_by_loss[name].error_size
         samples_by_loss[name] = gather(
@@ -668,14 +673,15 @@ def _check_samples(
             "risk",  # any metric: it is replaced by each one that is measured
             loss[rows],
             any_confidence,
-            **part,
+            **selected,
             clusters=clusters,
             repetitions=repetitions,
             error_size=error_size,
         )
     confidences = {}
     for name, confidence in vectors.scores.items():
-        sample = prepare("evaluate", any_loss, confidence[rows], **part, repetitions=repetitions)
+        # checks the confidence, and drops samples that abstained or have weight 0
+        sample = prepare("evaluate", any_loss, confidence[rows], **selected, repetitions=repetitions)
         confidences[name] = sample.confidence
     return _SamplesOfGroup(
         samples_by_loss=samples_by_loss,
@@ -822,11 +828,12 @@ def _notes_on_calibration(entries: Mapping[Key, Sequence[Entry]]) -> list[str]:
     """
     notes: dict[str, str] = {}
     for (score, _loss, group), entries_of_key in entries.items():
-        answered_count = max((entry.n for entry in entries_of_key), default=0)
+        # metrics of the ranking count all samples, those of calibration only samples that have the confidence
+        sample_count = max((entry.n for entry in entries_of_key), default=0)
         for entry in entries_of_key:
-            if group is None and entry.metric in CALIBRATION_METRICS and entry.n < answered_count:
+            if group is None and entry.metric in CALIBRATION_METRICS and entry.n < sample_count:
                 notes[score] = (
-                    f"Calibration of {score} is measured on the {entry.n:,} of {answered_count:,} samples that have it."
+                    f"Calibration of {score} is measured on the {entry.n:,} of {sample_count:,} samples that have it."
                 )
     return list(notes.values())
 
@@ -891,10 +898,11 @@ def _rankings(
     for rows in rows_of_groups(codes, len(group_names)):
         place_in_group[rows] = np.arange(len(rows))
     ranked_codes = codes[ranking.order]
-    # `places` are positions in the ranking of all samples, in ascending order: the group's own order
+    # `places` are positions in the ranking of all samples, rising: the group's samples, most confident first
     for name, places in zip(group_names, rows_of_groups(ranked_codes, len(group_names))):
         order = ranking.order[places]
-        yield name, Ranking(place_in_group[order], rank_confidences(confidence, order).row_stops)
+        group_ranking = rank_confidences(confidence, order)  # the order is known: nothing is sorted
+        yield name, Ranking(place_in_group[order], group_ranking.row_stops)
 
 
 def _measure(
@@ -988,7 +996,8 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
     """How much larger AURC is when samples of equal confidence are accepted one by one, in random order.
 
     Both arrays are cumulated over rows of distinct confidence, most confident first; masses are numbers of samples.
-    A row of one sample adds the same to both areas, so such rows are skipped (but for the first row, which may be one).
+    A row of one sample adds the same to both areas, so such rows are left out (but for the first row, which is always
+    taken).
     """
     tied_rows = [np.zeros(1, dtype=np.intp)]  # the first row
     for start in range(0, len(accepted_mass), CHUNK):  # in parts, to save memory
@@ -1007,7 +1016,8 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
         total_mass=accepted_mass[-1:],
         has_empty_rows=False,
     )
-    return float(area(rows, ties="expected") - area(rows))
+    # "threshold": equal confidences are accepted together; "expected": mean over all orders of equal ones
+    return float(area(rows, ties="expected") - area(rows, ties="threshold"))
 
 
 def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[CheckedSamples, Ranking]:
@@ -1027,9 +1037,10 @@ def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[Checke
             ranked_by_confidence=RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
         ), ranking
     order = ranking.order
+    # every sample was answered, so that columns of answered samples and of all samples have one entry per sample
     fields = ["answered_loss", "answered_weight", "weights_of_all", "clusters"]
-    if not samples.has_independent_samples:
-        fields.append("answered_confidence")  # only clusters read it
+    if not samples.has_independent_samples:  # there are clusters
+        fields.append("answered_confidence")
     sorted_columns: dict[str, Any] = {}
     for field in fields:
         column = getattr(samples, field)
@@ -1038,7 +1049,10 @@ def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[Checke
     ranked = RankedLoss(
         sorted_ranking, sorted_columns["answered_loss"], sorted_columns["answered_weight"], in_order=True
     )
-    by_loss = None if samples.ranked_by_loss is None else ReorderedLoss(samples.ranked_by_loss, order)
+    by_loss = None
+    if samples.ranked_by_loss is not None:
+        # the same ranking by loss, with the influence of each sample in the new order
+        by_loss = ReorderedLoss(samples.ranked_by_loss, order)
     return samples._replace(
         **sorted_columns, ranked_by_confidence=ranked, ranked_by_loss=by_loss
     ), sorted_ranking
@@ -1058,13 +1072,11 @@ def _gather_evidence(
     """Gather the evidence for every request along one ranking.
 
     The ranking is read once in parts, and each part is summarised for every request that can be summed over parts.
-    Requests that cannot (metrics with functions of their own) then get the whole table at once. With relative weights
-    the best area of 0/1 losses has no closed form, so it is computed here. `samples` holds the checked samples of one
-    call: loss (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of
-    all.
+    Requests that cannot (metrics with functions of their own) then get the whole table at once. `total` holds the sums
+    over all `samples`, whose losses are in units of their `error_size`.
     """
     parts: list[list[PartSummary]] = [[] for _ in requests]  # for each request, a summary of each part
-    accepted_mass = []
+    accepted_mass = []  # for each part: the mass accepted down to each of its rows, from the top of the ranking
     accepted_loss = []
     for table in tables_along_ranking(
         ranking, samples.answered_loss, samples.answered_weight, samples.zero_one
@@ -1081,14 +1093,17 @@ def _gather_evidence(
                 samples.answered_loss,
                 samples.answered_weight,
                 samples.zero_one,
-                len(samples.answered_loss),
+                size=len(samples.answered_loss),  # all samples in one part
             )
             request_parts.append(summarise_part(next(whole_table), total, request))
     evidence = []
     for request, request_parts in zip(requests, parts):
+        # The area under the curve of the best order, all errors last, with which some metrics compare that area; areas
+        # of other kinds are compared with none. Of 0/1 losses with whole weights it follows from the risk; with
+        # relative weights there is no formula.
         best_area = None
-        reads_curve = any(isinstance(area, AreaUnderCurve) for area in request.areas)
-        if samples.zero_one and not total.has_whole_weights and reads_curve:
+        has_area_under_curve = any(isinstance(area, AreaUnderCurve) for area in request.areas)
+        if samples.zero_one and not total.has_whole_weights and has_area_under_curve:
             loss = samples.answered_loss.astype(np.float64)
             best_area = float(oracle_area(np, loss, samples.answered_weight, request.estimator))
         evidence.append(merge_parts(request_parts, total, request, best_area))

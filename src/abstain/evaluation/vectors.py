@@ -96,6 +96,7 @@ def read_model(
     if labels is not None:
         model_outputs = probs if logits is None else logits
         labels = labels_to_indices(function, labels, classes, column_names(model_outputs))
+    # scores that can be computed from logits, or from probabilities
     allowed_scores = [name for name in score_module.NAMES if kind in score_module.by_name(name).takes]
     default_scores = [name for name in DEFAULT_SCORES if name in allowed_scores]
     requested_losses = [] if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES)
@@ -109,11 +110,12 @@ def read_model(
     )
     notes = []
     losses_are_default = losses is None or losses == "all"
-    for loss, problem in computed.refused.items():
-        if not losses_are_default or loss not in _LOSSES_THAT_MAY_BE_UNDEFINED or not computed.losses:
+    for loss, problem in computed.refused.items():  # the error of each loss that is undefined on these data
+        may_be_left_out = losses_are_default and loss in _LOSSES_THAT_MAY_BE_UNDEFINED
+        if not may_be_left_out or not computed.losses:  # without it, another loss must be left
             raise problem
         notes.append(f"{loss} left out: {problem}")
-    if computed.ties is not None and computed.ties.tied > 1:
+    if computed.ties is not None and computed.ties.tied > 1:  # samples that share the largest max softmax
         notes.append(computed.ties.sentence)
     confidences = _by_name("score", computed.scores)
     if computed.rounded > 1:  # how many samples float32 would round to a softmax of 1
