@@ -81,7 +81,11 @@ class Advice:
         return f"{feasible} {self._needed()}"
 
     def _needed(self) -> str:
-        """A sentence on how many samples the target needs."""
+        """A sentence on how many samples the target needs.
+
+        Without a number, `why_none` says why there is none: "few" (too few data to tell), "risk" (the observed risk is
+        not clearly below the target), or None in the advice for a cascade, which finds no policy that keeps the risk.
+        """
         if self.samples is not None:
             coverage = ""
             if self.samples_coverage is not None:
@@ -91,7 +95,7 @@ class Advice:
             )
         if self.why_none == "few":
             at_least = ""
-            if self.fewest is not None:
+            if self.fewest is not None:  # None with clusters
                 at_least = f"; without any loss among them, {self.fewest:,} accepted ones are needed"
             return f"These data are too few to tell how many {self.unit} the target needs{at_least}."
         if self.why_none is None:
@@ -208,7 +212,7 @@ def _search_count(
     one before divided by `ratio_of_targets`. The search for each begins at the number that the one before needs. So a
     smaller target never needs fewer, although tests at other ranks may by chance pass with fewer.
     """
-    count = pilot.total_count + 1
+    count = pilot.total_count + 1  # the calibration samples (or clusters) were not enough
     needed = None
     for target in _targets_down_to(risk, largest_target, ratio_of_targets):
         needed = None
@@ -282,11 +286,12 @@ class _SampleCurve(NamedTuple):
         loss = np.asarray(ranked.loss, np.float64)
 
         def accepted_sum(values: np.ndarray) -> np.ndarray:
+            """Sums of the values, one per sample, over the samples that each threshold accepts."""
             return np.asarray(np.cumsum(values)[accepted_count - 1])
 
         sum_wl = accepted_sum(weight * loss)
         # `_probably_pass` compares a p-value of Hoeffding and Bentkus with `level_factor` times the level of the test.
-        # The test itself doubles the smaller of two p-values if losses are bounded.
+        # For losses between 0 and 1, the test takes twice the smaller of this p-value and another one.
         level_factor = 0.5
         if ranked.weight is not None:
             # with weights it takes 1 / the mean wealth of four bets: one bet alone must win four times as much
@@ -319,29 +324,32 @@ class _SampleCurve(NamedTuple):
         probably passes if it does so for about three quarters of all data sets (`_probably_pass`). Tests start at
         several ranks, and each sequence goes on to larger ranks until a test fails. Only the sequence from the smallest
         start that passes is followed: a later sequence may accept more, which this cautious estimate leaves out.
+
+        Method "sgr" is a binary search over ranks instead. It goes down to 1/2 of all samples, then 1/4, ... while
+        tests fail, and up again from the first that passes: these ranks are taken for its starts.
         """
         if self.is_sgr:
-            # a binary search over ranks, of as many tests: 1/2 of all samples, then 1/4, ... until one passes
-            halvings = math.ceil(math.log2(sample_count))
-            starts = [max(1, sample_count // 2**step) for step in range(halvings, 0, -1)]
-            level = delta / halvings
+            test_count = math.ceil(math.log2(sample_count))  # one for each halving
+            rising_starts = [max(1, sample_count // 2**step) for step in range(test_count, 0, -1)]
+            level = delta / test_count  # of each test
         else:
-            starts = testing.choose_starts(sample_count, risk, delta)  # ranks, rising
-            level = delta / max(1, len(starts))
-        passed_starts = np.asarray(starts)[self._probably_pass(np.asarray(starts), sample_count, risk, level)]
+            rising_starts = testing.choose_starts(sample_count, risk, delta)
+            level = delta / max(1, len(rising_starts))  # of each sequence of tests; there may be none
+        starts = np.asarray(rising_starts)
+        passed_starts = starts[self._probably_pass(starts, sample_count, risk, level)]
         if not len(passed_starts):
             return None
-        first_rank = passed_starts[0]
-        ranks = np.unique(np.geomspace(first_rank, sample_count, CURVE_POINTS).astype(np.int64))
+        smallest_passed_start = passed_starts[0]
+        ranks = np.unique(np.geomspace(smallest_passed_start, sample_count, CURVE_POINTS).astype(np.int64))
         passed = self._probably_pass(ranks, sample_count, risk, level)
         # tests go on until one fails; the first is the start, which has passed
-        passed_in_row = int(np.argmin(np.append(passed, False)))
-        last_passed_rank = ranks[max(0, passed_in_row - 1)]
-        threshold = self._thresholds_at_ranks(np.asarray([last_passed_rank]), sample_count)[0]
-        return float(self.coverage[threshold])
+        passed_before_first_failure = int(np.argmin(np.append(passed, False)))
+        last_passed_rank = ranks[max(0, passed_before_first_failure - 1)]
+        [position] = self._positions_of_ranks(np.asarray([last_passed_rank]), sample_count)
+        return float(self.coverage[position])
 
-    def _thresholds_at_ranks(self, ranks: np.ndarray, sample_count: int) -> np.ndarray:
-        """Positions in this curve of the thresholds that accept the share rank / sample_count.
+    def _positions_of_ranks(self, ranks: np.ndarray, sample_count: int) -> np.ndarray:
+        """Positions, in the arrays of this curve, of the thresholds that accept the share rank / sample_count.
 
         It is the next larger share where no threshold accepts exactly this one, and the largest of the curve where none
         is as large.
@@ -357,12 +365,13 @@ class _SampleCurve(NamedTuple):
         deviations above the expected ones. What is expected are the observed losses and one loss of 1 more: at each
         threshold, `planning_sum_wl` is the sum of w l (weight times loss) of the accepted with that loss added, while
         the sums of w, w^2, w^2 l and w^2 l^2 are as observed. Weights are at most 1, so a sum of weights is at most
-        the number of samples (`accepted_count`).
+        the number of samples (`accepted_count`). `zero_one` means that every loss is 0 or 1 and every weight is 1.
         """
         if not len(ranks) or not len(self.accepted_count):
             return np.zeros(len(ranks), dtype=bool)
-        positions = self._thresholds_at_ranks(ranks, sample_count)
-        n = self.accepted_count[positions]
+        # of the thresholds, in the arrays of this curve, that accept the same share of the calibration samples
+        positions = self._positions_of_ranks(ranks, sample_count)
+        n = self.accepted_count[positions]  # calibration samples, from which mean and variance are estimated
         # each sample's term w (l - r) + r lies in [0, 1], and has mean r where the risk is r
         excess_mean = (self.planning_sum_wl[positions] - risk * self.sum_w[positions]) / n
         mean = risk + excess_mean
@@ -383,8 +392,8 @@ class _SampleCurve(NamedTuple):
             p_value = testing.hoeffding_bentkus(np.minimum(sum_of_terms, ranks), ranks, risk)
             # a test of bounded or weighted losses has a larger p-value than this, by a factor of 1 / level_factor
             is_small = p_value <= self.level_factor * level
-        # thresholds that accept a smaller share than the first of the curve say too little
-        equal_count = ranks * (self.total_count / sample_count)
+        # The curve begins at 50 accepted samples. Below that the risk is not known well enough: no test passes there.
+        equal_count = ranks * (self.total_count / sample_count)  # the same shares of the calibration samples
         is_on_curve = equal_count >= self.accepted_count[0] * (1 - 1e-9)
         return is_small & is_on_curve & (mean < risk)
 
@@ -398,7 +407,7 @@ class _ClusterCurve(NamedTuple):
 
     total_count: int  # of all clusters
     mean_over_heaviest_mass: float  # the mean weight of a cluster over that of the heaviest
-    coverage: np.ndarray  # share of the total weight that each threshold accepts
+    coverage: np.ndarray  # share of the total weight that each threshold accepts, rising
     sum_w: np.ndarray  # shape (thresholds, clusters)
     sum_wl: np.ndarray  # the same shape
 
@@ -413,7 +422,7 @@ class _ClusterCurve(NamedTuple):
         for share in np.geomspace(0.02, 1.0, CLUSTER_THRESHOLDS):
             threshold = np.quantile(clusters.confidence, 1 - share, method="lower")
             is_accepted = (clusters.confidence >= threshold).astype(np.float64)
-            # sums of the samples' weights, and below of weight times loss: one entry per cluster
+            # sums of the accepted samples' weights, and below of weight times loss: one entry per cluster
             accepted_weight = clusters.weighted_sum_by_cluster(is_accepted, all_clusters)
             if np.count_nonzero(accepted_weight) >= FEWEST_CLUSTERS:
                 coverage.append(accepted_weight.sum() / total_mass)
@@ -444,10 +453,14 @@ class _ClusterCurve(NamedTuple):
         are tested. Sequences of tests start at several accepted shares, and each goes on to larger shares until a test
         fails. Only the sequence from the smallest start that passes is followed: a later one may accept more, which
         this cautious estimate leaves out.
+
+        `coverage` holds the share of the total weight that each threshold of this curve accepts, rising. The first one
+        accepts samples of 40 clusters or more. Thresholds that accept less are not on the curve, because too few
+        clusters say what risk they have. A sequence that starts there is taken to fail.
         """
         tested_count = tested_cluster_count(cluster_count)  # without the pilot
-        # how many clusters of the largest weight would weigh as much: a term of the heaviest cluster may be as large
-        # as the loss of one sample in a test of samples, so starts are planned for so many units
+        # How many clusters as heavy as the heaviest would weigh as much as the tested ones. In a test, such a cluster
+        # counts as much as one sample does in a test of samples: so starts are planned as for so many samples.
         equal_clusters = int(tested_count * self.mean_over_heaviest_mass)
         # rising: of these equal clusters, how many are accepted where a sequence of tests starts
         starts = testing.choose_starts(equal_clusters, risk, delta, max_starts=CLUSTER_STARTS)
@@ -456,23 +469,32 @@ class _ClusterCurve(NamedTuple):
         passed = self._probably_pass(tested_count, risk, delta / len(starts))  # one entry per threshold
         for start in starts:
             start_share = start / equal_clusters
-            first = int(np.searchsorted(self.coverage, start_share))
-            if first < len(passed) and start_share >= self.coverage[0] and passed[first]:
-                passed_in_row = int(np.argmin(np.append(passed[first:], False)))
+            if not self.coverage[0] <= start_share <= self.coverage[-1]:
+                continue  # not on the curve
+            first = int(
+                np.searchsorted(self.coverage, start_share)
+            )  # the threshold that accepts this share or more
+            if passed[first]:
+                passed_in_row = int(
+                    np.argmin(np.append(passed[first:], False))
+                )  # 1 or more: the first has passed
                 return float(self.coverage[first + passed_in_row - 1])
         return None
 
     def _probably_pass(self, tested_count: int, risk: float, level: float) -> np.ndarray:
         """Whether the test of each threshold passes on so many clusters for about three quarters of all data sets.
 
-        A test bets on the clusters, and passes if its wealth reaches 1 / `level`. Its log wealth after N of them is
+        A test divides a wealth of 1 among eight bets on the clusters, and passes if this becomes 1 / `level`. It is
+        taken to pass if one bet alone reaches as much. The log wealth of a bet after N clusters is
         about N m - z s sqrt(N), where m and s are mean and standard deviation of what one cluster adds, m is taken one
         standard error lower than was observed, and z is POWER_QUANTILE.
         """
-        terms = self.sum_wl - risk * self.sum_w  # at most 1 - risk
+        # One row per threshold, one column per cluster: the sum of w (l - r) over its accepted samples, divided by the
+        # weight of the heaviest cluster. So no entry is above 1 - risk.
+        terms = self.sum_wl - risk * self.sum_w
         passed = np.zeros(len(terms), dtype=bool)
         for bet, stake in enumerate(testing.bold_stakes(risk), start=1):
-            gain = np.log1p(-stake * terms)  # of log wealth by each cluster
+            gain = np.log1p(-stake * terms)  # what each cluster adds to the log wealth of this bet
             deviation = gain.std(axis=1)
             mean = gain.mean(axis=1) - deviation / math.sqrt(self.total_count)
             log_wealth = tested_count * mean - POWER_QUANTILE * deviation * math.sqrt(tested_count)

@@ -66,14 +66,17 @@ def settle(terms: np.ndarray, risk: float, log_wealth: np.ndarray, settled: int)
         It has no rows if r is 1: no loss can break the promise then.
     """
     odds_count = len(ALTERNATIVES)
-    positive_risk = max(risk, LEAST_RISK)
+    positive_risk = max(risk, LEAST_RISK)  # r, which must not be 0 where it divides
     if positive_risk >= 1:
         return np.zeros((0, odds_count))
+    # the risks q, one for each of the odds: some multiples of r, but at most halfway from r to 1
     alternatives = np.minimum(ALTERNATIVES * positive_risk, (1 + positive_risk) / 2)
     stakes = (alternatives - positive_risk) / (positive_risk * (1 - positive_risk))
+    # row t: the log of what the terms up to t multiply a bet by that was there before all of them
     log_factors = np.cumsum(np.log1p(stakes * (terms[:, None] - positive_risk)), axis=0)
-    handed_out = -np.diff(wealth_not_yet_bet(settled + np.arange(len(terms) + 1)))
-    # a bet that began after term s has grown by the factors since: exp(log_factors[t] - log_factors[s])
+    handed_out = -np.diff(wealth_not_yet_bet(settled + np.arange(len(terms) + 1)))  # after each term
+    # A bet that began after term s has grown by the factors since: exp(log_factors[t] - log_factors[s]). So it is
+    # counted as if it had begun before all terms with its wealth divided by exp(log_factors[s]).
     starts = np.log(handed_out / odds_count)[:, None] - log_factors
-    started = np.logaddexp.accumulate(np.vstack([log_wealth, starts]), axis=0)[1:]
+    started = np.logaddexp.accumulate(np.vstack([log_wealth, starts]), axis=0)[1:]  # log of all begun up to t
     return np.asarray(log_factors + started)

@@ -17,6 +17,8 @@ from abstain.thresholds import testing
 
 Form = Literal["risk", "coverage", "cost"]
 Method = Literal["ltt", "sgr", "crc", "empirical"]
+# Methods that certify a risk by tests. "crc" bounds a mean over calibration sets, "empirical" promises nothing.
+TESTING_METHODS: tuple[Method, ...] = ("ltt", "sgr")
 
 
 class ClusteredSamples(NamedTuple):
@@ -38,12 +40,12 @@ class ClusteredSamples(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """Calibration samples, most confident first, with losses scaled from [low, high] to [0, 1]."""
+    """Calibration samples, most confident first, with losses scaled from two bounds, stated by the user, to [0, 1]."""
 
     ranked: RankedSamples
-    lower_loss_bound: float
+    lower_loss_bound: float  # on the user's scale
     upper_loss_bound: float
-    clusters: ClusteredSamples | None = None
+    clusters: ClusteredSamples | None = None  # the same samples in the order given; None without clusters
 
     @property
     def n(self) -> int:
@@ -64,13 +66,16 @@ class Calibration(NamedTuple):
         The counts must rise; `scaled_risk` is on the scale [0, 1] of the losses. With weights, the test assumes that no
         weight of the population is above the largest here. A count of 0 and a risk of 0 have p-value 1, a risk of 1 or
         more has p-value 0.
+
+        `ranked.weight` is None without weights. `ranked.accepted_loss[k]` is the summed loss of the k most confident.
         """
         if scaled_risk >= 1:  # no loss exceeds its bound
             return np.where(count > 0, 0.0, 1.0)
         if not scaled_risk > 0:  # nothing proves that there is no loss at all
             return np.ones(np.shape(count))
         if self.ranked.weight is not None:
-            return testing.betting(self.ranked, count, scaled_risk, float(self.ranked.weight.max()))
+            largest_weight = float(self.ranked.weight.max())
+            return testing.betting(self.ranked, count, scaled_risk, largest_weight=largest_weight)
         if self.ranked.zero_one:
             return testing.binomial(self.ranked.accepted_loss[count], count, scaled_risk)
         return testing.bounded(self.ranked, count, scaled_risk)
@@ -96,7 +101,7 @@ def calibrate(
 ) -> Calibration:
     """Check the calibration data, scale losses to [0, 1] and sort by confidence.
 
-    A loss that takes only its two bounds becomes a 0/1 loss, which is tested exactly.
+    A loss that takes only its two bounds becomes a 0/1 loss (dtype bool), which is tested exactly.
 
     Parameters
     ----------
@@ -131,7 +136,7 @@ def calibrate(
         scaled_loss = scaled_loss.astype(bool, copy=False)
     clustered = None
     if clusters is not None:
-        if sample_weight is not None:  # `prepare` has left out the samples without weight
+        if sample_weight is not None:  # `prepare` has left the samples of weight 0 out of `sample`
             clusters = clusters[np.asarray(to_host(sample_weight)) > 0]
         cluster_of_sample = np.unique(clusters, return_inverse=True)[1]
         weight = np.ones(len(clusters)) if sample.weight is None else np.asarray(sample.weight, np.float64)
@@ -143,7 +148,12 @@ def calibrate(
             cluster_count=int(cluster_of_sample.max()) + 1,
             heaviest_cluster_mass=float(np.bincount(cluster_of_sample, weight).max()),
         )
-    return Calibration(rank_samples(scaled_loss, sample.confidence, sample.weight), low, high, clustered)
+    return Calibration(
+        ranked=rank_samples(scaled_loss, sample.confidence, sample.weight),  # most confident first
+        lower_loss_bound=low,
+        upper_loss_bound=high,
+        clusters=clustered,
+    )
 
 
 def _check_bounds(function: str, bounded: tuple[float, float]) -> tuple[float, float]:

@@ -63,7 +63,7 @@ def _choose_largest_passed(
         The samples, most confident first, with losses scaled to [0, 1].
     count, value : ndarray
         How many samples each threshold accepts, rising, and the thresholds. Neighbours with the same count are the same
-        threshold, tested more than once: it passed if any of its tests did.
+        threshold, tested more than once, with the same p-value at different levels: it passed if any of its tests did.
     passed : ndarray of bool
         Whether each entry passed.
     p_value, level : ndarray, optional
@@ -77,7 +77,10 @@ def _choose_largest_passed(
     if p_value is None or level is None:
         p_value = np.full(len(count), np.nan)
         level = np.full(len(count), np.nan)
-    run_starts = np.flatnonzero(count != np.append(-1, count[:-1]))  # where a run of equal counts starts
+    # One row of the table for each run of equal counts: the value and p-value of its first entry, its largest level.
+    run_starts = np.flatnonzero(
+        count != np.append(-1, count[:-1])
+    )  # -1 is no count: the first entry starts a run
     accepts_any = count[run_starts] > 0
     first_of_run = run_starts[accepts_any]
     accepted = count[first_of_run].astype(np.int64)
@@ -91,9 +94,11 @@ def _choose_largest_passed(
         passed=np.logical_or.reduceat(passed, run_starts)[accepts_any],
     )
     if not table.passed.any():
-        return Selection(None, None, table)
+        return Selection(accepted_count=None, threshold=None, table=table)
     best = np.flatnonzero(table.passed)[-1]
-    return Selection(int(table.accepted[best]), float(table.value[best]), table)
+    return Selection(
+        accepted_count=int(table.accepted[best]), threshold=float(table.value[best]), table=table
+    )
 
 
 def learn_then_test(calibration: Calibration, risk: float, delta: float) -> Selection:
@@ -196,10 +201,12 @@ def _certify_by_clusters(
     # how many clusters of the largest mass would weigh as much as those that are tested on
     equal_clusters = int(len(pilot.test_cluster_numbers) * pilot.mean_mass / clusters.heaviest_cluster_mass)
     planned = testing.plan(equal_clusters, planning_risk, delta, max_starts=CLUSTER_STARTS)
-    if not len(planned.ranks):
+    if not len(planned.ranks):  # so few clusters prove nothing: no test, no threshold, an empty table
         no_counts = np.zeros(0, dtype=np.int64)
+        no_thresholds = np.zeros(0)
+        nothing_passed = np.zeros(0, dtype=bool)
         return [
-            _choose_largest_passed(requirement.all_samples, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
+            _choose_largest_passed(requirement.all_samples, no_counts, no_thresholds, nothing_passed)
             for requirement in requirements
         ]
     value, weights = _propose_thresholds(pilot.falling_confidence, planned)
@@ -207,6 +214,7 @@ def _certify_by_clusters(
         _p_values_by_clusters(requirement, value, pilot.test_cluster_numbers) for requirement in requirements
     ]
     level, passed = testing.walk(np.max(p_values, axis=0), weights)
+    # how many samples, of all clusters, each threshold accepts
     count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
     return [
         _choose_largest_passed(requirement.all_samples, count, value, passed, p_value, level)
@@ -225,18 +233,24 @@ def _propose_thresholds(pilot_confidence: np.ndarray, planned: testing.PlannedTe
     """Turn the planned ranks into at most about a hundred thresholds, by the confidences of the pilot clusters.
 
     `pilot_confidence` falls. A rank at a share of the largest planned rank becomes the confidence that the same share
-    of the pilot samples reaches; the lowest of them becomes minus infinity. Ranks where a sequence of tests starts are
-    always kept. The plan must have a rank.
+    of the pilot samples reaches. The plan must have a rank; its weights, the parts of delta with which sequences of
+    tests start, are 0 at most ranks.
     """
     ranks, weights = planned
     evenly_spaced = np.linspace(0, len(ranks) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
-    tested = np.union1d(evenly_spaced, np.flatnonzero(weights))  # positions in `ranks`
-    pilot_position = np.ceil(ranks[tested] / ranks[-1] * len(pilot_confidence)).astype(np.int64) - 1
+    starts = np.flatnonzero(weights)  # always kept: together they have all of delta
+    tested = np.union1d(evenly_spaced, starts)  # positions in `ranks`
+    share_of_ranks = ranks[tested] / ranks[-1]  # rises to 1
+    pilot_position = np.ceil(share_of_ranks * len(pilot_confidence)).astype(np.int64) - 1
     proposed = pilot_confidence[pilot_position]
+    # one that accepts the whole pilot is to accept everything: other clusters may have samples below it
     falling_value = np.where(proposed <= pilot_confidence[-1], -np.inf, proposed)
+    # `unique` sorts in rising order, so the falling thresholds are negated
     negated_value, first_position = np.unique(-falling_value, return_index=True)
-    pooled_weights = np.add.reduceat(weights[tested], first_position)  # equal thresholds pool their parts
-    return ProposedThresholds(-negated_value, pooled_weights)
+    pooled_weights = np.add.reduceat(
+        weights[tested], first_position
+    )  # equal thresholds pool their parts of delta
+    return ProposedThresholds(value=-negated_value, weights=pooled_weights)
 
 
 def _p_values_by_clusters(
@@ -244,16 +258,18 @@ def _p_values_by_clusters(
 ) -> np.ndarray:
     """P-value of "the requirement is broken" at each threshold in `value`, from the clusters with these numbers.
 
-    The samples must have clusters. One that the promise is not about adds nothing to the sum of its cluster. Sums are
-    divided by the weight of the heaviest cluster, so that they lie between -risk and 1 - risk.
+    The samples must have clusters. A sample that the promise is not about has exactly the target, `requirement.risk`,
+    as its loss in `requirement.all_samples`, so that it adds nothing to the sum of its cluster.
     """
     clusters = requirement.all_samples.clusters
     assert clusters is not None  # for type checkers
     p_values = []
     for threshold in value:
         is_accepted = clusters.confidence >= threshold
-        excess = np.where(is_accepted, clusters.loss - requirement.risk, 0.0)
-        terms = clusters.weighted_sum_by_cluster(excess, tested_clusters) / clusters.heaviest_cluster_mass
+        excess = np.where(is_accepted, clusters.loss - requirement.risk, 0.0)  # one entry per sample
+        excess_of_cluster = clusters.weighted_sum_by_cluster(excess, tested_clusters)
+        # from -risk to 1 - risk, as the test needs
+        terms = excess_of_cluster / clusters.heaviest_cluster_mass
         p_values.append(testing.p_value_mean_above_zero(terms, requirement.risk))
     return np.asarray(p_values)
 
@@ -269,8 +285,8 @@ def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
     """
     test_count = max(1, math.ceil(math.log2(calibration.n)))
     test_level = delta / test_count
-    low = 0
-    high = calibration.n
+    low = 0  # the largest rank that has passed (0: none yet)
+    high = calibration.n  # the largest rank that may still pass
     tests: list[tuple[int, float, float, bool]] = []  # samples accepted, threshold, p-value, passed
     for _ in range(test_count):
         middle = (low + high + 1) // 2
@@ -300,11 +316,13 @@ def _choose_largest_allowed(
     [0, 1].
     """
     rows = np.linspace(0, len(block_stops) - 1, TABLE_ROWS).astype(np.int64)
-    rows = np.union1d(rows, np.flatnonzero(is_allowed)[-1:])
+    last_allowed = np.flatnonzero(is_allowed)[
+        -1:
+    ]  # the one to choose, which must be in the table; may be none
+    rows = np.union1d(rows, last_allowed)
     count = block_stops[rows]
-    return _choose_largest_passed(
-        calibration, count, calibration.ranked.smallest_confidence(count), is_allowed[rows]
-    )
+    smallest_accepted = calibration.ranked.smallest_confidence(count)  # of each candidate
+    return _choose_largest_passed(calibration, count, value=smallest_accepted, passed=is_allowed[rows])
 
 
 def empirical(calibration: Calibration, risk: float) -> Selection:
@@ -330,9 +348,10 @@ def conformal(calibration: Calibration, risk: float) -> Selection:
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
     if calibration.clusters is not None:
-        # the cluster to come adds at most 1 - r times the heaviest mass to the sum of (loss - r)
+        sample_count = calibration.ranked.accepted_mass[-1]  # all samples, each of mass 1
+        # the cluster to come adds at most 1 - r times the size of the largest to the sum of (loss - r)
         bound = accepted_loss + (1 - risk) * calibration.clusters.heaviest_cluster_mass
-        is_allowed = bound <= risk * calibration.ranked.accepted_mass[-1]
+        is_allowed = bound <= risk * sample_count
     else:
         # the sample to come loses at most 1
         is_allowed = (accepted_loss + 1) / (calibration.n + 1) <= risk
@@ -351,6 +370,7 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     if delta is None:
+        # `reaches`: at least as large, but for rounding
         is_enough = reaches(calibration.coverage(block_stops), coverage)
     elif calibration.clusters is not None:
         is_enough = block_stops >= _least_count_by_clusters(calibration.clusters, coverage, delta)
@@ -371,13 +391,13 @@ def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta:
     With a single cluster there is no other to test on, and the result is infinity.
     """
     pilot = _draw_pilot(clusters)
-    if not len(pilot.test_cluster_numbers):
+    if not len(pilot.test_cluster_numbers):  # numbers of the clusters to test on
         return math.inf
     rejected_share = 1 - coverage  # the largest share that may be rejected
     positions = np.unique(
         np.linspace(0, len(pilot.falling_confidence) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
     )
-    rising_thresholds = pilot.falling_confidence[positions][::-1]
+    rising_thresholds = pilot.falling_confidence[positions][::-1]  # confidences of the pilot's samples
     least_count = math.inf
     for threshold in rising_thresholds:
         excess = (clusters.confidence < threshold) - rejected_share  # one entry per sample

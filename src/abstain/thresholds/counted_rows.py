@@ -30,7 +30,7 @@ class CountedAgain(NamedTuple):
 
 
 def explained_by_chance(found_count: int, remembered_count: int, shared_count: int, n: int) -> bool:
-    """May so many of the remembered values be among n new ones by chance?
+    """May `found_count` of the `remembered_count` remembered values be among n new ones by chance?
 
     Values that many samples share would be found in any data. How likely that is, the new samples show: it is the share
     of them whose value another one has, `shared_count` of n.
@@ -47,11 +47,12 @@ def fingerprint_rows(confidence: np.ndarray, ids: Sequence[str] | None) -> np.nd
     """
     numbers = np.asarray(confidence, dtype=np.float64) + 0.0  # -0 becomes 0
     texts = [""] * len(numbers) if ids is None else ids
-    parts = [
+    bytes_of_numbers = map(bytes, numbers.view("V8"))  # the 8 bytes of each number
+    digests = [
         hashlib.blake2b(number + text.encode("utf-8", "replace"), digest_size=_FINGERPRINT_BYTES).digest()
-        for number, text in zip(map(bytes, numbers.view("V8")), texts, strict=True)
+        for number, text in zip(bytes_of_numbers, texts, strict=True)
     ]
-    return _unpack_fingerprints(b"".join(parts))
+    return _unpack_fingerprints(b"".join(digests))
 
 
 def remember_rows(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> tuple[str, ...]:
@@ -60,29 +61,38 @@ def remember_rows(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> tuple
     Of the rows that no other row of the look equals, those with the smallest fingerprints are kept: a random sample,
     the same in whatever order the rows come.
     """
-    distinct, counts = np.unique(fingerprints, return_counts=True)
+    distinct, counts = np.unique(fingerprints, return_counts=True)  # rising
     kept = distinct[counts == 1][:ROWS_REMEMBERED]
+    # a fingerprint is stored as the lower bytes of its integer, the highest of them first
     kept_bytes = kept.astype(">u8").view(np.uint8).reshape(-1, 8)[:, -_FINGERPRINT_BYTES:].tobytes()
     return (*rows_seen, base64.b64encode(kept_bytes).decode("ascii"))[-LOOKS_REMEMBERED:]
 
 
 def find_counted_again(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> CountedAgain | None:
-    """Find the remembered rows of earlier looks among these new ones; None if chance explains as many."""
+    """Find the remembered rows of earlier looks among these new ones; None if chance explains as many.
+
+    `rows_seen` holds, for each of the latest looks, the fingerprints that were kept of its rows. `fingerprints` has one
+    entry per new row; equal rows have equal ones.
+    """
     distinct, counts = np.unique(fingerprints, return_counts=True)
-    shared_count = int(counts[counts > 1].sum())
-    looks = [_unpack_fingerprints(base64.b64decode(text)) for text in rows_seen]
+    shared_count = int(counts[counts > 1].sum())  # new rows that another new row equals
+
+    def by_chance(found_count: int, remembered_count: int) -> bool:
+        return explained_by_chance(found_count, remembered_count, shared_count, n=len(fingerprints))
+
+    kept_of_looks = [_unpack_fingerprints(base64.b64decode(text)) for text in rows_seen]
     holds_whole_look = False
-    for remembered in looks:
-        is_whole = len(remembered) >= _FEWEST_OF_WHOLE_LOOK and bool(np.isin(remembered, distinct).all())
-        if is_whole and not explained_by_chance(
-            len(remembered), len(remembered), shared_count, len(fingerprints)
-        ):
+    for kept in kept_of_looks:
+        all_are_found = bool(np.isin(kept, distinct).all())
+        # fewer than this many do not stand for a whole look
+        has_enough = len(kept) >= _FEWEST_OF_WHOLE_LOOK
+        if has_enough and all_are_found and not by_chance(len(kept), remembered_count=len(kept)):
             holds_whole_look = True
-    pool = np.unique(np.concatenate(looks)) if looks else np.empty(0, dtype=np.uint64)
-    found_count = int(np.isin(pool, distinct).sum())
-    if not holds_whole_look and explained_by_chance(found_count, len(pool), shared_count, len(fingerprints)):
+    kept_of_all = np.unique(np.concatenate(kept_of_looks)) if kept_of_looks else np.empty(0, dtype=np.uint64)
+    found_count = int(np.isin(kept_of_all, distinct).sum())
+    if not holds_whole_look and by_chance(found_count, remembered_count=len(kept_of_all)):
         return None
-    return CountedAgain(found=found_count, remembered=len(pool), holds_whole_look=holds_whole_look)
+    return CountedAgain(found=found_count, remembered=len(kept_of_all), holds_whole_look=holds_whole_look)
 
 
 def are_rows_seen(rows_seen: tuple[str, ...]) -> bool:

@@ -616,7 +616,7 @@ class JointGroupThresholds(GroupThresholds):
         """
         function = "GroupThresholds.check"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
-        confidences = self._read(function, score, units, columns).flattened()
+        confidences = self._read_shared_score(function, score, units, columns).flattened()
         n = len(confidences.values)
         predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
         names = list(next(iter(self.thresholds.values())).promises)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 from abstain._stored import Within
-from abstain.thresholds.calibration import Calibration, Form, Method
+from abstain.thresholds.calibration import TESTING_METHODS, Calibration, Form, Method
 
 Weight = Annotated[float, Within(0, closed=False)]
 
@@ -36,6 +36,11 @@ class Goal(NamedTuple):
     target: float
     delta: float
     method: Method
+
+    @property
+    def is_certified_risk(self) -> bool:
+        """Is it a risk, by a method ("ltt", "sgr") whose tests certify it with probability 1 - delta?"""
+        return self.form == "risk" and self.method in TESTING_METHODS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +74,8 @@ class PromiseBasis:
         weight = calibration.ranked.weight
         heaviest_cluster = None
         if calibration.clusters is not None:
-            weight_of_sample = (
-                calibration.clusters.weight
-            )  # one entry per sample; all 1 without sample weights
+            # one entry per sample; all 1 without sample weights
+            weight_of_sample = calibration.clusters.weight
             mean_sample_weight = float(weight_of_sample.mean())
             heaviest_cluster = calibration.clusters.heaviest_cluster_mass / mean_sample_weight
         return cls(
@@ -89,10 +93,16 @@ def write_guarantee(
     `goal` is what was asked for, `basis` describes the calibration data, of n samples. `clusters` is the number of
     calibration clusters, None without clusters; `bounded` are the bounds of the loss. Stored rules are checked by
     writing the sentence again, so changing a word makes stored rules unreadable.
+
+    A cost, the method "empirical" and a coverage with sample weights only describe the calibration data. A risk is
+    certified by tests (methods "ltt" and "sgr"), or bounded on average by conformal risk control ("crc").
     """
     form, target, delta, method = goal
     has_weights = basis.heaviest_sample is not None
-    if form == "cost" or method == "empirical" or basis.out_of_fold or (form == "coverage" and has_weights):
+    describes_calibration_only = (
+        form == "cost" or method == "empirical" or (form == "coverage" and has_weights)
+    )
+    if describes_calibration_only or basis.out_of_fold:
         return None
     noun = "error rate" if basis.zero_one and bounded == (0.0, 1.0) else "mean loss"
     calibration_data = f"{n} calibration samples"
@@ -122,7 +132,8 @@ def write_guarantee(
     return f"{promise}. Nothing is assumed about the shape of the risk; {ties}."
 
 
-_NOTES_BY_METHOD = {  # by what decided, for a threshold that exists and for none
+# By "cost" or the method: the note on a threshold that exists, and on there being none. None: nothing to say.
+_NOTES_BY_METHOD = {
     "cost": (
         "Least cost on the calibration data itself; later data will cost a little more.",
         "Rejecting everything is cheapest on the calibration data.",
@@ -147,7 +158,7 @@ def write_note(goal: Goal, basis: PromiseBasis, feasible: bool) -> str | None:
         return OUT_OF_FOLD
     if goal.form == "coverage":
         return None if basis.heaviest_sample is None else _COVERAGE_IS_ESTIMATE
-    with_threshold, without = _NOTES_BY_METHOD.get(
-        "cost" if goal.form == "cost" else goal.method, _NOTES_ON_TESTED_RISK
-    )
-    return with_threshold if feasible else without
+    what_decided = "cost" if goal.form == "cost" else goal.method
+    # "ltt" and "sgr" have no entry of their own
+    note_on_threshold, note_on_none = _NOTES_BY_METHOD.get(what_decided, _NOTES_ON_TESTED_RISK)
+    return note_on_threshold if feasible else note_on_none

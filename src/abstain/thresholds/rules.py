@@ -18,7 +18,7 @@ from abstain._tables import html_table
 from abstain.errors import DataError, InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array, rows_of_groups
 from abstain.thresholds.advice import Advice
-from abstain.thresholds.calibration import Candidates, Form, Method
+from abstain.thresholds.calibration import TESTING_METHODS, Candidates, Form, Method
 from abstain.thresholds.cut import (
     NO_CONFIDENCE,
     CheckedConfidences,
@@ -99,11 +99,11 @@ class Origin:
 
         `source` says what `value` is: "plain" for that number itself, else a rank key or a number that needs no change.
         """
-        return replace(self, plain=_plain_number(self.score, value, source))
+        return replace(self, plain=_threshold_in_plain_numbers(self.score, value, source))
 
 
-def _plain_number(score: str | None, value: float | None, source: Source) -> float | None:
-    """The threshold as the number people know."""
+def _threshold_in_plain_numbers(score: str | None, value: float | None, source: Source) -> float | None:
+    """The threshold `value` as the number people know: the same number, or what a rank key stands for."""
     if value is None or score is None or source == "plain":
         return value
     return float(scores.display(score, value))
@@ -151,7 +151,8 @@ class Promised(Stored):
     def _upgraded(cls, record: Any) -> Any:
         """The parsed JSON of format 4 in format 5; anything else unchanged.
 
-        Only the advice differs, which a rule has that accepts nothing: its number of samples was too low, and goes.
+        Only the advice differs, which a rule has that accepts nothing. Format 4 advised too few samples, so its number
+        is dropped; `why_none`, the reason for there being no number, then says "few": these data are too few to tell.
         Raises DataError for another kind of rule.
         """
         refuse_other_rule(cls.__name__, record)
@@ -317,9 +318,21 @@ class Threshold(Promised):
         return self.cut.decide(name, self.cut.read(name, **columns, score=score), self.value)
 
     @property
+    def _is_certified_risk(self) -> bool:
+        """Was a risk asked for, by a method that tests thresholds and so certifies it with probability 1 - delta?
+
+        False for "crc", which bounds a mean over calibration sets, and for "empirical", which promises nothing.
+        """
+        return self.form == "risk" and self.method in TESTING_METHODS
+
+    @property
     def lies_above(self) -> bool:
-        """Is the threshold just above confidences that it rejects, rather than at one that it accepts?"""
-        is_tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.clusters is None
+        """Is the threshold just above confidences that it rejects, rather than at one that it accepts?
+
+        It is then the next floating-point number above the highest rejected confidence. Tests put it there; with
+        clusters the tested thresholds are confidences of some clusters.
+        """
+        is_tested = self._is_certified_risk and self.clusters is None
         return is_tested and self.value not in (None, -np.inf)
 
     def check(
@@ -367,7 +380,7 @@ class Threshold(Promised):
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
         confidences = self.cut.read("Threshold.check", **columns, score=score)
         check = check_promise(self, loss, confidences, clusters=clusters, previous=previous)
-        check_is_new(check, previous)
+        check_is_new(check, previous)  # raises if earlier looks held all clusters of this one
         return check
 
     def check_confidences(
@@ -400,15 +413,15 @@ class Threshold(Promised):
         They refuse a file whose rule would accept or promise something that was never tested. Later rules assume that
         the earlier ones hold, so they are left out once one fails.
 
-        `reference` is a table of two columns: `value`, falling calibration confidences, and `at_least`, how many
-        calibration samples lie at or above each.
+        There are two tables. `table` has a row for each threshold that was looked at. `reference` has two columns:
+        `value`, falling calibration confidences, and `at_least`, how many calibration samples lie at or above each.
         """
         reference = self.reference
-        table_lengths = {len(column) for column in vars(self.table).values()}
+        table_lengths = {len(column) for column in vars(self.table).values()}  # of its columns
         # `abstain` never writes an empty reference, and later rules read its last row: it is refused here, too, with
         # the message for columns of unequal lengths
-        has_reference = len(reference.value) == len(reference.at_least) > 0
-        if len(table_lengths) > 1 or not has_reference:
+        reference_is_usable = len(reference.value) == len(reference.at_least) > 0
+        if len(table_lengths) > 1 or not reference_is_usable:
             return {"columns of one table must have one length.": False}
         rules_of_numbers = self._rules_of_numbers()
         if not all(rules_of_numbers.values()):
@@ -434,17 +447,17 @@ class Threshold(Promised):
         risks = [x for x in (self.risk, self.risk_upper) if x is not None]
         counts_everything = reference.at_least[-1] == reference.n
         lowest = float(reference.value[-1])
-        lowest_fits = (
-            self.cut.lowest == lowest or lowest <= NO_CONFIDENCE
-        )  # samples without a confidence rank last
+        # samples without a confidence rank last: then `lowest` stands for them, and is not in the range of the cut
+        lowest_fits = self.cut.lowest == lowest or lowest <= NO_CONFIDENCE
         range_fits = self.cut.highest == reference.value[0] and lowest_fits
         has_weights = self.evidence.heaviest_sample is not None
+        # one truth value if all of these fields are None, or none is
         cluster_field_is_none = {
             self.clusters is None,
             self.largest is None,
             self.evidence.heaviest_cluster is None,
         }
-        sizes_fit = True
+        sizes_fit = True  # do so many clusters hold n samples, if none is larger than the largest?
         if self.clusters is not None:
             largest_cluster = self.largest or 0
             sizes_fit = self.clusters <= self.n <= self.clusters * largest_cluster
@@ -472,7 +485,7 @@ class Threshold(Promised):
         A tested threshold is the next number above it, in float64 or float32. Any other threshold is a confidence that
         it accepts, and only needs a rejected one if it does not accept everything.
         """
-        if not self.lies_above:
+        if not self.lies_above:  # the threshold is not one that was put just above a rejected confidence
             # a rule without a threshold (None) accepts nothing, so it needs no rejected confidence
             return self.value is None or self.cut.rejected is not None or self.coverage == 1
         if self.cut.rejected is None:
@@ -501,16 +514,18 @@ class Threshold(Promised):
         for row, value in enumerate(table.value):
             if value == self.value and table.passed[row]:
                 passed_rows.append(row)
+        # a coverage that no threshold is certain to reach: everything is accepted, by a value that is in no row
         accepts_everything = self.form == "coverage" and self.value == -np.inf
-        is_tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.value is not None
+        is_tested = self._is_certified_risk and self.value is not None
         measured = [(table.coverage[row], table.risk[row]) for row in passed_rows]
         has_weights = evidence.heaviest_sample is not None
-        # only sequential tests stop before the last row, which accepts all samples
-        ends_with_all_samples = self.form != "risk" or self.method in ("crc", "empirical")
+        # the last row accepts all samples, unless sequential tests stopped before it
+        ends_with_all_samples = not self._is_certified_risk
         count_fits = not ends_with_all_samples or int(table.accepted[-1]) == self.n
         shares_fit = has_weights or bool((table.coverage == table.accepted / self.n).all())
         p_value_fits = True
         scaled_target = (self.target - low) / (high - low)
+        # a target at one of the bounds is not tested: the upper one is always kept, nothing proves the lower one
         if is_tested and passed_rows and 0 < scaled_target < 1:
             row = passed_rows[-1]
             p_value_fits = table.p_value[row] <= table.level[row] <= self.delta
@@ -519,7 +534,8 @@ class Threshold(Promised):
                 error_count = np.rint([error_rate * table.accepted[row]])
                 # probability of so few errors or fewer, if the risk is the target
                 p_value = float(binomial(error_count, table.accepted[[row]], scaled_target)[0])
-                p_value_fits &= abs(p_value - table.p_value[row]) <= 1e-9 * p_value + 1e-300
+                rounding = 1e-9 * p_value + 1e-300  # the second term for a p-value of 0
+                p_value_fits &= abs(p_value - table.p_value[row]) <= rounding
         return {
             "`table` must not accept more than `n`.": not len(table) or int(table.accepted.max()) <= self.n,
             "`table` must count shares of `n`.": shares_fit and count_fits,
@@ -539,9 +555,9 @@ class Threshold(Promised):
         Keys are the messages to show, values whether the rule is kept.
 
         `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
-        the losses, and `cut` holds the two calibration confidences next to the threshold. `evidence` says what the
-        promise rests on: `heaviest_sample` and `heaviest_cluster` are the largest weights of a sample and of a cluster
-        over the mean weight of a sample, None without weights and without clusters.
+        the losses. `evidence` says what the promise rests on besides the number of samples. `cut` holds the score of
+        the confidences and their unit, `cut.source`. `origin`, None if the score is not known, holds the score too, and
+        in `origin.plain` the threshold as the number that people know.
         """
         goal = Goal(form=self.form, target=self.target, delta=self.delta, method=self.method)
         promise = None
@@ -551,7 +567,9 @@ class Threshold(Promised):
         plain_agrees = True
         if self.origin is not None:
             same_score = self.origin.score == self.cut.score
-            expected = _plain_number(self.cut.score, self.value, self.cut.source) if same_score else None
+            expected = None
+            if same_score:
+                expected = _threshold_in_plain_numbers(self.cut.score, self.value, self.cut.source)
             plain_agrees = _are_nearly_equal(self.origin.plain, expected)
         return {
             "`guarantee` must say what these numbers promise.": self.guarantee == promise,
@@ -598,13 +616,15 @@ class Threshold(Promised):
 
     def _facts(self) -> dict[str, str]:
         request = {"asked for": f"{self.form} = {self.target:g}, method {self.method}"}
-        if self.value is None:
+        if self.value is None:  # no threshold keeps the promise
             return request
         low, high = self.coverage_interval
-        # only a certified bound is promised; the limit of a threshold that the same data chose is a little too small
         bound = ""
         if self.risk_upper is not None:
-            is_promised = self.guarantee is not None and self.form == "risk" and self.method != "crc"
+            # A guarantee (a sentence; None: nothing is promised) may also be about something else than this bound:
+            # a coverage, or with "crc" a mean over calibration sets. The bound is then an upper limit of the risk for
+            # a threshold fixed beforehand, which is a little too small for one that the same data chose.
+            is_promised = self.guarantee is not None and self._is_certified_risk
             limit = f"{self.risk_upper:.4g}"
             bound = f"  (at most {limit})" if is_promised else f"  (upper limit {limit}, not promised)"
         return request | {
@@ -701,7 +721,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         """
         name = "GroupThresholds.accepts"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
-        confidences = self._read(name, score, units, columns)
+        confidences = self._read_shared_score(name, score, units, columns)
         shape = confidences.values.shape
         confidences = confidences.flattened()
         decisions = np.zeros(confidences.values.shape, dtype=bool)
@@ -736,7 +756,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         """
         name = "GroupThresholds.check"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
-        confidences = self._read(name, score, units, columns)
+        confidences = self._read_shared_score(name, score, units, columns)
         shape = confidences.values.shape
         confidences = confidences.flattened()
         losses = np.asarray(to_host(loss)).reshape(-1)
@@ -750,27 +770,25 @@ class GroupThresholds(Stored, _tables.Notebook):
             if rule.feasible:
                 to_check[group] = PromiseToCheck(
                     rule,
-                    losses[rows],
-                    rule.cut.refuse_incomparable(name, confidences.take(rows)),
+                    loss=losses[rows],
+                    confidences=rule.cut.refuse_incomparable(name, confidences.take(rows)),
                     clusters=None if cluster_labels is None else cluster_labels[rows],
                 )
         return check_promises(to_check, previous, series_promise_count=len(self.thresholds))
 
-    def _read(
+    def _read_shared_score(
         self, name: str, score: ScoreName | None, units: Units | None, columns: dict[str, Any]
     ) -> CheckedConfidences:
         """Read the confidences of samples of all groups, which share one score; raise InputError for another score.
 
-        `columns` are `confidence`, `logits` and `probs`, one of them not None. `name` is the calling function.
+        `columns` are `confidence`, `logits` and `probs`, one of them not None. `name` is the calling function. `score`
+        is the one that the user names, or a learned confidence; None stands for the score of the rules.
         """
-        cut = next(iter(self.thresholds.values())).cut
+        cut = next(iter(self.thresholds.values())).cut  # of any group: all have the same score
         cut.check_score(name, score)
-        return read_confidences(
-            name,
-            score if is_learned(score) else cut.score,
-            **columns,
-            units=None if is_learned(score) else units,
-        )
+        if is_learned(score):  # its values have one unit only
+            return read_confidences(name, score, **columns, units=None)
+        return read_confidences(name, cut.score, **columns, units=units)
 
     def _find_groups(self, name: str, groups: Array, shape: tuple[int, ...]) -> dict[Any, np.ndarray]:
         """Return, by label, where the samples of each group stand in the flattened confidences (numbers from 0).

@@ -349,7 +349,7 @@ def _read(
     any_loss: Any = loss if losses is None else losses
     predictions = None
     columns = {"confidence": confidence, "logits": logits, "probs": probs}
-    if is_learned(score):
+    if is_learned(score):  # a learned confidence, not the name of a score or a function
         # raises InputError for class scores: `confidence` must hold the values of the learned confidence
         checked_confidences = read_confidences(_FUNCTION_NAME, score, **columns)
         score.refuse_fitted_rows(_FUNCTION_NAME, checked_confidences.values)
@@ -365,8 +365,10 @@ def _read(
     else:
         any_loss, origin = _loss_of_classes(any_loss, confidence, logits, probs, labels, score, loss_name)
         predictions = predicted_classes(logits, probs)
+    # `origin` is None for confidences without a named score
     rule_score = None if origin is None else origin.score
     if rule_score is None and origin is not None:  # a function of the user's own, whose name cannot be stored
+        # the function computes the confidences; for the rule they are numbers of the user's own
         confidence = scores.by_name(score)(logits, probs=probs)
         checked_confidences = read_confidences(_FUNCTION_NAME, score=None, confidence=confidence)
     else:
@@ -424,7 +426,9 @@ def _request_jointly(
             f"{_FUNCTION_NAME}: `risk` must name at least two promises, got {len(names)}. Give a number."
         )
     loss_by_name = losses_by_promise(_FUNCTION_NAME, data.loss, names)
-    by_class = among is None and has_labels
+    by_class = (
+        among is None and has_labels
+    )  # each promise is about the samples that are predicted as one class
     if by_class:
         among = masks_of_classes(_FUNCTION_NAME, names, data.predictions)
     bounds = {}
@@ -533,6 +537,7 @@ def _make_requirement(
     """
     if mask is None:
         whole = calibrate(_FUNCTION_NAME, loss, confidence, sample_weight, loss_bounds, cluster_codes)
+        # raises for a target out of the bounds
         target = check_risk(_FUNCTION_NAME, risk, whole.lower_loss_bound, whole.upper_loss_bound)
         scaled_target = whole.to_unit_scale(target)
         return choosing.Requirement(all_samples=whole, counted_samples=whole, risk=scaled_target), target
@@ -547,7 +552,8 @@ def _make_requirement(
         None if cluster_codes is None else cluster_codes[mask],
     )
     target = check_risk(_FUNCTION_NAME, risk, counted.lower_loss_bound, counted.upper_loss_bound)
-    # a sample that the promise is not about loses exactly the target, so it moves no mean across the target
+    # All samples are needed too: they rank the thresholds, and whole clusters are tested on them. One that the promise
+    # is not about gets exactly the target as its loss, so it moves no mean across the target.
     filled_loss = np.where(mask, loss.astype(np.float64), target)
     whole = calibrate(_FUNCTION_NAME, filled_loss, confidence, sample_weight, loss_bounds, cluster_codes)
     scaled_target = counted.to_unit_scale(target)
@@ -571,7 +577,7 @@ def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:
 def _loss_of_classes(
     loss: Array, confidence: Array, logits: Array, probs: Array, labels: Array, score: Any, loss_name: str
 ) -> tuple[Array, Origin]:
-    """Return the loss of each sample of class scores, and what the rule is made from.
+    """Return the loss of each sample of class scores, and what the rule is made from (score, kind of scores, loss).
 
     One of `logits` and `probs` is given, shape (n, K); the loss is the user's, or that called `loss_name`, computed
     from `labels`. `score` is a name or a function; a function's name is not stored. Raises InputError if there is a
@@ -603,7 +609,7 @@ def _read_goal(risk: float | None, coverage: float | None, cost: float | None) -
         return name, check_fraction(_FUNCTION_NAME, name, value)
     if name == "cost":
         return name, check_nonnegative(_FUNCTION_NAME, name, value)
-    return name, value  # held against the bounds of the loss where these are known
+    return name, value  # a risk: checked later, where the bounds of the loss are known
 
 
 def _seen_bounds(loss: Array) -> tuple[float, float]:
@@ -627,7 +633,7 @@ def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
         return choosing.cheapest(calibration, scaled_target)
     if goal.method == "sgr" and scaled_target < 1:  # at 1 everything passes, which a search may miss
         return choosing.sgr(calibration, scaled_target, goal.delta)
-    if goal.method in ("ltt", "sgr"):
+    if goal.is_certified_risk:
         return choosing.learn_then_test(calibration, scaled_target, goal.delta)
     if goal.method == "crc":
         return choosing.conformal(calibration, scaled_target)
@@ -651,7 +657,7 @@ def _select(
         goal = goal._replace(target=target)
     choice = _choose(calibration, goal)
     advice = None
-    if goal.form == "risk" and goal.method in ("ltt", "sgr") and choice.accepted_count is None:
+    if goal.is_certified_risk and choice.accepted_count is None:  # no threshold can be certified
         advice = advise(calibration, calibration.to_unit_scale(goal.target), goal.delta, goal.method)
     return _describe(calibration, goal, choice, advice, confidences, origin)
 
@@ -677,9 +683,8 @@ def _describe(
     count = np.asarray([choice.accepted_count or 0])  # without a threshold nothing is accepted
     coverage = float(calibration.coverage(count)[0])
     is_feasible = choice.accepted_count is not None
-    is_tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
     risk_upper: float | None
-    if is_tested and is_feasible:
+    if goal.is_certified_risk and is_feasible:
         risk_upper = goal.target  # the bound that the tests have certified
     else:
         # a limit for this one threshold; None without a threshold, with weights, or with clusters
@@ -711,7 +716,10 @@ def _describe(
         bounded=bounds,
         evidence=evidence,
         cut=cut_between(
-            calibration.ranked, choice.accepted_count, confidences, None if origin is None else origin.score
+            calibration.ranked,
+            choice.accepted_count,
+            confidences,
+            score=None if origin is None else origin.score,
         ),
         table=choice.table,
         reference=_make_reference(calibration),
@@ -747,7 +755,7 @@ def _risk_upper(calibration: Calibration, accepted: int | None, delta: float) ->
     """
     if accepted is None or calibration.ranked.weight is not None or calibration.clusters is not None:
         return None
-    total_loss = float(calibration.ranked.accepted_loss[accepted])
+    total_loss = float(calibration.ranked.accepted_loss[accepted])  # of the accepted, losses scaled to [0, 1]
     if calibration.ranked.zero_one:
         return calibration.to_user_scale(upper_limit(total_loss, accepted, delta))
     count = np.asarray([accepted])
@@ -755,7 +763,9 @@ def _risk_upper(calibration: Calibration, accepted: int | None, delta: float) ->
     def is_rejected(scaled_risk: float) -> bool:  # the p-value falls as the risk rises
         return bool(calibration.p_values(count, scaled_risk)[0] <= delta)
 
-    return calibration.to_user_scale(bisect(is_rejected, total_loss / accepted, 1.0, absolute=1e-6))
+    # a risk of 1 has p-value 0 and is rejected; the observed risk is not
+    scaled_limit = bisect(is_rejected, low=total_loss / accepted, high=1.0, absolute=1e-6)
+    return calibration.to_user_scale(scaled_limit)
 
 
 def _make_reference(calibration: Calibration) -> Reference:
@@ -764,11 +774,13 @@ def _make_reference(calibration: Calibration) -> Reference:
     With importance weights a sample counts as its weight over the largest one. `calibration` holds the samples, most
     confident first, with losses scaled to [0, 1].
     """
-    block_stops = calibration.ranked.row_stops()
+    block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     weight = calibration.ranked.weight
     largest_weight = 1.0 if weight is None else weight.max()
-    count = block_stops[spread_rows(len(block_stops))]
+    count = block_stops[spread_rows(len(block_stops))]  # the last one is all samples
     samples_at_least = calibration.ranked.accepted_mass[count] / largest_weight
     return Reference(
-        calibration.ranked.smallest_confidence(count), samples_at_least, float(samples_at_least[-1])
+        value=calibration.ranked.smallest_confidence(count),
+        at_least=samples_at_least,
+        n=float(samples_at_least[-1]),
     )

@@ -50,12 +50,12 @@ def hoeffding_bentkus(loss_sum: np.ndarray, count: np.ndarray, risk: float) -> n
     """
     has_samples = count > 0
     trials = np.where(has_samples, count, 1)
-    mean = np.minimum(loss_sum / trials, risk)  # above r the bound is 1, as at r
+    mean = np.minimum(loss_sum / trials, risk)  # above r the first bound is 1, as at r
     positive_mean = np.where(mean > 0, mean, 1.0)  # any number: its term is 0
     kl_of_errors = np.where(mean > 0, mean * np.log(positive_mean / risk), 0.0)
     kl = kl_of_errors + (1 - mean) * np.log((1 - mean) / (1 - risk))
     hoeffding = np.exp(-trials * kl)
-    whole_errors = np.ceil(loss_sum * (1 - ROUNDING))
+    whole_errors = np.ceil(loss_sum * (1 - ROUNDING))  # rounding must not turn 3 into 4
     bentkus = np.e * binomial(whole_errors, trials, risk)
     return np.where(has_samples, np.minimum(1.0, np.minimum(hoeffding, bentkus)), 1.0)
 
@@ -113,6 +113,7 @@ def wealth_p(
     """
     stakes_of_count = _choose_stakes(count, risk, stakes, largest_weight)
     chosen = np.take_along_axis(log_wealths, stakes_of_count, axis=-1)
+    # cut off so that nothing overflows, and below at TINY so that nothing is divided by 0
     wealth = np.exp(np.minimum(chosen, LARGEST_LOG_WEALTH)).mean(axis=-1)
     return np.where(count > 0, np.minimum(1.0, 1.0 / np.maximum(wealth, TINY)), 1.0)
 
@@ -137,6 +138,7 @@ def log_wealth(
     Parameters
     ----------
     ranked : RankedSamples
+        The samples, most confident first; `weight` is None without weights.
     count : ndarray of int
         Numbers of most confident samples, rising; the array must not be empty.
     risk : float
@@ -151,14 +153,15 @@ def log_wealth(
     ndarray, shape (counts, stakes)
     """
     log_wealths = np.zeros((len(count), len(stakes)))
-    running_total = np.zeros(len(stakes))
+    running_total = np.zeros(len(stakes))  # log wealth of each stake after the samples so far
     for start in range(0, int(count[-1]), CHUNK):  # samples start ... stop - 1 at a time
         stop = min(start + CHUNK, int(count[-1]))
         rows = slice(*np.searchsorted(count, [start, stop], side="right"))  # start < count <= stop
         gain = risk - ranked.loss[start:stop].astype(np.float64)
         if ranked.weight is not None:
             gain *= ranked.weight[start:stop]
-        # sums between neighbouring counts, then running sums: no array of one value per sample and count
+        # The chunk is divided where a count ends. Sums over these segments, then running sums, give the log wealth at
+        # each count without an array of one value per sample and count.
         segment_stops = np.unique(np.append(count[rows] - start, stop - start))
         segment_starts = np.append(0, segment_stops[:-1])
         segment_of_row = np.searchsorted(segment_stops, count[rows] - start)
@@ -296,8 +299,8 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> Pla
         rank = ranks[-1]
         step = int(min(RANK_GROWTH_SHARE * rank, LARGEST_STEP_IN_ROOTS * math.sqrt(rank)))
         ranks.append(min(n, rank + max(1, step)))
-    start_positions = np.searchsorted(ranks, starts)
-    starts_at_rank = np.bincount(start_positions, minlength=len(ranks))
+    start_positions = np.searchsorted(ranks, starts)  # of the first rank that is at least as large
+    starts_at_rank = np.bincount(start_positions, minlength=len(ranks))  # may be above 1: starts may be equal
     return PlannedTests(np.asarray(ranks), weights=starts_at_rank * (delta / len(starts)))
 
 
@@ -315,6 +318,7 @@ def choose_starts(n: int, risk: float, delta: float, max_starts: int = MAX_START
     start_count = max(1, min(max_starts, most_starts))
     if start_count == 1:
         return [min(n, math.ceil(ONLY_START_FACTOR * fewest_samples))]
+    # each start has an equal share of delta, at which more samples are needed
     first = min(n, FIRST_START_FACTOR * least_samples(risk, delta / start_count))
     last = max(first, LAST_START_SHARE * n)
     return [min(n, math.ceil(start)) for start in np.geomspace(first, last, start_count)]
@@ -366,10 +370,10 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
     for weight, p, smallest_possible_p in zip(weights.tolist(), p_by_rank, least_by_rank):
         level = level + weight
         passes = (p <= level) & (level > 0)
-        levels.append(level)
+        levels.append(level)  # one number, or an array with an entry for each of the leading axes
         passed.append(passes)
-        keeps_level = passes | (smallest_possible_p > level)
-        level = level * keeps_level
+        is_skipped = smallest_possible_p > level
+        level = level * (passes | is_skipped)  # a test that fails loses its level
     if is_single:
         return Walk(np.asarray(levels, dtype=np.float64), np.asarray(passed, dtype=bool))
     shape = p_values.shape[:-1]
