@@ -24,7 +24,7 @@ from abstain.metrics.summaries import Limits, largest_unseen_share
 
 # From this value of a noncentral chi-squared variable on, its law is inverted as a normal one: exact to three digits
 # there, and scipy's function loses accuracy far beyond it.
-_LARGE_VALUE = 1000.0
+_NORMAL_LAW_FROM = 1000.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,11 +177,14 @@ def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     other end of the scale: the share s of wrong answers where all are right, or of right ones where all are wrong. This
     makes theta at most s^2 if it was smaller.
     """
-    mean_without_gaps = float(bins.share @ np.diag(bins.gap_covariance))
+    mean_without_gaps = float(
+        bins.share @ np.diag(bins.gap_covariance)
+    )  # the mean of `plain` where theta is 0
     # Every answer of a bin has the same gap, or the mean gap of every bin is 0, for which tau would be 0 / 0.
     if mean_without_gaps <= 0 or plain <= 0:
         largest_unseen = float(largest_unseen_share(float(bins.unit_total), level))
-        margin = float(student_quantile(math.inf, level)) * math.sqrt(bins.mean_square_variance)
+        normal_quantile = float(student_quantile(math.inf, level))  # two-sided
+        margin = normal_quantile * math.sqrt(bins.mean_square_variance)  # root of v
         return 0.0, max(min(plain + margin, 1.0), largest_unseen**2)
     tau = bins.mean_square_variance / (4 * plain)
     freedom = mean_without_gaps / tau
@@ -200,9 +203,10 @@ def _noncentrality(value: float, freedom: float, probability: float) -> float:
     from scipy.optimize import brentq
     from scipy.special import chndtr, ndtri
 
+    # `chndtr` is the probability that the variable is at most `value`; it falls as the noncentrality grows
     if float(chndtr(value, freedom, 0.0)) <= probability:
         return 0.0
-    if value > _LARGE_VALUE:
+    if value > _NORMAL_LAW_FROM:
         # as a normal variable of mean freedom + x and variance 2 freedom + 4 x, with x the noncentrality:
         # (value - freedom - x)^2 = z^2 (2 freedom + 4 x), the root on the side of the probability
         z = float(ndtri(probability))

@@ -156,8 +156,9 @@ def reliability_curve(
     )
     draws = np.where(has_spread, largest_variance / variance, binned.unit_count)
     if binned.has_clusters:  # few clusters say little about their own variance
-        ratio = student_quantile(np.inf, bin_level) / student_quantile(binned.unit_count - 1, bin_level)
-        draws = draws * np.asarray(ratio) ** 2
+        normal_quantile = student_quantile(np.inf, bin_level)
+        student_quantiles = student_quantile(binned.unit_count - 1, bin_level)
+        draws = draws * np.asarray(normal_quantile / student_quantiles) ** 2
     low, high = beta_limits(binned.accuracy, draws, bin_level)
     low = np.where(binned.accuracy <= 0, 0.0, np.minimum(low, binned.accuracy))
     high = np.where(binned.accuracy >= 1, 1.0, np.maximum(high, binned.accuracy))

@@ -277,7 +277,7 @@ def measure_groups(
     labels, codes = group_codes(
         metric.__name__, groups, np.shape(arrays[0]), weight=options.get("sample_weight")
     )
-    if not labels:  # no sample has any weight; the metric raises the error for that
+    if not labels:  # no sample has any weight: the metric itself raises the error for that
         metric(*arrays, **options)
     values: dict[Any, float] = {}
     counts: dict[Any, int] = {}
@@ -287,7 +287,7 @@ def measure_groups(
             name: _subset(value, rows) if name in _ONE_VALUE_PER_SAMPLE else value
             for name, value in options.items()
         }
-        values[label] = float(metric(*group_arrays, **group_options))
+        values[label] = float(metric(*group_arrays, **group_options))  # without `groups`: a single number
         counts[label] = len(rows)
     return Grouped(metric.__name__, values, counts, lower_is_better)
 

@@ -402,7 +402,10 @@ _DEFINITIONS = (
 )
 ANSWER_METRICS: dict[str, AnswerMetric] = {metric.name: metric for metric in _DEFINITIONS}
 """The metrics without an option, by name; `score_at_target@T` and `score_at_price@P` take a number."""
-_WITH_NUMBER = {"score_at_target": score_at_target, "score_at_price": score_at_price}
+_MAKERS_BY_NAME = {
+    "score_at_target": score_at_target,
+    "score_at_price": score_at_price,
+}  # names with a number
 
 
 def is_answer_metric(metric: Any) -> bool:
@@ -410,7 +413,7 @@ def is_answer_metric(metric: Any) -> bool:
     if isinstance(metric, AnswerMetric):
         return True
     name = str(metric).partition("@")[0]
-    return name in ANSWER_METRICS or name in _WITH_NUMBER
+    return name in ANSWER_METRICS or name in _MAKERS_BY_NAME
 
 
 def answer_metric(metric: str | AnswerMetric, function: str = "answer_metric") -> AnswerMetric:
@@ -444,8 +447,8 @@ def answer_metric(metric: str | AnswerMetric, function: str = "answer_metric") -
         return ANSWER_METRICS[name]
     if name in ANSWER_METRICS:
         raise InputError(f"{function}: {name} takes no number, got {metric!r}.")
-    if name not in _WITH_NUMBER:
-        known_names = (*ANSWER_METRICS, *_WITH_NUMBER)
+    if name not in _MAKERS_BY_NAME:
+        known_names = (*ANSWER_METRICS, *_MAKERS_BY_NAME)
         message = f"{function}: unknown metric {metric!r}, the known ones are {', '.join(known_names)}."
         raise InputError(f"{message} {suggest_name(name, known_names)}".rstrip())
     try:
@@ -454,7 +457,7 @@ def answer_metric(metric: str | AnswerMetric, function: str = "answer_metric") -
         raise InputError(
             f"{function}: {name} needs a number after an @, got {metric!r}. Write {name}@0.75."
         ) from None
-    return _WITH_NUMBER[name](price_or_target)
+    return _MAKERS_BY_NAME[name](price_or_target)
 
 
 def abstention_metrics() -> list[AnswerMetric]:
@@ -473,7 +476,7 @@ def metrics_for_answers(answers: GradedAnswers) -> list[AnswerMetric]:
         names += ["wrong", "not_attempted", "accuracy_given_attempted", "simpleqa_f", "hallucination_rate"]
     names.append("omniscience_index")
     chosen = [ANSWER_METRICS[name] for name in names]
-    chosen += [score_at_target(target) for target in TARGETS]
+    chosen += [score_at_target(target) for target in TARGETS]  # confidence targets 0.5, 0.75 and 0.9
     if answers.unanswerable is not None:
         chosen += abstention_metrics()
     return chosen

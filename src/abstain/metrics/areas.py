@@ -209,7 +209,7 @@ def augrc(
         counting_option=option_needing_repetitions,
         repetitions=repetitions,
     )
-    value = _area_of(sample, "sele", ties)
+    value = _area_of(sample, "sele", ties)  # this estimator of AURC is AUGRC of the answered samples
     if abstained is not None:
         # `value` divides by the answered mass twice: in the mean over thresholds, which lie at the answered samples
         # alone, and in the accepted loss per sample. The second division has to be by the mass of all samples.
@@ -392,13 +392,14 @@ def oracle_aurc(
     sample = prepare(
         "oracle_aurc",
         loss,
-        loss,
+        loss,  # in the place of the confidence, which is not read
         sample_weight,
         abstained,
         counting_option=option_needing_repetitions,
         repetitions=repetitions,
     )
-    if not sample.backend.is_host:  # the confidence is not read, but it is sorted, and truth values cannot be
+    # what stands in the place of the confidence is sorted all the same, and truth values cannot be
+    if not sample.backend.is_host:
         xp = sample.backend.xp
         sample = sample._replace(confidence=xp.astype(sample.loss, float_dtype(xp)))
     return sample.to_input_library(_area_and_best(sample, estimator, "threshold", oracle).best)
@@ -459,7 +460,7 @@ def e_aurc(
         counting_option=option_needing_repetitions,
         repetitions=repetitions,
     )
-    areas = _area_and_best(sample, estimator, ties, oracle)
+    areas = _area_and_best(sample, estimator, ties, oracle)  # AURC, and that of the best order
     return sample.to_input_library(areas.area - areas.best)
 
 
@@ -524,9 +525,11 @@ def naurc(
     )
     area, best, risk = _area_and_best(sample, estimator, ties, oracle)
     xp = sample.backend.xp
-    # no order is better than the mean, and yet the area exceeds that of the best one (not read from jax tracers)
+    # The best order is no better than the mean, and yet the area exceeds that of the best one. Tracers of jax have no
+    # values to compare.
     if is_concrete(sample.loss) and bool(xp.any(~exceeds(risk, best) & exceeds(area, best))):
         raise naurc_undefined(f'estimator="{estimator}"')
+    # (area - best) / (risk - best), and 0 where nothing can be gained
     return sample.to_input_library(normalised_gain(xp, area - best, risk, best))
 
 

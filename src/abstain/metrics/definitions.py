@@ -604,13 +604,13 @@ _DEFINITIONS: tuple[Metric, ...] = (
     COVERAGE_AT_RISK,
 )
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _DEFINITIONS}
-_BUILT_IN = tuple(METRICS)
+_NAMES_IN_PACKAGE = tuple(METRICS)
 
 
 def metrics_shown_for(is_zero_one: bool) -> list[Metric]:
     """The metrics that a table shows when none are named, for 0/1 losses or for others."""
-    kinds = ("any loss", "zero_one") if is_zero_one else ("any loss",)
-    return [metric for metric in METRICS.values() if metric.shown_for in kinds]
+    shown = ("any loss", "zero_one") if is_zero_one else ("any loss",)  # and not those shown "on request"
+    return [metric for metric in METRICS.values() if metric.shown_for in shown]
 
 
 def register_metric(metric: Metric) -> Metric:
@@ -651,7 +651,7 @@ def register_metric(metric: Metric) -> Metric:
         raise InputError(
             f"register_metric: the name must not be empty and must have no @, colon or comma, got {metric.name!r}."
         )
-    if metric.name in _BUILT_IN:
+    if metric.name in _NAMES_IN_PACKAGE:
         raise InputError(f"register_metric: {metric.name!r} is a metric of abstain. Choose another name.")
     METRICS[metric.name] = metric
     return metric
@@ -737,14 +737,14 @@ def by_name(metric: str | Metric | Callable[..., Any], function: str = "metrics.
     """
     if isinstance(metric, Metric):
         return metric
-    text = str(getattr(metric, "__name__", metric))
+    text = str(getattr(metric, "__name__", metric))  # of a function, its name
     head, *words = text.split(":")
     name, at, number = head.partition("@")
     if name not in METRICS:
         message = f"{function}: unknown metric {text!r}, the known ones are {', '.join(METRICS)}."
         raise InputError(" ".join(filter(None, [message, suggest_name(name, METRICS)])))
     definition = METRICS[name]
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {}  # by name of the option
     if at:
         option = _option_after_at(definition)
         if option is None:
@@ -754,7 +754,10 @@ def by_name(metric: str | Metric | Callable[..., Any], function: str = "metrics.
         except ValueError:
             raise InputError(f"{function}: after the @ a number must stand, got {text!r}.") from None
     for word in words:
-        values[_option_of_word(definition, word, text, function).name] = word
+        option_of_word = _option_of_word(
+            definition, word, text, function
+        )  # InputError for a word of no option
+        values[option_of_word.name] = word
     return definition.with_checked_options(function, values) if values else definition
 
 

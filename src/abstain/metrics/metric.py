@@ -233,19 +233,21 @@ class Metric:
 
         With `requires_all`, options that a function call must state have to be among `values` or set already.
         """
-        option_names = [option.name for option in self.options]
+        option_names = [option.name for option in self.options]  # all that the metric takes
         for name in values:
             if name not in option_names:
                 listed = ", ".join(f"`{option_name}`" for option_name in option_names) or "none"
                 raise InputError(f"{function}: `{name}` is no option of {self.name} (its options: {listed}).")
-        chosen = dict(self.settings)
+        chosen = dict(self.settings)  # options that were set before
         for option in self.options:
             if option.name in values:
+                # a valid value, or InputError
                 chosen[option.name] = option.checked(function, values[option.name])
             elif requires_all and option.is_required and option.name not in chosen:
                 raise InputError(f"{function}: {self.name} needs `{option.name}=`, got none.")
         if not values:
             return self
+        # in the order of the metric's options, so that equal settings are equal tuples
         ordered = tuple(
             (option.name, chosen[option.name]) for option in self.options if option.name in chosen
         )
@@ -289,9 +291,11 @@ class Metric:
         for weights that are not repetitions where an option counts neighbours (`self.counting_option`). Raises
         InfeasibleError where the metric needs right and wrong samples and only one kind occurs.
         """
-        if groups is not None:
-            arguments = {"sample_weight": sample_weight, "repetitions": repetitions, "abstained": abstained}
-            return measure_groups(self, (loss, confidence), groups, arguments, self.lower_is_better)
+        if groups is not None:  # this function is called for each group
+            options = {"sample_weight": sample_weight, "repetitions": repetitions, "abstained": abstained}
+            return measure_groups(
+                self, (loss, confidence), groups, options=options, lower_is_better=self.lower_is_better
+            )
         sample = prepare(
             self.name,
             to_host(loss),
@@ -302,6 +306,7 @@ class Metric:
             repetitions=repetitions,
         )
         self.check_losses(self.name, sample.loss, sample.is_zero_one())
+        # a float: the inputs are numpy arrays now, whatever library they came from
         return sample.to_input_library(self.compute(sample.table()))
 
     def check_losses(self, function: str, loss: np.ndarray, is_zero_one: bool) -> None:
@@ -311,6 +316,7 @@ class Metric:
         requested risk out of range; InfeasibleError unless both right and wrong samples occur where both are needed.
         """
         options = self.option_values
+        # "asymptotic": the best order is taken from a formula in the risk, not from the losses
         if options.get("oracle") == "asymptotic" and not is_zero_one:
             raise InputError(
                 f'{function}: oracle="asymptotic" holds for 0/1 loss only. Use oracle="empirical".'
@@ -332,6 +338,7 @@ class Metric:
         rows = table.rows
         if rows.mass.ndim == 1:
             return self.value(rows, self.option_values)
+        # a user's function takes one table at a time
         values = [
             self.value(_table_of_batch(rows, index), self.option_values)
             for index in np.ndindex(rows.mass.shape[:-1])
@@ -478,9 +485,11 @@ def _call_public_function(metric: Metric, loss: Array, confidence: Array, argume
     function = getattr(importlib.import_module("abstain.metrics"), metric.name)
     chosen = dict(metric.settings)
     for option in metric.options:
-        if option.is_required:
+        if option.is_required:  # by the function; the metric has a default for it
             chosen.setdefault(option.name, option.default)
-    if "confidence" not in inspect.signature(function).parameters:
+    if (
+        "confidence" not in inspect.signature(function).parameters
+    ):  # the AURC of the best order reads losses alone
         return function(loss, **(chosen | arguments))
     return function(loss, confidence, **(chosen | arguments))
 
@@ -606,7 +615,7 @@ class AreaMetric(Metric):
     def range_for(self, is_zero_one: bool, has_negative_loss: bool) -> tuple[float, float]:
         """The values that it can take, for a kind of loss."""
         if is_zero_one or self.range_for_all_losses:
-            return self.logit_range or self.full_range
+            return self.logit_range or self.full_range  # the latter where limits are not on a logit scale
         return super().range_for(is_zero_one, has_negative_loss)
 
     @property

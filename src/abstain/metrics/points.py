@@ -140,6 +140,7 @@ def risk_coverage_curve(
     ([0.333, 1.0], [0.0, 0.333], [0.9, 0.8])
     """
     sample = prepare("risk_coverage_curve", loss, confidence, sample_weight, abstained, vector=True)
+    # on the host: numpy arrays
     points = _curve_on_host(sample) if sample.backend.is_host else _curve_on_device(sample)
     accepted_mass = points.accepted_mass
     accepted_loss = points.accepted_loss
@@ -172,7 +173,7 @@ def _curve_on_host(sample: Sample) -> _CurvePoints:
     ranked = rank_samples(sample.loss, sample.confidence, sample.weight)
     count = ranked.row_stops()  # samples down to the last one of each distinct confidence
     return _CurvePoints(
-        accepted_mass=ranked.accepted_mass[count],
+        accepted_mass=ranked.accepted_mass[count],  # entry k is over the k most confident samples, from 0 on
         accepted_loss=ranked.accepted_loss[count],
         threshold=ranked.decode_keys(ranked.sorted_keys[count - 1]),  # sorted integers back to confidences
         count=count,
@@ -230,6 +231,7 @@ def risk(
     >>> risk([0, 1, 0, 0, 1])
     0.4
     """
+    # the check takes a pair; the losses stand for confidences that were not passed
     sample = prepare("risk", loss, loss if confidence is None else confidence, sample_weight, abstained)
     xp = sample.backend.xp
     weighted_loss = xp.astype(sample.loss, float_dtype(xp))
@@ -462,7 +464,10 @@ def best_rejection(
     curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
     cost_at_point = curve.generalised_risk + cost_of_rejection * (1 - curve.coverage)
     # the first choice is to reject everything; then come the points of the curve, most confident first
-    cheapest = curve_points.cheapest(np.asarray([cost_of_rejection, *cost_at_point.tolist()]))
+    costs = np.asarray([cost_of_rejection, *cost_at_point.tolist()])
+    cheapest = curve_points.cheapest(
+        costs
+    )  # index of the smallest; of equal ones the last: the largest coverage
     if cheapest == 0:
         return RejectionPoint(threshold=None, cost=cost_of_rejection, coverage=0.0, risk=None)
     point = cheapest - 1
@@ -488,7 +493,7 @@ def _zero_one_rows(
     """
     sample = prepare(name, loss, confidence, weight, abstained)
     rows = sample.rows()
-    if is_concrete(sample.loss):
+    if is_concrete(sample.loss):  # not a jax tracer, which has no values
         if not sample.is_zero_one():
             raise InputError(
                 f"{name}: `loss` must be 0 (right) or 1 (wrong) for failure detection, got other values."
@@ -710,4 +715,6 @@ def prediction_rejection_ratio(
     """
     share = check_fraction("prediction_rejection_ratio", "max_rejection", max_rejection)
     sample = prepare("prediction_rejection_ratio", loss, confidence, sample_weight, abstained)
-    return sample.to_input_library(curve_points.rejection_ratio(sample.rows(), sample.rows_by_loss(), share))
+    # by confidence, and in the best possible order: by loss, the smallest first
+    value = curve_points.rejection_ratio(sample.rows(), sample.rows_by_loss(), max_rejection=share)
+    return sample.to_input_library(value)

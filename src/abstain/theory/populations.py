@@ -28,7 +28,7 @@ from abstain.theory.weights import check_size, compute_weight_bias
 METRICS = ("aurc", "augrc", "risk")
 _ESTIMATOR_OF = {"aurc": "harmonic", "augrc": "sele"}
 _NODES_PER_PANEL = 16
-_PILOT_STEPS = 400  # a pilot sample is summarised by at most about this many steps
+_MOST_STEPS = 400  # of a profile that summarises a pilot sample or a curve
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _profile_from_steps(coverage: np.ndarray, generalised_risk: np.ndarray, pilo
     then taken for 1. `pilot` is the table of the pilot sample if the curve comes from one, else None.
     """
     target_coverages = np.concatenate(
-        [np.linspace(0, 1, _PILOT_STEPS // 2), np.geomspace(coverage[0], 1, _PILOT_STEPS // 2)]
+        [np.linspace(0, 1, _MOST_STEPS // 2), np.geomspace(coverage[0], 1, _MOST_STEPS // 2)]
     )
     # the first coverage that reaches each target, as indices into `coverage`, ascending and each once
     last = len(coverage) - 1
@@ -417,8 +417,9 @@ def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") 
     """
     check_choice("estimator_bias", "estimator", estimator, ESTIMATORS)
     size = float(check_size("estimator_bias", n))
-    profile = as_profile("estimator_bias", curve)
-    return _integrate_bias(profile, make_panels(size, profile.jumps), size, estimator)
+    profile = as_profile("estimator_bias", curve)  # the expected loss as a function of 1 - beta
+    panels = make_panels(size, profile.jumps)  # the nodes of the quadrature
+    return _integrate_bias(profile, panels, size, estimator)
 
 
 @dataclass(frozen=True)
@@ -531,8 +532,8 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
       harmonic is off by 31% of a standard deviation; loo is the least biased.
     """
     size = float(check_size("expected_bias", n))
-    profile = as_profile("expected_bias", curve)
-    panels = make_panels(size, profile.jumps)
+    profile = as_profile("expected_bias", curve)  # the expected loss as a function of 1 - beta
+    panels = make_panels(size, profile.jumps)  # the nodes of the quadrature
     # Without the pilot sample that a profile may summarise, AURC and risk are integrals over the profile, as the biases
     # are. With it they would be those of the pilot, with its ties.
     aurc, risk = value_and_risk(replace(profile, pilot=None), "aurc")

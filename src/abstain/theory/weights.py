@@ -24,6 +24,7 @@ from abstain.errors import InputError
 _SERIES_FROM = 32  # from this n on, eight terms of the asymptotic series are exact to double precision
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B_2, B_4, ... B_16
 
+_INTEGRALS_PER_CHUNK = 2048  # bounds the memory of `mean_log_gap`
 _RANKS_PER_CHUNK = 1 << 20  # bounds the memory of `mean_weight_mse`
 _UNIFORMS_PER_CHUNK = 1 << 22  # bounds the memory of `monte_carlo_weights`
 
@@ -66,7 +67,7 @@ def _tail_by_expansion(q: np.ndarray, start: np.ndarray) -> np.ndarray:
 
     y = -start * np.log1p(-q)
     total = np.zeros_like(y)
-    for k in range(len(_BERNOULLI), 0, -1):
+    for k in range(len(_BERNOULLI), 0, -1):  # `_BERNOULLI[k - 1]` is B_2k; smallest terms first
         total = total + _BERNOULLI[k - 1] / (2 * k) * gammaincc(2 * k, y) / start ** (2 * k)
     return np.asarray(exp1(y) + np.exp(-y) / (2 * start) + total)
 
@@ -82,8 +83,8 @@ def mean_log_gap(probability: np.ndarray, trials: np.ndarray) -> np.ndarray:
     probability, trials = np.broadcast_arrays(
         np.asarray(probability, np.float64), np.asarray(trials, np.float64)
     )
-    # chunks bound the memory; np.split takes the starts of all but the first
-    chunk_starts = np.arange(2048, probability.size, 2048)
+    # np.split takes the starts of all chunks but the first
+    chunk_starts = np.arange(_INTEGRALS_PER_CHUNK, probability.size, _INTEGRALS_PER_CHUNK)
     probability_chunks = np.split(probability.reshape(-1, 1), chunk_starts)
     trials_chunks = np.split(trials.reshape(-1, 1), chunk_starts)
     integrals = [_integrate_mean_log_gap(q, m) for q, m in zip(probability_chunks, trials_chunks)]
@@ -131,8 +132,8 @@ def inverse_square_difference(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     v = 1 / b
     u_minus_v = (b - a) * u * v
     bernoulli_sum = np.zeros_like(u_minus_v)
-    for k in range(5, 0, -1):  # (u^p - v^p) / (u - v) with p = 2k + 1
-        quotient = sum(u ** (2 * k - j) * v**j for j in range(2 * k + 1))
+    for k in range(5, 0, -1):  # above 32, five terms are exact to double precision
+        quotient = sum(u ** (2 * k - j) * v**j for j in range(2 * k + 1))  # (u^p - v^p) / (u - v), p = 2k + 1
         bernoulli_sum = bernoulli_sum + _BERNOULLI[k - 1] * quotient
     total = u_minus_v * (1 - (u + v) / 2 + bernoulli_sum)
     for k in range(_SERIES_FROM, 0, -1):  # terms up to 32, smallest first
@@ -239,7 +240,8 @@ def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimato
     `q` is 1 - beta > 0, passed separately because it may be too small to compute from beta. `n` holds sample sizes.
     Arguments broadcast and are not checked. `estimator` is "harmonic", "loo", "log", "sele" or "2sele".
     """
-    base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
+    # "2sele" is 2 times "sele"; every other estimator is its own base, with the factor 1
+    base, factor = base_estimator(estimator)
     if base == "sele":
         return np.asarray(factor * (beta + q / n) + np.log(q))
     bias = -power_tail(beta, q, n)
@@ -415,11 +417,11 @@ def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
     """
     check_choice("mean_weight_mse", "estimator", estimator, ESTIMATORS)
     size = check_size("mean_weight_mse", n)
-    # H_n, the sum of the variances over all ranks
+    # the sum of the variances over all ranks, H_n - H_0
     total = float(harmonic_difference(np, np.asarray(0.0), size))
     if estimator == "harmonic":  # unbiased: the squared bias adds nothing
         return total / float(size)
-    for first_rank in range(1, int(size) + 1, _RANKS_PER_CHUNK):
+    for first_rank in range(1, int(size) + 1, _RANKS_PER_CHUNK):  # chunks bound the memory
         stop_rank = min(first_rank + _RANKS_PER_CHUNK, int(size) + 1)
         rank = np.arange(first_rank, stop_rank, dtype=np.float64)
         total += float(np.sum(_squared_bias(rank, size, estimator)))
@@ -483,7 +485,7 @@ def monte_carlo_weights(n: int, /, *, draws: int, rng: int | np.random.Generator
     generator = np.random.default_rng(rng)
     sum_of_weights = np.zeros(n)
     sum_of_squares = np.zeros(n)
-    draws_per_chunk = max(1, _UNIFORMS_PER_CHUNK // n)
+    draws_per_chunk = max(1, _UNIFORMS_PER_CHUNK // n)  # bounds the memory
     for first_draw in range(0, draws, draws_per_chunk):
         chunk_size = min(draws_per_chunk, draws - first_draw)
         sorted_beta = np.sort(generator.random((chunk_size, n)), axis=-1)
