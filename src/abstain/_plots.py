@@ -473,6 +473,7 @@ def _wrap_legend(panel: Any) -> bool:
     longest_line = max(len(line) for line in widest.get_text().split("\n"))
     if longest_line == 1:
         return False
+    # letters of a line that fit; in any case fewer than now, so that the next call finds a narrower legend
     letters = max(1, int(longest_line * (width - excess) / width))
     for text in texts:
         text.set_text(wrap_text(text.get_text(), min(letters, longest_line - 1)))

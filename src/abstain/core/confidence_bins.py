@@ -302,8 +302,8 @@ def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     if largest_loss is None:
         return Bracket(estimate, None, None)
     # At best the loss L of a bin lies at its bottom, in as few samples as possible, k of them: from the lowest one up,
-    # they add what is accepted of it there, L + (L - M) + ... with M the largest loss. At worst it lies at the top, and
-    # all samples of the bin add L. A bin that is one tie is accepted as a whole: all its samples add L.
+    # they add what is accepted of it there, L + (L - M) + ... with M the largest loss. At worst it lies at the top, in
+    # samples of one confidence, and all samples of the bin add L. A bin that is one tie is accepted as a whole: all its samples add L.
     full_losses = bins.loss / largest_loss  # the bin's loss as a number of samples with the largest loss
     if bins.has_whole_mass:
         samples_with_loss = xp.ceil(full_losses)
@@ -478,9 +478,8 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     xp = rows.xp
     # is the accepted share of all samples at least the coverage, but for rounding?
     is_reached = curve_points.reaches(rows.accepted_mass / rows.total_mass, coverage) & (rows.mass > 0)
-    threshold_bin = curve_points.first_row(
-        rows, is_reached
-    )  # its index: there is one unless all bins are empty
+    # an index; where no bin reaches the coverage all are empty, and the result is NaN
+    threshold_bin = curve_points.first_row(rows, is_reached)
 
     def at_threshold(values: Array) -> Array:
         """The values, one per bin, at the bin that holds the threshold."""
