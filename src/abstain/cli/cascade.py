@@ -275,9 +275,10 @@ def _read_models(
 
     `files` are paths by the names of their models. `cost_columns` holds for each file the column with the costs of its
     answers, "" for none; it is empty if no file has one. Notes about columns that are chosen or ignored are printed,
-    unless `show_notes` is False.
-    Raises a usage error unless there is one for each file, and DataError if a file cannot be read, or if the files hold
-    different samples. `read_options` are the options that say how files are read.
+    unless `show_notes` is False. `read_options` are the options that say how files are read.
+
+    Raises a usage error unless `cost_columns` is empty or has an item for each file, and DataError if a file cannot be
+    read, or if the files hold different samples.
     """
     column_of_file = cost_columns or ("",) * len(files)
     if len(column_of_file) != len(files):

@@ -595,6 +595,7 @@ def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] =
     console.print()
     contestants = result.contestants
     pairs = result.from_best()  # in the order of the contestants; None for the best itself
+    # `ranks` are the ranks that a model may have; models with a common letter in `group` do not differ significantly
     columns: dict[str, list[Any]] = {
         "rank": [contestant.ranks for contestant in contestants],
         "model": [display_name(contestant.name) for contestant in contestants],

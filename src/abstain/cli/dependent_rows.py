@@ -103,6 +103,7 @@ def _hint_at_copies(values_by_name: Mapping[str, Values], consequence: str) -> l
         is_shared = sizes[group_of_row] > 1
         rows = rows[is_shared]
         group_of_row = group_of_row[is_shared]
+    # only rows count that hold a value which is equal in two rows by no chance; of equal rows the first is no copy
     telling_groups = group_of_row[is_telling[rows]]
     copy_count = len(telling_groups) - len(np.unique(telling_groups))
     if not copy_count:

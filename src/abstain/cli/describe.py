@@ -103,9 +103,8 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     """
     source = open_source(file, format=read_options.format, limits=read_options.limits)
     log: Log | None = None
-    column_by_role: dict[
-        str, str
-    ] = {}  # descriptions: a name, several names, or a name and an explanation in brackets
+    # by role, in words: the name of a column, several names, or a name and an explanation in brackets
+    column_by_role: dict[str, str] = {}
     notes = list(source.facts.notes)  # what the log of a harness says of itself; a plain table has none
     improving_command = None
     try:
@@ -265,12 +264,14 @@ def _suggest_commands(
     variant_column = source.facts.variant_column
     if variant_column and has_confidence:
         variants = dict.fromkeys(as_texts(source.columns[variant_column].load()).tolist())
+        # without --only the first version is read, as in the first attempt
         attempts += [
             read_options._replace(only=read_options.only | {variant_column: value})
             for value in list(variants)[1:]
         ]
     lines: dict[str, None] = {}  # a set that keeps its order
     for attempt in attempts:
+        # besides the first line, at most `_MAX_COMMANDS` others
         if len(lines) <= _MAX_COMMANDS and _gives_table(file, attempt):
             lines[shlex.join(["abstain", "evaluate", file, *attempt.flags()])] = None
     return list(lines)
@@ -337,8 +338,9 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
 def _guess_columns(source: OpenedTable) -> list[dict[str, str]]:
     """Return choices of columns, by role, that the names of a table's columns make likely; at most `_MAX_ATTEMPTS`.
 
-    Each has a confidence or an uncertainty, and either a column of right and wrong, or right and given answers. They
-    are only to be tried: nothing is read by such a guess. Empty for a large file. `source` is the opened file: its
+    Each has either a column of right and wrong, or right and given answers; and a confidence or an uncertainty, if the
+    name of some column makes it likely. They are only to be tried: nothing is read by such a guess. Empty for a large
+    file. `source` is the opened file: its
     columns by name, with their types.
     """
     if not source.path.is_file() or source.path.stat().st_size > _MAX_GUESSED_SIZE:
@@ -368,6 +370,7 @@ def _guess_columns(source: OpenedTable) -> list[dict[str, str]]:
     labels = _find_named(names, _LABEL_WORDS)
     predictions = [name for name in _find_named(names, _PREDICTION_WORDS) if name not in labels]
     verdicts += [{"labels": label, "prediction": name} for label in labels[:2] for name in predictions[:2]]
+    # no column twice: a word such as "score" may stand for right and wrong, and for a confidence
     choices = [
         {**verdict, **confidence}
         for verdict, confidence in product(verdicts, confidences or [{}])

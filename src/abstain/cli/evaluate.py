@@ -184,6 +184,7 @@ def evaluate_predictions(
         other_notes = answer_notes(log, price=log_price, level=level, learned=predictions.learned)
         log_notes = [*log.summary_lines(), *other_notes]
         table = replace(table, notes=(*log_notes, *table.notes))
+        # without --metric, and for right and wrong answers: accuracy, and what repeated answers add to it
         if options.get("metrics") is None and log.is_graded:
             table = _add_repeats(table, log, level)
     if price is not None and (log is None or not log.is_graded):

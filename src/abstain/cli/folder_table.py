@@ -253,6 +253,7 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
     if len(runs) < 2:
         return _ModelRanks({}, notes=[])
     notes = []
+    # by model, then by question: the mean correctness of its repeated answers, from 0 (wrong) to 1 (right)
     correctness_by_model = {run.model: mean_correctness(run.log) for run in runs}
     single = [model for model, correctness in correctness_by_model.items() if len(correctness) < 2]
     correctness_by_model = {

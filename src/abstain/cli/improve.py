@@ -126,6 +126,7 @@ def _suggest_after(read_options: opt.ReadOptions, save: str, save_rule: str | No
 
     `save_rule` is the file of a threshold for it, None where there is none.
     """
+    # options about right and wrong answers are left out for new data, which have none
     of_new = [*reading_options(read_options.flags(), has_truth=False), "--confidence", save]
     of_fresh = [*reading_options(read_options.flags(), has_truth=True), "--confidence", save]
     commands = {("evaluate", "FRESH_FILE", *of_fresh): "how good is it on rows that it has not seen?"}

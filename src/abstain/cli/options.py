@@ -171,7 +171,7 @@ def _check_outputs(outputs: dict[str, str], inputs: list[str]) -> None:
                 "Name two files."
             )
     for flag, path in outputs.items():
-        _outputs.check_target(path, inputs)
+        _outputs.check_target(path, inputs)  # raises if the file is one of the inputs
         if _is_standard_output(path):
             raise click.UsageError(
                 f"{flag} and standard output are the same file, {path}: one would replace the other. Name two files."

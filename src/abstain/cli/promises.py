@@ -156,7 +156,9 @@ def choose_jointly(
     }
     if not predictions.has_class_scores:
         sample_loss, confidence = predictions.loss_and_confidence(score, loss)
+        # promises about predicted classes have one loss, that of every sample
         losses = columns.losses or dict.fromkeys(risk, sample_loss)
+        # `learned` is the confidence that the rule remembers as its score; None for a column of confidences
         rule: JointThreshold | JointGroupThresholds = select_threshold(
             losses=losses, confidence=confidence, score=predictions.learned, risk=risk, **options
         )

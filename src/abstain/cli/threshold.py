@@ -328,8 +328,8 @@ def _hint_at_dependent_rows(file: str, read_options: opt.ReadOptions, prediction
     """Return sentences on rows of a table that are no independent samples, as the guarantee assumes that they are.
 
     Logs of a harness say themselves which answers belong together, so they have no such sentence. Nor have data with
-    clusters, which the guarantee allows for. Large files, which take long to read again, and
-    files of which only some rows are read get no sentence.
+    clusters, which the guarantee allows for, files of which only some rows are read, and large files, which take long
+    to read again.
     """
     path = Path(file)
     if predictions.log is not None or read_options.only or predictions.clusters is not None:

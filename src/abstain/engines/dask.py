@@ -91,7 +91,7 @@ def partitions(function: str, data: Any, client: Any, fields: Fields) -> list[An
     """
     import distributed
 
-    if hasattr(data, "to_delayed"):
+    if hasattr(data, "to_delayed"):  # a Dask DataFrame, which becomes a future for each of its partitions
         return list(client.compute(data[fields.names].to_delayed()))
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], distributed.Future):
         return list(data)

@@ -307,6 +307,7 @@ class Run:
         first_files = self.partition(spill, first_cuts, key=None)[None]
         second_files = RangeFiles(spill, choose_starts(second_survey), keep_tied_samples=True)
         stored, results = first_files.finish(samples_per_range, self.request, partial(self.advance, "first"))
+        # the position of every range has the totals of the whole set
         first_answer = Answer(stored[0].position.totals, self.request, results)
         for columns, outside in self._samples_and_influences(first_files, stored, results, "move"):
             # the samples with loss and confidence of the second model, and their influence on the first area

@@ -427,7 +427,7 @@ def _area_one_by_one(row: Rows, w: float, estimator: str) -> float:
     L = float(row.loss[0])
     N = float(row.accepted_mass[0]) - m
     S = float(row.accepted_loss[0]) - L
-    if estimator != "harmonic":
+    if estimator != "harmonic":  # "sele" or its double "2sele": others take no relative weights
         return base_estimator(estimator).factor * (m * S + L * (m + w) / 2) / float(row.total_mass[0])
     count = m / w
     if count <= _MAX_EXACT_TERMS and math.isclose(count, round(count), rel_tol=WHOLE_NUMBER_ROUNDING):
@@ -664,6 +664,7 @@ class Answer:
                 raise InputError(
                     f"{metric.key}: needs the samples themselves for losses other than 0/1. Evaluate it in memory."
                 )
+        # the metric's own formula, from its area, the risk and the best possible area
         return metric.derivative(area, totals.risk, best).estimate
 
     def _best_curve_area(self, metric: Metric, area: float, index: int) -> BestArea | None:

@@ -148,8 +148,8 @@ def _joining_cost(table: Histogram) -> np.ndarray:
 
     The joined bin has mass m and loss l; N and S are the mass and loss accepted at its lower end, its own included. It
     leaves `m/N (l + m S/2N)` open. A tenth of the risk is added for errors that may still come: otherwise joining bins
-    without errors would cost nothing. Only the order of the costs matters. `table` holds
-    bins of the confidence axis, least confident first, with the mass and loss of each.
+    without errors would cost nothing. Only the order of the costs matters. `table` holds bins of the confidence
+    axis, least confident first, with the mass and loss of each.
     """
     mass = table.mass
     # losses below 0 are allowed; without the absolute value, bins of such losses would seem free to join
@@ -370,9 +370,9 @@ def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, max_bins: int) -> Histogram:
     """The histogram of torch tensors (vectors of one length, at least 1), computed on their device.
 
-    Only the quantiles and the sums are copied to the host. Bins are one per
-    distinct confidence up to `max_bins`, otherwise about that many with about equally many samples. Second moments
-    are left out for 0/1 losses without weights.
+    Only the quantiles and the sums are copied to the host. Bins are one per distinct confidence up to `max_bins`,
+    otherwise about that many with about equally many samples. Second moments are left out for 0/1 losses without
+    weights.
     """
     torch = sys.modules["torch"]
     ascending, order = torch.sort(confidence.double())

@@ -69,11 +69,13 @@ def range_influences(
     area = curve_area_of(request.evidence_requests[0])
     parts_of_ranges = [result.parts[0] for result in results]
     area_sums = [part.area_sums[area] for parts in parts_of_ranges for part in parts]
+    # by part: what a sample in it does to the rows of the parts below is `constant + slope * loss`
     constants, slopes = effects_of_other_parts(stack_parts(area_sums))
     # A range may have several parts. The constant and slope of the last one are what lies below the whole range; what
     # its own parts add to each other is computed from the samples, in `influence_on_area`.
     index_of_last_part = np.cumsum([len(parts) for parts in parts_of_ranges]) - 1
-    # these sums count losses in units of an error, the samples have them in the user's units
+    # These sums count losses in units of an error, the samples have them in the user's units. A constant is a loss and
+    # is converted; a slope multiplies the sample's own loss and is not.
     totals = positions[0].totals  # of the whole data set, the same in every position
     error_size = totals.in_error_units().error_size
     return [
@@ -106,6 +108,7 @@ def influence_on_area(columns: Columns, outside: RangeInfluence, request: Engine
     # distinct confidences ascend up to here; `rows_from_blocks` reverses them, since rows are most confident first
     rows = outside.position.shift(rows_from_blocks(mass, loss_sum))
     row = len(mass) - 1 - place_of_sample
+    # by row of this range: what a sample there does to the area is `constant + slope * loss`
     derivative = curve_area_of(request.evidence_requests[0]).derivative(rows)
     # the first terms are what the sample does to the rows of its own range
     constant = derivative.constant[row] + outside.constant

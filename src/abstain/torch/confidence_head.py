@@ -54,6 +54,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         self.class_count = learned.model.profile.class_count
         self.fingerprint = learned.fingerprint
         self.temperature = 1.0
+        # a linear model or a single score with its parameter, whichever was kept: at least one of them is None
         linear = learned.model.linear
         single = learned.model.single
         trees = learned.model.trees  # None unless there is a linear model, to which they are added
@@ -63,6 +64,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         slopes = torch.zeros(0, dtype=torch.float64)
         constant = 0.0
         if linear is not None:
+            # its weights are those of standardised columns, (column - centre) / scale
             slopes = torch.as_tensor(linear.weights / linear.scale, dtype=torch.float64)
             constant = float(linear.intercept - (linear.weights / linear.scale) @ linear.centre)
         elif single is not None and single.score == "max_softmax":

@@ -343,7 +343,7 @@ class Averaging:
         has the weights of that step.
 
         `epochs_trained` is how many epochs the trainer counts since the original weights. Raises InputError if the
-        state lacks more, since the weights after those epochs are not known.
+        state lacks more, since the weights after those epochs are not known, or if it holds more epochs than that.
         """
         missing_epochs = epochs_trained - self.epoch
         if missing_epochs == 1:
