@@ -21,7 +21,7 @@ from abstain.errors import DataError, InfeasibleError, InputError, MissingDepend
 from abstain.evaluation import evaluate_repeats
 from abstain.formats.inspect_log import GRADES
 from abstain.formats.log_rows import MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB, summarise_token_logprobs
-from abstain.formats.logs import ROWS_TO_JUDGE_SCALE, Log, Rules, find_fractions
+from abstain.formats.logs import MIN_ROWS_TO_JUDGE_SCALE, Log, Rules, find_fractions
 from abstain.inference import Interval
 from abstain.lm_eval import interval_without_ranking, log_interval
 from abstain.metrics import answer_metric
@@ -204,7 +204,7 @@ def calibration_error(confidence: str = "confidence", scale: str = "fraction", l
         log = _make_log(scores, confidence)
         if scale == "percent":
             numbers = log.signals[confidence]
-            problem = find_fractions(confidence, numbers, rows_to_judge=ROWS_TO_JUDGE_SCALE)
+            problem = find_fractions(confidence, numbers, min_rows_to_judge=MIN_ROWS_TO_JUDGE_SCALE)
             if problem:
                 raise InputError(f'calibration_error: {problem} Leave scale="percent" out.')
             log = replace(log, signals={confidence: numbers / 100})

@@ -14,10 +14,10 @@ from abstain.formats.log_rows import (
     LogContent,
     agreement,
     assign_correct_role,
-    find_correctness_columns,
+    columns_from_0_to_1,
+    float_or_none,
     get_nested,
     make_log_source,
-    number_or_none,
     read_unanswerable,
     summarise_token_logprobs,
 )
@@ -34,7 +34,7 @@ def test_get_nested_never_fails():
 
 
 def test_as_number_takes_truth_values_and_no_text():
-    assert [number_or_none(value) for value in (True, 2, 0.5, "0.5", None, [1])] == [
+    assert [float_or_none(value) for value in (True, 2, 0.5, "0.5", None, [1])] == [
         1.0,
         2.0,
         0.5,
@@ -72,13 +72,13 @@ def test_scorers_lie_between_0_and_1():
         {"acc": 1.0, "bleu": 30.0, "loss": -0.5, "empty": None},
         {"acc": math.nan, "bleu": 0.5, "loss": 0.5, "empty": None},
     ]
-    assert find_correctness_columns(rows, ["acc", "bleu", "loss", "empty", "absent"]) == ("acc",)
+    assert columns_from_0_to_1(rows, ["acc", "bleu", "loss", "empty", "absent"]) == ("acc",)
 
 
 def test_a_scorer_is_chosen_only_where_that_is_clear():
-    assert assign_correct_role(["f1", "acc"], "acc", "exact_match") == {"correct": "acc"}
-    assert assign_correct_role(["f1"], "acc") == {"correct": "f1"}
-    assert assign_correct_role(["f1", "rouge"], "acc") == {}
+    assert assign_correct_role(["f1", "acc"], prefer=("acc", "exact_match")) == {"correct": "acc"}
+    assert assign_correct_role(["f1"], prefer=("acc",)) == {"correct": "f1"}
+    assert assign_correct_role(["f1", "rouge"], prefer=("acc",)) == {}
     assert assign_correct_role([]) == {}
 
 

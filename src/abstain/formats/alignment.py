@@ -23,7 +23,7 @@ from abstain.formats.table_files import find_files, table_format
 
 PAIRED_BY_POSITION = "No file has ids: rows are paired by position."
 _UNPAIRED_REMEDY = "Different test sets can be compared with `abstain compare --unpaired`."
-_BATCH_ROWS = 1 << 16  # ids that are compared at a time
+_BATCH_ROW_COUNT = 1 << 16  # ids that are compared at a time
 # Optional columns of a model -> what they are for n samples of a model that has none.
 _DEFAULT_COLUMNS: dict[str, Callable[[int], np.ndarray]] = {
     "sample_weight": np.ones,
@@ -43,7 +43,7 @@ def comparison_arguments(models: Sequence[Predictions], *, paired: bool = True) 
     DataError where only some of `paired` models have weights.
     """
     arguments: dict[str, Any] = {}
-    for name, make_default in _DEFAULT_COLUMNS.items():
+    for name, make_default_for_rows in _DEFAULT_COLUMNS.items():
         columns = {model.name: getattr(model, name) for model in models}
         if all(values is None for values in columns.values()):
             continue
@@ -52,8 +52,8 @@ def comparison_arguments(models: Sequence[Predictions], *, paired: bool = True) 
             if columns[model.name] is None:
                 if paired and name == "sample_weight":
                     raise missing_weights_error(owner, model.name)
-                has_shared = paired and name == "clusters"
-                columns[model.name] = shared if has_shared else make_default(model.n)
+                takes_shared_clusters = paired and name == "clusters"
+                columns[model.name] = shared if takes_shared_clusters else make_default_for_rows(model.n)
         arguments[name] = columns
     return arguments
 
@@ -296,10 +296,10 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
         )
     row_count = 0
     batches = _pair_batches(
-        read_id_batches(first_files, first_column), read_id_batches(second_files, second_column)
+        read_text_batches(first_files, first_column), read_text_batches(second_files, second_column)
     )
     for first_ids, second_ids in batches:
-        if len(first_ids) != len(second_ids):  # of the last rows
+        if len(first_ids) != len(second_ids):  # only of the last pair, where one table is longer
             raise DataError(
                 f"{display_name(first_path)} and {display_name(second_path)} must have the same number of rows: one "
                 f"ends at row {row_count:,}."
@@ -319,15 +319,15 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
 def check_same_weights(first_path: str | Path, second_path: str | Path, column: str) -> None:
     """Check that two large tables have the same weights row by row, without loading either table whole.
 
-    `column` is the name of the weights. A second table without it is not checked. Paths are as in `check_same_ids`.
-    Raises DataError where weights differ by more than the rounding of 32-bit numbers.
+    `column` is the name of the weights. A second table without it is not checked, and neither are
+    lengths (see `check_same_ids`). Raises DataError where weights differ by more than the rounding of 32-bit numbers.
     """
     first_files = find_files("compare", first_path)
     second_files = find_files("compare", second_path)
     if column not in read_column_names(second_files[0]).columns:
         return
     row_count = 0
-    batches = _pair_batches(read_id_batches(first_files, column), read_id_batches(second_files, column))
+    batches = _pair_batches(read_text_batches(first_files, column), read_text_batches(second_files, column))
     for first_weights, second_weights in batches:
         for row, first, second in _differing_rows(first_weights, second_weights, row_count):
             if not _is_about_equal(first, second):
@@ -388,17 +388,17 @@ def _find_id_column(roles: Mapping[str, RoleColumns]) -> str | None:
     return None
 
 
-def read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
-    """Yield lists of ids as texts: those of the first file from top to bottom, then those of the next file.
+def read_text_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
+    """Yield the values of a column as lists of texts: the first file from top to bottom, then the next file.
 
-    `column` is the name of the id column in every file. A missing id is the text "None". No list is empty.
+    `column` is the name of the column in every file. A missing value is the text "None". No list is empty.
     """
     for file in files:
         batches = read_batches(
             Path(file),
             table_format(file),
             choose_columns=lambda schema: [column],
-            max_rows=_BATCH_ROWS,
+            max_rows=_BATCH_ROW_COUNT,
             row_groups=None,
         )
         for batch in batches:

@@ -16,16 +16,16 @@ from abstain.errors import AbstainWarning
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, as_texts, has_value
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
 from abstain.formats.loaded_columns import (
-    PLAIN_NUMBERS,
+    HOW_TO_WRITE_NUMBERS,
     TRUTH_WORDS,
     LoadedColumns,
     NamedLosses,
     explain_grades,
-    marks_gap,
-    read_marked_gaps,
+    is_missing_mark,
+    numbers_with_missing_marks_or_none,
 )
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
-from abstain.formats.logs import LOSS_OF_GRADE, ROWS_TO_JUDGE_SCALE, SCALES, Log, Rules, find_fractions
+from abstain.formats.logs import LOSS_OF_GRADE, MIN_ROWS_TO_JUDGE_SCALE, SCALES, Log, Rules, find_fractions
 from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have, is_or_are
 
@@ -63,8 +63,8 @@ def keep_stated_verdict(
 def columns_of_repeats(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> list[str]:
     """Return the names of columns whose values may repeat because rows belong together: `question`, and the ids.
 
-    None for the log of a harness, or where `roles` has columns of clusters or questions. Columns with another role are
-    left out. `source` is the opened file, of which only the names of columns are looked at.
+    Empty for the log of a harness, which says itself what its questions are, and where `roles` has columns of clusters
+    or questions. Columns with another role are left out. Only the names of columns in the opened file are looked at.
     """
     if source.is_harness_log or "clusters" in roles or "question" in roles:
         return []
@@ -86,21 +86,22 @@ def add_repeats(
 
     `roles` maps each role to its columns, and `rules.only` selects the rows. `source` is the opened file.
     """
-    rows = select_rows(source, rules).mask
+    selected_rows = select_rows(source, rules).mask  # None: all rows
     for name in columns_of_repeats(source, roles):
-        if len(source.columns[name].shape) != 1:
+        if len(source.columns[name].shape) != 1:  # a matrix
             continue
         values = source.columns[name].load()
-        values = values if rows is None else values[rows]
+        values = values if selected_rows is None else values[selected_rows]
         if not has_value(values).all():
             continue
         count = _count_distinct(values)
         if "task" in roles:  # one name in two tasks is two questions
             tasks = source.load("task", roles["task"])
-            tasks = tasks if rows is None else tasks[rows]
+            tasks = tasks if selected_rows is None else tasks[selected_rows]
             count = len(set(zip(as_texts(values).tolist(), as_texts(tasks).tolist())))
-        if not 1 < count < len(values):
+        if not 1 < count < len(values):  # all values are equal, or none repeats
             continue
+        # Tasks and epochs make this a table of answers (`is_log`), where repeats of a question become a cluster later.
         if not has_class_scores and ("task" in roles or "epoch" in roles):
             return {**roles, "question": RoleColumns((name,))}
         message = (
@@ -121,7 +122,6 @@ def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) 
     file: its columns by name, with their types.
     """
     has_changed_rules = rules != Rules()
-    # `source.log` says which harness wrote the file; None for a plain table.
     if source.is_harness_log or has_changed_rules:
         return True
     if any(role in roles for role in ANSWER_ROLES):
@@ -289,7 +289,7 @@ def load_unjudged(
     for name in (first_name, *further_names):
         # The only name that may be no column is "agreement": without a column, it is computed from the answers.
         column = source.columns[name].load() if name in source.columns else None
-        signals[name] = answers.convert_signal(name, column, rows_to_judge=ROWS_TO_JUDGE_SCALE)
+        signals[name] = answers.convert_confidence(name, column, min_rows_to_judge=MIN_ROWS_TO_JUDGE_SCALE)
     confidence = signals[first_name]
     answers.check_lengths(len(confidence), {**values, **signals})
     has_confidence = np.isfinite(confidence)
@@ -326,7 +326,7 @@ def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
     """
     value_of_column = dict(rules.only)  # the value that a row must have to be read
     descriptions = {}  # column -> its value in words, where that is more than the value
-    filter_column = source.facts.variant_column
+    filter_column = source.facts.variant_column  # "" where each answer is read in one way
     if filter_column:
         filters = list(dict.fromkeys(as_texts(source.columns[filter_column].load()).tolist()))
         value_of_column.setdefault(filter_column, filters[0])
@@ -458,7 +458,7 @@ class LoadedAnswers(LoadedColumns):
         self.check_scales(signals)
         losses = self.grade_answers()
         loss = losses.loss
-        confidences = {name: self.convert_signal(name, column) for name, column in signals.items()}
+        confidences = {name: self.convert_confidence(name, column) for name, column in signals.items()}
         self.check_lengths(len(loss), {**self.values_by_role, **confidences})
         # Where the user states the meaning of grades, a row without one (NaN) is a question without an answer.
         may_be_answered = ~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)
@@ -615,14 +615,18 @@ class LoadedAnswers(LoadedColumns):
         listed = ", ".join(f"{display_name(text)} {count:,}" for text, count in counts.items())
         return [f"predictions that are refusals by their words: {listed}."]
 
-    def convert_signal(self, name: str, values: Values | None, *, rows_to_judge: int = 1) -> np.ndarray:
+    def convert_confidence(
+        self, name: str, values: Values | None, *, min_rows_to_judge: int = 1
+    ) -> np.ndarray:
         """Return one confidence per row as float64, NaN where it is missing.
 
         `name` is the confidence's name and `values` its column; None for the agreement of repeated answers, which is
         computed here. A confidence that has a scale in `rules.scale` (by name, or under "" for all) is a number that
         the model stated: percentages become fractions of 1. Numbers outside the scale become NaN where `rules.outside`
-        is "missing"; otherwise they raise DataError, as text does. So do percentages of at least `rows_to_judge` rows
-        none of which exceeds 1, which are fractions. Without a scale, numbers stay as they are.
+        is "missing"; otherwise they raise DataError, as text does. So do at least
+        `min_rows_to_judge` percentages none of which exceeds 1, which are fractions. Without a scale, numbers stay as
+        they are. Infinite numbers stay too, with or without a scale: whatever reads a confidence takes a number that is
+        not finite as missing.
         """
         if values is None:
             return self.compute_agreement()
@@ -630,16 +634,16 @@ class LoadedAnswers(LoadedColumns):
             texts = [text for text in values.distinct_texts if text]
             if not texts:  # all cells are empty
                 return np.full(len(values), np.nan)
-            marked = read_marked_gaps(values, self.source.format)
-            if marked is None:
+            numbers_or_none = numbers_with_missing_marks_or_none(values, self.source.format)
+            if numbers_or_none is None:
                 # Where all texts are numbers, quotes made them text, and any of them is an example.
-                texts.sort(key=marks_gap)  # a word tells more than a mark
+                texts.sort(key=is_missing_mark)  # marks last: another word tells more
                 invalid_text = next((text for text in texts if not is_number(text)), texts[0])
                 raise self.error(
                     f"the confidence `{display_name(name)}` must be numbers, got {display_name(invalid_text)!r}. "
-                    f"{PLAIN_NUMBERS}"
+                    f"{HOW_TO_WRITE_NUMBERS}"
                 )
-            values = marked
+            values = numbers_or_none
         numbers = np.asarray(values, np.float64).reshape(-1)
         scale_name = self.rules.scale.get(name, self.rules.scale.get(""))
         if scale_name is None:
@@ -654,7 +658,7 @@ class LoadedAnswers(LoadedColumns):
                 f"to rank the column as it is."
             )
         if scale_name == "percent":
-            problem = find_fractions(name, numbers[~is_outside], rows_to_judge=rows_to_judge)
+            problem = find_fractions(name, numbers[~is_outside], min_rows_to_judge=min_rows_to_judge)
             if problem:
                 raise self.error(f"{problem} State --scale fraction.")
         # Numbers above `percent_above` are percentages: all of a percent scale, none of a fraction scale.

@@ -28,12 +28,11 @@ from abstain.formats.safety import (
     reporting_damage,
 )
 
-_TEXT_COPIES = (
-    5  # copies of a column of texts at the peak: decompressed, as a dictionary, joined, as Python's strings
-)
+# Copies of a column of texts at the peak: decompressed, as a dictionary, joined, as Python's strings
+_COPIES_WHILE_CONVERTING_TEXT = 5
 _BYTES_PER_ROW = 40  # at the peak of an evaluation: a loss and a confidence, the keys that sort them, rows
 _BYTES_PER_LISTED_NUMBER = 40  # a Python float in a list
-_CSV_BLOCK = 16 << 20  # bytes that pyarrow's csv reader parses at a time
+_CSV_BLOCK_BYTES = 16 << 20  # bytes that pyarrow's csv reader parses at a time
 _ARROW_FILE_START = b"ARROW1"  # an IPC file begins so; an IPC stream does not
 _ARROW_FILE_HEADER = 8  # bytes before the first message of an IPC file
 
@@ -66,7 +65,8 @@ def _find_field(data: memoryview, table: int, number: int) -> int:
     """Return the position of a field of a flatbuffer table; 0 where it is absent.
 
     `table` is the position of the table in `data`. A table begins with the distance to its vtable, which holds its own
-    length, the table's length, and the offset of each field within the table (0: absent), two bytes each.
+    length, the table's length, and the offset of each field within the table (0: absent), two bytes each. Fields
+    are numbered from 0.
     """
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
     vtable_length = int(struct.unpack_from("<H", data, vtable)[0])
@@ -92,7 +92,7 @@ def unpacked_message_size(message: Any) -> int:
         return 0
     data = memoryview(message.metadata)
     body = memoryview(message.body)
-    root = _follow_offset(data, 0)
+    root = _follow_offset(data, 0)  # position of the outermost table, whose offset is at the start
     batch = _follow_offset(data, _find_field(data, root, _MESSAGE_HEADER_FIELD))
     if message.type == "dictionary":
         batch = _follow_offset(data, _find_field(data, batch, _DICTIONARY_DATA_FIELD))
@@ -139,12 +139,10 @@ def open_parquet(path: Path, limits: Limits) -> OpenedTable:
             reporting_damage(path, "parquet"),
             parquet.ParquetFile(path, read_dictionary=dictionary_columns) as file,
         ):
-            copies = (
-                _TEXT_COPIES if is_text else 1
-            )  # texts are in memory several times while they are converted
+            copies = _COPIES_WHILE_CONVERTING_TEXT if is_text else 1  # in memory at a time
             bytes_of_column[name] = copies * _unpacked_column_size(path, file.metadata, name)
-            limits.check(path, bytes_of_column[name], f"column `{display_name(name)}`")
-            limits.check(path, sum(bytes_of_column.values()), f"its {len(bytes_of_column)} columns")
+            limits.check_memory(path, bytes_of_column[name], f"column `{display_name(name)}`")
+            limits.check_memory(path, sum(bytes_of_column.values()), f"its {len(bytes_of_column)} columns")
             values = _select_field(file.read(columns=[name]), name)
             return convert_arrow(values, path=path, name=name, limits=limits)
 
@@ -163,10 +161,9 @@ def read_number_lists(path: Path, name: str, limits: Limits) -> list[list[float]
         arrow_type = _list_fields(file.schema_arrow)[name].arrow_type
         if not _is_list(arrow_type) or not _is_number(arrow_type.value_type):
             raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
-        most_numbers = (
-            _unpacked_column_size(path, file.metadata, name) // 8
-        )  # the size counts 8 bytes for each
-        limits.check(path, _BYTES_PER_LISTED_NUMBER * most_numbers, f"column `{display_name(name)}`")
+        # the size counts at least 8 bytes for each number
+        most_numbers = _unpacked_column_size(path, file.metadata, name) // 8
+        limits.check_memory(path, _BYTES_PER_LISTED_NUMBER * most_numbers, f"column `{display_name(name)}`")
         lists: list[list[float] | None] = _select_field(file.read(columns=[name]), name).to_pylist()
         return lists
 
@@ -250,7 +247,7 @@ def open_arrow(path: Path, limits: Limits) -> OpenedTable:
             total = 0
             for message in pyarrow.ipc.MessageReader.open_stream(stream):
                 total += unpacked_message_size(message)
-                limits.check(path, total)
+                limits.check_memory(path, total)
         table = _open_ipc(path).read_all()
         table.validate(full=True)  # an untrusted file may hold offsets that point outside its buffers
         _check_table(path, table.schema, table.num_rows, limits)
@@ -275,7 +272,7 @@ def _check_table(path: Path, schema: Any, row_count: int, limits: Limits) -> Non
     limits.check_columns(path, len(schema))
     if row_count == 0:
         raise file_error(path, "has no rows.")
-    limits.check(path, row_count * _BYTES_PER_ROW, f"its {row_count:,} rows, read and ranked,")
+    limits.check_memory(path, row_count * _BYTES_PER_ROW, f"its {row_count:,} rows, read and ranked,")
 
 
 def _make_columns(schema: Any, row_count: int, load: Callable[[str], Values]) -> dict[str, Column]:
@@ -357,7 +354,7 @@ def read_batches(
             yield from _read_csv_batches(path, choose_columns, text_columns)
             return
         names = choose_columns(reader.schema)
-        if hasattr(reader, "num_record_batches"):  # an IPC file; an IPC stream and a csv reader are iterated
+        if hasattr(reader, "num_record_batches"):  # an IPC file; an IPC stream is iterated
             all_batches = map(reader.get_batch, range(reader.num_record_batches))
         else:
             all_batches = reader
@@ -407,7 +404,7 @@ def _read_csv_batches(
         is_compressed = path.suffix.lower() in COMPRESSED_ENDINGS
         return csv.open_csv(
             _open_compressed_table(path) if is_compressed else path,
-            read_options=csv.ReadOptions(block_size=_CSV_BLOCK),
+            read_options=csv.ReadOptions(block_size=_CSV_BLOCK_BYTES),
             convert_options=csv.ConvertOptions(column_types=type_of_column),
         )
 
@@ -506,7 +503,7 @@ def convert_arrow(values: Any, *, path: Path, name: str, limits: Limits) -> Valu
         return _convert_texts(values if types.is_dictionary(arrow_type) else values.dictionary_encode())
     if _is_list(arrow_type):
         return _convert_lists(path, name, values, limits)
-    limits.check(path, len(values) * 8, f"column `{display_name(name)}`")
+    limits.check_memory(path, len(values) * 8, f"column `{display_name(name)}`")
     return np.asarray(values.to_numpy())
 
 
@@ -535,7 +532,7 @@ def _convert_lists(path: Path, name: str, values: Any, limits: Limits) -> np.nda
 
     parts = [np.asarray(chunk.flatten().to_numpy(zero_copy_only=False)) for chunk in values.chunks]
     numbers = np.concatenate(parts) if parts else np.zeros(0)
-    limits.check(path, numbers.nbytes, f"column `{display_name(name)}`")
+    limits.check_memory(path, numbers.nbytes, f"column `{display_name(name)}`")
     lengths = pc.list_value_length(values)
     if values.null_count or not len(values) or pc.min(lengths).as_py() != pc.max(lengths).as_py():
         raise file_error(path, f"rows of `{display_name(name)}` must have one length.")

@@ -26,7 +26,7 @@ from abstain.formats.roles import (
 )
 from abstain.formats.safety import display_name, file_error
 
-_PREVIEWED_COLUMNS = 20
+_MAX_PREVIEWED_COLUMNS = 20
 
 
 @dataclass(frozen=True)
@@ -309,6 +309,7 @@ class OpenedTable:
         if self.is_harness_log:  # a log says which column is which; names of columns do not count
             return roles
         self._add_roles_by_name(roles)
+        # an array without a name, which readers call "array"
         if kind is not None and "array" in self.columns and kind not in roles:
             roles[kind] = RoleColumns(("array",))
         return roles
@@ -375,7 +376,7 @@ class OpenedTable:
 
     def preview(self, rows: int = 3) -> dict[str, list[str]]:
         """Return name, kind and first values of the first columns, for a table on the screen."""
-        first_columns = dict(list(self.columns.items())[:_PREVIEWED_COLUMNS])
+        first_columns = dict(list(self.columns.items())[:_MAX_PREVIEWED_COLUMNS])
         return {
             "column": [display_name(name) for name in first_columns],
             "holds": [str(column) for column in first_columns.values()],
@@ -484,7 +485,7 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
             f"`{display_name(pattern)}` must match one column for the {role}, got {len(matches)}.",
             source,
         )
-    prefix = pattern.split("*")[0]
+    prefix = pattern.split("*")[0]  # what follows it in a column's name says the class
     return order_class_columns(matches, [name.removeprefix(prefix) for name in matches])
 
 

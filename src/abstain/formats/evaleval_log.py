@@ -13,14 +13,14 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     assign_correct_role,
-    find_correctness_columns,
+    columns_from_0_to_1,
+    float_or_none,
     get_nested,
-    number_or_none,
-    single_text,
+    only_text_or_empty,
 )
 from abstain.formats.safety import count_noun, file_error, is_or_are
 
-_MILLISECONDS = 1000  # in a second
+_MILLISECONDS_PER_SECOND = 1000
 
 
 def is_evaleval_samples(content: Any) -> bool:
@@ -57,12 +57,12 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
         question = text_or_none(get_nested(record, "sample_id"))
         if question is None:
             raise file_error(path, f"record {index + 1} is not a sample (it has no sample_id).")
-        score = number_or_none(get_nested(record, "evaluation", "score"))
-        is_correct = number_or_none(get_nested(record, "evaluation", "is_correct"))
+        score = float_or_none(get_nested(record, "evaluation", "score"))
+        is_correct = float_or_none(get_nested(record, "evaluation", "is_correct"))
         if get_nested(record, "error") and score is None:
             failed_count += 1
             continue
-        latency = number_or_none(get_nested(record, "performance", "latency_ms"))
+        latency = float_or_none(get_nested(record, "performance", "latency_ms"))
         rows.append(
             {
                 "question": question,
@@ -71,15 +71,15 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
                 "is_correct": is_correct,
                 "score": score,
                 "answer": _find_answer(record),
-                TOKENS: number_or_none(get_nested(record, "token_usage", "total_tokens")),
-                SECONDS: None if latency is None else latency / _MILLISECONDS,
+                TOKENS: float_or_none(get_nested(record, "token_usage", "total_tokens")),
+                SECONDS: None if latency is None else latency / _MILLISECONDS_PER_SECOND,
             }
         )
-    correctness_columns = find_correctness_columns(rows, ["is_correct", "score"])
+    correctness_columns = columns_from_0_to_1(rows, ["is_correct", "score"])
     tasks = {row["task"] for row in rows}
     models = {row["model"] for row in rows}
     column_of_role = {
-        **assign_correct_role(correctness_columns, "is_correct", "score"),
+        **assign_correct_role(correctness_columns, prefer=("is_correct", "score")),
         "question": "question",
     }
     if len(tasks) > 1:
@@ -96,8 +96,8 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
         tool="EvalEval",
         column_of_role=column_of_role,
         possible_correctness_columns=correctness_columns,
-        task=single_text(tasks),
-        model=single_text(models),
+        task=only_text_or_empty(tasks),
+        model=only_text_or_empty(models),
         model_column="model" if len(models) > 1 else "",
         notes=tuple(notes),
     )

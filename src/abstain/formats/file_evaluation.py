@@ -16,7 +16,7 @@ from abstain._roles import COLUMN_NAMES, ROLES, normalise_name, role_of
 from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainWarning, DataError, MemoryLimitError
 from abstain.evaluation import Evaluation, evaluate, register_engine
-from abstain.formats.alignment import read_id_batches
+from abstain.formats.alignment import read_text_batches
 from abstain.formats.answers import columns_of_repeats, keep_stated_verdict
 from abstain.formats.learning_columns import LEARNING_ROLES
 from abstain.formats.predictions import LEARNED, Predictions
@@ -29,7 +29,7 @@ from abstain.formats.tables import open_table
 
 # File ending -> how many times larger the values are in memory than the file, at least; engines read these files.
 _GROWTH_IN_MEMORY = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}
-_MOST_IDS = 4_000_000  # rows whose ids are compared; as hashes they take 32 MB
+_MAX_COMPARED_IDS = 4_000_000  # rows whose ids are compared; as hashes they take 32 MB
 # Roles that engines cannot read; ignoring such a column would change the number.
 _ROLES_ENGINES_LACK = ("abstained", "clusters", "answered", "question")
 
@@ -154,24 +154,24 @@ def engine_columns(
 def _has_repeats(files: Sequence[str], name: str) -> bool:
     """Return whether several rows have one value in a column of ids or questions, and not all have the same.
 
-    Looked at are the first `_MOST_IDS` rows, in the order of the files; a repeat among later rows is not found. Whole
-    numbers may begin anew in each file, as row numbers do. False where one of these values is missing, or one of these
-    files has no such column.
+    Looked at are the first `_MAX_COMPARED_IDS` rows, in the order of the files; a repeat among later rows is not found.
+    Whole numbers may begin anew in each file, as row numbers do. False where one of these values is missing, or one
+    of these files has no such column.
     """
     hashes = []
     row_count = 0
     for file in files:
-        if row_count >= _MOST_IDS:
+        if row_count >= _MAX_COMPARED_IDS:
             break
         if name not in read_column_names(file).columns:
             return False
-        for values in read_id_batches([file], name):
+        for values in read_text_batches([file], name):
             if not set(values).isdisjoint(("", "None")):
                 return False
             keys = [(file, value) if value.isdecimal() else value for value in values]
             hashes.append(np.fromiter(map(hash, keys), np.int64, len(keys)))
             row_count += len(values)
-            if row_count >= _MOST_IDS:
+            if row_count >= _MAX_COMPARED_IDS:
                 break
     return row_count > 0 and 1 < len(np.unique(np.concatenate(hashes))) < row_count
 

@@ -16,9 +16,9 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     assign_correct_role,
-    find_correctness_columns,
+    columns_from_0_to_1,
+    float_or_none,
     get_nested,
-    number_or_none,
 )
 from abstain.formats.safety import file_error
 
@@ -62,33 +62,34 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
         trial = get_nested(instance, "train_trial_index")
         row: Row = {
             "question": instance_id,
-            "epoch": number_or_none(trial),
+            "epoch": float_or_none(trial),
             # a request whose options or reply the run does not hold counts as answered
             "answered": chose_option.get((instance_id, trial), True) if chose_option else None,
         }
         for statistic in statistics:
             name = get_nested(statistic, "name", "name")
-            mean = number_or_none(get_nested(statistic, "mean"))
+            mean = float_or_none(get_nested(statistic, "mean"))
             if isinstance(name, str) and mean is not None:
                 row[name] = mean
         rows.append(row)
     column_names = dict.fromkeys(name for row in rows for name in row)
     score_names = [name for name in column_names if re.search("match|correct|accuracy|f1", name)]
-    correctness_columns = find_correctness_columns(rows, score_names)
+    correctness_columns = columns_from_0_to_1(rows, score_names)
     column_of_role = {
-        **assign_correct_role(correctness_columns, "exact_match"),
+        **assign_correct_role(correctness_columns, prefer=("exact_match",)),
         "question": "question",
         "epoch": "epoch",
     }
     if chose_option:
         column_of_role["answered"] = "answered"
+    # `logprob` is that of the model's own reply where it generates one. Otherwise it may be that of the right answer,
+    # which says whether the model is right. Columns that no row has are taken out later.
+    confidence_columns = ("max_prob", "logprob") if _model_generates(path, load_json) else ("max_prob",)
     facts = LogFacts(
         tool="HELM",
         column_of_role=column_of_role,
         possible_correctness_columns=correctness_columns,
-        possible_confidence_columns=("max_prob", "logprob")
-        if _model_generates(path, load_json)
-        else ("max_prob",),
+        possible_confidence_columns=confidence_columns,
         task=_MODEL_IN_NAME.sub("", path.absolute().parent.name),  # the folder is named scenario,model=NAME
         model=_find_model(path, load_json),
         descriptions={"answered": "the reply is one of the options"},

@@ -24,10 +24,10 @@ from abstain.formats.log_rows import (
     Row,
     agreement,
     assign_correct_role,
-    find_correctness_columns,
+    columns_from_0_to_1,
+    float_or_none,
     get_nested,
     make_log_source,
-    number_or_none,
     read_unanswerable,
     summarise_token_logprobs,
 )
@@ -46,13 +46,13 @@ from abstain.formats.safety import (
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Inspect's letters: correct, incorrect, partially correct, no answer."""
 _NO_ANSWER = "N"
-_ZSTD = (
-    93  # zip's number for the compression of current versions, which zipfile before Python 3.14 does not read
-)
+# Zip's number for the compression of current versions, which zipfile before Python 3.14 does not read
+_ZSTD = 93
 # Members with the header of a log; a run that was killed has written the second one only.
 _HEADER_NAMES = ("header.json", "_journal/start.json")
-_MEMBERS_PER_COLUMN = 100  # how many more members than columns a file may have
-_LENGTHS_OFFSET = 26  # where a zip member's local header holds the lengths of its name and of its extra field
+_ALLOWED_MEMBERS_PER_COLUMN = 100  # how many more members than columns a file may have
+# Where a zip member's local header holds the lengths of its name and of its extra field
+_OFFSET_OF_NAME_AND_EXTRA_LENGTHS = 26
 
 
 def is_inspect_log(content: Any) -> bool:
@@ -84,9 +84,9 @@ def open_inspect_archive(path: Path, limits: Limits) -> OpenedTable:
     than `limits` allow.
     """
     with reporting_damage(path, "a log of Inspect"), zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-        limits.check_columns(path, len(members) // _MEMBERS_PER_COLUMN)
-        limits.check(path, sum(member.file_size for member in members), "decompressing it")
+        members = archive.infolist()  # a header, and one member for each sample
+        limits.check_columns(path, len(members) // _ALLOWED_MEMBERS_PER_COLUMN)
+        limits.check_memory(path, sum(member.file_size for member in members), "decompressing it")
         header_member = _find_header(members)
         if header_member is None:
             raise file_error(path, "is a zip archive but not a log of Inspect (it has no header.json).")
@@ -122,7 +122,7 @@ def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, 
     reason = f"Reading {display_name(path.name)}, whose parts are compressed by zstd,"
     pyarrow = import_optional("pyarrow", reason, "files")
     with path.open("rb") as file:  # the member's local header, its name, an extra field, then its data
-        file.seek(member.header_offset + _LENGTHS_OFFSET)
+        file.seek(member.header_offset + _OFFSET_OF_NAME_AND_EXTRA_LENGTHS)
         name_length, extra_length = struct.unpack("<HH", file.read(4))
         file.seek(name_length + extra_length, 1)
         compressed = file.read(member.compress_size)
@@ -181,7 +181,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     candidates = [
         name for name in names if not name.endswith((".answered", LETTERS_SUFFIX)) and "metadata." not in name
     ]
-    correctness_columns = find_correctness_columns(
+    correctness_columns = columns_from_0_to_1(
         rows, [name for name in candidates if name not in other_columns]
     )
     answered_column_by_correctness = {
@@ -195,7 +195,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     facts = LogFacts(
         tool="Inspect",
         column_of_role={
-            **assign_correct_role(correctness_columns, headline_scorer, *correctness_columns),
+            **assign_correct_role(correctness_columns, prefer=(headline_scorer, *correctness_columns)),
             "question": "question",
             "epoch": "epoch",
         },
@@ -219,7 +219,7 @@ def _make_row(sample: Row) -> Row:
     """
     row: Row = {
         "question": text_or_none(sample["id"]),
-        "epoch": number_or_none(sample.get("epoch")),
+        "epoch": float_or_none(sample.get("epoch")),
         "answer": None,
     }
     for scorer, score in sample["scores"].items():
@@ -228,13 +228,14 @@ def _make_row(sample: Row) -> Row:
         values_by_key = value if isinstance(value, dict) else {"": value}
         for key, part in values_by_key.items():
             column = f"{scorer}.{key}" if key else scorer
-            row[column] = part if isinstance(part, str) else number_or_none(part)
+            row[column] = part if isinstance(part, str) else float_or_none(part)
+        # numbers that a judge or the task states, such as a confidence
         row |= _select_numbers(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
     row |= _select_numbers(sample.get("metadata"), prefix="metadata.")
     row |= read_unanswerable(sample.get("metadata"))
     row |= summarise_token_logprobs(get_nested(sample, "output", "choices", 0, "logprobs", "content"))
     row[TOKENS] = _count_tokens(sample)
-    row[SECONDS] = number_or_none(sample.get("total_time"))
+    row[SECONDS] = float_or_none(sample.get("total_time"))
     return row
 
 
@@ -242,9 +243,9 @@ def _count_tokens(sample: Row) -> float | None:
     """Return the tokens that all models used for a sample, or those of its output; None where the log has neither."""
     usage_by_model = sample.get("model_usage")
     if isinstance(usage_by_model, dict) and usage_by_model:
-        counts = [number_or_none(get_nested(usage, "total_tokens")) for usage in usage_by_model.values()]
+        counts = [float_or_none(get_nested(usage, "total_tokens")) for usage in usage_by_model.values()]
         return math.fsum(count for count in counts if count is not None)
-    return number_or_none(get_nested(sample, "output", "usage", "total_tokens"))
+    return float_or_none(get_nested(sample, "output", "usage", "total_tokens"))
 
 
 def _select_numbers(content: Any, prefix: str) -> Row:
@@ -305,7 +306,7 @@ def _make_notes(header: Any, scored_count: int, failed_count: int, unscored_coun
     status = get_nested(header, "status")
     if status != "success":
         notes.append(f"the run has status {display_name(status)}.")
-    expected_count = number_or_none(get_nested(header, "results", "total_samples"))
+    expected_count = float_or_none(get_nested(header, "results", "total_samples"))
     sample_count = scored_count + failed_count + unscored_count
     if expected_count is not None and expected_count != sample_count:
         expected = count_noun(int(expected_count), "sample")

@@ -17,9 +17,8 @@ from abstain.formats.roles import AGREEMENT
 from abstain.formats.safety import count_noun, display_name, file_error
 
 _MAX_DEPTH = 6  # objects inside each other that are looked into
-_MIN_KEYS = (
-    5  # of an object of lists by id; fewer lists may be models or parts of a test, which must not be mixed
-)
+# Entries of an object of records or lists by id; fewer may be models or parts of a test, which must not be mixed
+_MIN_RECORDS_BY_ID = 5
 _MAX_TREE_KEYS = 8  # of one object that are shown in a tree
 _MAX_TREE_DEPTH = 3
 # A table of all values may have this many times as many cells as there are values, and this many more.
@@ -61,10 +60,10 @@ def _find_tables_below(path: Path, content: Any, *, place: str, depth: int) -> l
             tables += _find_tables_below(path, part, place=part_place, depth=depth + 1)
     # Lists of this object itself are its table, unless there are tables below and no list is called as a role is.
     columns = _read_object_of_columns(path, content)
-    if columns and (not tables or _state_a_role(columns)):
+    if columns and (not tables or _any_name_states_a_role(columns)):
         return [JsonTable(place, columns)]
     # An object of one object, which may be a record by its id, is taken for that only if it is nothing else.
-    if not tables and len(content) == 1 and _holds_objects(content):
+    if not tables and len(content) == 1 and _all_values_are_objects(content):
         return [JsonTable(place, _columns_from_records(path, _add_keys(content)))]
     return tables
 
@@ -76,34 +75,35 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
     id, or an object of columns whose values are named by row numbers. `content` is a parsed JSON value.
     """
     if isinstance(content, list):
-        return _columns_from_records(path, content) if _are_records(content) else None
+        return _columns_from_records(path, content) if _is_list_of_objects(content) else None
     if not isinstance(content, dict):
         return None
     columns = _read_named_rows(content)
     if columns is not None or len(content) < 2:  # a single key may as well be a name around the table
         return columns
-    if _holds_objects(content):
+    if _all_values_are_objects(content):
         if _is_by_row_number(content):
             return _columns_by_row_number(content)
         records = _add_keys(content)
         # Few objects with tables inside are parts of a file, such as one for each task, and not records.
-        if not _share_a_field(records) or (len(content) < _MIN_KEYS and _hold_tables(records)):
+        are_parts = len(content) < _MIN_RECORDS_BY_ID and _any_record_holds_a_table(records)
+        if are_parts or not _share_a_field_besides_the_id(records):
             return None
         return _columns_from_records(path, records)
-    if all(_are_records(part) for part in content.values()):
+    if all(_is_list_of_objects(part) for part in content.values()):
         longest = max(len(part) for part in content.values())
         # More keys than records under any key: the keys are questions, and the lists the answers to each.
-        if len(content) >= max(_MIN_KEYS, longest + 1):
+        if len(content) >= max(_MIN_RECORDS_BY_ID, longest + 1):
             return _columns_from_records(path, _add_keys_of_lists(content))
     return None
 
 
-def _are_records(content: Any) -> bool:
+def _is_list_of_objects(content: Any) -> bool:
     """Return whether this is a list of one or more objects."""
     return isinstance(content, list) and bool(content) and all(isinstance(item, dict) for item in content)
 
 
-def _holds_objects(content: Mapping[str, Any]) -> bool:
+def _all_values_are_objects(content: Mapping[str, Any]) -> bool:
     """Return whether every value of an object is an object that is not empty."""
     return all(isinstance(part, dict) and part for part in content.values())
 
@@ -131,9 +131,9 @@ def _is_by_row_number(content: Mapping[str, Any]) -> bool:
     """Return whether an object of objects has a column for each key, and a value for each row number inside it.
 
     That is how pandas writes a table by default. An object of records by id looks alike, but its records have names of
-    fields. So the inner keys must be the same in all columns, and whole numbers where the outer ones are not, or the
-    outer keys must be names that state a role (`correct`, `confidence`) where no inner key is. `content` is a parsed
-    JSON object.
+    fields. So the inner keys must be the same in all columns. Besides, either all inner keys are whole numbers and not
+    all outer ones are, or some outer key states a role (`correct`, `confidence`) and no inner key does. `content` is a
+    parsed JSON object.
     """
     first, *other_columns = content.values()
     if any(column.keys() != first.keys() for column in other_columns):
@@ -142,7 +142,8 @@ def _is_by_row_number(content: Mapping[str, Any]) -> bool:
         return False
     has_row_numbers = all(str(key).isdecimal() for key in first)
     has_named_columns = not all(str(name).isdecimal() for name in content)
-    return (has_row_numbers and has_named_columns) or (_state_a_role(content) and not _state_a_role(first))
+    only_outer_keys_state_roles = _any_name_states_a_role(content) and not _any_name_states_a_role(first)
+    return (has_row_numbers and has_named_columns) or only_outer_keys_state_roles
 
 
 def _columns_by_row_number(content: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -153,7 +154,7 @@ def _columns_by_row_number(content: Mapping[str, Any]) -> dict[str, list[Any]]:
     return columns
 
 
-def _state_a_role(names: Mapping[str, Any]) -> bool:
+def _any_name_states_a_role(names: Mapping[str, Any]) -> bool:
     """Return whether one of the names says what its column holds: `correct`, `y_true`, `logits`."""
     return any(normalise_name(str(name)) in _ROLE_NAMES for name in names)
 
@@ -175,12 +176,14 @@ def _add_keys_of_lists(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
     return keyed_records
 
 
-def _hold_tables(records: list[dict[str, Any]]) -> bool:
+def _any_record_holds_a_table(records: list[dict[str, Any]]) -> bool:
     """Return whether some record holds a list of two or more records itself."""
-    return any(_are_records(value) and len(value) > 1 for record in records for value in record.values())
+    return any(
+        _is_list_of_objects(value) and len(value) > 1 for record in records for value in record.values()
+    )
 
 
-def _share_a_field(records: list[dict[str, Any]]) -> bool:
+def _share_a_field_besides_the_id(records: list[dict[str, Any]]) -> bool:
     """Return whether at least two fields (the id is one) are in more than half of the records."""
     counts = Counter(name for record in records for name in record)
     return sum(count > len(records) / 2 for count in counts.values()) > 1
@@ -193,7 +196,7 @@ def _read_object_of_columns(path: Path, content: Mapping[str, Any]) -> dict[str,
     counts as its columns, with dotted names, where another list is as long. `content` is a parsed JSON object.
     """
     lists = {name: values for name, values in _flatten(content) if isinstance(values, list) and values}
-    plain_lists = {name: values for name, values in lists.items() if not _are_records(values)}
+    plain_lists = {name: values for name, values in lists.items() if not _is_list_of_objects(values)}
     lengths = {len(values) for name, values in plain_lists.items() if name in content}
     columns: dict[str, list[Any]] = {}
     for name, values in lists.items():
@@ -219,7 +222,7 @@ def _flatten(record: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Ite
             yield name, value
 
 
-def _holds_object(record: Mapping[str, Any]) -> bool:
+def _has_object_field(record: Mapping[str, Any]) -> bool:
     """Return whether some field of a record is an object; most records have none, which saves their copies."""
     return dict in map(type, record.values())
 
@@ -230,7 +233,7 @@ def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str
     Columns of lists of texts are followed by what they say together. DataError where records have so few names in
     common that the table of all values would be far larger than the file.
     """
-    rows = [dict(_flatten(record)) if _holds_object(record) else record for record in records]
+    rows = [dict(_flatten(record)) if _has_object_field(record) else record for record in records]
     names = list(dict.fromkeys(name for row in rows for name in row))
     value_count = sum(map(len, rows))
     if len(names) * len(rows) > _MAX_SPARSENESS * value_count + _ALWAYS_ALLOWED_CELLS:
@@ -238,11 +241,11 @@ def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str
     columns: dict[str, list[Any]] = {}
     for name in names:
         values = [row.get(name) for row in rows]
-        columns |= _read_texts(name, values) or {name: values}
+        columns |= _columns_of_text_lists(name, values) or {name: values}
     return columns
 
 
-def _read_texts(name: str, values: list[Any]) -> dict[str, list[Any]]:
+def _columns_of_text_lists(name: str, values: list[Any]) -> dict[str, list[Any]]:
     """Return the columns that a column of lists of texts stands for; empty where it is no such column.
 
     Where no list has more than one text, that is the text itself. Where some list has a text twice, the texts of a row
@@ -253,7 +256,7 @@ def _read_texts(name: str, values: list[Any]) -> dict[str, list[Any]]:
     if not isinstance(first_value, list):  # most columns, which need no closer look
         return {}
     lists = [value for value in values if value is not None]
-    if not all(_are_texts(value) for value in lists):
+    if not all(_is_list_of_texts(value) for value in lists):
         return {}
     has_repeats = any(len(set(value)) < len(value) for value in lists)
     if max(map(len, lists)) <= 1:
@@ -273,7 +276,7 @@ def _read_texts(name: str, values: list[Any]) -> dict[str, list[Any]]:
     return {f"{name}.answer": answers, f"{name}.{AGREEMENT}": shares}
 
 
-def _are_texts(value: Any) -> bool:
+def _is_list_of_texts(value: Any) -> bool:
     """Return whether this is a list of texts; it may be empty."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 

@@ -20,7 +20,7 @@ LENGTH_OF = "length of "
 def refuse_truth_as_input(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> None:
     """Raise DataError where the only columns that say which answers are right are named as features or categories.
 
-    Names of columns say so. `roles` maps each role to its columns. `source` is the opened file.
+    The names of columns tell (`truth_role_of`). `roles` maps each role to its columns. `source` is the opened file.
     """
     if any(role in roles for role in TRUTH_ROLES):
         return

@@ -15,8 +15,8 @@ from abstain.formats.log_rows import (
     Row,
     ScoredOption,
     assign_correct_role,
-    find_correctness_columns,
-    number_or_none,
+    columns_from_0_to_1,
+    float_or_none,
     option_signals,
 )
 from abstain.formats.safety import Limits
@@ -24,7 +24,7 @@ from abstain.formats.safety import Limits
 _METRICS_PREFIXES = ("metric.", "metrics.")  # structs of metrics, in current and in older versions
 # Lists with the log-likelihood of each option, in current and in older versions.
 _LOGLIKELIHOOD_LISTS = ("model_response.logprobs", "predictions", "pred_logits")
-_GOLD_COLUMNS = ("doc.gold_index", "gold_index")
+_RIGHT_OPTION_COLUMNS = ("doc.gold_index", "gold_index")
 _TASK_IN_NAME = re.compile(r"details_(.+)_\d{4}-\d\d-\d\dT")
 
 
@@ -54,25 +54,26 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
     for index, row_loglikelihoods in enumerate(loglikelihoods):
         row: Row = {"question": str(index)}
         for name, values in metrics.items():
-            number = number_or_none(values[index])
+            number = float_or_none(values[index])
             row[name] = None if number is None or np.isnan(number) else number
         if row_loglikelihoods is not None and len(row_loglikelihoods) > 1:
             # length 0: the file does not say how long the options are
             options = [ScoredOption(loglikelihood=number, length=0) for number in row_loglikelihoods]
             row |= option_signals(options, is_normalised=False)
         rows.append(row)
-    correctness_columns = find_correctness_columns(rows, list(metrics))
+    correctness_columns = columns_from_0_to_1(rows, list(metrics))
     match = _TASK_IN_NAME.match(source.path.name)
     facts = LogFacts(
         tool="lighteval",
         column_of_role={
             **assign_correct_role(
-                correctness_columns, "acc", "loglikelihood_acc", "exact_match", "em", "extractive_match"
+                correctness_columns,
+                prefer=("acc", "loglikelihood_acc", "exact_match", "em", "extractive_match"),
             ),
             "question": "question",
         },
         possible_correctness_columns=correctness_columns,
-        possible_confidence_columns=OPTION_SIGNALS,
+        possible_confidence_columns=OPTION_SIGNALS,  # those that no row has are taken out later
         # Accuracy by normalised log-likelihoods judges another answer than these confidences are of.
         excluded_confidences_by_correctness={name: OPTION_SIGNALS for name in metrics if "norm" in name},
         task=match[1] if match else "",
@@ -97,7 +98,7 @@ def _load_loglikelihoods(source: OpenedTable, limits: Limits) -> list[list[float
     `source` is the opened file: its columns by name, with their types. `limits` bounds the memory and the number of
     columns that a file may take.
     """
-    has_gold = any(name in source.columns for name in _GOLD_COLUMNS)
+    has_gold = any(name in source.columns for name in _RIGHT_OPTION_COLUMNS)
     has_accuracy = any("acc" in name for name in source.columns if name.startswith(_METRICS_PREFIXES))
     if not has_gold or not has_accuracy:
         return None

@@ -22,9 +22,9 @@ from abstain.formats.log_rows import (
     Row,
     ScoredOption,
     assign_correct_role,
-    find_correctness_columns,
+    columns_from_0_to_1,
+    float_or_none,
     get_nested,
-    number_or_none,
     option_signals,
     read_unanswerable,
 )
@@ -126,9 +126,9 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
             }
             metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
             rows.append({"question": question, "task": task, **scores, **_read_write_out_reply(record)})
-    correctness_columns = find_correctness_columns(rows, list(metric_names))
+    correctness_columns = columns_from_0_to_1(rows, list(metric_names))
     column_of_role = {
-        **assign_correct_role(correctness_columns, "acc", "exact_match", "em"),
+        **assign_correct_role(correctness_columns, prefer=("acc", "exact_match", "em")),
         "question": "question",
     }
     if len(parts) > 1:
@@ -152,7 +152,7 @@ def _parse_score(value: Any) -> float | None:
     if value in ("True", "False"):
         return float(value == "True")
     try:
-        return number_or_none(value) if not isinstance(value, str) else float(value)
+        return float_or_none(value) if not isinstance(value, str) else float(value)
     except ValueError:
         return None
 
@@ -160,7 +160,7 @@ def _parse_score(value: Any) -> float | None:
 def _read_write_out_reply(record: Row) -> Row:
     """Return the confidences of a multiple-choice record, or the column "answer" of a reply."""
     logits = [record[name] for name in sorted(record, key=_number_at_end) if name.startswith("logit_")]
-    numbers = [number_or_none(logit) for logit in logits]
+    numbers = [float_or_none(logit) for logit in logits]
     if isinstance(record.get("truth"), int) and len(logits) > 1 and None not in numbers:
         # length 0: the file does not say how long the options are
         options = [ScoredOption(loglikelihood=number, length=0) for number in numbers if number is not None]
@@ -226,9 +226,9 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         else:
             row |= option_signals(options, is_normalised="acc_norm" in record)
         rows.append(row)
-    correctness_columns = find_correctness_columns(rows, list(metric_names))
+    correctness_columns = columns_from_0_to_1(rows, list(metric_names))
     column_of_role = {
-        **assign_correct_role(correctness_columns, "acc", "exact_match", "pass@1"),
+        **assign_correct_role(correctness_columns, prefer=("acc", "exact_match", "pass@1")),
         "question": "question",
     }
     if any("answered" in row for row in rows):
@@ -268,7 +268,7 @@ def _find_scores(record: Row) -> dict[str, float | None]:
         names = [str(name) for name in listed_names]
     else:
         names = [name for name in record if name not in _OTHER_FIELDS and not name.endswith("_hash")]
-    return {name: number_or_none(record.get(name)) for name in names}
+    return {name: float_or_none(record.get(name)) for name in names}
 
 
 def _read_reply(record: Row) -> Row:
@@ -378,7 +378,7 @@ def _note_missing_documents(path: Path, document_count: int, results_name: str, 
 
     `path` is the samples file, `results_name` and `results` are name and parsed content of the results file, if any.
     """
-    expected_count = number_or_none(get_nested(results, "n-samples", _find_task(path), "effective"))
+    expected_count = float_or_none(get_nested(results, "n-samples", _find_task(path), "effective"))
     if expected_count is None or expected_count == document_count:
         return []
     expected = count_noun(int(expected_count), "document")

@@ -19,16 +19,16 @@ from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have
 
 TRUTH_WORDS = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
-"""TextValues for true (1) and false (0), in lower case; an empty cell is NaN."""
+"""Words for true (1) and false (0), in lower case; an empty cell is NaN."""
 TRUTH_WORDS[""] = np.nan
-PLAIN_NUMBERS = (
+HOW_TO_WRITE_NUMBERS = (
     "Write plain numbers, without % signs or units. Leave a cell without one empty, and say --missing left_out or "
     "--missing last."
 )
 """Remedy for text in a column of numbers."""
 # Cells of a column of numbers that say that there is none, in lower case; an empty one is among them.
-_GAP_MARKS = ("", "-", "--", "\N{EN DASH}", "n/a", "#n/a", "na", "nan", "none", "null")
-# TextValues in the name of a column that say that larger is better, and words that say that it is a loss nevertheless.
+_MISSING_MARKS = ("", "-", "--", "\N{EN DASH}", "n/a", "#n/a", "na", "nan", "none", "null")
+# Words in the name of a column that say that larger is better, and words that say that it is a loss nevertheless.
 _SCORE_WORDS = {
     "score", "scores", "reward", "acc", "accuracy", "correct", "correctness", "match", "f1", "rouge", "rougel", "bleu",
     "success", "right", "pass", "passed", "precision", "recall", "grade", "rating", "quality", "similarity",
@@ -48,10 +48,10 @@ _LOSS_WORDS = {
     "log",
 }
 # From so many rows on, a probability that is never below one half is that of the prediction and not of class 1.
-_ROWS_TO_JUDGE_PROBABILITY = 8
+_MIN_ROWS_TO_JUDGE_PROBABILITY = 8
 _MAX_ROUNDING = 0.1  # sums of probabilities that are further from one are not explained by rounding
 _CALLER_OF_READ_PREDICTIONS = 6  # frames up from where a column of one class is loaded, for warnings
-_ROUNDING_SAMPLE = 10_000  # rows that are looked at to see to how many decimals probabilities are rounded
+_MAX_ROWS_TO_FIND_DECIMALS = 10_000  # looked at to see to how many decimals probabilities are rounded
 
 
 _BLANK_LABELS = ("", "nan")  # the text of an empty cell, and of one among numbers
@@ -79,12 +79,12 @@ def explain_grades(column: str, words: Iterable[str]) -> str:
     )
 
 
-def marks_gap(text: str) -> bool:
+def is_missing_mark(text: str) -> bool:
     """Return whether a cell of a column of numbers says that there is none: it is empty, N/A, nan, - or the like."""
-    return text.strip().lower() in _GAP_MARKS
+    return text.strip().lower() in _MISSING_MARKS
 
 
-def read_marked_gaps(words: TextValues, format_name: str) -> np.ndarray | None:
+def numbers_with_missing_marks_or_none(words: TextValues, format_name: str) -> np.ndarray | None:
     """Return the numbers of a column of a text table that holds numbers and marks such as N/A or -, which become NaN.
 
     None where it holds any other text or no number, and for formats other than csv and tsv, in which a number has a
@@ -94,7 +94,7 @@ def read_marked_gaps(words: TextValues, format_name: str) -> np.ndarray | None:
         return None
     numbers = []
     for text in words.distinct_texts:
-        if marks_gap(text):
+        if is_missing_mark(text):
             numbers.append(np.nan)
         elif is_number(text) and "_" not in text:
             numbers.append(float(text))
@@ -170,7 +170,9 @@ class LoadedColumns:
         if labels.ndim == 1 and {"correct", "error"} & self.values_by_role.keys():
             # Where several classes tie for the largest score, the file's predictions may be any of them.
             has_one_maximum = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) == 1
-            self.check_verdict(is_wrong=scores.argmax(axis=1) != labels, is_known=has_one_maximum)
+            self.refuse_contradicted_correctness(
+                is_wrong=scores.argmax(axis=1) != labels, is_known=has_one_maximum
+            )
         if kind == "probs":
             scores = self.normalise_rounded(scores)
         return {"n": n, kind: scores, "labels": labels, "classes": self.classes, **self.sample_fields(n)}
@@ -188,22 +190,20 @@ class LoadedColumns:
         values = self.require_numbers(kind)
         if values.ndim != 1 and values.shape[-1] != 1:  # a column for each class
             if kind == "logits" and values.size and values.min() >= 0 and values.max() <= 1:
-                self.check_not_probabilities(values)
+                self.refuse_probabilities_as_logits(values)
             return values
         if values.ndim > 2 or not len(values):  # the caller refuses it
             return values
         score_of_class_1 = values.reshape(-1).astype(np.float64)
         name = display_name(self.roles[kind].names[0])
-        can_be_judged = len(score_of_class_1) >= _ROWS_TO_JUDGE_PROBABILITY
+        can_be_judged = len(score_of_class_1) >= _MIN_ROWS_TO_JUDGE_PROBABILITY
         if kind == "probs" and can_be_judged and score_of_class_1.min() >= 0.5:
             raise self.error(
                 f"`{name}` is never below 0.5, so it seems to be the probability of the prediction and not of class 1. "
                 f"Name it as a confidence, -c confidence={name}, with a column of right and wrong answers."
             )
         boundary = 0.5 if kind == "probs" else 0.0  # of class 1 being the likelier one
-        self.check_prediction(
-            score_of_class_1 > boundary, name
-        )  # raises where predictions contradict the score
+        self.refuse_contradicted_score(predicts_1=score_of_class_1 > boundary, name=name)
         meaning = "probability" if kind == "probs" else "log-odds"
         message = f"{display_name(self.source.path)}: `{name}` is taken for the {meaning} of class 1 of a binary model."
         warnings.warn(message, AbstainWarning, stacklevel=_CALLER_OF_READ_PREDICTIONS)
@@ -212,7 +212,7 @@ class LoadedColumns:
         # two logits whose difference is the log-odds
         return np.stack([-score_of_class_1 / 2, score_of_class_1 / 2], axis=1)
 
-    def check_not_probabilities(self, logits: np.ndarray) -> None:
+    def refuse_probabilities_as_logits(self, logits: np.ndarray) -> None:
         """Raise DataError where every row of `logits` sums to one: they are probabilities.
 
         The caller has found that they all lie in [0, 1]; this check does not repeat that.
@@ -224,7 +224,7 @@ class LoadedColumns:
                 f"-c probs={pattern}, or --as probs for an array without a name."
             )
 
-    def check_prediction(self, predicts_1: np.ndarray, name: str) -> None:
+    def refuse_contradicted_score(self, predicts_1: np.ndarray, name: str) -> None:
         """Raise DataError where a column of predictions of 0 and 1 contradicts a binary model's score.
 
         `predicts_1` says for each row whether the score in column `name` predicts class 1. Nothing is checked where
@@ -272,7 +272,9 @@ class LoadedColumns:
         warnings.warn(message, AbstainWarning, stacklevel=_CALLER_OF_READ_PREDICTIONS)
         return np.asarray(probs / row_sums)
 
-    def check_verdict(self, is_wrong: np.ndarray, is_known: np.ndarray | bool = True) -> None:
+    def refuse_contradicted_correctness(
+        self, is_wrong: np.ndarray, is_known: np.ndarray | bool = True
+    ) -> None:
         """Raise DataError where a column of correct or error contradicts the labels, unless the user named that column.
 
         `is_wrong` says for each row whether the prediction differs from the label, and `is_known` (a mask, or True for
@@ -397,15 +399,16 @@ class LoadedColumns:
         prediction = self.values_by_role.get("prediction")
         if labels is not None and prediction is not None and _are_comparable(labels, prediction):
             label_loss = self.zero_one_loss(labels, prediction)
-            self.check_verdict(is_wrong=label_loss == 1, is_known=~np.isnan(label_loss))
+            self.refuse_contradicted_correctness(is_wrong=label_loss == 1, is_known=~np.isnan(label_loss))
         if "correct" in self.values_by_role:
             return self.read_correctness()
         if "error" in self.values_by_role:
             return NamedLosses(self.require_truth_values("error"), "zero_one")
         if "loss" in self.values_by_role:
-            self.check_not_a_score()
+            self.refuse_score_as_loss()  # by the column's name
             loss = self.require_numbers("loss")
-            return NamedLosses(loss.astype(np.float64) if loss.dtype.kind == "b" else loss, "loss")
+            is_true_or_false = loss.dtype.kind == "b"  # true becomes a loss of 1
+            return NamedLosses(loss.astype(np.float64) if is_true_or_false else loss, "loss")
         if labels is not None and prediction is not None:
             return NamedLosses(self.zero_one_loss(labels, prediction), "zero_one")
         raise UncertainError(self.explain_missing(), self.source)
@@ -437,7 +440,7 @@ class LoadedColumns:
         numbers = np.asarray(values, np.float64)
         return not np.isin(numbers[~np.isnan(numbers)], (0, 1)).all()
 
-    def check_not_a_score(self) -> None:
+    def refuse_score_as_loss(self) -> None:
         """Raise DataError where the user named a column as the loss whose name says that larger is better."""
         name = self.roles["loss"].names[0]
         words = set(re.split(r"[^a-z0-9]+", name.lower()))
@@ -561,7 +564,7 @@ class LoadedColumns:
         if numbers_in_names:
             labels_as_texts = TextValues.of(f"{label:.17g}" for label in labels.tolist())  # 1.0 becomes "1"
             return self.look_up_labels(labels_as_texts, numbers_in_names)
-        if self.has_stated_classes:
+        if self.has_stated_classes:  # they were stated in the order of the class numbers
             return labels
         names = display_name(", ".join(self.classes[:3]))
         if len(self.classes) > 3:
@@ -591,14 +594,14 @@ class LoadedColumns:
         values = self.values_by_role[role]
         if isinstance(values, TextValues):
             if role == "confidence":
-                numbers = read_marked_gaps(values, self.source.format)
+                numbers = numbers_with_missing_marks_or_none(values, self.source.format)
                 if numbers is not None:
                     return numbers
-            texts = sorted(values.distinct_texts, key=marks_gap)  # a word tells more than a mark
+            texts = sorted(values.distinct_texts, key=is_missing_mark)  # marks last: another word tells more
             for text in texts:
                 if not is_number(text):
                     raise self.error(
-                        f"the {role} must be numbers, got text such as {display_name(text)!r}. {PLAIN_NUMBERS}"
+                        f"the {role} must be numbers, got text such as {display_name(text)!r}. {HOW_TO_WRITE_NUMBERS}"
                     )
             raise self.error(f"the {role} must be numbers, got numbers in quotes. Remove the quotes.")
         return values
@@ -651,7 +654,7 @@ def _rounding_tolerance(probs: np.ndarray) -> float:
 
     Each number of a row is off by at most half a unit of the last decimal. Zero where they have more decimals.
     """
-    first_rows = probs[:_ROUNDING_SAMPLE].astype(np.float64)
+    first_rows = probs[:_MAX_ROWS_TO_FIND_DECIMALS].astype(np.float64)
     for decimals in (2, 3, 4):
         scaled = first_rows * 10**decimals
         if np.abs(scaled - np.rint(scaled)).max() < 1e-4:

@@ -159,6 +159,7 @@ def read_log_folder(
                 unread[str(path)] = f"{path}: has the same content as {first_path}, which is counted once."
                 continue
             if first_path in names_by_path:
+                # Its task or model is another one, such as by the name of its folder: both files count.
                 note = f"{path.name} has the same content as {first_path}."
                 read_runs = [read_run._replace(notes=(*read_run.notes, note)) for read_run in read_runs]
             for read_run in read_runs:

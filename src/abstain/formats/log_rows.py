@@ -61,7 +61,7 @@ def get_nested(content: Any, *keys: Any) -> Any:
     return content
 
 
-def number_or_none(value: Any) -> float | None:
+def float_or_none(value: Any) -> float | None:
     """Return a number or a truth value as a float; None for everything else."""
     return float(value) if isinstance(value, (bool, int, float)) else None
 
@@ -74,7 +74,7 @@ def summarise_token_logprobs(logprobs: Any) -> Row:
     are no tokens, or where one of them has no number.
     """
     tokens = logprobs if isinstance(logprobs, list) else []
-    numbers = [number_or_none(token.get("logprob") if isinstance(token, dict) else token) for token in tokens]
+    numbers = [float_or_none(token.get("logprob") if isinstance(token, dict) else token) for token in tokens]
     values = [value for value in numbers if value is not None]
     if not values or len(values) < len(numbers):
         return {}
@@ -156,7 +156,7 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTa
         raise file_error(path, f"is a log of {facts.tool} that holds no answers.")
     names = list(dict.fromkeys(name for row in rows for name in row))
     limits.check_columns(path, len(names))
-    limits.check(path, _BYTES_PER_VALUE * len(names) * len(rows))
+    limits.check_memory(path, _BYTES_PER_VALUE * len(names) * len(rows))
     columns = {name: _make_column([row.get(name) for row in rows]) for name in names}
     column_of_role = dict(facts.column_of_role)
     if UNANSWERABLE in columns:
@@ -181,16 +181,16 @@ def _make_column(values: list[Any]) -> Column:
     return Column.of(TextValues.of("" if value is None else str(value) for value in values))
 
 
-def single_text(texts: Collection[str | None]) -> str:
+def only_text_or_empty(texts: Collection[str | None]) -> str:
     """Return the one text of a set; "" where there are several or none, or where it is None.
 
-    >>> single_text({"law"}), single_text({"law", "art"}), single_text({None})
+    >>> only_text_or_empty({"law"}), only_text_or_empty({"law", "art"}), only_text_or_empty({None})
     ('law', '', '')
     """
     return (next(iter(texts)) or "") if len(texts) == 1 else ""
 
 
-def find_correctness_columns(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
+def columns_from_0_to_1(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
     """Return those of the named columns that may say how right an answer is: all their numbers lie between 0 and 1.
 
     The columns hold numbers, None or NaN; a column without any number is left out.
@@ -203,12 +203,12 @@ def find_correctness_columns(rows: Sequence[Row], names: Sequence[str]) -> tuple
     return tuple(correctness_columns)
 
 
-def assign_correct_role(correctness_columns: Sequence[str], *preferred: str) -> dict[str, str]:
-    """Return {"correct": column}: the first preferred one of these columns, or the only one there is.
+def assign_correct_role(correctness_columns: Sequence[str], *, prefer: Sequence[str] = ()) -> dict[str, str]:
+    """Return {"correct": column}: the first name in `prefer` that is one of these columns, or the only column.
 
     The result is empty where several remain, since the user has to name one, and where there is none.
     """
-    for name in preferred:
+    for name in prefer:
         if name in correctness_columns:
             return {"correct": name}
     if len(correctness_columns) == 1:

@@ -32,7 +32,7 @@ SCALES = {
     "fraction": StatedScale(highest=1.0, percent_above=np.inf),
     "mixed": StatedScale(highest=100.0, percent_above=1.0),
 }
-ROWS_TO_JUDGE_SCALE = 8  # new answers; with fewer, percentages may all be 1 or less
+MIN_ROWS_TO_JUDGE_SCALE = 8  # new answers; with fewer, percentages may all be 1 or less
 LOSS_OF_GRADE = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}
 _CHOICES: dict[str, Sequence[str]] = {
     "unanswered": ("abstained", "wrong"),
@@ -58,14 +58,14 @@ is still ranked by the others.
 """
 
 
-def find_fractions(name: str, numbers: np.ndarray, *, rows_to_judge: int = 1) -> str:
+def find_fractions(name: str, numbers: np.ndarray, *, min_rows_to_judge: int = 1) -> str:
     """Say that a confidence which is stated to hold percentages holds fractions; "" if it does not.
 
-    It does where at least `rows_to_judge` finite numbers are given, none exceeds 1, and not all are 0. The sentence,
-    with the confidence's `name`, has no remedy: callers add theirs.
+    It does where at least `min_rows_to_judge` finite numbers are given, none exceeds 1, and not all are 0. The
+    sentence, with the confidence's `name`, has no remedy: callers add theirs.
     """
     finite = numbers[np.isfinite(numbers)]
-    if finite.size < rows_to_judge or not 0 < finite.max(initial=0.0) <= 1:
+    if finite.size < min_rows_to_judge or not 0 < finite.max(initial=0.0) <= 1:
         return ""
     return (
         f"`{display_name(name)}` is stated to hold percentages, and its largest value is {finite.max():g}: these are "

@@ -104,8 +104,8 @@ def open_npy(path: Path, limits: Limits) -> OpenedTable:
     is shorter than its header says. `limits` bounds the memory and the number of columns that a file may take.
     """
     with reporting_damage(path, "npy"), open_limited(path, limits) as stream:
-        header = _read_header(path, "it", stream)
-        limits.check(path, header.value_bytes)
+        header = _read_header(path, array_name="it", stream=stream)
+        limits.check_memory(path, header.value_bytes)
         bytes_present = path.stat().st_size - header.length
         if path.suffix.lower() not in COMPRESSED_ENDINGS and bytes_present < header.value_bytes:
             raise file_error(
@@ -115,7 +115,7 @@ def open_npy(path: Path, limits: Limits) -> OpenedTable:
 
     def load_array() -> np.ndarray:
         with reporting_damage(path, "npy"), open_limited(path, limits) as stream:
-            return _read_values(path, "it", stream, header)
+            return _read_values(path, array_name="it", stream=stream, header=header)
 
     def load_field(name: str) -> np.ndarray:
         return np.ascontiguousarray(load_array()[name])
@@ -158,6 +158,6 @@ def open_npz(path: Path, limits: Limits) -> OpenedTable:
                     f"`{display_name(name)}` announces {header.value_bytes} bytes, more than the archive has.",
                 )
             total_bytes += header.value_bytes
-            limits.check(path, total_bytes)
+            limits.check_memory(path, total_bytes)
             columns[name] = header.make_column(partial(load, member, header))
     return OpenedTable(path=path, format="npz", columns=columns)

@@ -13,9 +13,9 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     assign_correct_role,
-    find_correctness_columns,
+    columns_from_0_to_1,
+    float_or_none,
     get_nested,
-    number_or_none,
 )
 from abstain.formats.safety import file_error
 
@@ -56,13 +56,13 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
         if event == "match":
             matches.setdefault(question, []).append(_read_match(data))
         elif event == "metrics":
-            numbers = {str(name): number_or_none(value) for name, value in data.items()}
+            numbers = {str(name): float_or_none(value) for name, value in data.items()}
             metrics.setdefault(question, []).append(
                 {name: value for name, value in numbers.items() if value is not None}
             )
         elif event == "sampling":
             answers[question] = _first_text(data.get("sampled"))
-            token_count = number_or_none(get_nested(data, "usage", "total_tokens"))
+            token_count = float_or_none(get_nested(data, "usage", "total_tokens"))
             if token_count is not None:
                 tokens[question] = tokens.get(question, 0.0) + token_count
     if not matches and not metrics:
@@ -80,12 +80,12 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
             rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     not_scores = ("question", "epoch", "answer", TOKENS)
-    correctness_columns = find_correctness_columns(rows, [name for name in names if name not in not_scores])
+    correctness_columns = columns_from_0_to_1(rows, [name for name in names if name not in not_scores])
     completion_functions = get_nested(specification, "completion_fns")
     facts = LogFacts(
         tool="OpenAI evals",
         column_of_role={
-            **assign_correct_role(correctness_columns, "correct", "accuracy", "score"),
+            **assign_correct_role(correctness_columns, prefer=("correct", "accuracy", "score")),
             "question": "question",
             "epoch": "epoch",
         },
@@ -98,7 +98,7 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
 
 def _read_match(data: Row) -> Row:
     """Return the columns of a `match` event: "correct", and what was picked or sampled as the "answer"."""
-    row: Row = {"correct": number_or_none(data.get("correct"))}
+    row: Row = {"correct": float_or_none(data.get("correct"))}
     answer = _first_text(data.get("picked")) or _first_text(data.get("sampled"))
     if answer is not None:
         row["answer"] = answer
@@ -137,19 +137,22 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
     rows: list[Row] = []
     for index, example in enumerate(examples):
         fields = example if isinstance(example, dict) else {}
-        numbers = {name: number_or_none(value) for name, value in fields.items()}
+        numbers = {name: float_or_none(value) for name, value in fields.items()}
         question = text_or_none(get_nested(example, "prompt_id")) or str(index)
         rows.append(
             {"question": question, **{name: value for name, value in numbers.items() if value is not None}}
         )
-        rows[-1][TOKENS] = number_or_none(get_nested(example, "usage", "total_tokens"))
+        rows[-1][TOKENS] = float_or_none(get_nested(example, "usage", "total_tokens"))
     names = list(dict.fromkeys(name for row in rows for name in row))
-    correctness_columns = find_correctness_columns(
+    correctness_columns = columns_from_0_to_1(
         rows, [name for name in names if name not in ("question", TOKENS)]
     )
     facts = LogFacts(
         tool="simple-evals",
-        column_of_role={**assign_correct_role(correctness_columns, "score"), "question": "question"},
+        column_of_role={
+            **assign_correct_role(correctness_columns, prefer=("score",)),
+            "question": "question",
+        },
         possible_correctness_columns=correctness_columns,
     )
     return LogContent(rows, facts)

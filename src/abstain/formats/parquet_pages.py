@@ -18,10 +18,11 @@ from typing import Any
 
 _MAX_PAGES = 100_000  # of one column in one row group; a page holds some 20,000 rows
 _MAX_DEPTH = 8  # structs within structs of a page header
-_UNCOMPRESSED_SIZE = 2  # numbers of fields
-_COMPRESSED_SIZE = 3
-_VALUE_COUNT = 1
-_DATA_PAGE_HEADERS = (5, 8)
+# Numbers of the fields of a page header, and of the data page header inside it
+_UNCOMPRESSED_SIZE_FIELD = 2
+_COMPRESSED_SIZE_FIELD = 3
+_VALUE_COUNT_FIELD = 1
+_DATA_PAGE_HEADER_FIELDS = (5, 8)  # of the two versions of data pages; dictionary pages have neither
 # Types of Thrift's compact protocol
 _TRUE = 1
 _FALSE = 2
@@ -60,13 +61,13 @@ def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iter
             return
         # {field number: value}, and where the page's data begin
         header, position = _parse_struct(data, position)
-        yield header[_UNCOMPRESSED_SIZE]
-        position += header[_COMPRESSED_SIZE]
-        if header[_UNCOMPRESSED_SIZE] < 0 or header[_COMPRESSED_SIZE] < 0:
+        yield header[_UNCOMPRESSED_SIZE_FIELD]
+        position += header[_COMPRESSED_SIZE_FIELD]
+        if header[_UNCOMPRESSED_SIZE_FIELD] < 0 or header[_COMPRESSED_SIZE_FIELD] < 0:
             raise ValueError("a page has a negative size")
-        for page_header in _DATA_PAGE_HEADERS:
-            if page_header in header:
-                values_left -= header[page_header][_VALUE_COUNT]
+        for field in _DATA_PAGE_HEADER_FIELDS:
+            if field in header:
+                values_left -= header[field][_VALUE_COUNT_FIELD]
     raise ValueError(f"a column has more than {_MAX_PAGES:,} pages")
 
 

@@ -19,7 +19,7 @@ from abstain.formats.safety import count_noun, display_name, file_error, is_or_a
 if TYPE_CHECKING:
     from abstain.confidence import LearnedConfidence
 
-_LISTED_MODELS = 6  # models that are named in one note
+_MAX_LISTED_MODELS = 6  # models that are named in one note
 # Rule for unanswered questions -> (what it means, the other rule).
 _UNANSWERED_RULES = {
     "wrong": ("count as wrong and are ranked last", "abstained"),
@@ -344,7 +344,7 @@ class Predictions(Printable):
 
         `inputs` are those of this file, as `learning_inputs` returns them.
         """
-        profile = learned.model.profile
+        profile = learned.model.profile  # names of the inputs; `kind` is "logits", "probs" or None
         names_by_role: dict[str, Sequence[str]] = {
             "confidence": profile.signal_names,
             "features": profile.features,
@@ -495,8 +495,8 @@ def _list_shares(share_of_model: Mapping[str, float]) -> str:
     `share_of_model` maps names to fractions of 1.
     """
     ranked = sorted(share_of_model.items(), key=lambda item: -item[1])
-    listed = ", ".join(f"{name} {share:.1%}" for name, share in ranked[:_LISTED_MODELS])
-    hidden_count = len(ranked) - _LISTED_MODELS
+    listed = ", ".join(f"{name} {share:.1%}" for name, share in ranked[:_MAX_LISTED_MODELS])
+    hidden_count = len(ranked) - _MAX_LISTED_MODELS
     if hidden_count > 0:
         listed += f" and {count_noun(hidden_count, 'other model')}"
     return listed

@@ -17,16 +17,16 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    find_correctness_columns,
+    columns_from_0_to_1,
+    float_or_none,
     get_nested,
-    number_or_none,
-    single_text,
+    only_text_or_empty,
     summarise_token_logprobs,
 )
 from abstain.formats.safety import Limits, count_noun, file_error, is_or_are
 
 _CALL_FAILED = 2  # promptfoo's `failureReason` where the model could not be called
-_MILLISECONDS = 1000  # in a second
+_MILLISECONDS_PER_SECOND = 1000
 # How a cell of a CSV export begins: the verdict, and the score where promptfoo writes it.
 _CELL_START = re.compile(r"\[(PASS|FAIL|ERROR)\](?:\s*\((-?\d+(?:\.\d+)?)\))?\s*")
 # "[provider] prompt", the title of such a column
@@ -81,7 +81,7 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     rows: list[Row] = []
     failed_count = 0
     for index, result in enumerate(_find_results(content) or ()):
-        if number_or_none(get_nested(result, "success")) is None:
+        if float_or_none(get_nested(result, "success")) is None:  # neither a truth value nor a number
             raise file_error(path, f"result {index + 1} of promptfoo must say `success` or not.")
         if _has_failed(result):
             failed_count += 1
@@ -97,9 +97,10 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="promptfoo",
         column_of_role=column_of_role,
-        possible_correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
+        possible_correctness_columns=columns_from_0_to_1(rows, ["correct", "score"]),
+        # in order of preference; those that no row has are taken out later
         possible_confidence_columns=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
-        model=single_text(providers),
+        model=only_text_or_empty(providers),
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "success", "question": "the values of vars"},
         notes=tuple(notes),
@@ -127,21 +128,21 @@ def _make_row(result: Any) -> Row:
     variables = get_nested(result, "vars") or get_nested(result, "testCase", "vars")
     row: Row = {
         "question": json.dumps(variables, sort_keys=True),
-        "correct": number_or_none(result["success"]),
+        "correct": float_or_none(result["success"]),
     }
     named_scores = get_nested(result, "namedScores")
     if isinstance(named_scores, dict):
-        row |= {f"namedScores.{name}": number_or_none(score) for name, score in named_scores.items()}
+        row |= {f"namedScores.{name}": float_or_none(score) for name, score in named_scores.items()}
     response = _find_response(result)
     row["answer"] = text_or_none(get_nested(response, "output"))
     row["provider"] = text_or_none(get_nested(result, "provider", "id"))
     row["prompt"] = text_or_none(get_nested(result, "prompt", "label"))
     row |= summarise_token_logprobs(get_nested(response, "logProbs"))
-    row["score"] = number_or_none(get_nested(result, "score"))
-    latency = number_or_none(get_nested(result, "latencyMs"))
-    row[TOKENS] = number_or_none(get_nested(response, "tokenUsage", "total"))
-    row[DOLLARS] = number_or_none(get_nested(result, "cost"))
-    row[SECONDS] = None if latency is None else latency / _MILLISECONDS
+    row["score"] = float_or_none(get_nested(result, "score"))
+    latency = float_or_none(get_nested(result, "latencyMs"))
+    row[TOKENS] = float_or_none(get_nested(response, "tokenUsage", "total"))
+    row[DOLLARS] = float_or_none(get_nested(result, "cost"))
+    row[SECONDS] = None if latency is None else latency / _MILLISECONDS_PER_SECOND
     return row
 
 
@@ -203,8 +204,8 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
     facts = LogFacts(
         tool="promptfoo",
         column_of_role=column_of_role,
-        possible_correctness_columns=find_correctness_columns(rows, ["correct", "score"]),
-        model=single_text(providers),
+        possible_correctness_columns=columns_from_0_to_1(rows, ["correct", "score"]),
+        model=only_text_or_empty(providers),
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "PASS or FAIL", "question": "the values of the variables"},
         notes=tuple(notes),

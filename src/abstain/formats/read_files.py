@@ -357,7 +357,7 @@ def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> 
     `fields` are keyword arguments of `Predictions`, with class scores and the names of the classes; classes without
     names are numbered from 0. DataError where a refusal is no class.
     """
-    class_scores = np.asarray(fields[options.scores_role])
+    class_scores = np.asarray(fields[options.scores_role])  # "logits" or "probs"
     classes = fields["classes"] or tuple(str(number) for number in range(class_scores.shape[1]))
     names = TextValues.of(classes)
     for refusal in options.rules.refusals:
@@ -475,6 +475,7 @@ class _UserOptions:
             raise self.refusal(f"-c {unused_roles[0]}", reason)
         if self.tolerance is not None and self.scores_role != "probs":
             raise self.refusal("--tolerance", "it is for probabilities")
+        # `scores_role` is "logits" or "probs", and "" where the file is not read as class scores
         may_have_classes = self.scores_role or (kind == "a plain table" and has_labels)
         if self.classes and not may_have_classes:
             raise self.refusal("--classes", "it is for class scores, or labels with predictions")

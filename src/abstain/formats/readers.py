@@ -208,7 +208,7 @@ def save_standard_input(limits: Limits) -> Path:
     with path.open("wb") as file:
         while piece := sys.stdin.buffer.read(1 << 20):
             file.write(piece)
-            limits.check("standard input", file.tell(), "it")
+            limits.check_memory("standard input", file.tell(), "it")
     return path
 
 

@@ -1,7 +1,7 @@
 """Limits on what an untrusted file may cost, and one clear line for whatever goes wrong inside a reader.
 
-Every reader opens its file with `open_limited`, checks sizes with `Limits.check` before it allocates anything of that
-size, and runs its parser inside `reporting_damage`, which turns any exception of the parser into a `DataError`.
+Every reader opens its file with `open_limited`, checks sizes with `Limits.check_memory` before it allocates anything of
+that size, and runs its parser inside `reporting_damage`, which turns any exception of the parser into a `DataError`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from abstain._tables import has_or_have as has_or_have
 from abstain._tables import is_or_are as is_or_are
 from abstain.errors import AbstainError, DataError, InputError, MemoryLimitError
 
-_TRUST = "If you trust the file, raise the limit with --memory."
+_HOW_TO_RAISE_LIMIT = "If you trust the file, raise the limit with --memory."
 LISTED_NAMES = 8  # columns, classes or values that a message lists at most
 _MAX_MESSAGE_LENGTH = 600  # characters
 _MESSAGE_END_LENGTH = 150  # characters kept of the end of a long message, where its remedy is
@@ -41,10 +41,10 @@ _PARSING_COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
 BYTES_PER_CELL = 24
 """Approximate memory that one cell of a text table needs while it is read."""
 _PIECE_SIZE = 1 << 20  # bytes read at a time where a file is only measured
-# A file may always use `memory // _UNCHECKED_SHARE` bytes; beyond that, at most MAX_EXPANSION times its size on disk.
+# A file may always use `memory // _SMALL_USE_DIVISOR` bytes; beyond that, at most MAX_EXPANSION times its size on disk.
 # Predictions cannot be compressed much more than a hundredfold: a row of a verbal confidence and a bit of correctness
 # carries some three bits.
-_UNCHECKED_SHARE = 16
+_SMALL_USE_DIVISOR = 16
 MAX_EXPANSION = 200
 
 
@@ -64,7 +64,7 @@ class Limits:
 
     Examples
     --------
-    >>> Limits(memory=10**6).check("preds.npz", 2 * 10**6)
+    >>> Limits(memory=10**6).check_memory("preds.npz", 2 * 10**6)
     Traceback (most recent call last):
     ...
     abstain.errors.DataError: preds.npz: its values would take 2 MB of memory, more than the limit of 1 MB. ...
@@ -73,40 +73,41 @@ class Limits:
     memory: int = 4 * 10**9
     columns: int = 100_000
 
-    def allowed(self, path: str | Path) -> int:
+    def allowed_bytes(self, path: str | Path) -> int:
         """Return the number of bytes that the values of this file may need, by `memory` and by its size on disk."""
         try:
             size_on_disk = os.path.getsize(path)
         except OSError:  # not a file on disk, such as standard input
             return self.memory
-        return min(self.memory, max(self.memory // _UNCHECKED_SHARE, MAX_EXPANSION * size_on_disk))
+        return min(self.memory, max(self.memory // _SMALL_USE_DIVISOR, MAX_EXPANSION * size_on_disk))
 
-    def check(self, path: str | Path, required: int, what: str = "its values") -> None:
-        """Raise DataError where `required` bytes of memory are too many, in total or for a file of this size.
+    def check_memory(self, path: str | Path, required_bytes: int, what: str = "its values") -> None:
+        """Raise DataError where `required_bytes` of memory are too many, in total or for a file of this size.
 
         MemoryLimitError (a DataError) is raised where the total is exceeded by a file that is large itself: it may be
         harmless, so that an engine which reads it piece by piece may be tried. `what` names the part that needs the
         memory, for the message. `path` need not exist ("standard input"); then only the total counts.
 
-        The total is `self.memory`. A file may always need a sixteenth of it (`_UNCHECKED_SHARE`), beyond that at most
+        The total is `self.memory`. A file may always need a sixteenth of it (`_SMALL_USE_DIVISOR`), beyond that at most
         200 times its size on disk (`MAX_EXPANSION`). The message on the second limit tells to raise the total to
-        sixteen times what it is: a sixteenth of that is as much as is needed, since `required` is at most the total.
+        sixteen times what it is: a sixteenth of that is as much as is needed, since `required_bytes` is at most the
+        total.
         """
-        if required > self.memory:
+        if required_bytes > self.memory:
             text = (
-                f"{what} would take {format_size(required)} of memory, more than the limit of "
-                f"{format_size(self.memory)}. {_TRUST}"
+                f"{what} would take {format_size(required_bytes)} of memory, more than the limit of "
+                f"{format_size(self.memory)}. {_HOW_TO_RAISE_LIMIT}"
             )
             refusal = file_error(path, text)
-            if os.path.isfile(path) and required <= MAX_EXPANSION * os.path.getsize(path):
+            if os.path.isfile(path) and required_bytes <= MAX_EXPANSION * os.path.getsize(path):
                 raise MemoryLimitError(str(refusal))
             raise refusal
-        if required > self.allowed(path):
+        if required_bytes > self.allowed_bytes(path):
             raise file_error(
                 path,
-                f"{what} would take {format_size(required)} of memory or more, which is out of proportion to its "
+                f"{what} would take {format_size(required_bytes)} of memory or more, which is out of proportion to its "
                 f"{format_size(os.path.getsize(path))} on disk. If you trust the file, decompress it first, or give "
-                f"--memory {format_size(_UNCHECKED_SHARE * self.memory).replace(' ', '')}.",
+                f"--memory {format_size(_SMALL_USE_DIVISOR * self.memory).replace(' ', '')}.",
             )
 
     def check_columns(self, path: Path, count: int) -> None:
@@ -193,7 +194,8 @@ class LimitedStream(io.RawIOBase):
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
             raise file_error(
-                self._path, f"decompresses to more than {format_size(self._limit)}, the limit. {_TRUST}"
+                self._path,
+                f"decompresses to more than {format_size(self._limit)}, the limit. {_HOW_TO_RAISE_LIMIT}",
             )
         view[: len(data)] = data
         return len(data)
@@ -225,7 +227,7 @@ def open_limited(path: Path, limits: Limits) -> IO[bytes]:
     # gzip, lzma, bz2, or io for a file that is not compressed: each has an `open`
     module = importlib.import_module(_DECOMPRESSORS.get(ending, "io"))
     stream: IO[bytes] = module.open(path, "rb")
-    buffered = io.BufferedReader(LimitedStream(path, stream, limits.allowed(path)), _BUFFER_BYTES)
+    buffered = io.BufferedReader(LimitedStream(path, stream, limits.allowed_bytes(path)), _BUFFER_BYTES)
     decompressed_start = buffered.peek(2)[:2]  # of the file's content; the position of the stream stays at 0
     if ending in COMPRESSED_ENDINGS and decompressed_start in _COMPRESSED_STARTS:
         raise file_error(
@@ -266,7 +268,7 @@ def check_rows(path: Path, limits: Limits) -> None:
                 is_quoted = not is_quoted
             if not is_quoted:
                 row_count += text_between_quotes.count(b"\n")
-        limits.check(path, column_count * row_count * BYTES_PER_CELL, f"its {row_count:,} rows")
+        limits.check_memory(path, column_count * row_count * BYTES_PER_CELL, f"its {row_count:,} rows")
 
 
 def check_parsing(path: Path, limits: Limits) -> None:
@@ -274,12 +276,12 @@ def check_parsing(path: Path, limits: Limits) -> None:
     required = 0
     for piece in read_pieces(path, limits):
         required += _estimate_parsing_bytes(piece)
-        limits.check(path, required, "parsing it")
+        limits.check_memory(path, required, "parsing it")
 
 
 def decode_json(path: Path, data: bytes, limits: Limits) -> str:
     """Return the text of JSON data; DataError where parsing it would need more memory than is allowed."""
-    limits.check(path, _estimate_parsing_bytes(data), "parsing it")
+    limits.check_memory(path, _estimate_parsing_bytes(data), "parsing it")
     return data.decode(text_encoding(data))
 
 

@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from abstain.formats.columns import LogFacts
-from abstain.formats.log_rows import LoadJson, LogContent, Row, get_nested, number_or_none
+from abstain.formats.log_rows import LoadJson, LogContent, Row, float_or_none, get_nested
 from abstain.formats.safety import file_error
 
 # Names of the lists in the report of a run, and in the older results of the leaderboard.
-_RESOLVED = ("resolved_ids", "resolved")
-_SUBMITTED = ("submitted_ids", "generated")
-_WITHOUT_PATCH = ("empty_patch_ids", "no_generation")
+_NAMES_OF_RESOLVED = ("resolved_ids", "resolved")
+_NAMES_OF_SUBMITTED = ("submitted_ids", "generated")
+_NAMES_OF_WITHOUT_PATCH = ("empty_patch_ids", "no_generation")
 
 
 def is_swe_bench_report(content: Any) -> bool:
     """Return whether parsed JSON is a report with the lists of submitted and of resolved instances."""
-    return _find_ids(content, _RESOLVED) is not None and _find_ids(content, _SUBMITTED) is not None
+    return (
+        _first_list_of_ids(content, _NAMES_OF_RESOLVED) is not None
+        and _first_list_of_ids(content, _NAMES_OF_SUBMITTED) is not None
+    )
 
 
 def lists_resolved_only(content: Any) -> bool:
@@ -28,7 +31,9 @@ def lists_resolved_only(content: Any) -> bool:
     """
     if is_swe_bench_report(content):
         return False
-    return all(_find_ids(content, (name,)) is not None for name in ("resolved", "no_generation", "no_logs"))
+    return all(
+        _first_list_of_ids(content, (name,)) is not None for name in ("resolved", "no_generation", "no_logs")
+    )
 
 
 def refuse_resolved_only(path: Path, content: Any, load_json: LoadJson) -> LogContent:
@@ -40,7 +45,7 @@ def refuse_resolved_only(path: Path, content: Any, load_json: LoadJson) -> LogCo
     )
 
 
-def _find_ids(content: Any, names: tuple[str, ...]) -> list[str] | None:
+def _first_list_of_ids(content: Any, names: tuple[str, ...]) -> list[str] | None:
     """Return the list of ids under the first of these names that the report has; None where it has none."""
     for name in names:
         ids = get_nested(content, name)
@@ -55,9 +60,11 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     Instances that were not submitted are not in the report's lists; a note says how many. DataError where an instance
     is resolved that was not submitted. `load_json` is not used. `content` is a parsed JSON value.
     """
-    resolved = set(_find_ids(content, _RESOLVED) or ())
-    without_patch = set(_find_ids(content, _WITHOUT_PATCH) or ())
-    submitted = list(dict.fromkeys([*(_find_ids(content, _SUBMITTED) or ()), *without_patch]))
+    resolved = set(_first_list_of_ids(content, _NAMES_OF_RESOLVED) or ())
+    without_patch = set(_first_list_of_ids(content, _NAMES_OF_WITHOUT_PATCH) or ())
+    submitted = list(
+        dict.fromkeys([*(_first_list_of_ids(content, _NAMES_OF_SUBMITTED) or ()), *without_patch])
+    )
     if not resolved <= set(submitted):
         raise file_error(path, "names resolved instances that were not submitted.")
     rows: list[Row] = [
@@ -69,7 +76,7 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         for instance_id in submitted
     ]
     notes = []
-    expected_count = number_or_none(get_nested(content, "total_instances"))
+    expected_count = float_or_none(get_nested(content, "total_instances"))
     if expected_count is not None and len(rows) < expected_count < math.inf:
         notes.append(
             f"{len(rows):,} of {int(expected_count):,} instances were submitted; the others are left out."

@@ -12,7 +12,7 @@ from abstain.formats.columns import Column, OpenedTable, Values
 from abstain.formats.safety import Limits
 
 _NAME = Path("the table")  # what messages call it, where files have a path
-_NO_LIMIT = Limits(memory=1 << 62)  # the values are in memory already
+_UNLIMITED = Limits(memory=1 << 62)  # the values are in memory already
 
 
 def open_table(table: Any) -> OpenedTable:
@@ -65,4 +65,4 @@ def _load_column(table: Any, name: Any) -> Values:
     is_chunked = isinstance(column, pyarrow.ChunkedArray)
     chunked_column = column if is_chunked else pyarrow.chunked_array([column])
     # The values are in memory already, so that no limit is checked.
-    return convert_arrow(chunked_column, path=_NAME, name=str(name), limits=_NO_LIMIT)
+    return convert_arrow(chunked_column, path=_NAME, name=str(name), limits=_UNLIMITED)

@@ -12,9 +12,9 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    find_correctness_columns,
+    columns_from_0_to_1,
+    float_or_none,
     get_nested,
-    number_or_none,
 )
 from abstain.formats.safety import count_noun, file_error, is_or_are
 
@@ -39,7 +39,7 @@ def _find_reward(trial: Any) -> float | None:
     reward = get_nested(trial, "reward")
     if reward is None:
         reward = get_nested(trial, "reward_info", "reward")
-    return number_or_none(reward)
+    return float_or_none(reward)
 
 
 def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
@@ -62,10 +62,10 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         rows.append(
             {
                 "question": question,
-                "epoch": number_or_none(get_nested(trial, "trial")),
+                "epoch": float_or_none(get_nested(trial, "trial")),
                 "reward": reward,
-                DOLLARS: number_or_none(get_nested(trial, "agent_cost")),
-                SECONDS: number_or_none(get_nested(trial, "duration")),
+                DOLLARS: float_or_none(get_nested(trial, "agent_cost")),
+                SECONDS: float_or_none(get_nested(trial, "duration")),
             }
         )
     notes = []
@@ -76,7 +76,7 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="tau-bench",
         column_of_role={"correct": "reward", "question": "question", "epoch": "epoch"},
-        possible_correctness_columns=find_correctness_columns(rows, ["reward"]),
+        possible_correctness_columns=columns_from_0_to_1(rows, ["reward"]),
         task=text_or_none(get_nested(content, "info", "environment_info", "domain_name")) or "",
         model=text_or_none(get_nested(content, "info", "agent_info", "llm")) or "",
         notes=tuple(notes),

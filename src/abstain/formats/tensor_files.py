@@ -29,7 +29,7 @@ SAFETENSORS_TYPES |= {"BOOL": "|b1", "BF16": "<u2"}
 _LENGTH_SIZE = 8  # bytes before the header, which hold its length
 _MAX_HEADER_LENGTH = 2 * 2**20  # bytes: the few tensors of a file of predictions, and its class names
 _MAX_INSTRUCTIONS = 100_000  # of a pickle; some hundred make a dict of tensors
-_OLD_FORMAT_PICKLES = 5  # pickles at the start of a file that torch before 1.6 wrote
+_PICKLE_COUNT_OF_OLD_FORMAT = 5  # pickles at the start of a file that torch before 1.6 wrote
 # TextValues in the message of torch.load where a file holds more than tensors.
 _TORCH_REFUSAL_WORDS = (
     "pickle",
@@ -119,7 +119,7 @@ def _make_tensor_column(
             path, f"tensor `{display_name(name)}` does not lie inside the file; is it truncated?"
         )
     # the bytes read, and a converted copy
-    limits.check(path, 2 * byte_count, f"tensor `{display_name(name)}`")
+    limits.check_memory(path, 2 * byte_count, f"tensor `{display_name(name)}`")
     is_bfloat16 = type_name == "BF16"
 
     def load() -> np.ndarray:
@@ -152,7 +152,7 @@ def open_torch(path: Path, limits: Limits) -> OpenedTable:
             if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
                 byte_count = tensor.numel() * tensor.element_size()
                 # The tensor is in memory already; loading it makes a numpy copy.
-                limits.check(path, 2 * byte_count, f"tensor `{display_name(name)}`")
+                limits.check_memory(path, 2 * byte_count, f"tensor `{display_name(name)}`")
                 kind = str(tensor.dtype).removeprefix("torch.")
                 load = partial(_tensor_to_numpy, tensor)
                 columns[str(name)] = Column(shape=tuple(tensor.shape), kind=kind, load=load)
@@ -169,16 +169,16 @@ def _check_pickles(path: Path, limits: Limits) -> None:
     the memory and the number of columns that a file may take.
     """
     if zipfile.is_zipfile(path):
-        limits.check(path, unpacked_archive_size(path))
+        limits.check_memory(path, unpacked_archive_size(path))
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 if member.filename.endswith(".pkl"):
                     with archive.open(member) as stream:
                         _check_instructions(path, pickletools.genops(stream))
         return
-    limits.check(path, path.stat().st_size)
+    limits.check_memory(path, path.stat().st_size)
     with path.open("rb") as stream:
-        pickles = (pickletools.genops(stream) for _ in range(_OLD_FORMAT_PICKLES))
+        pickles = (pickletools.genops(stream) for _ in range(_PICKLE_COUNT_OF_OLD_FORMAT))
         _check_instructions(path, chain.from_iterable(pickles))
 
 

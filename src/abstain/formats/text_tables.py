@@ -41,8 +41,10 @@ _CHUNK_SIZE = 1 << 24  # approximate bytes of cells that are converted at a time
 _ARRAY_OVERHEAD = 128  # bytes that an array needs besides its values
 _CELL_OVERHEAD = 100  # bytes that a cell needs besides its characters
 _MAX_LINE_LENGTH = 1 << 24  # characters
-_MIN_SHEET_ROW = 4  # cells that a row of a sheet counts for at least: an empty row takes time, too
-_SHEET_COST = 8  # memory and time that a byte of a sheet takes, compared with a byte of a text table
+_MIN_CELLS_COUNTED_PER_ROW = (
+    4  # cells that a row of a sheet counts for at least: an empty row takes time, too
+)
+_COST_PER_SHEET_BYTE = 8  # memory and time that a byte of a sheet takes, compared with a byte of a text table
 _AMBIGUOUS_COMMA = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234: a decimal comma or thousands
 _EXCEL_DELIMITER = re.compile(r'"?sep=(.)"?\s*')  # a first line that tells Excel the delimiter
 
@@ -68,7 +70,7 @@ def open_excel(path: Path, limits: Limits) -> OpenedTable:
     openpyxl = import_optional("openpyxl", f"Reading {display_name(path.name)}", "files")
     with reporting_damage(path, "an Excel workbook"):
         # A workbook is a zip archive of XML files.
-        limits.check(path, _SHEET_COST * unpacked_archive_size(path), "reading it")
+        limits.check_memory(path, _COST_PER_SHEET_BYTE * unpacked_archive_size(path), "reading it")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns of styles and menus that it leaves out
             workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -89,14 +91,15 @@ def _limit_cells(path: Path, rows: Iterable[Sequence[Any]], limits: Limits) -> I
     """Yield the rows of a sheet unchanged; DataError when they hold more cells than `limits` allow for the file.
 
     A cell far below or to the right of the others makes openpyxl produce all cells between them, which the file does
-    not hold. A short row counts for `_MIN_SHEET_ROW` cells, since producing it takes time, too.
+    not hold. A short row counts for `_MIN_CELLS_COUNTED_PER_ROW` cells, since producing it takes time, too.
     """
     cell_count = 0
-    allowed_bytes = limits.allowed(path)
+    allowed_bytes = limits.allowed_bytes(path)
     for row in rows:
-        cell_count += max(_MIN_SHEET_ROW, len(row))
+        cell_count += max(_MIN_CELLS_COUNTED_PER_ROW, len(row))
+        # compared here first, since `check_memory` asks for the file's size on disk each time
         if cell_count * BYTES_PER_CELL > allowed_bytes:
-            limits.check(path, cell_count * BYTES_PER_CELL, f"its {cell_count:,} cells")
+            limits.check_memory(path, cell_count * BYTES_PER_CELL, f"its {cell_count:,} cells")
         yield row
 
 
@@ -157,7 +160,7 @@ def _make_columns(
         row_count += len(chunk_rows)
         # what all columns need with this chunk, which adds one array to each
         bytes_per_column = row_count * BYTES_PER_CELL + (len(chunks) + 1) * _ARRAY_OVERHEAD
-        limits.check(path, len(names) * bytes_per_column + text_bytes)
+        limits.check_memory(path, len(names) * bytes_per_column + text_bytes)
         chunk = [_convert_cells(list(cells), has_decimal_comma) for cells in zip(*chunk_rows)]
         chunks.append(chunk)
         text_bytes += sum(_count_text_bytes(column.values) for column in chunk)

@@ -12,16 +12,19 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     assign_correct_role,
-    find_correctness_columns,
+    columns_from_0_to_1,
+    float_or_none,
     get_nested,
-    number_or_none,
     summarise_token_logprobs,
 )
 from abstain.formats.roles import truth_role_of
 from abstain.formats.safety import file_error
 
-_NOT_NUMBERS = ("part", "question", "answer")  # columns of a row that are neither confidences nor verdicts
-_VERDICT_NAMES = ("correct_indicators", "response_correct")  # UQLM's names for right (1) and wrong (0)
+_TEXT_COLUMNS = ("part", "question", "answer")  # columns of a row that are neither confidences nor verdicts
+_UQLM_CORRECTNESS_NAMES = (
+    "correct_indicators",
+    "response_correct",
+)  # UQLM's names for right (1) and wrong (0)
 _MAX_DEPTH = 4  # objects inside each other in which lists of numbers are looked for
 _ANSWER_LISTS = ("responses", "prompts", "sampled_responses")
 
@@ -59,12 +62,13 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     rows: list[Row] = []
     for part_name, part in _find_parts(content).items():
         rows += _make_rows(path, part_name, part)
-    number_names = dict.fromkeys(name for row in rows for name in row if name not in _NOT_NUMBERS)
-    truth_names = [name for name in number_names if truth_role_of(name) or name in _VERDICT_NAMES]
+    number_names = dict.fromkeys(name for row in rows for name in row if name not in _TEXT_COLUMNS)
+    truth_names = [name for name in number_names if truth_role_of(name) or name in _UQLM_CORRECTNESS_NAMES]
     correct_names = [
-        name for name in truth_names if truth_role_of(name) == "correct" or name in _VERDICT_NAMES
+        name for name in truth_names if truth_role_of(name) == "correct" or name in _UQLM_CORRECTNESS_NAMES
     ]
-    correctness_columns = find_correctness_columns(rows, correct_names)
+    correctness_columns = columns_from_0_to_1(rows, correct_names)
+    # a larger entropy means less sure
     signals = [name for name in number_names if name not in truth_names and not _is_entropy(name)]
     facts = LogFacts(
         tool="UQLM",
@@ -75,6 +79,7 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         },
         possible_correctness_columns=correctness_columns,
         possible_confidence_columns=tuple(signals),
+        # of several results in a file, one is read at a time
         variant_column="part" if any("part" in row for row in rows) else "",
     )
     return LogContent(rows, facts)
@@ -103,7 +108,7 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
         row["answer"] = text_or_none(get_nested(lists, "responses", index))
         # texts are no numbers, and give no column; "tokens" is one where the log has a number for each response
         for name, values in {**lists, "tokens": token_logprobs}.items():
-            number = number_or_none(get_nested(values, index))
+            number = float_or_none(get_nested(values, index))
             if number is not None:
                 row[name] = number
         row |= summarise_token_logprobs(get_nested(token_logprobs, index))
@@ -122,7 +127,7 @@ def _find_number_lists(content: Any, prefix: str, length: int, depth: int = 0) -
         elif (
             isinstance(value, list)
             and len(value) == length
-            and number_or_none(get_nested(value, 0)) is not None
+            and float_or_none(get_nested(value, 0)) is not None
         ):
             lists[f"{prefix}{name}"] = value
     return lists

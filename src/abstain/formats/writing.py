@@ -191,7 +191,7 @@ def _columns_per_class(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if values.ndim == 2:
             class_count = values.shape[1]
             suffixes = classes if len(classes) == class_count else range(class_count)
-            prefix = name.removesuffix("s")
+            prefix = name.removesuffix("s")  # "logit" or "prob"
             columns |= {f"{prefix}_{suffix}": values[:, k] for k, suffix in enumerate(suffixes)}
         elif name == "labels" and len(classes) and values.dtype.kind in "iu" and "correct" not in arrays:
             columns["label"] = classes[values]
