@@ -176,9 +176,8 @@ def backend_of(*arrays: Array) -> Backend:
     import array_api_compat
 
     libraries = list(dict.fromkeys(type(array).__module__.partition(".")[0] for array in not_numpy))
-    libraries = [
-        "jax" if name == "jaxlib" else name for name in libraries
-    ]  # jax's arrays have a type of jaxlib
+    # arrays of jax have a type of jaxlib
+    libraries = ["jax" if name == "jaxlib" else name for name in libraries]
     if len(set(libraries)) > 1:
         raise DtypeError(
             f"abstain: arrays must come from one library where one of them is on a device or has a gradient, got "

@@ -80,9 +80,8 @@ def check_ending(path: str | Path, *kinds: str) -> None:
     ending = ending_of(path)
     if ending in allowed or (not ending and not needs_ending):
         return
-    alternatives = " or ".join(
-        filter(None, [", ".join(allowed[:-1]), allowed[-1]])
-    )  # "a, b or c", or just "c"
+    # "a, b or c", or just "c"
+    alternatives = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
     exception = "" if needs_ending else " (or have no ending)"
     got = display_name(ending, 40) if ending else "no ending"
     raise file_error(path, f"its name must end in {alternatives}{exception}, got {got}.")

@@ -303,7 +303,8 @@ def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
         return Bracket(estimate, None, None)
     # At best the loss L of a bin lies at its bottom, in as few samples as possible, k of them: from the lowest one up,
     # they add what is accepted of it there, L + (L - M) + ... with M the largest loss. At worst it lies at the top, in
-    # samples of one confidence, and all samples of the bin add L. A bin that is one tie is accepted as a whole: all its samples add L.
+    # samples of one confidence, and all samples of the bin add L. A bin that is one tie is accepted as a whole: all its
+    # samples add L.
     full_losses = bins.loss / largest_loss  # the bin's loss as a number of samples with the largest loss
     if bins.has_whole_mass:
         samples_with_loss = xp.ceil(full_losses)
@@ -516,9 +517,8 @@ def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) 
     """
     rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp
-    low = curve_points.coverage_at_risk(
-        rows, rows.total_mass[..., 0], risk
-    )  # 0 if no bin's edge has such a risk
+    # 0 if no bin's edge has such a risk
+    low = curve_points.coverage_at_risk(rows, rows.total_mass[..., 0], risk)
     if largest_loss is None:
         return Bracket(low, low, None)
     if risk >= largest_loss:  # no sample loses more, so that all can be accepted
