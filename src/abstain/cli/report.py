@@ -140,7 +140,7 @@ def write_report(
         stage_count = len(models) + 1  # each model, and the comparison
         content = gather(
             models,
-            # called after each stage, with its name
+            # called before each stage, with its name
             progress=lambda _: bars.advance("models", count=1, total=stage_count),
             **gather_options,
         )

@@ -246,7 +246,7 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) 
         # with this option the table is read as answers, of which those without an outcome are left out
         return read_options._replace(missing="left_out").read(file)
     except DataError:
-        # then the user says that there are outcomes, and the error is about them
+        # where the user names labels or a column of outcomes, the error is about these
         states_outcome = read_options.labels is not None or _OUTCOME_ROLES & set(read_options.columns)
         if not is_check or states_outcome:
             raise
@@ -794,8 +794,9 @@ def clinical(
     if labels.dtype.kind in "biuf" and _tables.is_number(positive):
         positive_label = float(positive)
     with naming_file(file):
+        # the class is shown as the user typed it, even where labels are numbers
         table = replace(clinical_of(predictions, score, positive_label, level), positive=positive)
-    grid = table.grid()
+    grid = table.grid()  # cells of text by title, such as "0.5 [0.4, 0.6]"; one row for each share
     opt.note_unread_columns(predictions, "sample_weight")
 
     def draw(console: Any) -> None:

@@ -290,7 +290,9 @@ def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_bins:
     of bins are turned back into confidences.
     """
     loss_bits = loss.view(np.uint8) if loss.dtype == bool else loss
-    packed = packing.pack(1, lambda start, stop: loss_bits[start:stop].astype(np.uint8, copy=False))
+    packed = packing.pack(
+        payload_bits=1, payload=lambda start, stop: loss_bits[start:stop].astype(np.uint8, copy=False)
+    )
     keys = sorting.sort_in_place(packed)
     errors = keys & keys.dtype.type(1)
     keys >>= keys.dtype.type(1)  # 0 is the largest confidence

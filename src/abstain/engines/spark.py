@@ -115,9 +115,8 @@ def _find_bad_value(function: str, frame: Any, fields: Fields) -> Exception | No
     """A DataError (returned, not raised) about the first missing or infinite value; None if there is none.
 
     Columns are searched one after another, each by a Spark job; the column of groups and the inputs of a learned
-    confidence may have missing values. The error
-    names file and row where Spark knows them. `function` is the public function that messages name. `fields` names the
-    columns to read.
+    confidence may have missing values. The error names file and row where Spark knows them. `function` is the public
+    function that messages name. `fields` names the columns to read.
     """
     from pyspark.sql import functions as F
 
