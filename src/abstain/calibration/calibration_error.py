@@ -177,9 +177,8 @@ def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     other end of the scale: the share s of wrong answers where all are right, or of right ones where all are wrong. This
     makes theta at most s^2 if it was smaller.
     """
-    mean_without_gaps = float(
-        bins.share @ np.diag(bins.gap_covariance)
-    )  # the mean of `plain` where theta is 0
+    # the mean of `plain` where theta is 0
+    mean_without_gaps = float(bins.share @ np.diag(bins.gap_covariance))
     # Every answer of a bin has the same gap, or the mean gap of every bin is 0, for which tau would be 0 / 0.
     if mean_without_gaps <= 0 or plain <= 0:
         largest_unseen = float(largest_unseen_share(float(bins.unit_total), level))

@@ -382,7 +382,7 @@ def side_from_spread(
         standard_error=estimate_unit * spread.standard_error,
         effective_draws=draws.effective,
         few_draws_note=draws.note,
-        risk=estimate_unit * sample.risk,
+        risk=estimate_unit * sample.risk,  # in the unit of the estimate, to tell rounding errors of it
         unit_count=sample.unit_count,
         limits_at_level=limits,
         unit_effects=effects,

@@ -430,7 +430,7 @@ def _find_cut(samples: CheckedSamples, counted_weight: np.ndarray, mass_at_cut: 
     """
     confidence = samples.answered_confidence
     # indices of the answered samples, most confident first
-    if samples.ranked_by_confidence is None:
+    if samples.ranked_by_confidence is None:  # they were not sorted before
         order = argsort_descending(confidence)
     else:
         order = samples.ranked_by_confidence.ranking.order

@@ -169,9 +169,8 @@ def make_interval(
     """
     bound = None if loss_bound is None else loss_bound / sample.error_size
     interval = _interval_in_error_units(metric, spread, sample, level, method, bound, centre_name)
-    return in_loss_units(
-        metric, interval, sample.error_size
-    )  # `error_size` times it, if it scales with the loss
+    # `error_size` times it, if it scales with the loss
+    return in_loss_units(metric, interval, sample.error_size)
 
 
 def in_loss_units(metric: Metric, interval: Interval, error_size: float) -> Interval:
@@ -287,8 +286,8 @@ def limits_without_spread(
 
     With none of n units wrong, the risk is at most :math:`p = 1 - (1-level)^{1/n}`; `metric.rule` turns a limit of the
     risk into limits of the metric. Losses are 0/1, or lie in [0, loss_bound]; without a bound (None), and for bounded
-    losses that are not all 0, no limits are known. `sample` holds the risk and the numbers of errors, right samples
-    and independent draws.
+    losses that are not all 0, no limits are known. Losses and `loss_bound` are in units of `sample.error_size`.
+    `sample` holds the risk and the numbers of errors, right samples and independent draws.
     """
     rule = metric.rule
     if not sample.is_zero_one and (loss_bound is None or sample.risk != 0):

@@ -327,9 +327,8 @@ class AnswerSpread(NamedTuple):
         clusters it holds three arrays, by the first kind, by the second and by their intersections; the number of units
         is then that of the kind with fewer clusters.
         """
-        decided_by = (
-            self._questions_that_decide()
-        )  # an effective number of them, and a note where it is too small
+        # an effective number of them, and a note where it is too small for a verdict
+        decided_by = self._questions_that_decide()
         kinds = self.effects[:2]  # without the intersections
         return Side(
             estimate=self.estimate,
@@ -337,7 +336,7 @@ class AnswerSpread(NamedTuple):
             standard_error=self.standard_error,
             effective_draws=decided_by.effective,
             few_draws_note=decided_by.note,
-            risk=self.estimate,  # its size tells rounding errors from differences
+            risk=self.estimate,  # a difference that is tiny beside it counts as a rounding error
             unit_count=min(len(unit_effects) for unit_effects in kinds),
             limits_at_level=self.limits,
             unit_effects=self.effects,
@@ -385,6 +384,7 @@ def spread_of_answers(
     clusterings: Clusterings = (codes,)  # (None,) without clusters
     if codes is not None and codes.ndim == 2:  # two kinds of clusters
         clusterings = split_two_way(codes)  # by the first kind, by the second and by their intersections
+    # clusters are numbered from 0; of two kinds, the one with fewer clusters counts
     unit_count = question_count if codes is None else int(np.min(codes.max(axis=0))) + 1
     if unit_count < 2:
         raise InputError(

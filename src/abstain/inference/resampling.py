@@ -104,8 +104,8 @@ def delete_each_unit(samples: CheckedSamples) -> Deletions:
     without_each = np.full(samples.unit_count, estimate)  # stays so for units without an answered sample
     for unit, members in enumerate(answered_by_unit):
         rows_of_members = row_of_sample[members]
-        mass_left = row_mass - np.bincount(rows_of_members, weight[members], row_count)
-        loss_left = row_loss - np.bincount(rows_of_members, weighted_loss[members], row_count)
+        mass_left = row_mass - np.bincount(rows_of_members, weight[members], minlength=row_count)
+        loss_left = row_loss - np.bincount(rows_of_members, weighted_loss[members], minlength=row_count)
         is_kept = all_samples.copy()
         is_kept[members] = False
         without_each[unit] = _value_of_rows(samples, mass_left, loss_left, is_kept)

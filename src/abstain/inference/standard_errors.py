@@ -602,19 +602,19 @@ def evidence_of_samples(samples: CheckedSamples) -> Evidence:
     """
     loss = samples.answered_loss
     weight = samples.answered_weight
-    request = request_for([samples.metric])
+    request = request_for([samples.metric])  # the area that the metric is made of, or the point of the curve
     best_area = None  # of 0/1 losses it is known from the risk alone, except with relative weights
     if samples.zero_one and not samples.has_whole_weights and samples.metric.reads_best_curve_area:
         best_area = float(oracle_area(np, loss.astype(np.float64), weight, request.estimator))
     # A metric with an influence function of its own needs one table of everything; otherwise parts of PIECE samples
     # add up, which fit the cache.
-    rows_at_once = PIECE if request.is_additive else len(loss)
+    samples_at_once = PIECE if request.is_additive else len(loss)
     if samples.ranked_by_confidence is None:
         reader = read_by_confidence(loss, samples.answered_confidence, weight)  # sorts
-        parts = iterate_tables(reader, samples.zero_one, rows_at_once)
+        parts = iterate_tables(reader, samples.zero_one, size=samples_at_once)
     else:
         ranking = samples.ranked_by_confidence.ranking
-        parts = tables_along_ranking(ranking, loss, weight, samples.zero_one, rows_at_once)
+        parts = tables_along_ranking(ranking, loss, weight, samples.zero_one, size=samples_at_once)
     return gather_evidence(parts, totals_of_samples(samples), request, best_area)
 
 

@@ -153,7 +153,7 @@ def _partial_aurc(
             f'aurc: `coverage` needs estimator="{ESTIMATOR.default}" and ties="{TIE_RULE.default}", '
             f"got {estimator!r} and {ties!r}."
         )
-    metric = AURC.with_checked_options("aurc", {"coverage": coverage})
+    metric = AURC.with_checked_options("aurc", {"coverage": coverage})  # the definition of partial AURC
     sample = prepare("aurc", loss, confidence, sample_weight, abstained, repetitions=repetitions)
     return sample.to_input_library(metric.compute(sample.table()))
 
@@ -275,6 +275,7 @@ def aurc_given_cdf(
         return aurc(loss, confidence, estimator="log", sample_weight=sample_weight, repetitions=repetitions)
     backend = backend_of(loss, confidence, sample_weight)
     xp = backend.xp
+    # `cdf` is evaluated at all samples; `sample` leaves out those of weight 0, and is read for the weights alone
     loss, confidence = check_pair("aurc_given_cdf", backend, loss, confidence)
     sample = prepare("aurc_given_cdf", loss, confidence, sample_weight, repetitions=repetitions)
     values = backend.asarray(cdf(confidence) if callable(cdf) else cdf, loss)

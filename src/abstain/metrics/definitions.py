@@ -754,9 +754,8 @@ def by_name(metric: str | Metric | Callable[..., Any], function: str = "metrics.
         except ValueError:
             raise InputError(f"{function}: after the @ a number must stand, got {text!r}.") from None
     for word in words:
-        option_of_word = _option_of_word(
-            definition, word, text, function
-        )  # InputError for a word of no option
+        # raises InputError for a word that no option takes
+        option_of_word = _option_of_word(definition, word, text, function)
         values[option_of_word.name] = word
     return definition.with_checked_options(function, values) if values else definition
 

@@ -493,9 +493,8 @@ class NormalisedAreaRule(LimitRule):
         if _allowance_for_few(sample) == 0:  # many draws of both kinds, or losses other than 0/1
             return low, high
         high = min(high, _largest_naurc(sample, level))  # that of all errors on top
-        few_share_of_right = few_draws.share_for_few(
-            sample.right_draws
-        )  # independent draws, an effective number
+        # independent draws, an effective number
+        few_share_of_right = few_draws.share_for_few(sample.right_draws)
         best_gain = _gain_of_best_order(sample.risk)
         if few_share_of_right == 0 or best_gain <= 0:
             return low, high

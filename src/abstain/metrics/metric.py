@@ -487,9 +487,8 @@ def _call_public_function(metric: Metric, loss: Array, confidence: Array, argume
     for option in metric.options:
         if option.is_required:  # by the function; the metric has a default for it
             chosen.setdefault(option.name, option.default)
-    if (
-        "confidence" not in inspect.signature(function).parameters
-    ):  # the AURC of the best order reads losses alone
+    # the AURC of the best order reads losses alone
+    if "confidence" not in inspect.signature(function).parameters:
         return function(loss, **(chosen | arguments))
     return function(loss, confidence, **(chosen | arguments))
 

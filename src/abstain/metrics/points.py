@@ -465,9 +465,8 @@ def best_rejection(
     cost_at_point = curve.generalised_risk + cost_of_rejection * (1 - curve.coverage)
     # the first choice is to reject everything; then come the points of the curve, most confident first
     costs = np.asarray([cost_of_rejection, *cost_at_point.tolist()])
-    cheapest = curve_points.cheapest(
-        costs
-    )  # index of the smallest; of equal ones the last: the largest coverage
+    # index of the smallest; of equal ones the last: the largest coverage
+    cheapest = curve_points.cheapest(costs)
     if cheapest == 0:
         return RejectionPoint(threshold=None, cost=cost_of_rejection, coverage=0.0, risk=None)
     point = cheapest - 1

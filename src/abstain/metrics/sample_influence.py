@@ -65,9 +65,8 @@ def sample_influences(
         best = metric.best_area_for_zero_one(total_mass, loss_sum, known_area)
     area_value = math.nan if on_area is None else on_area.estimate
     derivative = metric.derivative(area_value, loss_sum / total_mass, best)
-    if (
-        on_area is not None and derivative.is_area_itself
-    ):  # the metric is its area: AURC and AUGRC, for example
+    # the metric is its area: AURC and AUGRC, for example
+    if on_area is not None and derivative.is_area_itself:
         return on_area
 
     def read(samples: slice) -> np.ndarray:

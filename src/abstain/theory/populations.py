@@ -600,7 +600,9 @@ def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
     area = float(sums.mass_times_area[0]) / total_mass
     # how the metric follows from its area and the risk; none of the three compares with a best area
     derivative = definition.derivative(area, risk=total_loss / total_mass, best=None)
-    return total_mass * combine_parts(sums, definition.area, derivative).square_sum
+    # over samples, of (weight * influence / total mass)
+    influence_sums = combine_parts(sums, definition.area, derivative)
+    return total_mass * influence_sums.square_sum
 
 
 def _variance_of_profile(profile: Profile, metric: str) -> float:
