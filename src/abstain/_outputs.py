@@ -171,8 +171,8 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
                 yield stream
             return
         target = Path(os.path.realpath(path))  # keep a link and replace the file it points to
-        # of a long name only the first letters, since the names of files are limited (to 255 bytes on most systems)
-        temporary = target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.part")
+        # of a long name only the first letters, which have at most four bytes: most systems limit names to 255 bytes
+        temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.part")
         with temporary.open("xb") as stream:
             if status is not None:
                 os.chmod(temporary, stat.S_IMODE(status.st_mode))

@@ -395,8 +395,8 @@ INTERVALS = {
     ),
     "the kind with more clusters decides": (
         "inference/clusters.py",
-        "np.minimum(first_freedom, second_freedom)",
-        "np.maximum(first_freedom, second_freedom)",
+        "np.minimum(first.degrees_of_freedom(), second.degrees_of_freedom())",
+        "np.maximum(first.degrees_of_freedom(), second.degrees_of_freedom())",
         "tests/inference/test_clusters.py",
     ),
     "an interval for every look as narrow as at the planned size": (

@@ -127,6 +127,8 @@ def test_two_kinds_are_known_at_least_as_well_as_the_kind_with_fewer_degrees_of_
     # without effects of places or weeks all three variances are alike, and the sum of their uncertainties is too much
     alike = UnitVariance(variance=1.0, variance_of_variance=0.1, unit_count=30)
     assert two_way_unit_variance(alike, alike, alike).degrees_of_freedom() == pytest.approx(20)
+    known_less = UnitVariance(variance=1.0, variance_of_variance=0.2, unit_count=30)
+    assert two_way_unit_variance(alike, known_less, alike).degrees_of_freedom() == pytest.approx(10)
 
 
 def test_evaluate_groups_and_words(data):
