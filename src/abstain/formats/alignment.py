@@ -139,12 +139,12 @@ def _find_other_labels(first: Predictions, second: Predictions, ids: Sequence[st
     The models hold the same samples in the same order, and `ids` are those of the samples. Labels of which one model
     has numbers and the other words are not compared.
     """
-    for attribute in ("labels", "label_words"):
+    for attribute in ("labels", "label_words"):  # numbers, and words
         columns = [getattr(model, attribute) for model in (first, second)]
         if any(column is None for column in columns):
             continue
         first_labels, second_labels = map(as_array, columns)
-        if first_labels.shape != second_labels.shape or first_labels.ndim != 1:
+        if first_labels.shape != second_labels.shape or first_labels.ndim != 1:  # such as one-hot rows
             continue
         is_known = has_value(columns[0]) & has_value(columns[1])
         rows = np.flatnonzero((first_labels != second_labels) & is_known)

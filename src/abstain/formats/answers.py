@@ -289,6 +289,7 @@ def load_unjudged(
     for name in (first_name, *further_names):
         # The only name that may be no column is "agreement": without a column, it is computed from the answers.
         column = source.columns[name].load() if name in source.columns else None
+        # Few new answers may all have stated 1% or less, so that nothing is said of their scale.
         signals[name] = answers.convert_confidence(name, column, min_rows_to_judge=MIN_ROWS_TO_JUDGE_SCALE)
     confidence = signals[first_name]
     answers.check_lengths(len(confidence), {**values, **signals})
@@ -548,7 +549,7 @@ class LoadedAnswers(LoadedColumns):
         UncertainError where nothing says right or wrong, DataError where values are invalid or contradict each other.
         """
         if self.rules.grades:
-            return NamedLosses(self.grade_by_words(), "zero_one")
+            return NamedLosses(self.grade_by_words(), name="zero_one")
         correct = self.values_by_role.get("correct")  # the loaded column of this role
         is_log = self.source.is_harness_log  # written by an evaluation harness
         if is_log and correct is None and "labels" not in self.values_by_role:

@@ -183,10 +183,10 @@ def _list_fields(schema: Any) -> dict[str, _ArrowField]:
     """
     fields: dict[str, _ArrowField] = {}
     for column in schema:
-        for field in _flatten_field(_ArrowField(column.type, (column.name,))):
+        for field in _flatten_field(_ArrowField(arrow_type=column.type, path=(column.name,))):
             fields.setdefault(".".join(field.path), field)
     plain_columns = {
-        column.name: _ArrowField(column.type, (column.name,))
+        column.name: _ArrowField(arrow_type=column.type, path=(column.name,))
         for column in schema
         if not _is_struct(column.type)
     }
@@ -199,7 +199,7 @@ def _flatten_field(field: _ArrowField) -> Iterator[_ArrowField]:
         yield field
         return
     for inner in field.arrow_type:
-        yield from _flatten_field(_ArrowField(inner.type, (*field.path, inner.name)))
+        yield from _flatten_field(_ArrowField(arrow_type=inner.type, path=(*field.path, inner.name)))
 
 
 def _select_field(table: Any, name: str) -> Any:
@@ -301,14 +301,15 @@ def read_contents(path: Path, format_name: str) -> Contents:
     """
     try:
         if format_name == "arrow":
-            row_group_sizes = None
+            row_group_sizes = None  # only parquet files have row groups
             schema = _open_ipc(path).schema
         else:
             with _import_pyarrow(path, ".parquet").ParquetFile(path) as file:
                 metadata = file.metadata
                 schema = file.schema_arrow
                 row_group_sizes = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
-        return Contents(row_group_sizes, {field.name: str(field.type) for field in schema})
+        column_types = {field.name: str(field.type) for field in schema}
+        return Contents(row_group_sizes=row_group_sizes, column_types=column_types)
     except Exception:  # raised again as a DataError
         with reporting_damage(path, format_name):
             raise

@@ -207,7 +207,7 @@ def _check_inputs(
     Class scores are inputs as well, but have columns of other names.
     """
     profile = learned.model.profile
-    for name in (*profile.numbers, *profile.categories):
+    for name in (*profile.numbers, *profile.categories):  # `numbers` are confidences and features, by name
         if name not in column_names:
             raise refusal(
                 f"an engine reads each input of a learned confidence from the column of its name, and there is no "
@@ -309,7 +309,7 @@ def _split_arguments(arguments: dict[str, Any]) -> _Arguments:
         columns["clusters"] = ",".join(names_of_clusters)
     options = {name: value for name, value in arguments.items() if name not in columns}
     classes = tuple(str(name) for name in options.pop("classes", ()))
-    return _Arguments(columns, classes, options)
+    return _Arguments(columns=columns, classes=classes, options=options)
 
 
 def _evaluate_predictions(predictions: Predictions, options: dict[str, Any]) -> Evaluation:

@@ -64,7 +64,7 @@ def _find_tables_below(path: Path, content: Any, *, place: str, depth: int) -> l
         return [JsonTable(place, columns)]
     # An object of one object, which may be a record by its id, is taken for that only if it is nothing else.
     if not tables and len(content) == 1 and _all_values_are_objects(content):
-        return [JsonTable(place, _columns_from_records(path, _add_keys(content)))]
+        return [JsonTable(place, _columns_from_records(path, _records_with_ids(content)))]
     return tables
 
 
@@ -84,7 +84,7 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
     if _all_values_are_objects(content):
         if _is_by_row_number(content):
             return _columns_by_row_number(content)
-        records = _add_keys(content)
+        records = _records_with_ids(content)
         # Few objects with tables inside are parts of a file, such as one for each task, and not records.
         are_parts = len(content) < _MIN_RECORDS_BY_ID and _any_record_holds_a_table(records)
         if are_parts or not _share_a_field_besides_the_id(records):
@@ -94,7 +94,7 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
         longest = max(len(part) for part in content.values())
         # More keys than records under any key: the keys are questions, and the lists the answers to each.
         if len(content) >= max(_MIN_RECORDS_BY_ID, longest + 1):
-            return _columns_from_records(path, _add_keys_of_lists(content))
+            return _columns_from_records(path, _records_of_lists_with_ids(content))
     return None
 
 
@@ -159,13 +159,13 @@ def _any_name_states_a_role(names: Mapping[str, Any]) -> bool:
     return any(normalise_name(str(name)) in _ROLE_NAMES for name in names)
 
 
-def _add_keys(records: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _records_with_ids(records: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the records of an object by id as a list; the id is in the field "id", or "key" where that is taken."""
     field = "key" if any("id" in record for record in records.values()) else "id"
     return [{field: key, **record} for key, record in records.items()]
 
 
-def _add_keys_of_lists(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _records_of_lists_with_ids(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the records of an object of lists by id as one list, with the id in "id" or "key" and "epoch" from 1."""
     records = [record for part in lists.values() for record in part]
     field = "key" if any("id" in record for record in records) else "id"
@@ -193,18 +193,19 @@ def _read_object_of_columns(path: Path, content: Mapping[str, Any]) -> dict[str,
     """Return the values of an object that are lists, by name; lists in objects have dotted names.
 
     Lists in objects count only where one of the object's own lists is as long, or where it has none. A list of records
-    counts as its columns, with dotted names, where another list is as long. `content` is a parsed JSON object.
+    counts as its columns, with dotted names, where one of the object's own lists is as long. Its own lists are those
+    directly in it, lists of records left out. `content` is a parsed JSON object.
     """
     lists = {name: values for name, values in _flatten(content) if isinstance(values, list) and values}
     plain_lists = {name: values for name, values in lists.items() if not _is_list_of_objects(values)}
-    lengths = {len(values) for name, values in plain_lists.items() if name in content}
+    own_lengths = {len(values) for name, values in plain_lists.items() if name in content}
     columns: dict[str, list[Any]] = {}
     for name, values in lists.items():
         if name not in plain_lists:
-            if len(values) in lengths:
+            if len(values) in own_lengths:
                 parts = _columns_from_records(path, values)
                 columns |= {f"{name}.{part}": column for part, column in parts.items()}
-        elif name in content or not lengths or len(values) in lengths:
+        elif name in content or not own_lengths or len(values) in own_lengths:
             columns[name] = values
     return columns
 

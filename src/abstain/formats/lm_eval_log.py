@@ -348,7 +348,8 @@ class _ResultsFile(NamedTuple):
 def _load_results(path: Path, load_json: LoadJson) -> _ResultsFile:
     """Load the results file of the run that a samples file is of.
 
-    `path` is the samples file; results files of the same run carry the same timestamp in their names.
+    `path` is the samples file; results files of the same run carry the same timestamp in their names. The name is ""
+    and the content None where there is no such file.
     """
     timestamp = re.search(r"\d{4}-\d\d-\d\dT[\d.-]*\d", path.name)
     if timestamp is None:

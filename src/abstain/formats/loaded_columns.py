@@ -96,7 +96,7 @@ def numbers_with_missing_marks_or_none(words: TextValues, format_name: str) -> n
     for text in words.distinct_texts:
         if is_missing_mark(text):
             numbers.append(np.nan)
-        elif is_number(text) and "_" not in text:
+        elif is_number(text) and "_" not in text:  # Python reads 1_0 as ten, people do not
             numbers.append(float(text))
         else:
             return None
@@ -403,14 +403,14 @@ class LoadedColumns:
         if "correct" in self.values_by_role:
             return self.read_correctness()
         if "error" in self.values_by_role:
-            return NamedLosses(self.require_truth_values("error"), "zero_one")
+            return NamedLosses(self.require_truth_values("error"), name="zero_one")
         if "loss" in self.values_by_role:
             self.refuse_score_as_loss()  # by the column's name
             loss = self.require_numbers("loss")
             is_true_or_false = loss.dtype.kind == "b"  # true becomes a loss of 1
-            return NamedLosses(loss.astype(np.float64) if is_true_or_false else loss, "loss")
+            return NamedLosses(loss.astype(np.float64) if is_true_or_false else loss, name="loss")
         if labels is not None and prediction is not None:
-            return NamedLosses(self.zero_one_loss(labels, prediction), "zero_one")
+            return NamedLosses(self.zero_one_loss(labels, prediction), name="zero_one")
         raise UncertainError(self.explain_missing(), self.source)
 
     def read_correctness(self) -> NamedLosses:
@@ -421,7 +421,7 @@ class LoadedColumns:
         """
         values = self.values_by_role["correct"]
         if isinstance(values, TextValues):
-            return NamedLosses(1 - self.require_truth_values("correct"), "zero_one")
+            return NamedLosses(1 - self.require_truth_values("correct"), name="zero_one")
         loss = 1 - np.asarray(values, np.float64).reshape(-1)
         scored_loss = loss[~np.isnan(loss)]
         if scored_loss.size and not (scored_loss.min() >= 0 and scored_loss.max() <= 1):
@@ -430,7 +430,7 @@ class LoadedColumns:
                 f"correctness must lie between 0 (wrong) and 1 (right), got {1 - loss[farthest_row]:g} in row "
                 f"{farthest_row + 1:,}. Divide a score by its maximum (-c correct=NAME/10), or name another column."
             )
-        return NamedLosses(loss, "partial_credit" if self.holds_partial_credit() else "zero_one")
+        return NamedLosses(loss, name="partial_credit" if self.holds_partial_credit() else "zero_one")
 
     def holds_partial_credit(self) -> bool:
         """Return whether the column of correctness holds numbers other than 0 and 1."""

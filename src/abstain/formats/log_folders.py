@@ -178,7 +178,7 @@ def read_log_folder(
         )
         for (task, model), read_runs in sorted(runs_by_name.items(), key=lambda item: item[0])
     ]
-    return LogFolder(runs, unread)
+    return LogFolder(runs=runs, unread=unread)
 
 
 def _find_copies(paths: Sequence[Path]) -> dict[Path, Path]:
@@ -234,17 +234,18 @@ def _read_file(
         parts = split_by_column(source, model_column)
     read_runs = []
     notes = source.facts.notes
-    file_name = path.absolute().parent.name if path.name == INSTANCES_FILE else model_name(path)
+    is_helm_run = path.name == INSTANCES_FILE
+    file_name = path.absolute().parent.name if is_helm_run else model_name(path)
     for part_model, part in parts.items():
         log = make(part)
         _check_losses_of_answers(log)
         name = part_model or file_name
         if log.task is None:
-            read_runs.append(_ReadRun(source.facts.task, name, log, notes))
+            read_runs.append(_ReadRun(task=source.facts.task, model=name, log=log, notes=notes))
             continue
         tasks = as_texts(log.task)
         read_runs += [
-            _ReadRun(str(task), name, select_answers(log, tasks == task), notes)
+            _ReadRun(task=str(task), model=name, log=select_answers(log, tasks == task), notes=notes)
             for task in dict.fromkeys(tasks.tolist())
         ]
     return read_runs

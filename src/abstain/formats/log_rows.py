@@ -98,7 +98,7 @@ def option_signals(options: list[ScoredOption], is_normalised: bool) -> Row:
     """
     loglikelihoods = [option.loglikelihood for option in options]
     if not all(map(math.isfinite, loglikelihoods)):
-        return {"softmax": None}
+        return {"softmax": None}  # the column exists, and this row has a gap in it
     second, first = sorted(loglikelihoods)[-2:]
     signals = {"softmax": _largest_softmax(loglikelihoods), "margin": first - second}
     if is_normalised and min(option.length for option in options) > 0:
@@ -159,7 +159,7 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTa
     limits.check_memory(path, _BYTES_PER_VALUE * len(names) * len(rows))
     columns = {name: _make_column([row.get(name) for row in rows]) for name in names}
     column_of_role = dict(facts.column_of_role)
-    if UNANSWERABLE in columns:
+    if UNANSWERABLE in columns:  # the name of the column and of its role
         column_of_role[UNANSWERABLE] = UNANSWERABLE
     present_facts = replace(
         facts,

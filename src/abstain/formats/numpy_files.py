@@ -124,6 +124,7 @@ def open_npy(path: Path, limits: Limits) -> OpenedTable:
         return OpenedTable(path=path, format="npy", columns={"array": header.make_column(load_array)})
     columns = {}
     for name in header.dtype.names:
+        # for the column's shape and kind; `load_field` reads the values
         field_header = header._replace(dtype=header.dtype[name].base)
         columns[name] = field_header.make_column(partial(load_field, name))
     return OpenedTable(path=path, format="npy", columns=columns)

@@ -11,7 +11,7 @@ from abstain.formats.arrow import convert_arrow
 from abstain.formats.columns import Column, OpenedTable, Values
 from abstain.formats.safety import Limits
 
-_NAME = Path("the table")  # what messages call it, where files have a path
+_PATH_IN_MESSAGES = Path("the table")  # what messages call it, where files have a path
 _UNLIMITED = Limits(memory=1 << 62)  # the values are in memory already
 
 
@@ -41,7 +41,7 @@ def open_table(table: Any) -> OpenedTable:
         str(name): Column(shape=(row_count,), kind=str(column_type), load=partial(_load_column, table, name))
         for name, column_type in zip(names, types)
     }
-    return OpenedTable(path=_NAME, format="table", columns=columns)
+    return OpenedTable(path=_PATH_IN_MESSAGES, format="table", columns=columns)
 
 
 def _load_column(table: Any, name: Any) -> Values:
@@ -65,4 +65,4 @@ def _load_column(table: Any, name: Any) -> Values:
     is_chunked = isinstance(column, pyarrow.ChunkedArray)
     chunked_column = column if is_chunked else pyarrow.chunked_array([column])
     # The values are in memory already, so that no limit is checked.
-    return convert_arrow(chunked_column, path=_NAME, name=str(name), limits=_UNLIMITED)
+    return convert_arrow(chunked_column, path=_PATH_IN_MESSAGES, name=str(name), limits=_UNLIMITED)

@@ -30,7 +30,7 @@ _LENGTH_SIZE = 8  # bytes before the header, which hold its length
 _MAX_HEADER_LENGTH = 2 * 2**20  # bytes: the few tensors of a file of predictions, and its class names
 _MAX_INSTRUCTIONS = 100_000  # of a pickle; some hundred make a dict of tensors
 _PICKLE_COUNT_OF_OLD_FORMAT = 5  # pickles at the start of a file that torch before 1.6 wrote
-# TextValues in the message of torch.load where a file holds more than tensors.
+# Words in the message of torch.load where a file holds more than tensors.
 _TORCH_REFUSAL_WORDS = (
     "pickle",
     "weights_only",
@@ -67,9 +67,8 @@ def open_safetensors(path: Path, limits: Limits) -> OpenedTable:
         }
         _check_overlap(path, header)
     stated_classes = metadata.get("classes") if isinstance(metadata, dict) else None
-    return OpenedTable(
-        path=path, format="safetensors", columns=columns, classes=_parse_class_names(stated_classes)
-    )
+    classes = _parse_class_names(stated_classes)  # a JSON list as text, or names with commas
+    return OpenedTable(path=path, format="safetensors", columns=columns, classes=classes)
 
 
 def _check_overlap(path: Path, header: dict[str, Any]) -> None:
@@ -201,6 +200,7 @@ def _load_torch(path: Path, torch: Any) -> Any:
             warnings.simplefilter("ignore")  # torch warns of odd pickle protocols and fails right after
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
+        # these words are in torch's messages on anything but tensors
         if any(word in str(error) for word in _TORCH_REFUSAL_WORDS):
             raise file_error(
                 path,

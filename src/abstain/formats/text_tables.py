@@ -117,6 +117,7 @@ def split_cells(path: Path, stream: IO[bytes]) -> SplitTable:
     line `sep=;` before it, which Excel writes. Rows are read as they are iterated, which raises DataError for lines
     that are too long or hold NUL bytes, and csv.Error for invalid quoting. An empty file has one row without cells.
     """
+    # UTF-16 by its byte order mark, otherwise UTF-8
     encoding = text_encoding(stream.peek(2))  # type: ignore[attr-defined]
     lines = _read_lines(path, io.TextIOWrapper(stream, encoding=encoding, newline=""))
     header = next(lines, "")
@@ -128,7 +129,7 @@ def split_cells(path: Path, stream: IO[bytes]) -> SplitTable:
         unquoted_header = re.sub(r'"[^"]*"', "", header)
         delimiter = _find_delimiter(unquoted_header)
     rows = csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=True)
-    return SplitTable(delimiter, rows)
+    return SplitTable(delimiter=delimiter, rows=rows)
 
 
 def _find_delimiter(header: str) -> str:
@@ -260,11 +261,11 @@ def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
     with suppress(ValueError, OverflowError):  # where a cell is no whole number, or too large for int64
         integers = np.fromiter(map(int, stripped), np.int64, len(stripped))
         has_padding = any(cell[0] in "0+" and len(cell) > 1 for cell in stripped)
-        return CellValues(integers, TextValues.of(stripped) if has_padding else None)
+        return CellValues(integers, texts=TextValues.of(stripped) if has_padding else None)
     with suppress(ValueError):
         numbers = np.fromiter((float(cell or "nan") for cell in stripped), np.float64, len(stripped))
         are_whole_numbers = all(cell.isdecimal() or not cell for cell in stripped)
-        return CellValues(numbers, TextValues.of(stripped) if are_whole_numbers else None)
+        return CellValues(numbers, texts=TextValues.of(stripped) if are_whole_numbers else None)
     if has_decimal_comma and not any("." in cell for cell in stripped):
         with suppress(ValueError):
             decimals = [float(cell.replace(",", ".", 1) or "nan") for cell in stripped]

@@ -118,7 +118,8 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
 def _find_number_lists(content: Any, prefix: str, length: int, depth: int = 0) -> dict[str, list[Any]]:
     """Return the lists of `length` numbers inside an object, at most `_MAX_DEPTH` objects deep, by dotted name.
 
-    `prefix` is put before each name, and `depth` counts the objects around this one. `content` is a parsed JSON object.
+    Only the first entry of a list is looked at. `prefix` is put before each name, and `depth` counts the objects around
+    this one. `content` is a parsed JSON object.
     """
     lists: dict[str, list[Any]] = {}
     for name, value in content.items():
