@@ -167,7 +167,9 @@ def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
     """
     parts = {name: name.rpartition(_SIGNAL_SEPARATOR) for name in names}
     words_of_signals = [signal.split("_") for _, separator, signal in parts.values() if separator]
-    if len(words_of_signals) < len(names) or len(set(map(tuple, words_of_signals))) < 2:
+    has_other_names = len(words_of_signals) < len(names)
+    has_one_signal = len(set(map(tuple, words_of_signals))) < 2  # its whole name would be the shared ending
+    if has_other_names or has_one_signal:
         return {name: name for name in names}
     shared_count = 0  # words at the end of every signal; the first word of each stays
     while all(len(words) > shared_count + 1 for words in words_of_signals):
@@ -183,7 +185,7 @@ def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
 def _explain_columns(columns: Sequence[str]) -> str:
     """What the less known columns of the table are, as HTML; empty where there are none of them."""
     sentences = []
-    if any(column.endswith(_ANSWERED_ONLY) for column in columns):
+    if any(column.endswith(_ANSWERED_ONLY) for column in columns):  # such as "AURC, answered only"
         sentences.append(
             "Answered only: over the answers that have the confidence, without unanswered questions, so each model and "
             "confidence on answers of its own."
@@ -193,7 +195,7 @@ def _explain_columns(columns: Sequence[str]) -> str:
             "Calibration error: the gap between confidence and accuracy, root mean square, without the bias of small "
             "bins; 0 where a stated 80% is right in 80% of answers."
         )
-    if any(column.startswith(_TARGET_COLUMN) for column in columns):
+    if any(column.startswith(_TARGET_COLUMN) for column in columns):  # such as "score at 0.75"
         sentences.append(
             "Score at t: right answers less t/(1 - t) times the wrong ones, per question: answering pays from a "
             "confidence of t on, and no answers at all have the score 0."
@@ -301,7 +303,7 @@ def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str
     attempted. The calibration error is None unless every confidence of an answer lies between 0 and 1. Scores of
     abstention only where the log says which questions are unanswerable. Empty for losses other than right and wrong.
     """
-    if not log.is_graded:
+    if not log.is_graded:  # losses other than right and wrong
         return {}
     answers = log.graded_answers()
     numbers: dict[str, float | None] = {
@@ -322,7 +324,7 @@ def _graded_content(
     """`board_content` of a ranking by a metric of graded answers: other scores as columns, the metric by group."""
     metric = answer_metric(comparison.metric)
     answers_of_model: dict[str, GradedAnswers] = {}
-    for name, (predictions, score) in models.items():
+    for name, (predictions, score) in models.items():  # `score` names the confidence of class scores
         losses = predictions.loss_and_confidence(score, loss).loss
         attempted = np.ones(predictions.n, dtype=bool)
         if predictions.abstained is not None:

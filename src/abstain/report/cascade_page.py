@@ -25,7 +25,9 @@ _LINKS = {
     "data-section": "Data",
 }
 _TABLE_ROWS = 9  # risks of the cost-risk curve in the table
-_LOG_RATIO = 30.0  # costs that differ by more are drawn on a log scale at first: about one and a half decades
+_RATIO_FOR_LOG_SCALE = (
+    30.0  # costs that differ by more are drawn on a log scale at first: about one and a half decades
+)
 
 
 def cascade_page(
@@ -136,7 +138,7 @@ def _describe_costs(rule: Cascade) -> str:
     cost_of_person, _ = rule.person  # and the mean loss of a person's answers
     person_cost = f"A person alone would cost {format_number(cost_of_person)}{unit} a case."
     if not rule.feasible:
-        if rule.advice is None:
+        if rule.advice is None:  # it is not known what would help
             return person_cost
         advice = describe_help(rule.advice, rule.n, rule.clusters, is_zero_one=rule.zero_one)
         return f"{advice} {person_cost}"
@@ -180,6 +182,7 @@ def _describe_stage(rule: Cascade, name: str) -> str:
 def _curve_table(curve: CostRiskCurve) -> str:
     """Make a table, as HTML, of the cost at some risks: of the cascade with its limits, and of each model alone."""
     rows: list[list[str | Cell]] = []
+    # points of the curve that are evenly spread, each once: there may be fewer points than rows
     for index in np.unique(np.linspace(0, len(curve.target) - 1, _TABLE_ROWS).astype(np.int64)):
         risk = float(curve.target[index])
         cost = float(curve.cost[index])
@@ -240,7 +243,8 @@ def _page_data(rule: Cascade, curve: CostRiskCurve | None) -> dict[str, Any]:
     by_risk = np.argsort(risk_of_everything)
     costs = np.concatenate([curve.cost, *curve.alone.values(), cost_of_everything])
     positive = costs[costs > 0]
-    data["log"] = bool(len(positive) and positive.max() > _LOG_RATIO * positive.min())
+    # a log scale where the largest cost is that many times the smallest one above 0
+    data["log"] = bool(len(positive) and positive.max() > _RATIO_FOR_LOG_SCALE * positive.min())
     data["curve"] = {
         "level": f"{curve.level:.0%}",
         "risk": round_six(curve.target),

@@ -83,7 +83,7 @@ def choose_threshold(
         # the rule remembers a learned confidence and refuses any other; None for a plain column
         return select_threshold(losses, confidence, score=predictions.learned, **columns, **target)
     class_scores: dict[str, Any] = {
-        predictions.kind: predictions.class_scores(),
+        predictions.kind: predictions.class_scores(),  # as `logits` or as `probs`
         "labels": predictions.labels,
     }
     return select_threshold(**class_scores, score=score, loss_name=loss, **columns, **target)
@@ -175,18 +175,19 @@ def _says_less(rule: Threshold, rules: Any) -> bool:
 def _find_start(rules: Sequence[Threshold], asked_risk: float | None) -> int:
     """Index of the rule that a page shows first; 0 if there is no rule.
 
-    The risk that the user asks for; otherwise the largest of at most 5% that does not accept everything; otherwise the
-    smallest risk that can be promised.
+    `rules` are by rising risk. The one for the risk that the user asks for is taken, whether it can be promised or not
+    (None: none was asked for); otherwise the promised rule with the largest risk of at most 5% that does not accept
+    everything; otherwise that with the smallest risk that can be promised.
     """
     feasible = [index for index, rule in enumerate(rules) if rule.feasible]
-    usual = [
+    at_usual_risk = [
         index for index in feasible if rules[index].target <= USUAL_RISK and not _accepts_all(rules[index])
     ]
     asked = [index for index, rule in enumerate(rules) if rule.target == asked_risk]
     if asked:
         return asked[0]
-    if usual:
-        return usual[-1]
+    if at_usual_risk:
+        return at_usual_risk[-1]
     return feasible[0] if feasible else 0
 
 
@@ -243,7 +244,7 @@ def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_z
         return describe_help(rule.advice, rule.n, rule.clusters, is_zero_one=is_zero_one)
     answered_count = predictions.without_abstentions().n
     accepted = round(rule.coverage * answered_count)
-    observed_risk = risk_text(rule.risk or 0.0, is_zero_one)  # a rule with a threshold has a risk
+    observed_risk = risk_text(rule.risk or 0.0, is_zero_one)  # `risk` is None only without a threshold
     outcome = (
         f"{observed_risk} of these answers are wrong"
         if is_zero_one
@@ -308,7 +309,7 @@ def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: 
         needed = f"About {advice.samples:,} {unit} would be enough; there are {count:,} now."
         if advice.samples_coverage is not None:
             needed += f" They would let it answer about {share_text(advice.samples_coverage)} of the cases."
-    elif advice.why_none == "few":
+    elif advice.why_none == "few":  # "risk" otherwise: the risk seen is not clearly below the one asked for
         needed = f"There are too few {unit} to tell how many would be enough; there are {count:,} now."
     else:
         needed = f"By what was seen, no number of {unit} would be enough: the model or its confidence has to improve."
@@ -347,7 +348,7 @@ def origin_facts(predictions: Predictions, score: str, loss: str, command: str) 
     was run ("" if there was none). `score` and `loss` name what is computed from class scores.
     """
     names = {"score": score, "loss": loss}
-    if not predictions.has_class_scores:
+    if not predictions.has_class_scores:  # a column of confidences has no score, and a loss of its own
         names = {"loss": predictions.loss_name}
     file = Path(predictions.path)
     return {
@@ -361,8 +362,10 @@ def origin_facts(predictions: Predictions, score: str, loss: str, command: str) 
 def pack_texts(texts: Sequence[str]) -> str:
     """Compress the JSON of rules to text for the page; the function `unpackRules` of `assets/page.js` reads it.
 
-    The summary of the calibration confidences is the same in all rules of a model and about half of each: it is stored
-    once, at the front. The result is base64 of the gzip of a JSON list of texts.
+    `texts` has the JSON of each rule, an empty text for a risk that cannot be promised. The summary of the calibration
+    confidences, the value of "reference", is the same in all rules of a model and about half of each: it is stored
+    once, at the front, and replaced by a short mark in each text. The result is base64 of the gzip of a JSON list of
+    texts.
     """
     reference = ""  # the summary, written as it stands in each text; "" if there is no rule
     first_rule = next(filter(None, texts), None)

@@ -402,6 +402,7 @@ def _measure_reliability(
     out. `score` names the confidence, and `level` is the probability that the band holds the accuracies of all bins.
     """
     losses, confidence = samples
+    # what `reliability_curve` can take: no weights, and one kind of clusters at most
     has_plain_columns = predictions.sample_weight is None and not _has_two_kinds_of_clusters(predictions)
     is_probability = not predictions.has_class_scores or score == "max_softmax"
     if not (is_zero_one(losses) and has_plain_columns and is_probability):
@@ -512,7 +513,7 @@ def _find_best_scores(
     of one model: class scores or confidences, labels or losses, weights and groups. `level` is the two-sided confidence
     level, such as 0.95.
     """
-    # the paired tests of other metrics resample, which takes too long for a page
+    # Metrics with an influence function; paired tests of others resample, which takes too long for a page.
     metrics = [name for name in evaluation.metrics if by_name(name).is_smooth]
     test_count = len(evaluation.scores) * len(metrics) * len(evaluation.losses)
     best: dict[tuple[str, str], str] = {}
@@ -528,7 +529,7 @@ def _find_best_scores(
                 )
             except AbstainError:  # undefined for this loss, or because all answers are right
                 continue
-            if len(comparison.winners) == 1:
+            if len(comparison.winners) == 1:  # all that may be the best, as far as the tests can tell
                 best[loss, metric] = comparison.winners[0]
     return best
 
@@ -551,7 +552,7 @@ def _compare_models(
     is the two-sided confidence level, such as 0.95. `repetitions` says that weights are numbers of repetitions.
     """
     contestants = [(model, score) for model in models]
-    if len(models) == 1:
+    if len(models) == 1:  # its scores are the contestants, each under its own name
         score_names = contents[0].evaluation.scores
         contestants = [(replace(models[0], name=name), name) for name in score_names]
     if len(contestants) < 2:
@@ -601,10 +602,10 @@ def short_names(names: Iterable[str], longest: int = 40) -> dict[str, str]:
         return f"{name[:head]}…{name[len(name) - tail :]}{suffix}"
 
     shortened = {name: cut(name) for name in sorted(set(names))}
-    used = Counter(shortened.values())
-    numbers: Counter[str] = Counter()
+    use_count = Counter(shortened.values())
+    last_number: Counter[str] = Counter()  # of the names that are shortened alike
     for name, short in shortened.items():
-        if used[short] > 1:
-            numbers[short] += 1
-            shortened[name] = cut(name, str(numbers[short]))
+        if use_count[short] > 1:
+            last_number[short] += 1
+            shortened[name] = cut(name, suffix=str(last_number[short]))
     return shortened

@@ -42,10 +42,11 @@ def summary(content: Content) -> list[str]:
         return [gain, f"AURC {entry.estimate:.3g}{limits}; lower is better."]
     comparison = content.comparison
     assert comparison is not None
-    best_model = _best_model(content)
+    best_model = _best_model(content)  # the first of the ranking
     direction = "lower" if comparison.lower_is_better else "higher"
-    verdict = _describe_verdict(comparison, is_before_and_after(content))
-    if content.by_risk is not None:
+    # confidences of one model, the learned one among them, are not called models
+    verdict = _describe_verdict(comparison, before_and_after=is_before_and_after(content))
+    if content.by_risk is not None:  # the models compared by their risk when everything is answered
         verdict += _describe_other_leader(content.by_risk, best_model)
     return [
         verdict,
@@ -126,7 +127,8 @@ def _describe_gain(model: ModelContent, subject: str) -> str:
     `model` holds everything that the page shows of one model; `subject` is its name, or "It".
     """
     curve = model.curve
-    target = 0.8 * curve.coverage[-1]
+    target = 0.8 * curve.coverage[-1]  # of what can be answered, which is less than 1 with abstentions
+    # the point of the curve whose coverage is nearest
     index = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - target)))
     full_risk = format_risk(model, curve.risk[-1])
     reduced_risk = format_risk(model, curve.risk[index])
@@ -154,10 +156,10 @@ def decision_card(content: Content) -> str:
     `content` holds everything that the page shows.
     """
     best = _best_model(content)
-    rules = best.certified.rules
-    start = best.certified.start
+    rules = best.certified.rules  # one for each risk that may be asked for; there may be none
+    start = best.certified.start  # index of the rule that the page shows first
     promise = f"No threshold with a promise for {best.predictions.name}."
-    facts = best.certified.reason
+    facts = best.certified.reason  # why there is no rule; empty if there is one
     asked_risk = ""
     guarantee = ""
     if rules:
@@ -247,7 +249,7 @@ def verdicts(content: Content) -> str:
     name_cell = name_cells(comparison.names)
     pairs = [comparison.pair(name, first) for name in comparison.names[1:]]
     printed_numbers = []
-    for pair in pairs:
+    for pair in pairs:  # all numbers of the table have the same decimals
         printed_numbers += [pair.difference, pair.low, pair.high]
     places = decimals(printed_numbers)
     rows: list[list[str | Cell]] = []

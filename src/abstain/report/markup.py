@@ -38,7 +38,7 @@ def framed(
     Parameters
     ----------
     name : str
-        "page" or "board".
+        "page", "board", "cascade" or "folder".
     title, subtitle : str
         Text for the head of the page.
     made : str
@@ -177,6 +177,7 @@ def html_table(
     for index in range(len(head)):
         cells = [row[index] for row in rows]
         csv_widths.append(max((len(cell.csv) for cell in cells if isinstance(cell, Cell)), default=1))
+    # the titles of the columns of the CSV file, in an attribute from which the page's script reads them
     csv_attributes = [_csv_attribute(_csv_titles(name, width)) for name, width in zip(head, csv_widths)]
     header = "".join(
         f'<th scope="col"{class_attribute}{csv_attribute}>{title}</th>'
@@ -185,7 +186,7 @@ def html_table(
     body = ""
     for row in rows:
         row_cells = (
-            f"<td{class_attribute}{_cell_tail(cell)}</td>"
+            f"<td{class_attribute}{_rest_of_tag_and_content(cell)}</td>"
             for class_attribute, cell in zip(class_attributes, row)
         )
         body += f"<tr>{''.join(row_cells)}</tr>"
@@ -193,7 +194,7 @@ def html_table(
     return f'<div class="scroll"><table>{top}<tbody>{body}</tbody></table></div>'
 
 
-def _cell_tail(cell: str | Cell) -> str:
+def _rest_of_tag_and_content(cell: str | Cell) -> str:
     """What follows the class in a cell's tag: its CSV values, the end of the tag, and its content."""
     return f"{_csv_attribute(cell.csv)}>{cell.html}" if isinstance(cell, Cell) else f">{cell}"
 
@@ -220,7 +221,7 @@ def estimate_cell(entry: Any, places: int, best: bool = False) -> Cell:
     `entry` has `estimate`, `low` and `high`, each of which may be None; or it is None.
     """
     if entry is None or entry.estimate is None:
-        return Cell("–", csv=("", "", ""))
+        return Cell("–", csv=("", "", ""))  # empty values of the estimate and its limits
     mark = ' class="best"' if best else ""
     content = f"<span{mark}>{format_fixed(entry.estimate, places)}</span>"
     if entry.low is not None and entry.high is not None:

@@ -69,7 +69,7 @@ def about_ties(model: ModelContent) -> list[str]:
 
     Notes that the page shows elsewhere are left out. `model` holds everything that the page shows of one model.
     """
-    curve = model.curve
+    curve = model.curve  # its points are thresholds, the strictest first
     distinct_count = len(curve.threshold)
     top_count = int(curve.count[0])  # samples that share the highest confidence
     sentences = [f"{curve.n:,} samples share {distinct_count:,} different confidences ({model.score})."]
@@ -85,7 +85,8 @@ def about_ties(model: ModelContent) -> list[str]:
             f"of the smallest set that can be accepted. A program that sorts and cumulates would give a number that "
             f"depends on the order of the rows."
         )
-    shown_above = chance_warnings(model.evaluation.notes)  # these are at the top of the page
+    # rankings that are worse than chance: these notes are at the top of the page
+    shown_above = chance_warnings(model.evaluation.notes)
     for note in model.evaluation.notes:
         says_ties_at_top = "tie at the top of" in note  # the sentence above says it with more numbers
         if not says_ties_at_top and note not in shown_above:
@@ -101,10 +102,10 @@ def scores_table(model: ModelContent, loss: str) -> str:
     """
     evaluation = model.evaluation
     rows: list[list[str | Cell]] = []
-    for entries in evaluation.rows(loss):
+    for entries in evaluation.rows(loss):  # a row is of one metric, with an entry for each score
         direction = "lower" if entries[0].lower_is_better else "higher"
         title = f'{text(entries[0].label)}<br><span class="span">{direction} is better</span>'
-        best = model.best.get((loss, entries[0].metric))
+        best = model.best.get((loss, entries[0].metric))  # None if no score is better than all others
         places = estimate_decimals(entries)
         cells = [estimate_cell(entry, places, best=entry.score == best) for entry in entries]
         # in the CSV file that the reader can save, the title of a row is the label alone
@@ -148,7 +149,7 @@ def curves_table(content: Content) -> str:
     for model in content.models:
         cells: list[str | Cell] = [name_cell[model.predictions.name]]
         for coverage in _TABLE_COVERAGES:
-            risk = risk_where(model.curve, coverage)
+            risk = risk_where(model.curve, coverage)  # at the strictest threshold that accepts this share
             if risk is None:
                 shown_risk = "–"
             elif model.zero_one:
@@ -167,6 +168,7 @@ def parts(content: Content) -> str:
 
     Empty if no model has groups or classes. `content` holds everything that the page shows.
     """
+    # `parts` are the tables of one model: by group, by true class, by both or neither
     table_count = max(len(model.slider.parts) for model in content.models)
     if not table_count:
         return ""
@@ -192,7 +194,7 @@ def clinical(content: Content) -> str:
             name = model_cells(content)[model.predictions.name].html
             caption = f"{name}, positive: {text(model.clinical.positive)}, {content.level:.0%} intervals"
             rows = [[with_limits(cell) for cell in row] for row in zip(*grid.values())]
-            table = html_table(list(grid), rows, caption, number_columns=range(7))
+            table = html_table(list(grid), rows, caption, number_columns=range(len(grid)))
             cards += f'<div class="card">{table}</div>'
     if not cards:
         return ""
@@ -209,6 +211,7 @@ def estimators_table(content: Content) -> str:
     An estimator that no model has is left out; one that some models do not have gets a dash there. `content` holds
     everything that the page shows.
     """
+    # `model.estimators` holds pairs: the name of an estimator, and the interval of AURC by it
     names = [name for name in ESTIMATORS if any(name in dict(model.estimators) for model in content.models)]
     intervals = [interval for model in content.models for _, interval in model.estimators]
     places = estimate_decimals(intervals)
@@ -452,6 +455,7 @@ def _scores_by_model(content: Content, line_keys: Sequence[str], html_names: Seq
     parts_by_model = []
     for index, model in enumerate(content.models):
         tables = "".join(f"<div>{scores_table(model, loss)}</div>" for loss in model.evaluation.losses)
+        # what the metrics mean is said once, beside the first model
         beside = f'<div class="narrow">{glossary(content)}</div>' if index == 0 else ""
         model_part = f'<div class="tables">{tables}{beside}</div>{undefined_list(model)}'
         if len(content.models) > 1:

@@ -40,7 +40,7 @@ def embedded(content: Content, command: str = "") -> dict[str, Any]:
     risk_noun = "error rate" if zero_one else "mean loss"
     loss_noun = "errors" if zero_one else "loss"
     names = [model.predictions.name for model in content.models]
-    ranked = names
+    ranked = names  # best first, in the order of the ranking if there is one
     if content.comparison is not None and len(names) > 1:
         ranked = list(content.comparison.names)
     short = short_names(names)
@@ -94,7 +94,7 @@ def _pack_rules(best_first: Sequence[ModelContent], command: str) -> dict[str, s
         predictions = model.predictions
         packed = pack_texts(rule_texts(model.certified, predictions, model.score, model.loss, command))
         total += len(packed)
-        if packed_rules and total > _MAX_RULE_CHARACTERS:
+        if packed_rules and total > _MAX_RULE_CHARACTERS:  # the models after this one have none either
             break
         packed_rules[predictions.name] = packed
     return packed_rules
@@ -109,6 +109,7 @@ def _rule_data(model: ModelContent) -> list[dict[str, Any]]:
     for rule in model.certified.rules:
         step = None
         if rule.feasible:
+            # of all samples, those that the rule accepts: a point of the curve lies at its threshold
             coverage = model.curve.coverage[certified_point(model.curve, rule)]
             # the slider has a step at each certified threshold (`make_slider`), equal but for rounding
             step = int(np.searchsorted(model.slider.coverage, coverage - 1e-12))
@@ -148,7 +149,8 @@ def _model_data(model: ModelContent, short_name: str, model_count: int, command:
     """
     curve = model.curve
     slider = asdict(model.slider)
-    point_count = min(_CURVE_POINTS, 4 * _CURVE_POINTS // model_count)
+    point_count = min(_CURVE_POINTS, 4 * _CURVE_POINTS // model_count)  # at most 4 * _CURVE_POINTS in all
+    # indices of points of the curve that are evenly spread in coverage
     points = spread_points(curve, lowest_coverage=curve.coverage[0], point_count=point_count)
     rules = _rule_data(model)
     start_step = int(np.searchsorted(slider["coverage"], 0.8 * slider["coverage"][-1] - 1e-12))

@@ -360,6 +360,7 @@ class _ClusterSums:
         self.part_of_sample = part_of_sample.reshape(-1)
         self.group_count = len(partition.names)
         self.values = (weight, weighted_loss)
+        # mass and weighted loss of the accepted samples of each part, shape (2, parts)
         self.sums = np.zeros((2, len(self.group_of_part)))
 
     def add(self, newly_accepted: np.ndarray) -> None:
@@ -374,11 +375,12 @@ class _ClusterSums:
     def effects(self, risk: np.ndarray) -> _ClusterEffects:
         """Sums over the clusters of each group, among the samples that are accepted so far.
 
-        `risk` is the mean loss of each group.
+        `risk` is the mean loss of each group. A part is what a group and a cluster share.
         """
-        mass, loss = self.sums
+        mass, loss = self.sums  # of each part: weight and weighted loss of its accepted samples
         deviation = loss - mass * risk[self.group_of_part]
         by_group = partial(np.bincount, self.group_of_part, minlength=self.group_count)
+        # clusters with accepted samples, in each group; C / (C - 1) makes the sum of squares an unbiased variance
         count = by_group(weights=(mass > 0).astype(np.float64))
         inflation = count / np.maximum(count - 1, 1)
         return _ClusterEffects(
