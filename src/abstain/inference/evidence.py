@@ -614,7 +614,8 @@ def estimate_interval(
         raise InputError(
             f"interval: {metric.name} has no influence function and needs the samples themselves."
         )
-    # the best order of losses other than 0/1 is a second ranking, whose sums are not part of the evidence
+    # Some metrics are defined for 0/1 losses alone. Others compare with the best order, which for losses other than 0/1
+    # is a second ranking, whose sums are not part of the evidence.
     is_for_zero_one = metric.needs.order_by_loss or metric.needs.zero_one
     if is_for_zero_one and not evidence.totals.zero_one:
         raise InputError(f"interval: {metric.name} of losses other than 0/1 needs the samples themselves.")

@@ -102,13 +102,13 @@ def delete_each_unit(samples: CheckedSamples) -> Deletions:
     all_samples = np.ones(len(loss), dtype=bool)
     estimate = _value_of_rows(samples, row_mass, row_loss, all_samples)
     without_each = np.full(samples.unit_count, estimate)  # stays so for units without an answered sample
-    for unit, members in enumerate(answered_by_unit):
+    for index, members in enumerate(answered_by_unit):
         rows_of_members = row_of_sample[members]
         mass_left = row_mass - np.bincount(rows_of_members, weight[members], minlength=row_count)
         loss_left = row_loss - np.bincount(rows_of_members, weighted_loss[members], minlength=row_count)
         is_kept = all_samples.copy()
         is_kept[members] = False
-        without_each[unit] = _value_of_rows(samples, mass_left, loss_left, is_kept)
+        without_each[index] = _value_of_rows(samples, mass_left, loss_left, is_kept)
     return Deletions(estimate, without_each)
 
 
@@ -295,7 +295,7 @@ def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tai
     else:
         influence = influences_of_samples("interval", samples).influence
         effects = effects_of_units(influence, samples._replace(strata=None))
-    # the smallest positive float keeps 0 / 0 from being NaN
+    # a tiny divisor keeps 0 / 0 from being NaN
     a = float(np.sum(effects**3)) / max(6 * float(effects @ effects) ** 1.5, 1e-300)
     share_below = np.mean(values < estimate) + np.mean(values == estimate) / 2
     half_replicate = 0.5 / len(values)  # z0 stays finite where all replicates are on one side
@@ -359,8 +359,8 @@ def compute_replicates(
     resampler = make_resampler(samples)
     values = []
     with progress_bars(progress) as bars:
-        for batch_size in resampler.batches(replicates):
-            with np.errstate(invalid="ignore", divide="ignore"):
+        for batch_size in resampler.batches(replicates):  # sizes that add up to `replicates`
+            with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0 where the statistic is undefined
                 values.append(compute(resampler.draw(rng, batch_size)))
             bars.advance("resampling", batch_size, replicates)
     return np.concatenate(values)

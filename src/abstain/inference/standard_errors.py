@@ -817,7 +817,7 @@ def effects_within_strata(effects: np.ndarray, stratum_of_unit: np.ndarray) -> n
 
     Deviations in a stratum of m units are enlarged by sqrt(m / (m - 1)), so that the sum of squares is an unbiased
     variance. A stratum of one unit says nothing about its spread: its effect is left as it is, which is on the safe
-    side, since effects over all strata have mean 0.
+    side, since effects over all strata have mean 0. Strata are numbered 0, 1, ..., and each has a unit.
     """
     unit_counts = np.bincount(stratum_of_unit)
     mean_of_stratum = np.bincount(stratum_of_unit, effects) / unit_counts

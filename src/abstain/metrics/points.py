@@ -183,6 +183,7 @@ def _curve_on_host(sample: Sample) -> _CurvePoints:
 def _curve_on_device(sample: Sample) -> _CurvePoints:
     """The points of the risk-coverage curve of checked arrays of another library than numpy, on their device."""
     xp = sample.backend.xp
+    # most confident first
     loss, confidence, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
     is_last_of_ties = mark_run_ends(confidence, xp)
     # one per sample; only the last of a tie has mass
