@@ -45,7 +45,9 @@ _SCORES_WITHOUT_ERROR_BOUND = (
     "clamped_logit_entropy",
     *scores.ENSEMBLE_NAMES,
 )
-NO_CONFIDENCE = -float(np.finfo(np.float64).max)  # ranks samples without a confidence last
+NO_CONFIDENCE = -float(
+    np.finfo(np.float64).max
+)  # stands for a missing confidence, and ranks such samples last
 _LARGEST_KEY = 745.0  # -log of the smallest float64: no probability has a larger rank key
 _MAX_INSPECTED = 4096  # numbers of an array that are inspected to see to which precision they were rounded
 _BISECTION_STEPS = 24  # steps of a bisection: 2^-24 of the distance between two confidences is left
@@ -274,15 +276,16 @@ def check_domain(name: str, score: str, source: Source, values: np.ndarray) -> N
     """Raise InputError for numbers that cannot be of this score in this unit.
 
     `source` "plain" means numbers such as probabilities, "key" rank keys; other sources, scores that do not saturate
-    and NaN are not checked. `name` is the calling function, for messages. A rank key orders samples as its score does,
-    but does not round to the score's largest value.
+    and NaN are not checked. `name` is the calling function, for messages. A score saturates if it rounds to its largest
+    value, such as 1, for many samples; its rank key orders samples in the same way but does not round.
     """
     confidences = values[~np.isnan(values)]
     if not confidences.size or not scores.by_name(score).saturates:
         return
     smallest = float(confidences.min())
     largest = float(confidences.max())
-    upper_bound = _largest_plain_value(score)  # 1 for probabilities, 0 for negative entropies
+    # of plain numbers: 1 for probabilities, which also are at least 0; 0 for negative entropies
+    upper_bound = _largest_plain_value(score)
     if source == "plain" and (largest > upper_bound or (upper_bound == 1 and smallest < 0)):
         rule = f"a plain {score} is {'at most 0' if upper_bound == 0 else 'from 0 to 1'}"
         wrong = largest if largest > upper_bound else smallest
@@ -314,7 +317,7 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
     missing values show nothing; if there are no others, the result holds None, None and 0.
     """
     numbers = np.unique(values.reshape(-1)[:_MAX_INSPECTED].astype(np.float64))
-    numbers = numbers[np.isfinite(numbers) & (np.rint(numbers) != numbers)]
+    numbers = numbers[np.isfinite(numbers) & (np.rint(numbers) != numbers)]  # finite and not whole
     integer_mantissa = np.ldexp(np.frexp(numbers)[0], 53).astype(np.int64)
     lowest_set_bit = integer_mantissa & -integer_mantissa
     lowest_bit_position = np.frexp(lowest_set_bit.astype(np.float64))[1]  # from 1 to 53
@@ -400,7 +403,8 @@ class Cut:
         """Raise InputError if the user names another score than that of the rule.
 
         None stands for the score of the rule. A rule for a learned confidence needs that confidence itself, since its
-        values look like those of any other.
+        values look like those of any other. Such a rule has its fingerprint, a text, in `learned`; other rules have
+        None there.
         """
         if is_learned(score) or self.learned is not None:
             fingerprint = score.fingerprint if is_learned(score) else None
@@ -423,6 +427,7 @@ class Cut:
         Raises InputError for another number of classes, or for the user's own numbers from another scale. `name` is the
         calling function, for messages. `confidences` are those of the new samples, with their source and precision.
         """
+        # the number of classes is None without class scores
         if None not in (self.classes, confidences.classes) and confidences.classes != self.classes:
             if confidences.class_scores_came_as_vector:
                 rule = f"one row of {self.classes} class scores per sample"
@@ -430,7 +435,7 @@ class Cut:
                 raise InputError(f"{name}: needs {rule}, got a vector of {len(confidences.values)}. {remedy}")
             rule = f"this rule was calibrated on {self.classes} classes"
             raise InputError(f"{name}: {rule}, got {confidences.classes}. Calibrate one for this model.")
-        if self.source == "own":
+        if self.source == "own":  # the user's own numbers, whose scale only the calibration shows
             self._check_range(name, confidences.values)
         return confidences
 
@@ -473,6 +478,7 @@ class Cut:
                 "Give the confidence it was calibrated on: no percentages, no rank keys for probabilities."
             )
             raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
+        # a rule that accepted nothing has no lowest accepted confidence (None)
         look_like_probabilities = smallest >= 0 and largest <= 1 < (self.accepted or 0.0)
         if look_like_probabilities and confidences.size >= _MIN_SAMPLES_BEYOND_CHANCE:
             message = f"none of {confidences.size:,} confidences will be accepted: all lie in [0, 1]"
@@ -500,7 +506,7 @@ class Cut:
             return ~np.isnan(values)
         # None for numbers in the form of the calibration, unless a block next to the threshold holds several samples
         rounding = self.rounding_to_allow_for(name, confidences)
-        if rounding is None:
+        if rounding is None:  # to be compared exactly
             return np.asarray(values >= value)
         is_accepted, is_ambiguous = self._decide_within_rounding(confidences, value, rounding)
         # This rounding is the coarsest at which the two blocks next to the threshold can be told apart; with the finest
@@ -650,11 +656,11 @@ class Cut:
         """
         if (confidences.source, confidences.dtype) != (self.source, self.dtype):
             return False
-        # the coarsest type that holds all new numbers exactly
+        # the coarsest type that holds all new numbers exactly; short numbers alone: the coarsest there is
         shown_precision = confidences.coarsest_possible_precision
         if shown_precision == self.precision:
             return True
-        if confidences.holds_only_short_numbers:  # no new number is informative
+        if confidences.holds_only_short_numbers:  # whole numbers and short fractions: none is informative
             no_calibration_number_is_informative = self.coarsest is None
             return (
                 no_calibration_number_is_informative or confidences.values.size < _MIN_SAMPLES_BEYOND_CHANCE
@@ -688,16 +694,15 @@ class Cut:
         `reason` is the part of the message that says why; `name` is the calling function. `confidences` are those of
         the new samples, with their source and precision.
         """
-        expected = f"{_SOURCE_NAMES[self.source]} in {self.precision}"
-        coarse_form = f"{_SOURCE_NAMES[confidences.source]} in {confidences.coarsest_possible_precision}"
-        remedy = f"Calibrate on {coarse_form}, or give {expected}"
-        # whole numbers and short fractions may have been rounded coarsely, or not at all: the message says so
-        if (
-            not confidences.holds_only_short_numbers
-            or confidences.coarsest_possible_precision == confidences.dtype
-        ):
-            raise InputError(f"{name}: this rule is for {expected}, got {coarse_form}: {reason}. {remedy}.")
         coarsest = confidences.coarsest_possible_precision
+        expected = f"{_SOURCE_NAMES[self.source]} in {self.precision}"
+        coarse_form = f"{_SOURCE_NAMES[confidences.source]} in {coarsest}"
+        remedy = f"Calibrate on {coarse_form}, or give {expected}"
+        # Whole numbers and short fractions may have been rounded to a coarser type than their own, or not at all: a
+        # longer message says so. There is no such doubt if their own type is the coarsest that is possible.
+        may_be_unrounded = confidences.holds_only_short_numbers and coarsest != confidences.dtype
+        if not may_be_unrounded:
+            raise InputError(f"{name}: this rule is for {expected}, got {coarse_form}: {reason}. {remedy}.")
         short_form = f"{_SOURCE_NAMES[confidences.source]} so short that they may be {coarsest}"
         remedy += " that were not rounded before"
         raise InputError(f"{name}: this rule is for {expected}, got {short_form}: {reason}. {remedy}.")
@@ -799,16 +804,18 @@ class Cut:
         threshold above the rejected one and at most the accepted one. Without a threshold there is no accepted one.
 
         `lowest` and `highest` are the range of the calibration confidences; `accepted` and `rejected` those next to the
-        threshold.
+        threshold. Numbers whose score has no name, such as those of a learned confidence, are the user's own.
         """
+        has_own_numbers = self.source == "own"
         if self.score is not None and self.score not in STORABLE_SCORES:
             return False
-        if self.learned is not None and self.source != "own":
+        if self.learned is not None and not has_own_numbers:
             return False
-        if (self.score is None) != (self.source == "own") or not self.lowest <= self.highest:
+        if (self.score is None) != has_own_numbers or not self.lowest <= self.highest:
             return False
         if value is None or self.accepted is None:
             return value is None and self.accepted is None
+        # the highest rejected one may be the number that stands for a missing confidence, below the range
         confidences = [x for x in (self.accepted, self.rejected) if x is not None and x > NO_CONFIDENCE]
         are_in_range = all(self.lowest <= confidence <= self.highest for confidence in confidences)
         is_above_rejected = self.rejected is None or self.rejected < value
@@ -856,7 +863,7 @@ def cut_between(
         source=confidences.source,
         score=score,
         dtype=confidences.dtype,
-        precision=confidences.likely_precision,
+        precision=confidences.likely_precision,  # of `dtype` where the numbers do not show another
         coarsest=confidences.observed_precision.coarsest,
         classes=confidences.classes,
         lowest=float(with_confidence[-1] if len(with_confidence) else lowest_blocks[-1]),
@@ -894,7 +901,8 @@ def _coarsest_separating_rounding(
     """Return the coarsest rounding at which no new number can be both confidences next to the threshold; None if none.
 
     These are `cut.accepted`, the lowest confidence that was accepted in calibration, and `cut.rejected`, the highest
-    that was rejected; the cut must have both. The other arguments describe the new numbers: their source, the precision
+    that was rejected; the cut must have both. A threshold is asked this for every batch of new numbers, so results are
+    cached. The other arguments describe the new numbers: their source, the precision
     that they may have been rounded to, the number of classes, and the absolute value of a row's largest logit.
 
     Calibration data and new data may both have been rounded before they were stored, which their numbers rarely show:
@@ -905,7 +913,9 @@ def _coarsest_separating_rounding(
         rounding = candidate.with_error_at_least(_finest_rounding_between(cut.source, source))
         rounding_of_new = rounding.with_error_at_least(ROUNDING_OF[precision])
 
+        # the default binds the rounding of this turn of the loop
         def exact_bounds(number: float, rounding_of_new: Rounding = rounding_of_new) -> ExactBounds:
+            """The least and the largest exact number that may lie behind a new number."""
             return cut._exact_bounds(
                 np.asarray(number),
                 source=source,
@@ -917,7 +927,8 @@ def _coarsest_separating_rounding(
         # `_calibration_bounds` allows at least for the rounding of the calibration's own precision
         largest_rejected = float(cut._calibration_bounds(cut.rejected, rounding).high)
         smallest_accepted = float(cut._calibration_bounds(cut.accepted, rounding).low)
-        # can no new number stand for an exact number up to the one and also for one from the other on?
+        # is there no new number that may come from an exact one up to `largest_rejected`, and as well from an exact one
+        # from `smallest_accepted` on?
         if _are_separated(exact_bounds, largest_rejected, smallest_accepted):
             return rounding
     return None
@@ -934,15 +945,17 @@ def _are_separated(
         return False
     if exact_bounds(smallest_accepted).low <= largest_rejected:
         return False
-    may_be_rejected = largest_rejected  # a rounded number whose exact value may be a rejected one ...
-    is_accepted = smallest_accepted  # ... and one whose exact value is too large for that
+    # A bisection for the border between rounded numbers whose exact value may be a rejected one, and those whose exact
+    # value is too large for that. If the first above the border cannot be an accepted one, no smaller one can.
+    may_be_rejected = largest_rejected
+    cannot_be_rejected = smallest_accepted
     for _ in range(_BISECTION_STEPS):  # towards the largest number that may be a rejected one
-        middle = may_be_rejected + (is_accepted - may_be_rejected) / 2
+        middle = may_be_rejected + (cannot_be_rejected - may_be_rejected) / 2
         if exact_bounds(middle).low <= largest_rejected:
             may_be_rejected = middle
         else:
-            is_accepted = middle
-    return bool(exact_bounds(is_accepted).high < smallest_accepted)
+            cannot_be_rejected = middle
+    return bool(exact_bounds(cannot_be_rejected).high < smallest_accepted)
 
 
 def _count_at_least(values: np.ndarray, points: np.ndarray) -> np.ndarray:

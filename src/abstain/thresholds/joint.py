@@ -70,6 +70,11 @@ class Counted:
     samples: Count | None = None
     accepted: Count | None = None
 
+    @property
+    def is_about_all(self) -> bool:
+        """Is the promise about all samples, so that nothing is counted?"""
+        return self.samples is None
+
 
 def masks_of_classes(
     function: str, names: list[Any], predictions: np.ndarray | None
@@ -153,8 +158,8 @@ class JointRule(_tables.Notebook):
         facts = [("rule", self.rule)]
         for name, rule in self.promises.items():
             risk = risks[name]
-            seen = "" if risk is None else f": {risk:.4g} in calibration"
-            facts.append((f"promise {name}", f"at most {rule.target:g}{seen}"))
+            observed = "" if risk is None else f": {risk:.4g} in calibration"
+            facts.append((f"promise {name}", f"at most {rule.target:g}{observed}"))
             if rule.advice is not None:
                 facts.append((f"feasible {name}", str(rule.advice)))
         return facts
@@ -278,8 +283,8 @@ class JointThreshold(JointRule, Stored):
         accepted_count = round(threshold.coverage * threshold.n)
         not_counted = accepted_count - counted.accepted  # accepted samples that the promise is not about
         counted_loss_sum = threshold.risk * accepted_count - threshold.target * not_counted
-        low, high = threshold.bounded
-        return min(high, max(low, counted_loss_sum / counted.accepted))  # rounding may lead out of the bounds
+        low, high = threshold.bounded  # of the loss; rounding may lead out of them
+        return min(high, max(low, counted_loss_sum / counted.accepted))
 
     @property
     def guarantee(self) -> str | None:
@@ -315,7 +320,7 @@ class JointThreshold(JointRule, Stored):
             return (
                 f"the error rate of the accepted that are predicted as class {name} is at most {target:.4g}"
             )
-        whom = "the accepted" if self.counted[name].samples is None else "the accepted that it is about"
+        whom = "the accepted" if self.counted[name].is_about_all else "the accepted that it is about"
         return f"{name}: the mean loss of {whom} is at most {target:.4g}"
 
     def made_from(self, kind: Kind, **facts: Any) -> JointThreshold:
@@ -427,20 +432,23 @@ class JointThreshold(JointRule, Stored):
         """
         names = list(self.promises)
         loss_by_name = losses_by_promise(function, losses, names)
-        if self.by_class and among is None:
+        if (
+            self.by_class and among is None
+        ):  # each promise is about the samples that are predicted as one class
             among = masks_of_classes(function, names, predictions)
         masks = membership_masks(function, among, names, len(confidences.values))
         to_check = {}
         for name, threshold in self.promises.items():
-            if (masks[name] is None) != (self.counted[name].samples is None):
+            is_about_all = self.counted[name].is_about_all
+            if (masks[name] is None) != is_about_all:  # a mask of None: about all samples
                 rule = "is about some samples only" if masks[name] is None else "is about all samples"
                 raise InputError(
                     f"{function}: `among` must fit the promises, got none for {name!r}, which {rule}."
                 )
             to_check[name] = PromiseToCheck(
-                replace(threshold, delta=self.delta / len(names)),
-                loss_by_name[name],
-                confidences,
+                rule=replace(threshold, delta=self.delta / len(names)),
+                loss=loss_by_name[name],
+                confidences=confidences,
                 clusters=clusters,
                 is_counted=masks[name],
             )
@@ -477,6 +485,7 @@ class JointThreshold(JointRule, Stored):
 
         `promises` holds one threshold per promise, `counted` how many calibration samples each is about.
         """
+        # one entry if all promises agree
         shared = {(rule.value, rule.delta, rule.n, rule.coverage) for rule in self.promises.values()}
         return {
             "there must be two promises.": len(self.promises) >= 2,
@@ -648,9 +657,10 @@ class JointGroupThresholds(GroupThresholds):
         columns: dict[str, list[Any]] = {"group": [], "value": [], "coverage": [], "n": []}
         for group in self.worst_first():
             rule = self.thresholds[group]
-            promises = rule.columns()
-            for name, values in promises.items():
+            columns_of_promises = rule.columns()  # one entry per promise in each: its name, target, risk, ...
+            for name, values in columns_of_promises.items():
                 columns.setdefault(name, []).extend(values)
+            # what all promises of the group share is repeated in each row
             shared = {"group": str(group), "value": rule.value, "coverage": rule.coverage, "n": rule.n}
             for name, value in shared.items():
                 columns[name] += [value] * len(rule.promises)
@@ -659,6 +669,7 @@ class JointGroupThresholds(GroupThresholds):
     def _rules(self) -> dict[str, Any]:
         """Return each rule that stored thresholds must keep, as the message to show, and whether they keep it."""
         promise_names = {tuple(rule.promises) for rule in self.thresholds.values()}
+        # checks of later data are stored under these names, so no two may be equal
         check_names = {
             f"{group}: {name}" for group, rule in self.thresholds.items() for name in rule.promises
         }

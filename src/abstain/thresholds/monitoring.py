@@ -259,8 +259,10 @@ class Check(Stored, _tables.Notebook):
         samples of the series up to then, `risk_alarm_look` its look, `risk_alarm_p` the p-value.
         """
         bet_count = len(bets.ALTERNATIVES)
+        # a series that has not begun has a delta of 0, and no alarm
         has_peaked = self.delta > 0 and self.log_peak >= -np.log(risk_alarm_level(self.delta))
         log_total = float(bets.total_log_wealth(np.asarray(self.log_wealth), self.settled))
+        # of each recent look: how many counted samples it had, and their summed loss
         recent_loss = sum(loss_sum for _, loss_sum in self.recent_looks)
         recent_counted = sum(counted for counted, _ in self.recent_looks)
         expected_coverage = self.accepted / self.n if self.n else 0.0
@@ -270,9 +272,10 @@ class Check(Stored, _tables.Notebook):
         }
         has_drift_alarm_field = {value is not None for value in (self.drift_alarm_look, self.drift_alarm_p)}
         alarm_looks = [look for look in (self.risk_alarm_look, self.drift_alarm_look) if look is not None]
-        drift_alarm_fits = self.drift_alarm_p is None or self.drift_alarm_p <= drift_alarm_level(
-            self.delta, self.drift_alarm_look or 1
-        )
+        drift_alarm_fits = True
+        if self.drift_alarm_p is not None:
+            look_of_alarm = self.drift_alarm_look or 1  # that it is not None, another rule checks
+            drift_alarm_fits = self.drift_alarm_p <= drift_alarm_level(self.delta, look_of_alarm)
         return {
             f"`log_wealth` must hold {bet_count} numbers.": len(self.log_wealth) == bet_count,
             "`accepted` must be at most `n`.": self.accepted <= self.n,
@@ -313,7 +316,7 @@ class Check(Stored, _tables.Notebook):
         """No alarm so far."""
         return not (self.risk_alarm or self.drift_alarm)
 
-    def _when_alarmed(self) -> str:
+    def _words_on_time_of_alarm(self) -> str:
         """Words on how many accepted samples of its look the alarm of the risk rests on."""
         if self.alarm_counted is None or self.alarm_loss_sum is None:
             return f" after {self.alarm_after:,} samples"
@@ -323,7 +326,7 @@ class Check(Stored, _tables.Notebook):
             )
         return f", after {self.alarm_counted:,} accepted samples of it"
 
-    def _compare_recent(self) -> str:
+    def _words_on_recent_risk(self) -> str:
         """After an alarm of the risk: words on whether the recent risk is above the promised one; else nothing."""
         if not self.risk_alarm or self.recent_risk is None or self.recent_risk_interval is None:
             return ""
@@ -342,12 +345,13 @@ class Check(Stored, _tables.Notebook):
         risk_alarm = ""
         if self.risk_alarm:
             risk_alarm = (
-                f", ALARM at look {self.risk_alarm_look} (p = {self.risk_alarm_p:.3g}){self._when_alarmed()}"
+                f", ALARM at look {self.risk_alarm_look} (p = {self.risk_alarm_p:.3g})"
+                f"{self._words_on_time_of_alarm()}"
             )
         drift_alarm = ""
         if self.drift_alarm:
             drift_alarm = f", ALARM at look {self.drift_alarm_look} (p = {self.drift_alarm_p:.3g})"
-        recent_look_count = len(self.recent_looks)
+        recent_look_count = len(self.recent_looks)  # the last of all `looks`
         recent_range = f"look {self.looks}"
         if recent_look_count > 1:
             recent_range = f"looks {self.looks - recent_look_count + 1} to {self.looks}"
@@ -356,7 +360,7 @@ class Check(Stored, _tables.Notebook):
             f"  risk {_with_limits(self.risk, self.risk_interval)} of {self.counted} accepted, promised at most "
             f"{self.limit:.4g}: p = {self.risk_p:.3g} at any time{risk_alarm}",
             f"  recent risk {_with_limits(self.recent_risk, self.recent_risk_interval)} of {self.recent_counted} "
-            f"accepted in {recent_range}{self._compare_recent()}",
+            f"accepted in {recent_range}{self._words_on_recent_risk()}",
             f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences as in calibration: "
             f"p = {self.drift_p:.3g} in this look{drift_alarm}",
         ]
@@ -445,9 +449,12 @@ class GroupChecks(Stored, _tables.Notebook):
 
         def rank(label: Any) -> tuple[bool, float]:
             check = self.checks[label]
-            if check.risk_interval is None:
-                return check.holds, np.inf
-            return check.holds, check.limit - check.risk_interval[0]
+            has_no_alarm = check.holds
+            if check.risk_interval is None:  # no sample was accepted
+                return has_no_alarm, np.inf
+            lower_limit, _ = check.risk_interval
+            promised_risk = check.limit
+            return has_no_alarm, promised_risk - lower_limit  # the smallest first
 
         return sorted(self.checks, key=rank)
 
@@ -566,10 +573,10 @@ def check_promise(
         raise InputError(
             f"Threshold.check: `loss` must lie within bounded={rule.bounded}, as in calibration."
         )
-    limit = _promised_risk(rule)
-    before = previous or Check()
+    limit = _promised_risk(rule)  # on the user's scale
+    before = previous or Check()  # without arguments: a series that has not begun
     if previous:
-        _check_same_series(rule, limit, previous)
+        _check_same_series(rule, limit, previous)  # raises for another threshold or promise
     look = _select_new_clusters(rule, clusters, len(scaled_loss), before)
     left_out = len(scaled_loss) - len(look.rows)
     if left_out:
@@ -593,7 +600,7 @@ def check_promise(
     risk_fields = _test_risk(
         scaled_loss,
         counted,
-        look.codes,
+        look.cluster_codes,
         before,
         risk=scaled_limit,
         delta=rule.delta,
@@ -601,7 +608,7 @@ def check_promise(
         # "crc" promises the loss per sample of all, accepted or not
         terms_of="all" if rule.method == "crc" else "counted",
     )
-    p_values = [_compare_confidences(rule, confidences)]
+    p_values = [_compare_confidences(rule, confidences)]  # of "these are distributed as in calibration"
     if further_p_values is not None:
         p_values += further_p_values(look.rows)
     drift_fields = _test_drift(rule, p_values, before)
@@ -658,19 +665,21 @@ def count_calibration_rows(rule: Threshold, confidences: CheckedConfidences) -> 
     """About how many new samples are rows of the calibration data, by their confidences; 0 where chance explains them.
 
     A rule remembers up to 512 confidences of its calibration. If all of them occur among the new ones, the new data
-    probably hold all calibration rows, in whatever order and file.
+    probably hold all calibration rows, in whatever order and file. Samples without a confidence are left out; they have
+    a NaN, an infinity or the number `NO_CONFIDENCE`.
     """
     remembered = rule.reference.value
     remembered = remembered[np.isfinite(remembered) & (remembered > NO_CONFIDENCE)]
-    is_usable = np.isfinite(confidences.values) & (confidences.values > NO_CONFIDENCE)
-    n = int(is_usable.sum())
+    has_confidence = np.isfinite(confidences.values) & (confidences.values > NO_CONFIDENCE)
+    n = int(has_confidence.sum())
     if not n or not len(remembered):
         return 0
-    matches = rule.cut.find_equal(confidences.take(np.flatnonzero(is_usable)), remembered)
-    found_count = int(matches.is_found.sum())
-    if explained_by_chance(found_count, len(remembered), matches.shared_count, n):
+    matches = rule.cut.find_equal(confidences.take(np.flatnonzero(has_confidence)), remembered)
+    found_count = int(matches.is_found.sum())  # of the remembered confidences
+    # where many new samples share a confidence with another new one, remembered ones are found by chance
+    if explained_by_chance(found_count, len(remembered), shared_count=matches.shared_count, n=n):
         return 0
-    return min(n, round(rule.n * found_count / len(remembered)))
+    return min(n, round(rule.n * found_count / len(remembered)))  # the same share of all calibration rows
 
 
 class RiskEstimate(NamedTuple):
@@ -688,9 +697,9 @@ def _estimate_risk(rule: Threshold, loss_sum: float, counted: int) -> RiskEstima
     losses (`bounded`) and delta.
     """
     if counted == 0:
-        return RiskEstimate(None, None)
+        return RiskEstimate(risk=None, interval=None)
     low, high = rule.bounded
-    scaled_low, scaled_high = _share_interval(rule, loss_sum, counted)
+    scaled_low, scaled_high = _share_interval(rule, hits=loss_sum, trials=counted)
     interval = (low + (high - low) * scaled_low, low + (high - low) * scaled_high)
     return RiskEstimate(low + (high - low) * loss_sum / counted, interval)
 
@@ -701,8 +710,9 @@ def _keep_recent(looks: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float
     A look is the number of its counted samples and their summed loss.
     """
     counted = 0
-    for first in range(len(looks) - 1, max(-1, len(looks) - 1 - RECENT_LOOKS), -1):
-        counted += looks[first][0]
+    for first in range(len(looks) - 1, max(-1, len(looks) - 1 - RECENT_LOOKS), -1):  # from the latest back
+        counted_in_look, _loss_sum = looks[first]
+        counted += counted_in_look
         if counted >= RECENT_COUNTED:
             break
     return looks[first:]
@@ -744,13 +754,15 @@ def _test_risk(
         not counted lose nothing.
     """
     rows = np.flatnonzero(counted) if terms_of == "counted" else np.arange(len(scaled_loss))
-    terms = _make_terms((scaled_loss * counted)[rows], rows, codes, risk, largest_cluster)
+    loss_of_counted = scaled_loss * counted  # 0 for samples that are not counted
+    # one term for each of `rows`, or for each cluster
+    terms = _make_terms(loss_of_counted[rows], rows, codes, risk, largest_cluster)
     log_wealths = bets.settle(terms.values, risk, np.asarray(before.log_wealth), before.settled)
-    settled = before.settled + 1 + np.arange(len(log_wealths))
+    settled = before.settled + 1 + np.arange(len(log_wealths))  # how many terms were settled after each
     log_totals = bets.total_log_wealth(log_wealths, settled)  # of bets and kept wealth, after each term
     log_peak = max(before.log_peak, float(log_totals.max(initial=-np.inf)))
     risk_p = min(1.0, float(np.exp(-log_peak)))
-    alarm_log_wealth = -np.log(risk_alarm_level(delta))
+    alarm_log_wealth = -np.log(risk_alarm_level(delta))  # a p-value of delta / 2
     fields = {
         "risk_p": risk_p,
         "log_peak": log_peak,
@@ -876,6 +888,7 @@ class ConfidenceCheck(Stored, _tables.Notebook):
 def check_confidences(rule: Threshold, confidences: CheckedConfidences) -> ConfidenceCheck:
     """Compare confidences of later samples, already checked against the rule, with those of the calibration.
 
+    The result holds the p-value of "they are distributed as in calibration", which is an alarm at delta or below.
     Raises InfeasibleError if the rule has no threshold, InputError without a sample or for a NaN.
     """
     if rule.value is None:
@@ -884,15 +897,22 @@ def check_confidences(rule: Threshold, confidences: CheckedConfidences) -> Confi
         )
     name = "Threshold.check_confidences"
     values = confidences.values
-    prepare(name, np.zeros(values.shape), values, vector=True)  # only for its checks: any loss will do
+    # called for its checks of the confidences alone, so any loss will do
+    prepare(name, np.zeros(values.shape), values, vector=True)
     accepted = rule.cut.decide(name, confidences, rule.value)
-    # two counts at each remembered confidence, since rounding may hide on which side of it a new one lies
+    # two counts at each calibration confidence, since rounding may hide on which side of it a new one lies
     surely, possibly = rule.cut.count_at_least(name, confidences, rule.reference.value)
     return ConfidenceCheck(
         n=len(values),
         accepted=int(accepted.sum()),
         coverage=float(accepted.mean()),
-        drift_p=rule.reference.p_value(surely, possibly, len(values), rule.largest or 1.0),
+        drift_p=rule.reference.p_value(
+            surely,
+            possibly,
+            m=len(values),
+            # samples of the largest calibration cluster; without clusters each sample is independent
+            largest_cluster=rule.largest or 1.0,
+        ),
         delta=rule.delta,
         from_calibration=count_calibration_rows(rule, confidences),
     )
@@ -909,6 +929,7 @@ def check_is_new(check: Check | GroupChecks, previous: Check | GroupChecks | Non
             return sum(group_check.looks for group_check in series.checks.values())
         return 0 if series is None else series.looks
 
+    # a look of which all clusters are known is not counted
     if count_looks(check) == count_looks(previous):
         message = "must hold a cluster that no earlier look held, got none"
         remedy = "Give a cluster when it is complete, under a name that no other cluster has."
@@ -938,7 +959,7 @@ class _Look(NamedTuple):
     """The samples of one call of `check` that count."""
 
     rows: np.ndarray  # positions of these samples among those of the call
-    codes: np.ndarray | None  # cluster of each of these samples, numbered from 0; None without clusters
+    cluster_codes: np.ndarray | None  # of these samples, numbered from 0 without gaps; None without clusters
     clusters_seen: str  # fingerprints of the clusters of this call and all before, in base64
 
 
@@ -954,15 +975,16 @@ def _select_new_clusters(rule: Threshold, clusters: Array, n: int, before: Check
         if clusters is not None:
             message = "this rule was made without clusters: its samples count as independent"
             warnings.warn(f"Threshold.check: {message}.", AbstainWarning, stacklevel=4)
-        return _Look(np.arange(n), None, before.clusters_seen)
+        return _Look(rows=np.arange(n), cluster_codes=None, clusters_seen=before.clusters_seen)
     if clusters is None:
         raise InputError(
             "Threshold.check: this rule promises for whole clusters: give `clusters=`, on the command line "
             "-c clusters=NAME."
         )
+    # the distinct labels, and for each sample the position of its own among them
     labels, codes = group_codes("Threshold.check", clusters, (n,), "clusters")
     largest = float(np.bincount(codes).max())
-    size_limit = rule.largest or 1.0
+    size_limit = rule.largest or 1.0  # samples of the largest calibration cluster
     if largest > size_limit:
         message = f"a cluster must hold at most {size_limit:g} samples, as in calibration, got {largest:g}"
         raise InputError(f"Threshold.check: {message}. Calibrate again with such clusters.")
@@ -972,7 +994,7 @@ def _select_new_clusters(rule: Threshold, clusters: Array, n: int, before: Check
     rows = np.flatnonzero(is_new[codes])
     return _Look(
         rows=rows,
-        codes=np.unique(codes[rows], return_inverse=True)[1],
+        cluster_codes=np.unique(codes[rows], return_inverse=True)[1],  # numbered anew, without gaps
         clusters_seen=_encode_fingerprints(np.append(seen, fingerprints[is_new])),
     )
 
@@ -1054,13 +1076,13 @@ def _make_terms(
         The promised risk r, scaled to [0, 1].
     """
     if codes is None:
-        return BetTerms(scaled_loss, known_after_row=rows)
+        return BetTerms(values=scaled_loss, known_after_row=rows)
     cluster_count = int(codes.max()) + 1
-    last_row = np.zeros(cluster_count, dtype=np.int64)
+    last_row = np.zeros(cluster_count, dtype=np.int64)  # of each cluster, tested or not
     np.maximum.at(last_row, codes, np.arange(len(codes)))
     order = np.argsort(last_row)  # a cluster is complete with its last sample
     excess = np.bincount(codes[rows], scaled_loss - risk, cluster_count)
-    return BetTerms(risk + excess[order] / largest_cluster, known_after_row=last_row[order])
+    return BetTerms(values=risk + excess[order] / largest_cluster, known_after_row=last_row[order])
 
 
 class PromiseToCheck(NamedTuple):
@@ -1070,7 +1092,7 @@ class PromiseToCheck(NamedTuple):
     loss: Array  # one per sample, on the scale of the calibration
     confidences: CheckedConfidences  # already checked against the rule
     clusters: Array | None  # one label per sample, for a rule made from clusters
-    is_counted: np.ndarray | None = None  # which samples the promise is about; None: all
+    is_counted: np.ndarray | None = None  # of bool: which samples the promise is about; None: all
     further_p_values: FurtherPValues | None = None  # of what else is compared with the calibration
 
 
@@ -1079,8 +1101,8 @@ def check_promises(
 ) -> GroupChecks:
     """Test each of these promises on its later samples, and return the checks of the whole series by the same names.
 
-    A promise that is in `previous`, the check after the look before, but not in `to_check` keeps its last check. All
-    `series_promise_count` promises of the series share what it remembers of its clusters. Raises InputError if the
+    A promise that is in `previous`, the check after the look before, but not in `to_check` keeps its last check.
+    `series_promise_count` counts all promises of the series, with or without samples now. Raises InputError if the
     samples do not fit a rule, or if earlier looks held all of their clusters.
     """
     checks = {} if previous is None else dict(previous.checks)
@@ -1094,9 +1116,10 @@ def check_promises(
             is_counted=promise.is_counted,
             further_p_values=promise.further_p_values,
         )
+        # the promise remembers its clusters, the oldest forgotten beyond its part of what the series may remember
         checks[name] = keep_part_of_cluster_memory(check, group_count=series_promise_count)
     before = previous or GroupChecks({})
     series = GroupChecks(checks, files=before.files, rows_seen=before.rows_seen)
     if to_check:
-        check_is_new(series, previous)
+        check_is_new(series, previous)  # raises if no promise had a look with a new cluster
     return series

@@ -96,14 +96,14 @@ class CostCurve(_tables.Notebook):
         At each threshold, `model_cost` is the cost of wrong answers and `reject_cost` that of rejections, per sample.
         """
         drawn: Any = make_axes(ax, size=size)
-        best = self.best
+        best = self.best  # the row with the least cost
         cost_colour = line_style(0).color
         drawn.plot(self.coverage, self.cost, color=cost_colour, label="cost")
         drawn.plot(
             self.coverage, self.model_cost, color=line_style(1).color, lw=1, ls="--", label="model errors"
         )
         drawn.plot(self.coverage, self.reject_cost, color=GREY, lw=1, ls=":", label="rejections")
-        if self.person_loss.any():
+        if self.person_loss.any():  # otherwise the loss of the system is the cost of the model's errors
             drawn.plot(
                 self.coverage,
                 self.system_loss,
@@ -515,6 +515,7 @@ def _rate(hits: np.ndarray, trials: np.ndarray, level: float, draws: np.ndarray 
     if draws is None:
         low, high = clopper_pearson(hits, trials, level)
     else:
+        # the same share of so many draws, which need not be a whole number
         low, high = clopper_pearson(np.where(has_trials, value, 0.0) * draws, draws, level)
         low = np.where(draws > 1, low, 0.0)  # one cluster does not say how much clusters vary
         high = np.where(draws > 1, high, 1.0)
@@ -532,8 +533,9 @@ def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.nd
     if not trial_count:
         return 0.0
     share = float(is_hit.sum()) / trial_count
+    # codes of the clusters; for two kinds, those by the first kind, by the second, and by the pairs of both
     kinds = [clusters] if clusters.ndim == 1 else list(split_two_way(clusters))
-    variances = []
+    variances = []  # of the number of hits, with the clusters of each kind
     draws_by_size = []
     for codes in kinds:
         trials_of_cluster = np.bincount(codes[is_trial]).astype(np.float64)
@@ -546,7 +548,7 @@ def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.nd
         draws_by_size.append(trial_count**2 / float(trials_of_cluster @ trials_of_cluster))
     if share in (0.0, 1.0):
         return min(draws_by_size)
-    # of the number of hits; with two kinds of clusters at least that of each kind
+    # with two kinds of clusters: the sum of both less that of the pairs, and at least that of each kind
     variance = variances[0] if len(kinds) == 1 else float(two_way_variance(*variances))
     if variance == 0:  # every cluster has the same share of hits
         return float(trial_count)

@@ -187,7 +187,7 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
     """
     threshold_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {"": rule}
     first = next(iter(threshold_of_group.values()))
-    origin = first.origin or Origin("confidence")
+    origin = first.origin or Origin("confidence")  # None: nothing is known but that there were confidences
     any_feasible = any(threshold.feasible for threshold in threshold_of_group.values())
     if isinstance(rule, GroupThresholds):
         promise = [rule.guarantee or "None: this rule promises nothing."]
@@ -206,6 +206,7 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
         promise=promise,
         data=_data_lines(threshold_of_group, origin, rule.delta),
         assumptions=_assumption_lines(threshold_of_group),
+        # `learned_name` is None unless the rule is for a learned confidence
         voids=list_void_conditions(first.clusters, origin.score or first.cut.learned_name or "confidence"),
         decide=decide_command(file_name, origin.command),
         check=check_command(file_name, origin.command),
@@ -234,8 +235,10 @@ def promise_lines(threshold: Threshold) -> list[str]:
     """State the promise of a threshold in everyday words, then in full."""
     if threshold.guarantee is None:
         return ["None: this rule promises nothing."]
-    if threshold.method == "crc" or threshold.evidence.heaviest_sample is not None:
-        return [threshold.guarantee]  # what these promise has no shorter form
+    has_weights = threshold.evidence.heaviest_sample is not None
+    if threshold.method == "crc" or has_weights:
+        # a mean over calibration sets ("crc"), or a promise about reweighted data: neither has a shorter form
+        return [threshold.guarantee]
     count = f"{threshold.n:,} cases"
     if threshold.clusters is not None:
         count = f"{threshold.clusters:,} clusters ({threshold.n:,} cases)"
