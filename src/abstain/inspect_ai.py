@@ -252,7 +252,11 @@ def pass_k(k: int = 1, level: float = 0.95) -> Metric:
         if smallest_count < k:  # some question does not have its epochs yet
             return {}
         table = evaluate_repeats(
-            1 - log.losses(rows), question[rows], answered=log.answered[rows], k=k, level=level
+            1 - log.losses_with_unanswered_wrong(rows),
+            question[rows],
+            answered=log.answered[rows],
+            k=k,
+            level=level,
         )
         values: dict[str, float] = {}
         for entry in table.entries:

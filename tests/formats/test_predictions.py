@@ -60,11 +60,11 @@ def test_rows_takes_every_column_in_the_order_given():
 
 
 def test_answers_are_class_names():
-    truth, predicted = class_scores(classes=("cat", "dog", "newt")).answers()
+    truth, predicted = class_scores(classes=("cat", "dog", "newt")).true_and_given_classes()
     assert truth.tolist() == ["cat", "dog", "newt"]
     assert predicted.tolist() == ["cat", "dog", "cat"]
     with pytest.raises(DataError, match="needs labels with class scores"):
-        plain_table().answers()
+        plain_table().true_and_given_classes()
 
 
 def test_abstentions_are_left_out():

@@ -46,7 +46,7 @@ def test_answers_and_ids_come_along(tmp_path, ending):
     read = read_predictions(tmp_path / f"out{ending}")
     assert read.loss[:3].tolist() == first.loss[:3].tolist() == [0, 1, 0]
     assert read.abstained.tolist() == first.abstained.tolist() == [False, False, False, True]
-    labels, said = read.without_abstentions().answers()
+    labels, said = read.without_abstentions().true_and_given_classes()
     assert (labels.tolist(), said.tolist()) == ([1, 0, 0], [1, 1, 0])
     if ending != ".safetensors":  # which holds numbers only
         assert align_models([first, read])[1].confidence.tolist() == read.confidence.tolist()

@@ -165,7 +165,10 @@ def test_grades_may_be_numbers(tmp_path):
     path.write_text("grade,confidence\n1,0.9\n2,0.2\n3,0.4\n,0.3\n")
     grades = {"1": "right", "2": "wrong", "3": "unanswered"}
     log = read_log(path, columns={"correct": "grade"}, rules=Rules(grades=grades))
-    assert (log.answered.tolist(), log.losses(log.answered).tolist()) == ([True, True, False, False], [0, 1])
+    assert (log.answered.tolist(), log.losses_with_unanswered_wrong(log.answered).tolist()) == (
+        [True, True, False, False],
+        [0, 1],
+    )
 
 
 def test_a_rule_is_applied_to_new_data_with_the_same_refusals(tmp_path, answers):
@@ -191,6 +194,6 @@ def test_scorers_of_inspect_grade_by_words_letters_or_numbers(tmp_path, words):
     grades = dict(zip(map(str, words), ("wrong", "right", "unanswered")))  # the other way round than C and I
     read = read_log(path, columns={"correct": "judge"}, rules=Rules(grades=grades))
     assert read.answered.tolist() == [True, True, False] * 2
-    assert read.losses(read.answered).tolist() == [1, 0, 1, 0]
+    assert read.losses_with_unanswered_wrong(read.answered).tolist() == [1, 0, 1, 0]
     refused = Rules(refusals=["a1"], grades=grades)
     assert not read_log(path, columns={"correct": "judge"}, rules=refused).answered[1]

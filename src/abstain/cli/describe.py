@@ -440,7 +440,7 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
     repeats = log.find_clusters()
     try:
         three_way = abstain.evaluation.three_way(
-            1 - log.losses(rows),
+            1 - log.losses_with_unanswered_wrong(rows),
             answered=log.answered[rows],
             price=price,
             level=level,

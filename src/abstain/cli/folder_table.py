@@ -295,7 +295,7 @@ def _measure_accuracy(log: Log, level: float) -> Estimate:
     repeats = log.find_clusters()  # the question of each row, where some question was asked more than once
     # this accuracy is the share of right answers among all questions, answered or not
     table = evaluate_answers(
-        1 - log.losses(rows),
+        1 - log.losses_with_unanswered_wrong(rows),
         answered=log.answered[rows],
         metrics=["accuracy"],
         level=level,

@@ -36,7 +36,7 @@ def measure_other_rule(log: Log, metric: str, level: float) -> OtherRule:
     intervals and tests. A verdict is another one if the difference is significant by one of the rules only, or has the
     opposite sign.
     """
-    if not log.has_confidence or not log.without_confidence:
+    if not log.has_confidence or not log.share_without_confidence:
         return OtherRule([], [])
     rule = str(log.rules.missing)
     other_rule = _OTHER_RULE[rule]

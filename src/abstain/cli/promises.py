@@ -89,7 +89,7 @@ def predicted_names(predictions: Predictions) -> np.ndarray | None:
         return predictions.likeliest_classes().astype(str)
     if predictions.prediction is None:
         return None
-    return np.asarray(predictions.answers().answer).astype(str)
+    return np.asarray(predictions.true_and_given_classes().answer).astype(str)
 
 
 def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) -> PromiseColumns:

@@ -789,7 +789,7 @@ def clinical(
     """
     predictions = read_options.read(file)
     opt.note_chosen_confidence(predictions)
-    labels = predictions.without_abstentions().answers().true_class
+    labels = predictions.without_abstentions().true_and_given_classes().true_class
     positive_label: Any = positive
     if labels.dtype.kind in "biuf" and _tables.is_number(positive):
         positive_label = float(positive)

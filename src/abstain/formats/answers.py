@@ -376,7 +376,7 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
     answer, or two.
     """
     question_column = next((name for name in _QUESTION_COLUMNS if name in right_answers.columns), None)
-    label_columns = right_answers.find_roles({}).get("labels")
+    label_columns = right_answers.find_roles(stated={}).get("labels")
     if label_columns is None:
         label_columns = RoleColumns(tuple(name for name in right_answers.columns if name != question_column))
     if len(label_columns.names) != 1:
@@ -816,8 +816,8 @@ def _describe_counts(log: Log) -> list[str]:
                 f"{treatment}{_describe_difference(log, is_missing, scored_answers & ~is_missing)}."
             )
     if log.rules.missing == "left_out" and log.rules.unanswered == "abstained" and unanswered_count:
-        # `without_confidence` is the share of the scored answers that lack a confidence; they are left out.
-        left_out_count = round(log.without_confidence * scored_answers.sum())
+        # a share of the scored answers; those that lack a confidence are left out
+        left_out_count = round(log.share_without_confidence * scored_answers.sum())
         read_count = int(log.scored.sum()) - left_out_count
         if left_out_count:
             notes.append(
@@ -847,5 +847,5 @@ def _describe_difference(log: Log, without: np.ndarray, others: np.ndarray) -> s
     """
     if not log.is_graded or not others.any():
         return ""
-    shares = [1 - float(log.losses(rows).mean()) for rows in (without, others)]
+    shares = [1 - float(log.losses_with_unanswered_wrong(rows).mean()) for rows in (without, others)]
     return f": {shares[0]:.1%} of them are right, of the others {shares[1]:.1%}"

@@ -267,6 +267,7 @@ def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
         except MemoryLimitError:
             if not engine_can_read(logits):
                 raise
+            # otherwise the engine "files" reads it below
         else:
             return _evaluate_predictions(predictions, column_arguments.options)
     columns = engine_columns(logits, column_arguments.columns, classes=column_arguments.classes)

@@ -671,6 +671,8 @@ def _round_up(value: float) -> str:
 def _trailing_numbers(classes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the numbers in the names of numbered classes (0, 1 or class_0, class_1); empty where names are words.
 
+    It is empty too where the names have different words before their numbers.
+
     >>> _trailing_numbers(("class_2", "class_10")), _trailing_numbers(("cat", "dog2"))
     (('2', '10'), ())
     """

@@ -253,7 +253,7 @@ def _read_file(
 
 def _check_losses_of_answers(log: Log) -> None:
     """Raise DataError where a loss lies outside 0 (right) to 1 (wrong): folders are compared by accuracy."""
-    losses = log.losses(log.scored)
+    losses = log.losses_with_unanswered_wrong(log.scored)
     if losses.size and not (losses.min() >= 0 and losses.max() <= 1):
         raise file_error(
             log.path,
@@ -323,7 +323,7 @@ def mean_correctness(log: Log) -> dict[str, float]:
     values_by_question: dict[str, list[float]] = {}
     scored = log.scored  # also rows without an answer, whose loss is 1
     names_of_scored = np.array(names, dtype=object)[scored].tolist()
-    correctness_of_scored = (1 - log.losses(scored)).tolist()
+    correctness_of_scored = (1 - log.losses_with_unanswered_wrong(scored)).tolist()
     for name, correctness in zip(names_of_scored, correctness_of_scored):
         values_by_question.setdefault(name, []).append(correctness)
     return {name: sum(values) / len(values) for name, values in values_by_question.items()}

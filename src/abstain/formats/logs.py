@@ -242,13 +242,13 @@ class Log(Printable):
     @property
     def accuracy(self) -> float:
         """Accuracy over the scored rows, where no answer counts as wrong."""
-        return 1 - float(self.losses(self.scored).mean())
+        return 1 - float(self.losses_with_unanswered_wrong(self.scored).mean())
 
     @property
     def accuracy_answered(self) -> float:
         """Accuracy over the scored answers; NaN where there are none."""
         rows = self.scored & self.answered
-        return 1 - float(self.losses(rows).mean()) if rows.any() else float("nan")
+        return 1 - float(self.losses_with_unanswered_wrong(rows).mean()) if rows.any() else float("nan")
 
     @property
     def unanswered(self) -> float:
@@ -256,7 +256,7 @@ class Log(Printable):
         return float((~self.answered[self.scored]).mean())
 
     @property
-    def without_confidence(self) -> float:
+    def share_without_confidence(self) -> float:
         """Share of the scored answers that lack at least one of the confidences; 0 where there are no confidences."""
         rows = self.answered & self.scored
         if not self.has_confidence or not rows.any():
@@ -267,7 +267,7 @@ class Log(Printable):
         """Return for each row whether it has every confidence."""
         return np.all([np.isfinite(signal) for signal in self.signals.values()], axis=0)
 
-    def losses(self, rows: np.ndarray) -> np.ndarray:
+    def losses_with_unanswered_wrong(self, rows: np.ndarray) -> np.ndarray:
         """Return the losses of the rows of a mask, where no answer counts as wrong."""
         return np.where(self.answered, self.loss, 1.0)[rows]
 
@@ -279,7 +279,7 @@ class Log(Printable):
         rows = self.scored
         attempted = self.answered[rows]
         return GradedAnswers(
-            right=np.where(attempted, 1 - self.losses(rows), 0.0),
+            right=np.where(attempted, 1 - self.losses_with_unanswered_wrong(rows), 0.0),
             attempted=attempted,
             unanswerable=None if self.unanswerable is None else self.unanswerable[rows],
         )
@@ -355,7 +355,7 @@ class Log(Printable):
             "features": {name: numbers[rows] for name, numbers in self.features.items()},
             "categories": {name: texts[rows] for name, texts in self.categories.items()},
             "confidence": next(iter(ranked.values())),
-            "loss": self.losses(rows),
+            "loss": self.losses_with_unanswered_wrong(rows),
             "loss_name": self.loss_name,
         }
         columns = {

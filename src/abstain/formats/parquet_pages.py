@@ -40,11 +40,13 @@ def unpacked_size(path: Path, chunk: Any) -> int:
     the pages are damaged.
     """
     start = chunk.data_page_offset
+    # A dictionary page lies before the data pages.
     if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
         start = chunk.dictionary_page_offset
     end = start + chunk.total_compressed_size
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return sum(_page_sizes(data, start, min(end, len(data)), chunk.num_values))
+        end_in_file = min(end, len(data))  # a damaged file may state an end beyond its own
+        return sum(_page_sizes(data, start, end_in_file, chunk.num_values))
 
 
 def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iterator[int]:
@@ -61,10 +63,10 @@ def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iter
             return
         # {field number: value}, and where the page's data begin
         header, position = _parse_struct(data, position)
-        yield header[_UNCOMPRESSED_SIZE_FIELD]
-        position += header[_COMPRESSED_SIZE_FIELD]
         if header[_UNCOMPRESSED_SIZE_FIELD] < 0 or header[_COMPRESSED_SIZE_FIELD] < 0:
             raise ValueError("a page has a negative size")
+        yield header[_UNCOMPRESSED_SIZE_FIELD]
+        position += header[_COMPRESSED_SIZE_FIELD]
         for field in _DATA_PAGE_HEADER_FIELDS:
             if field in header:
                 values_left -= header[field][_VALUE_COUNT_FIELD]

@@ -234,9 +234,8 @@ class Predictions(Printable):
         several confidences. DataError names the file where values are invalid.
         """
         with naming_file(self.path):
-            if not self.has_class_scores:
-                sample_loss = self.loss
-            else:
+            sample_loss = self.loss
+            if self.has_class_scores:
                 sample_loss = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
             return LossAndConfidence(
                 loss=np.asarray(sample_loss), confidence=self.compute_or_take_confidence(score)
@@ -246,7 +245,7 @@ class Predictions(Printable):
         """Return the loss of every sample: zero-one losses of class scores, or else the file's column of losses."""
         return self.loss_and_confidence(score="max_softmax", loss="zero_one").loss
 
-    def answers(self) -> TrueAndGiven:
+    def true_and_given_classes(self) -> TrueAndGiven:
         """Return the true class and the model's answer of every sample, by name where classes have names.
 
         The answer is the column of predictions, or else the class of the largest score. DataError where the file has
@@ -336,7 +335,7 @@ class Predictions(Printable):
             changes["loss"] = self.own_or_zero_one_losses()
             changes["loss_name"] = "zero_one"
             if self.classes:
-                changes["labels"] = self.answers().true_class  # names, as the predictions are
+                changes["labels"] = self.true_and_given_classes().true_class  # names, as the predictions are
         return replace(self, logits=None, probs=None, **changes)
 
     def _refuse_missing_inputs(self, learned: LearnedConfidence, inputs: Mapping[str, Any]) -> None:
@@ -441,7 +440,7 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
 
     A sentence lists the share of questions of each model that it applies to. Every table and page that shows the
     models shows these sentences; there are none where every model answered everything with a confidence.
-    `log.unanswered` and `log.without_confidence` are shares, and `log.rules` say how these rows count.
+    `log.unanswered` and `log.share_without_confidence` are shares, and `log.rules` say how these rows count.
     """
     logs = {display_name(model.name): model.log for model in models if model.log is not None}
     notes = []
@@ -459,9 +458,9 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
             )
     for rule, meaning in _MISSING_RULES.items():  # "last" or "left_out", and what it means in words
         shares = {
-            name: log.without_confidence
+            name: log.share_without_confidence
             for name, log in logs.items()
-            if log.without_confidence and log.rules.missing == rule
+            if log.share_without_confidence and log.rules.missing == rule
         }
         if shares:
             notes.append(f"Answers without a confidence are {meaning}: {_list_shares(shares)}.")

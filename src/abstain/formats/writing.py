@@ -172,7 +172,7 @@ def _find_predictions(predictions: Predictions) -> np.ndarray | None:
     has_labels = predictions.labels is not None or predictions.label_words is not None
     if predictions.prediction is None or not has_labels or predictions.loss is None:
         return None
-    labels, answers = predictions.answers()
+    labels, answers = predictions.true_and_given_classes()
     agrees = (labels != answers) == (predictions.loss > 0)
     if predictions.abstained is not None:
         agrees = agrees | predictions.abstained

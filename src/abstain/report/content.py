@@ -447,7 +447,7 @@ def _two_class_table(predictions: Predictions, score: str, level: float) -> Clin
     such as 0.95.
     """
     try:
-        labels, _ = predictions.without_abstentions().answers()
+        labels, _ = predictions.without_abstentions().true_and_given_classes()
     except DataError:  # no labels, no predicted classes, or nothing answered
         return None
     classes = predictions.classes or np.unique(labels).tolist()
@@ -468,14 +468,14 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
     losses, weights and groups. `level` is the two-sided confidence level, such as 0.95. A rank key orders samples as
     its score does, but does not round to the score's largest value.
     """
-    labels, _ = predictions.answers()
+    labels, _ = predictions.true_and_given_classes()
     if labels.dtype.kind == "f":
         has_label = ~np.isnan(labels)  # a refused sample may have no label
     else:
         has_label = labels != ""
     if not has_label.all():
         predictions = predictions.rows(np.flatnonzero(has_label))
-    labels, predicted = predictions.answers()
+    labels, predicted = predictions.true_and_given_classes()
     _, confidence = predictions.loss_and_confidence(score, loss="zero_one")
     confidence = confidence.astype(np.float64)
     thresholds = None
