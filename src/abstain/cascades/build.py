@@ -261,14 +261,16 @@ def _describe(
     asked; None if nothing could be certified, so that everything is left to the person.
     """
     is_certified = policy is not None
+    # without a policy no stage is ever asked
     thresholds = (math.inf,) * data.stage_count if policy is None else policy
     measures = measure_policy(data, thresholds, level=COST_LEVEL)
+    # index of the stage that answers each sample, the number of stages for the person
     answering = find_answering_stage(data.confidences, thresholds)
     shares = np.bincount(answering, minlength=data.stage_count + 1) / data.sample_count
     bounds = (data.to_user_scale(0.0), data.to_user_scale(1.0))
     largest = None if data.clusters is None else float(data.largest_cluster)
     group_count = None if data.groups is None else data.group_count
-    promise: Promise = "system" if data.promise_includes_person else "answered"
+    promise: Promise = "system" if data.promise_includes_person else "answered"  # whose answers it is about
     guarantee = state_guarantee(
         n=data.sample_count,
         risk=risk,
@@ -294,7 +296,10 @@ def _describe(
         shares=dict(zip((*data.names, PERSON), shares.tolist())),
         guarantee=guarantee if is_certified else None,
         note=None,
-        person=(float(data.costs[-1].mean()), float(data.to_user_scale(data.losses[-1].mean()))),
+        person=(
+            float(data.person_costs.mean()),
+            float(data.to_user_scale(data.person_losses.mean())),
+        ),
         bounded=bounds,
         cuts=_locate_cuts(data, thresholds, stages),
         references=_summarize_confidences(data, thresholds, answering) if is_certified else {},
@@ -316,8 +321,10 @@ def _summarize_confidences(
     """
     references = {}
     for stage, (name, threshold) in enumerate(zip(data.names, thresholds)):
-        confidence_of_reached = data.confidences[stage][answering >= stage]
-        if threshold < math.inf and (confidence_of_reached > -math.inf).any():
+        confidence_of_reached = data.confidences[stage][answering >= stage]  # minus infinity: no answer
+        has_answers = bool((confidence_of_reached > -math.inf).any())
+        is_in_use = threshold < math.inf
+        if is_in_use and has_answers:
             references[name] = Reference.of(confidence_of_reached)
     return references
 
@@ -360,16 +367,17 @@ def _advise(promise: CascadePromise, delta: float, max_cuts: int, seed: int) -> 
     coverage = None
     if certify(LARGEST_RISK):
         least_risk = bisect(lambda risk: bool(certify(risk)), promise.risk, LARGEST_RISK, relative=0.1)
+        # several policies may be certified: that of a single stage, or a cascade
         coverage = max(measure_policy(data, policy, level=None).coverage for policy in certify(least_risk))
         feasible_risk = data.to_user_scale(least_risk)
     cuts = search.choose_cuts(data, search.limit_cuts(data.stage_count, ADVICE_CUTS))
+    # by how many standard errors the risk of the safest policy lies below the promised one
     best_z_score = search.expected_z_scores(data, cuts, promise.risk, data.sample_count).max()
     sample_count = None
     if best_z_score > 0:
         needed_z_squared = 2 * math.log(2 / delta)  # more than the squared normal quantile at half of delta
-        estimated = (
-            data.sample_count * needed_z_squared / best_z_score**2
-        )  # z grows as the root of the sample count
+        # z grows as the root of the sample count
+        estimated = data.sample_count * needed_z_squared / best_z_score**2
         two_digits = int(float(f"{estimated:.1e}"))
         sample_count = max(data.sample_count + 1, two_digits)  # these data were not enough
     return Advice(risk=feasible_risk, coverage=coverage, samples=sample_count)

@@ -159,12 +159,12 @@ class Cascade(Promised):
     @property
     def rule(self) -> str:
         """What to do with a new sample, in one line."""
-        values = {name: (self.thresholds or {})[name] for name in self.stages_in_use}
+        thresholds = self.thresholds or {}  # None without a cascade: then no stage is in use
         conditions = []
-        for name, threshold in values.items():
-            conditions.append(
-                name if threshold == -math.inf else f"{name} if its confidence >= {threshold!r}"
-            )
+        for name in self.stages_in_use:
+            threshold = thresholds[name]
+            answers_all_it_can = threshold == -math.inf
+            conditions.append(name if answers_all_it_can else f"{name} if its confidence >= {threshold!r}")
         if not conditions:
             return f"leave everything to the {PERSON}"
         return ", else ".join([*conditions, PERSON])
@@ -375,14 +375,14 @@ class Cascade(Promised):
             reference = self.references.get(name)
             if reference is None or not len(reached):
                 continue
-            values = later.confidences[name].values
+            values = later.confidences[name].values  # NaN where the stage gave no answer
             with_answer = later.confidences[name].take(reached[~np.isnan(values[reached])])
             # how many lie at or above each calibration confidence, at least and at most: rounding may hide the order
             surely, possibly = self.cuts[name].count_at_least("Cascade.check", with_answer, reference.value)
+            # samples that may depend on each other: those of the largest cluster, of which not all reach this stage
+            largest_cluster = min(self.largest or 1.0, reference.n)
             p_values.append(
-                reference.p_value(
-                    surely, possibly, m=len(reached), largest_cluster=min(self.largest or 1.0, reference.n)
-                )
+                reference.p_value(surely, possibly, m=len(reached), largest_cluster=largest_cluster)
             )
         return p_values
 
@@ -404,11 +404,13 @@ class Cascade(Promised):
         stage_losses = {}
         for name, entry in stages.items():
             title = f"Cascade.check: stage {name!r}"
+            # what `cascade` took will do: (loss, confidence, cost), of which the cost is not read
             if not isinstance(entry, (tuple, list)) or len(entry) < 2:
                 raise InputError(f"{title} must be (loss, confidence).")
-            stage_losses[name] = entry[0]
-            values = entry[1] if isinstance(entry[1], Mapping) else {"confidence": entry[1]}
-            for kind, array in values.items():
+            loss, confidence = entry[:2]
+            stage_losses[name] = loss
+            array_by_kind = confidence if isinstance(confidence, Mapping) else {"confidence": confidence}
+            for kind, array in array_by_kind.items():
                 check_choice(title, "kind", kind, tuple(columns))
                 columns[kind][name] = array
         read = self._read_stages(columns, abstained, scores, units)
@@ -432,6 +434,7 @@ class Cascade(Promised):
         """
         _, stated_loss = self.person
         person_loss = stated_loss if person is None else to_host(person)
+        # the person's at first; then, for each stage, that of the samples which it answers
         loss_of_answer = np.broadcast_to(np.asarray(person_loss, dtype=np.float64), answering.shape)
         for stage, name in enumerate(self.names):
             loss = np.asarray(to_host(stage_losses[name]), dtype=np.float64)
@@ -525,7 +528,8 @@ class Cascade(Promised):
         `abstained` marks samples without an answer. Raises what `answers` raises.
         """
         title = f"Cascade: stage {name!r}"
-        confidences = self.cuts[name].read(title, **columns)
+        confidences = self.cuts[name].read(title, **columns)  # raises if they cannot be those of this stage
+        # a confidence of minus infinity is no answer
         values = np.where(np.isneginf(confidences.values), np.nan, confidences.values)
         if abstained is not None:
             if np.shape(to_host(abstained)) != values.shape:
@@ -551,10 +555,11 @@ class Cascade(Promised):
         confidences by stage. Raises InputError if the stages given are not the first ones of this cascade, ShapeError
         if their arrays differ in length.
         """
-        kind_of_stage: list[tuple[str, str]] = []  # a stage given twice is listed twice, and refused
+        # pairs of a stage and "confidence", "logits" or "probs"; a stage given twice is listed twice, and refused
+        kind_of_stage: list[tuple[str, str]] = []
         for kind, column_of_stage in columns.items():
             kind_of_stage += [(name, kind) for name in column_of_stage or {}]
-        stages_given = self.names[: len(kind_of_stage)]
+        stages_given = self.names[: len(kind_of_stage)]  # these must be the ones: the first stages
         if not stages_given or sorted(name for name, _ in kind_of_stage) != sorted(stages_given):
             stages = ", ".join(str(name) for name, _ in kind_of_stage) or "none"
             raise InputError(
@@ -587,7 +592,7 @@ class Cascade(Promised):
 
         Later rules look up every stage by name, so they are left out if a stage is missing.
         """
-        least_loss, largest_loss = self.bounded
+        least_loss, largest_loss = self.bounded  # the bounds of the losses
         feasible = self.feasible
         # {True} or {False} if these fields are given together, as they must be
         has_promise_field = {value is not None for value in (self.risk, self.risk_upper, self.guarantee)}
@@ -597,6 +602,7 @@ class Cascade(Promised):
             return {"`thresholds`, `cuts` and `shares` must be by stage.": False}
         # a stage that is never asked has a threshold of infinity, and a cut without a threshold
         value_of_cut = {name: None if value == math.inf else value for name, value in thresholds.items()}
+        # how many of the n samples each stage and the person answer
         sample_counts = [share * self.n for share in self.shares.values()]
         promise = None
         if feasible:
@@ -642,6 +648,7 @@ class Cascade(Promised):
         if not self.feasible:
             sentences.append(NOTHING_CERTIFIED)
         elif self.alternatives is not None:  # a single stage was chosen: why no cascade of several?
+            # the least cost of any policy, and of one that asks a single stage, by these data
             best_cost, single_stage_cost = self.alternatives
             if best_cost <= WORTHWHILE_COST_SHARE * single_stage_cost:
                 why = "no cascade was certified that costs less"  # one would, but needs more samples for its test
@@ -655,7 +662,7 @@ class Cascade(Promised):
         person_cost, _person_loss = self.person
         if self.feasible and self.cost > person_cost:
             sentences.append(f"Leaving everything to the person would cost less: {person_cost:.4g}.")
-        if self.grid is not None:
+        if self.grid is not None:  # fewer thresholds were tried than asked for
             coarse = f"The grid was coarsened to {self.grid} thresholds by stage"
             sentences.append(f"{coarse}, for at most {MAX_POLICIES:,} policies.")
         return " ".join(sentences)

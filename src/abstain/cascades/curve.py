@@ -123,7 +123,8 @@ class CostRiskCurve(Notebook):
         for line_number, (name, cost) in enumerate(self.alone.items(), start=1):
             label = f"{escape_controls(name)} alone"
             drawn.plot(self.target, cost, lw=1, label=label, **line_style(line_number)._asdict())
-        # of each stage that answers all it can; a coin that chooses between two stages lies on the line between them
+        # `everything` holds the risk and cost of each stage by itself if it answers all it can. A coin that chooses
+        # between two stages lies on the line between them.
         coin_risk, coin_cost = np.asarray(list(self.everything.values())).T
         drawn.plot(coin_risk, coin_cost, "o:", color=GREY, lw=1, ms=4, label="a coin between the stages")
         drawn.set(
@@ -142,7 +143,7 @@ class CostRiskCurve(Notebook):
         drawn: Any = self.plot()
         svg_file = io.StringIO()
         drawn.figure.savefig(svg_file, format="svg", metadata={"Date": None})
-        rows_in_table = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))
+        rows_in_table = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))  # evenly spaced
         columns = {"risk": self.target, "cost": self.cost, "from": self.cost_low, "to": self.cost_high}
         columns |= {f"{name} alone": cost for name, cost in self.alone.items()}
         cells = {}
@@ -294,7 +295,7 @@ def find_cheapest(
     Parameters
     ----------
     cost, risk : ndarray
-        Of every policy of the grid, flat.
+        Of every policy of the grid, flat. The last policy asks no stage.
     candidates : ndarray of int
         Flat indices of the policies to choose from.
     target : ndarray
@@ -306,7 +307,7 @@ def find_cheapest(
     least_risk_so_far = np.minimum.accumulate(risk[cheapest_first])
     position = np.searchsorted(-least_risk_so_far, -target, side="left")
     last_position = len(cheapest_first) - 1  # a larger position means that no candidate keeps the risk
-    leave_all_to_person = cost.size - 1
+    leave_all_to_person = cost.size - 1  # flat index of the last policy
     return np.where(
         position <= last_position, cheapest_first[np.minimum(position, last_position)], leave_all_to_person
     )

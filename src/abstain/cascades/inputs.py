@@ -307,7 +307,8 @@ def collect_promises(
     losses_of_stage = {}  # by stage, the losses of each promise
     for stage_name, stage in stages.items():
         title = f"{function}: stage {stage_name!r}"
-        losses_of_stage[stage_name] = losses_by_promise(title, stage.entry[0], list(names))
+        stage_loss, _, _ = stage.entry  # (loss, confidence, cost)
+        losses_of_stage[stage_name] = losses_by_promise(title, stage_loss, list(names))
     person_cost, person_error = _unpack(f"{function}: `person`", "(cost, error)", person, 2)
     person_errors = losses_by_promise(f"{function}: `person`", person_error, list(names))
     data = {}

@@ -228,8 +228,9 @@ class JointCascade(JointRule, Stored):
             threshold = replace(rule.as_threshold(), delta=self.delta / len(names))
             to_check[name] = PromiseToCheck(
                 threshold,
-                rule.loss_of_answers(later.answering, stage_losses, person_losses[name]),
-                threshold.cut.read(function, confidence=later.stages_left),
+                loss=rule.loss_of_answers(later.answering, stage_losses, person_losses[name]),
+                # for this threshold, the confidence is the number of stages from the one that answers to the end
+                confidences=threshold.cut.read(function, confidence=later.stages_left),
                 clusters=clusters,
                 is_counted=counted[name],
                 further_p_values=partial(rule.compare_stages, later),
@@ -247,7 +248,7 @@ class JointCascade(JointRule, Stored):
         # "answered" (the answers of the stages) or "system" (the person's too); the same for all promises
         whose_answers = self.shared.promise
         names = list(self.promises)
-        if among is None and self.by_class:
+        if among is None and self.by_class:  # a promise's name is the number of a class
             masks_by_class: dict[Any, dict[str, np.ndarray]] = {name: {} for name in names}
             for stage in self.names:
                 class_scores = [later.columns[kind].get(stage) for kind in ("logits", "probs")]
@@ -265,7 +266,8 @@ class JointCascade(JointRule, Stored):
         counted: dict[Any, np.ndarray | None] = {}
         for name, rule in self.promises.items():
             masks_of_promise = masks[name]
-            if (masks_of_promise is None) != (rule.counted_answers is None):
+            is_about_all = rule.counted_answers is None
+            if (masks_of_promise is None) != is_about_all:
                 text = "is about some answers only" if masks_of_promise is None else "is about all answers"
                 raise InputError(
                     f"{function}: `among` must fit the promises, got none for {name!r}, which {text}."

@@ -113,6 +113,16 @@ class CascadeData:
         """Number of samples."""
         return len(self.losses[0])
 
+    @property
+    def person_losses(self) -> np.ndarray:
+        """The loss of the person's answer to each sample, scaled to [0, 1]."""
+        return self.losses[-1]
+
+    @property
+    def person_costs(self) -> np.ndarray:
+        """What the person's answer to each sample costs."""
+        return self.costs[-1]
+
     def select(self, samples: np.ndarray) -> CascadeData:
         """The same data, restricted to the samples with these indices."""
         return replace(
@@ -148,13 +158,14 @@ class CascadeData:
         return np.choose(answering, self.losses)
 
     def is_answer_counted(self, answering: np.ndarray) -> np.ndarray:
-        """Which samples the promise counts, as a mask; `answering` is the index of the stage that answers each.
+        """Does the promise count the answer to each sample? `answering` is the index of the stage that answers it.
 
-        Those that a stage answers, or all of them; of a promise about some answers only, the samples with such an
-        answer.
+        That is the number of stages for the person, whose answers count only if the promise includes the person. A
+        promise may be about some answers only.
         """
-        is_in_promise = (answering < self.stage_count) | self.promise_includes_person
-        if self.is_counted is None:
+        is_by_stage = answering < self.stage_count
+        is_in_promise = is_by_stage | self.promise_includes_person
+        if self.is_counted is None:  # the promise is about all answers
             return is_in_promise
         return is_in_promise & np.choose(answering, self.is_counted)
 
@@ -164,7 +175,7 @@ class CascadeData:
         `answering` is the index of the stage that answers each sample, the number of stages for the person. A stage
         with a threshold of infinity is never asked and costs nothing.
         """
-        cost = np.where(answering == self.stage_count, self.costs[-1], 0.0)
+        cost = np.where(answering == self.stage_count, self.person_costs, 0.0)
         for stage, threshold in enumerate(thresholds):
             if threshold < math.inf:
                 cost += np.where(answering >= stage, self.costs[stage], 0.0)
@@ -235,7 +246,7 @@ class PolicyGrid:
         self.shape = tuple(len(stage_cuts) + 1 for stage_cuts in cuts)
         self.bins = []
         for stage_cuts, confidence in zip(cuts, data.confidences):
-            has_answer = confidence > -math.inf
+            has_answer = confidence > -math.inf  # minus infinity: the stage gave no answer
             finite_cuts_reached = np.searchsorted(stage_cuts[1:], confidence, side="right")
             # an answer also reaches the cut at minus infinity
             self.bins.append(finite_cuts_reached + has_answer)
@@ -276,15 +287,15 @@ class PolicyGrid:
         return reached_last_stage - passed_on
 
     def sum_over_counted_answers(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """For every policy, sum the values of the answers given, over all samples that the promise counts.
+        """For every policy, sum the values of the answers that the promise counts.
 
-        `values` holds one array per stage and then the person's, each with one value per sample. The person's values
-        count only if the promise includes the person, and an answer that the promise is not about does not count. A
-        policy is one threshold per stage.
+        `values` holds one array per stage and then the person's, each with one value per sample: the value of that
+        stage's answer, whether it is given or not. The person's answers count only if the promise includes the person,
+        and an answer that the promise is not about does not count. A policy is one threshold per stage.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
-        if self.data.is_counted is not None:
+        if self.data.is_counted is not None:  # masks in the order of `values`; None: about all answers
             values = [value * mask for value, mask in zip(values, self.data.is_counted)]
         for stage in range(len(self.shape)):  # samples that this stage answers
             total += self.sum_over_answered(self.histogram(stage, values[stage]))
@@ -293,7 +304,7 @@ class PolicyGrid:
         return total
 
     def count_counted_answers(self) -> np.ndarray:
-        """For every policy, how many samples the promise counts."""
+        """For every policy, how many answers the promise counts: those that `sum_over_counted_answers` sums over."""
         if self.data.is_counted is not None:  # the promise is about some answers only
             answerer_count = len(self.shape) + 1  # the stages and the person
             return self.sum_over_counted_answers([np.ones(self.data.sample_count)] * answerer_count)
@@ -313,9 +324,8 @@ class PolicyGrid:
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
         for stage, (size, cost) in enumerate(zip(self.shape, stage_costs, strict=True)):
-            is_asked = (
-                np.arange(size) < size - 1
-            )  # with the last index a stage is never asked, and costs nothing
+            # with the last index of its threshold a stage is never asked, and costs nothing
+            is_asked = np.arange(size) < size - 1
             if stage == 0:  # every sample reaches it
                 cost_of_reached: Any = float(cost.sum())
             else:
@@ -337,11 +347,11 @@ class PolicyGrid:
         is_counted = self.data.is_counted  # None: the promise is about all answers
         for stage in range(len(self.shape)):
             counts_by_bins = self._counts[stage]  # of samples, by the bins of the stages 0 ... `stage`
-            if is_counted is not None:
+            if is_counted is not None:  # only the answers of this stage that the promise is about
                 counts_by_bins = self.histogram(stage, is_counted[stage].astype(np.float64))
             total += self.sum_over_answered(counts_by_bins * self._expected_loss_by_bin(stage))
         if self.data.promise_includes_person:
-            person_loss = self.data.losses[-1]
+            person_loss = self.data.person_losses
             if is_counted is not None:
                 person_loss = person_loss * is_counted[-1]
             total += self.sum_over_passed_on(self.histogram(last_stage, person_loss))
@@ -354,7 +364,8 @@ class PolicyGrid:
         is fitted to samples that have an answer of this stage which the promise is about. One axis per stage, as in
         `histogram`; 1/2 everywhere if there is no such sample.
         """
-        has_counted_answer = self.bins[stage] > 0  # bin 0 holds samples without an answer
+        # `bins` holds the bin of each sample at each stage; bin 0 is for samples without an answer
+        has_counted_answer = self.bins[stage] > 0
         if self.data.is_counted is not None:
             has_counted_answer &= self.data.is_counted[stage]
         samples = np.flatnonzero(has_counted_answer)
@@ -366,7 +377,9 @@ class PolicyGrid:
             # bin 0 of an earlier stage, without an answer, has the lowest rank there is, -1/2
             rank_of_bin = _mean_rank_by_bin(self.bins[axis], self.shape[axis])
             sample_ranks.append(rank_of_bin[self.bins[axis][fitted_samples]])
-            axis_shape = (1,) * axis + (-1,) + (1,) * (stage - axis)
+            axis_shape = (
+                (1,) * axis + (-1,) + (1,) * (stage - axis)
+            )  # length 1 along the axes of the other stages
             bin_ranks.append(rank_of_bin.reshape(axis_shape))
         loss = self.data.losses[stage][fitted_samples]
         coefficients = fit_logistic(_quadratic_features(sample_ranks), loss)
@@ -463,13 +476,13 @@ def expected_z_scores(
     independent samples. Policies that answer nothing have a score of minus infinity.
     """
     least_score = np.asarray(math.inf)
-    for group in data.split_by_group():
+    for group in data.split_by_group():  # the samples of each group; all samples without groups
         if not group.sample_count:
             continue
         grid = PolicyGrid(group, cuts)
-        count = grid.count_counted_answers()
+        count = grid.count_counted_answers()  # of every policy
         loss_below_limit = risk * count - grid.sum_of_expected_losses()
-        # A loss in [0, 1] with mean `risk` has a variance of at most risk (1 - risk). The sum over `count` samples is
+        # A loss in [0, 1] with mean `risk` has a variance of at most risk (1 - risk). The sum over `count` answers is
         # scaled to a test that sees test_size / sample_count times as many.
         variance = risk * (1 - risk) * np.where(count > 0, count, 1.0) * data.sample_count / test_size
         score = np.where(count > 0, loss_below_limit / np.sqrt(variance), -math.inf)
@@ -499,15 +512,14 @@ def find_frontier(cost: np.ndarray, z_score: np.ndarray, candidates: np.ndarray 
         Flat indices of the policies to choose from; by default all. Those with a score of minus infinity are left out.
     """
     candidates = np.arange(cost.size) if candidates is None else candidates
-    candidates = candidates[z_score.reshape(-1)[candidates] > -math.inf]
+    candidates = candidates[z_score.reshape(-1)[candidates] > -math.inf]  # the others answer nothing
     candidate_cost = cost.reshape(-1)[candidates]
     safety = z_score.reshape(-1)[candidates]
     cheapest_first = np.lexsort((-safety, candidate_cost))  # of equal costs the safest first
     rising_cost_safety = safety[cheapest_first]
     safest_so_far = np.maximum.accumulate(rising_cost_safety)
-    is_on_frontier = rising_cost_safety > np.append(
-        -math.inf, safest_so_far[:-1]
-    )  # safer than all cheaper ones
+    safest_of_cheaper = np.append(-math.inf, safest_so_far[:-1])  # nothing is cheaper than the first
+    is_on_frontier = rising_cost_safety > safest_of_cheaper
     return candidates[cheapest_first[is_on_frontier]][::-1]
 
 
@@ -518,10 +530,14 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
     twice the smaller of two bounds. With clusters, p-values are computed up to the first above `level`, at which
     testing stops; those after it are 1.
 
-    One of the two bounds is by betting. A stake multiplies its wealth by 1 + stake * (risk - loss) at each sample that
-    the promise counts. `testing.ladder` returns stakes of at most 0.95 / (1 - risk), so that the factor stays positive
-    for losses up to 1. `testing.wealth_p` takes the mean wealth of the four stakes that suit the number of counted
-    samples; which these are depends on that number and on `risk` alone, not on the losses.
+    The answers that the promise counts are those of the stages, and the person's if the promise includes the person;
+    of a promise about some answers only, no others. `grid` counts them for every policy and sums over the same ones.
+    `data.losses` has one array per stage and then the person's, with the loss of that answer to each sample.
+
+    One of the two bounds is by betting. A stake multiplies its wealth by 1 + stake * (risk - loss) at each counted
+    answer. `testing.ladder` returns stakes of at most 0.95 / (1 - risk), so that the factor stays positive for losses
+    up to 1. `testing.wealth_p` takes the mean wealth of the four stakes that suit the number of counted answers; which
+    these are depends on that number and on `risk` alone, not on the losses.
     """
     data = grid.data
     if data.clusters is not None:
@@ -533,6 +549,7 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
     stakes = testing.ladder(data.sample_count, risk)
     log_wealth = []
     for stake in stakes:
+        # of each stage's answers, and of the person's: what they add to the log wealth
         log_gains = [np.log1p(stake * (risk - loss)) for loss in data.losses]
         log_wealth.append(grid.sum_over_counted_answers(log_gains).reshape(-1)[path])
     by_concentration = testing.hoeffding_bentkus(total_loss, count, risk)
@@ -568,10 +585,12 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
         gain = (risk * answers_by_cluster - loss_by_cluster)[answers_by_cluster > 0]
         log_wealth = np.log1p(stakes * gain[:, None]).sum(axis=0)  # of each stake, after all clusters
         cluster_count = np.asarray([len(gain)])
-        p_values[position] = testing.wealth_p(
+        # for one count of clusters: arrays with one row, and one p-value
+        [p_value] = testing.wealth_p(
             log_wealth[None], cluster_count, risk, stakes, largest_weight=largest_size
-        )[0]
-        if p_values[position] > level:
+        )
+        p_values[position] = p_value
+        if p_value > level:
             break
     return p_values
 
@@ -672,12 +691,17 @@ def _certify_single_stage(promises: Sequence[CascadePromise], stage: int, level:
     """
     requirements = []
     for data, risk in promises:
-        counted = data.counted_calibrations[stage]
+        counted = data.counted_calibrations[
+            stage
+        ]  # the samples whose answer by this stage the promise is about
         if counted is None:
             return None
         all_samples = data.calibrations[stage]  # with any loss: only its confidences are used here
         requirements.append(choosing.Requirement(all_samples, counted_samples=counted, risk=risk))
-    return choosing.certify(requirements, level)[0].threshold
+    first_selection, *_ = choosing.certify(
+        requirements, level
+    )  # one per promise, all with the same threshold
+    return first_selection.threshold
 
 
 def _start_margin(risk: float, test_size: int) -> float:
@@ -719,6 +743,7 @@ def estimate_least_costs(promises: Sequence[CascadePromise], max_cuts: int) -> L
     data = promises[0].data  # all promises share confidences and costs
     cuts = choose_cuts(data, max_cuts)
     grid = PolicyGrid(data, cuts)
+    # a score of 0: the estimated risk is the promised one
     keeps_promises = least_z_scores(promises, cuts, data.sample_count) >= 0
     cost = np.where(keeps_promises, grid.total_costs() / data.sample_count, math.inf).reshape(-1)
     single_stage_policies = [grid.single_stage_policies(stage) for stage in range(data.stage_count)]
