@@ -132,7 +132,7 @@ def open_parquet(path: Path, limits: Limits) -> OpenedTable:
     def load(name: str) -> Values:
         """Read one column by name, after its type and size were checked; `bytes_of_column` is updated."""
         # `columns` is made below, from this function
-        is_text = columns[name].kind == "text"
+        is_text = columns[name].is_text
         _check_column_type(path, name, _list_fields(schema)[name].arrow_type)
         dictionary_columns = [name] if is_text else None
         with (

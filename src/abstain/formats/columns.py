@@ -117,6 +117,11 @@ class Column:
     load: Callable[[], Values] = field(repr=False)
     texts: TextValues | None = field(default=None, repr=False)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the column holds texts, by its `kind`."""
+        return self.kind == "text"
+
     @classmethod
     def of(cls, values: Values) -> Column:
         """Make a column of one value per row that is in memory already."""

@@ -117,10 +117,10 @@ def engine_columns(
     columns: dict[str, Any] = {
         role: roles[role].names[0] for role in ("sample_weight", "groups") if role in roles
     }
-    scores_role = find_class_scores_role(roles, stated_roles, has_labels="labels" in roles)
+    class_scores_role = find_class_scores_role(roles, stated_roles, has_labels="labels" in roles)
     loss_role = next((role for role in ("correct", "error", "loss") if role in roles), None)
     used_roles = {"sample_weight", "groups", "ids"}
-    used_roles |= {"logits", "labels"} if scores_role == "logits" else {str(loss_role), "confidence"}
+    used_roles |= {"logits", "labels"} if class_scores_role == "logits" else {str(loss_role), "confidence"}
     if learned is not None:
         used_roles |= {"confidence", *LEARNING_ROLES}
         _check_inputs(learned, set(source.columns), refusal)
@@ -131,7 +131,7 @@ def engine_columns(
             f"engines do not use a column of {unused_roles[0]} here: leave -c {unused_roles[0]} out, or evaluate in "
             f"memory."
         )
-    if scores_role == "logits":
+    if class_scores_role == "logits":
         columns["logits"] = _find_logit_columns(roles["logits"], refusal, classes)
         columns["labels"] = roles["labels"].names[0]
         return columns

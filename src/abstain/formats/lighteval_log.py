@@ -103,6 +103,7 @@ def _load_loglikelihoods(source: OpenedTable, limits: Limits) -> list[list[float
     if not has_gold or not has_accuracy:
         return None
     for name in _LOGLIKELIHOOD_LISTS:  # the names of current and of older files
+        # Arrow's name of the type, such as list<element: double>
         kind = source.columns[name].kind if name in source.columns else ""
         is_list = kind.startswith(("list<", "large_list<"))
         if is_list and ("float" in kind or "double" in kind):

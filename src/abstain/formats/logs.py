@@ -347,8 +347,8 @@ class Log(Printable):
         }
         fields: dict[str, Any] = {
             "n": int(rows.sum()),
-            "signals": ranked,
-            "gapped_signals": {
+            "signals": ranked,  # missing ones have the lowest rank
+            "gapped_signals": {  # missing ones are NaN
                 name: np.where(np.isfinite(signal), signal, np.nan)[rows]
                 for name, signal in self.signals.items()
             },

@@ -155,7 +155,7 @@ def _find_verdict_columns(source: OpenedTable) -> dict[str, TextValues]:
     """Return the columns of a table whose first cell begins with [PASS], [FAIL] or [ERROR], loaded, by name."""
     columns = {}
     for name, column in source.columns.items():
-        values = column.load() if column.kind == "text" else None
+        values = column.load() if column.is_text else None
         if isinstance(values, TextValues) and len(values) and _CELL_START.match(values.row(0)):
             columns[name] = values
     return columns

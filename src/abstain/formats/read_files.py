@@ -218,14 +218,14 @@ def make_predictions(
     source = add_derived_columns(source, user_columns)
     # Of correct, error and loss, only the one that the user named stays, if any.
     roles = keep_stated_verdict(source, source.find_roles(user_columns, kind), stated_roles)
-    scores_role = find_class_scores_role(
+    class_scores_role = find_class_scores_role(
         roles, stated_roles, has_labels=labels is not None or "labels" in roles
     )
-    if scores_role == "logits":
+    if class_scores_role == "logits":
         roles.pop("probs", None)  # logits say all that probabilities say
     options = _UserOptions(
         source=source,
-        scores_role=scores_role,
+        class_scores_role=class_scores_role,
         stated_roles=stated_roles,
         tolerance=tolerance,
         classes=classes,
@@ -234,8 +234,8 @@ def make_predictions(
     if labels is None:
         refuse_truth_as_input(source, roles)
     _note_several_models(source, roles, rules)
-    roles = add_repeats(source, roles, rules, has_class_scores=bool(scores_role))
-    if not scores_role and is_log(source, roles, rules):
+    roles = add_repeats(source, roles, rules, has_class_scores=bool(class_scores_role))
+    if not class_scores_role and is_log(source, roles, rules):
         options.check_obeyed("answers", used_roles=_ANSWER_ROLES)
         right_answers = None if labels is None else open_source(labels, limits=limits)
         log = make_log(
@@ -253,10 +253,10 @@ def make_predictions(
             log=log,
             **log.fields(),
         )
-    if scores_role:
+    if class_scores_role:
         # Task and epoch make ids distinct, and serve nothing else.
         used_roles = _CLASS_SCORE_ROLES if "ids" in roles else _CLASS_SCORE_ROLES - {"task", "epoch"}
-        options.check_obeyed("class scores", used_roles=used_roles | {scores_role})
+        options.check_obeyed("class scores", used_roles=used_roles | {class_scores_role})
     else:
         options.check_obeyed("a plain table", used_roles=_TABLE_ROLES, has_labels="labels" in roles)
         if labels is not None and "confidence" in roles:
@@ -292,24 +292,27 @@ def _load_fields(
 ) -> dict[str, Any]:
     """Load class scores or a plain table, and return keyword arguments of `Predictions` (not name, path and format).
 
-    `options.scores_role` is "logits" or "probs" for class scores, "" for a plain table. `roles` maps each role to its
-    columns; only these are loaded. `second_file_labels` are the labels of a second file, or None; they replace those of
-    the file. Class names come from the user, else from the file, else from the endings of the columns' names.
+    `options.class_scores_role` is "logits" or "probs" for class scores, "" for a plain table. `roles` maps each role to
+    its columns; only these are loaded. `second_file_labels` are the labels of a second file, or None; they replace
+    those of the file. Class names come from the user, else from the file, else from the endings of the columns' names.
 
     DataError where columns are missing, invalid or of different lengths, or where no row has the values that the user
     selects by.
     """
     source = options.source
-    scores_role = options.scores_role
-    if scores_role:
-        roles = {**roles, scores_role: order_by_stated_classes(roles[scores_role], options.classes)}
+    class_scores_role = options.class_scores_role
+    if class_scores_role:
+        roles = {
+            **roles,
+            class_scores_role: order_by_stated_classes(roles[class_scores_role], options.classes),
+        }
     selection = select_rows(source, options.rules)
     selected_rows = selection.mask
     ids = source.columns[roles["ids"].names[0]] if "ids" in roles else None
     loaded_roles = {
         role: role_columns for role, role_columns in roles.items() if role not in ("ids", *LEARNING_ROLES)
     }
-    unread_class_scores = {"logits", "probs"} - {scores_role}  # large, and of no use without labels
+    unread_class_scores = {"logits", "probs"} - {class_scores_role}  # large, and of no use without labels
     values = {
         role: source.load(role, role_columns)
         for role, role_columns in loaded_roles.items()
@@ -325,7 +328,7 @@ def _load_fields(
             role: take_rows(source, columns, selected_rows) for role, columns in learning_columns.items()
         }
         ids = None if ids is None else ids.rows(selected_rows)
-    column_classes = roles[scores_role].suffixes if scores_role else ()
+    column_classes = roles[class_scores_role].suffixes if class_scores_role else ()
     loaded_columns = LoadedColumns(
         source=source,
         roles=loaded_roles,
@@ -335,8 +338,8 @@ def _load_fields(
         tolerance=options.tolerance,
         has_stated_classes=bool(stated_classes),
     )
-    if scores_role:
-        fields = loaded_columns.class_score_fields(scores_role)
+    if class_scores_role:
+        fields = loaded_columns.class_score_fields(class_scores_role)
         if options.rules.refusals:
             is_refusal = _find_refusing_classes(options, fields)
             fields["abstained"] = is_refusal | np.asarray(fields.get("abstained", False))
@@ -357,7 +360,7 @@ def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> 
     `fields` are keyword arguments of `Predictions`, with class scores and the names of the classes; classes without
     names are numbered from 0. DataError where a refusal is no class.
     """
-    class_scores = np.asarray(fields[options.scores_role])  # "logits" or "probs"
+    class_scores = np.asarray(fields[options.class_scores_role])  # "logits" or "probs"
     classes = fields["classes"] or tuple(str(number) for number in range(class_scores.shape[1]))
     names = TextValues.of(classes)
     for refusal in options.rules.refusals:
@@ -435,7 +438,7 @@ class _UserOptions:
     Parameters
     ----------
     source : OpenedTable
-    scores_role : str
+    class_scores_role : str
         "logits" or "probs" for class scores, otherwise "".
     stated_roles : set of str
         Roles whose columns the user named.
@@ -448,7 +451,7 @@ class _UserOptions:
     """
 
     source: OpenedTable
-    scores_role: str
+    class_scores_role: str
     stated_roles: Set[str]
     tolerance: float | None
     classes: tuple[str, ...]
@@ -473,13 +476,13 @@ class _UserOptions:
         if unused_roles:
             reason = f"the file is read as {kind}, which {_KIND_DESCRIPTIONS[kind]}"
             raise self.refusal(f"-c {unused_roles[0]}", reason)
-        if self.tolerance is not None and self.scores_role != "probs":
+        if self.tolerance is not None and self.class_scores_role != "probs":
             raise self.refusal("--tolerance", "it is for probabilities")
-        # `scores_role` is "logits" or "probs", and "" where the file is not read as class scores
-        may_have_classes = self.scores_role or (kind == "a plain table" and has_labels)
+        # `class_scores_role` is "logits" or "probs", and "" where the file is not read as class scores
+        may_have_classes = self.class_scores_role or (kind == "a plain table" and has_labels)
         if self.classes and not may_have_classes:
             raise self.refusal("--classes", "it is for class scores, or labels with predictions")
-        if self.scores_role:
+        if self.class_scores_role:
             self.check_rules()
 
     def check_rules(self) -> None:
@@ -490,14 +493,14 @@ class _UserOptions:
         """
         remedy = "name your own with -c correct=NAME -c confidence=NAME"
         if self.rules.grades:
-            reason = f"right and wrong come from the labels and the {self.scores_role}; {remedy}"
+            reason = f"right and wrong come from the labels and the {self.class_scores_role}; {remedy}"
             raise self.refusal("--grades", reason)
         if self.rules.scale or self.rules.outside:
-            raise self.refusal("--scale", f"the confidence comes from the {self.scores_role}; {remedy}")
+            raise self.refusal("--scale", f"the confidence comes from the {self.class_scores_role}; {remedy}")
         if self.rules.missing:
-            raise self.refusal("--missing", f"every row has {self.scores_role}")
+            raise self.refusal("--missing", f"every row has {self.class_scores_role}")
         if self.rules.unanswered == "wrong":
-            reason = f"every row has an answer, that of its {self.scores_role}"
+            reason = f"every row has an answer, that of its {self.class_scores_role}"
             raise self.refusal("--unanswered wrong", reason)
 
     def refusal(self, option: str, reason: str) -> DataError:
@@ -633,10 +636,10 @@ def read_unlabelled(
         raise UncertainError(f"needs logits, probs or a confidence, got {source.list_columns()}.", source)
     roles[output_role] = order_by_stated_classes(roles[output_role], classes)
     rules = rules or Rules()
-    scores_role = "" if output_role == "confidence" else output_role
+    class_scores_role = "" if output_role == "confidence" else output_role
     options = _UserOptions(
         source=source,
-        scores_role=scores_role,
+        class_scores_role=class_scores_role,
         stated_roles=frozenset(),
         tolerance=tolerance,
         classes=classes,
@@ -645,7 +648,7 @@ def read_unlabelled(
     options.check_obeyed("answers", used_roles=frozenset())
     if rules.only:
         raise file_error(path, "--only has no effect here: a rule decides every row. Leave it out.")
-    if not scores_role and is_log(source, roles, rules):  # counted as they were when the rule was made
+    if not class_scores_role and is_log(source, roles, rules):  # counted as they were when the rule was made
         fields: dict[str, Any] = load_unjudged(source, roles, rules, allow_several=to_learn)
     else:
         fields = _load_outputs(source, roles, output_role, tolerance)
@@ -656,7 +659,7 @@ def read_unlabelled(
     fields["classes"] = (
         classes or _list_class_names(classes_in_file) or source.classes or roles[output_role].suffixes
     )
-    if rules.refusals and scores_role:
+    if rules.refusals and class_scores_role:
         is_refusal = _find_refusing_classes(options, fields)
         is_abstained = False if fields["abstained"] is None else fields["abstained"]
         fields["abstained"] = is_refusal | is_abstained
