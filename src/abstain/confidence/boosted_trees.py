@@ -224,13 +224,11 @@ def _choose_questions(
         slope_inside = _sums_inside(bins, slope_sums)
         curvature_inside = _sums_inside(bins, curvature_sums)
         slope_outside = np.bincount(leaf, weights=slope, minlength=leaf_count)[:, None] - slope_inside
-        curvature_outside = (
-            np.bincount(leaf, weights=curvature, minlength=leaf_count)[:, None] - curvature_inside
-        )
+        curvature_of_leaf = np.bincount(leaf, weights=curvature, minlength=leaf_count)[:, None]
+        # rounding may make the difference negative
+        curvature_outside = np.maximum(curvature_of_leaf - curvature_inside, 0.0)
         # by how much the best value of a leaf lowers the loss, twice
         gain = slope_inside**2 / (curvature_inside + _LEAF_PENALTY)
-        # differences, which rounding may make negative
-        curvature_outside = np.maximum(curvature_outside, 0.0)
         gain += slope_outside**2 / (curvature_outside + _LEAF_PENALTY)
         gain_of_question = np.where(bins.is_question, gain.sum(axis=0), -np.inf)
         questions.append(int(np.argmax(gain_of_question)))

@@ -448,7 +448,7 @@ def _measure_contributions(
         for name in names:
             scores_without[name][is_held_out] = scores[name]
     tests = judge(_NAME, data, [scores_with_all, *scores_without.values()], level, fold).tests
-    # tests are "without minus with", contributions "with minus without"
+    # the tests are of AURC without each input minus AURC with all; contributions have the opposite sign
     return tuple(
         Contribution(
             name=name,

@@ -189,6 +189,7 @@ def score_without_inputs(
     """
     table, target, weight = fitted
     descriptions = describe_columns(profile, model.plan)
+    # `ready.features` and `ready.penalty` begin with the intercept
     ready = standardise(make_columns(table, profile, model.plan), descriptions, weight)
     new_columns = (make_columns(held_out, profile, model.plan) - ready.centre) / ready.scale
     new_features = np.column_stack([np.ones(held_out.row_count), new_columns])

@@ -89,7 +89,8 @@ class ShippedWeights(Stored):
     def refusal(self, columns: Mapping[str, np.ndarray], references: Mapping[str, RankReference]) -> str:
         """Say why these rows do not resemble those that the weights were learned on; "" if they do.
 
-        `columns` holds one vector per role in the order of `signals`, NaN where missing, and `references` its ranks.
+        `columns` holds one vector per role in the order of `signals`, NaN where missing. `references` holds for each
+        how it is distributed in these rows: the ranks of its values, and the share of rows that lack it.
         """
         for role, reference in references.items():
             if reference.missing > self.largest_missing:

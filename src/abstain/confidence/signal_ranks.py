@@ -59,16 +59,19 @@ class RankReference:
         distinct, code = np.unique(signal[is_known], return_inverse=True)
         mass_of_value = np.bincount(code, weights=mass[is_known], minlength=len(distinct))
         known_mass = mass_of_value.sum()
+        # of each value: the share of the mass below it and half of its own
         ranks = (np.cumsum(mass_of_value) - 0.5 * mass_of_value) / known_mass
+        stored = distinct
+        stored_ranks = ranks
         if len(distinct) > _MAX_REFERENCE_VALUES:
             # ranks at which values are stored: even ones, and more of them towards either end
             even = np.linspace(ranks[0], ranks[-1], _EVEN_VALUES)
             low_tail = np.geomspace(ranks[0], 1 / _EVEN_VALUES, _TAIL_VALUES)
             high_tail = 1 - np.geomspace(1 - ranks[-1], 1 / _EVEN_VALUES, _TAIL_VALUES)
             positions = np.concatenate([even, low_tail, high_tail])
-            distinct = np.unique(np.interp(positions, ranks, distinct))
-            ranks = np.interp(distinct, np.unique(signal[is_known]), ranks)
-        return cls(values=distinct, ranks=ranks, missing=float(1 - known_mass / mass.sum()))
+            stored = np.unique(np.interp(positions, ranks, distinct))
+            stored_ranks = np.interp(stored, distinct, ranks)
+        return cls(values=stored, ranks=stored_ranks, missing=float(1 - known_mass / mass.sum()))
 
     def rank(self, signal: np.ndarray) -> np.ndarray:
         """Return the rank of each value among the reference rows, from 0 to 1; the middle rank for NaN.

@@ -8,10 +8,8 @@ from abstain._tables import format_p_value
 from abstain.evaluation.results import Comparison
 from abstain.metrics.definitions import AUGRC, AURC
 
-INCLUDE_ACCURACY = (
-    AURC.name,
-    AUGRC.name,
-)  # names of metrics by which of two equal rankings the more accurate wins
+# names of metrics by which of two equal rankings the more accurate wins
+INCLUDE_ACCURACY = (AURC.name, AUGRC.name)
 _MOST_CONTESTANTS_LISTED = 4  # one by one; of the numbers of more, the smallest and the largest are listed
 _LARGEST_ROUNDING = 1e-12  # of a mean loss, relative: contestants with the same answers differ by no more
 

@@ -30,7 +30,7 @@ from abstain.evaluation.crossing_note import (
     corrected_level,
     describe_crossings,
 )
-from abstain.evaluation.graded import reason_of
+from abstain.evaluation.graded import message_without_function
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
 from abstain.evaluation.vectors import flat, read_model
@@ -347,7 +347,7 @@ def naming_model(function: str, name: str) -> Iterator[None]:
     except (InputError, InfeasibleError) as problem:
         if not name:
             raise
-        raise type(problem)(f"{function}: {name}: {reason_of(problem)}") from problem
+        raise type(problem)(f"{function}: {name}: {message_without_function(problem)}") from problem
 
 
 def refuse_paths(function: str, models: Any) -> None:

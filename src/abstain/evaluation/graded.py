@@ -136,13 +136,13 @@ def answer_entries(
             estimate = None
             with suppress(InputError, InfeasibleError):  # one question alone has a value, but no interval
                 estimate = metric.value(answers)
-            entries.append(replace(entry, estimate=estimate, reason=reason_of(problem)))
+            entries.append(replace(entry, estimate=estimate, reason=message_without_function(problem)))
         else:
             entries.append(_with_interval(entry, spread.interval(level)))
     return entries
 
 
-def reason_of(error: Exception) -> str:
+def message_without_function(error: Exception) -> str:
     """The message of an error of this package without the name of the function, which begins it: "name: message"."""
     return str(error).partition(": ")[2]
 
@@ -250,11 +250,11 @@ def further_entries(
                 entries.append(replace(entry, n=0, reason="no answer has a confidence of its own"))
                 continue
             try:
-                interval = metric.measure(
-                    1 - losses[has_own], samples.answered_confidence[has_own], level, clusters_with_own
-                )
+                right_with_own = 1 - losses[has_own]
+                confidence_with_own = samples.answered_confidence[has_own]
+                interval = metric.measure(right_with_own, confidence_with_own, level, clusters_with_own)
             except InputError as error:
-                entries.append(replace(entry, reason=reason_of(error)))
+                entries.append(replace(entry, reason=message_without_function(error)))
             else:
                 entries.append(replace(_with_interval(entry, interval), n=int(has_own.sum())))
     return entries

@@ -133,8 +133,8 @@ class GateVerdict(Stored, _tables.Notebook):
         difference = "-"
         limits = "-"
         if self._has_limits:
-            difference = number(self.difference, 3)
-            limits = f"[{number(self.low, 3)}, {number(self.high, 3)}]"
+            difference = number(self.difference, digits=3)
+            limits = f"[{number(self.low, digits=3)}, {number(self.high, digits=3)}]"
         return {
             "model": [self.old, self.new, f"{self.new} - {self.old}"],
             self.label: [number(self.estimate_old), number(self.estimate_new), difference],

@@ -555,13 +555,16 @@ def _bars(
     *,
     style_numbers: Sequence[int],
 ) -> IntervalDisplay:
-    """Error bars of entries or contestants, one name and colour for each; `notes` are written beside the names."""
+    """Error bars of entries or contestants, one name and style number (colour, line style) for each.
+
+    `label` is that of the axis; `notes` are written beside the names, one for each or none at all.
+    """
     columns = _tables.collect_columns(records, ("estimate", "low", "high"))
     return IntervalDisplay(
-        tuple(names),
-        tuple(columns["estimate"]),
-        tuple(columns["low"]),
-        tuple(columns["high"]),
+        names=tuple(names),
+        estimates=tuple(columns["estimate"]),
+        low=tuple(columns["low"]),
+        high=tuple(columns["high"]),
         label=label,
         notes=notes,
         style_numbers=tuple(style_numbers),

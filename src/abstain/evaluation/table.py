@@ -36,7 +36,7 @@ from abstain.evaluation.graded import (
     find_further_metric,
     further_entries,
     holds_graded_answers,
-    reason_of,
+    message_without_function,
 )
 from abstain.evaluation.results import MISSING, Entry, Evaluation, TopTies
 from abstain.evaluation.vectors import (
@@ -278,7 +278,7 @@ def _entry(
             gathered = next((item for item in evidence if item.request.covers(metric)), evidence[0])
             interval = estimate_interval(metric, gathered, level=level)
     except (InputError, InfeasibleError) as problem:
-        return make_entry(estimate=None, reason=reason_of(problem))
+        return make_entry(estimate=None, reason=message_without_function(problem))
     estimate = interval.estimate
     if n < 2:
         return make_entry(estimate=estimate, reason=_ONE_UNIT)
@@ -1001,13 +1001,13 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
     """
     tied_rows = [np.zeros(1, dtype=np.intp)]  # the first row
     for start in range(0, len(accepted_mass), CHUNK):  # in parts, to save memory
-        mass_of_later_rows = np.diff(
-            accepted_mass[start : start + CHUNK + 1]
-        )  # of the rows from start + 1 on
-        tied_rows.append(np.flatnonzero(mass_of_later_rows > 1) + (start + 1))
+        mass_of_rows = np.diff(accepted_mass[start : start + CHUNK + 1])  # from row start + 1 on
+        tied_rows.append(np.flatnonzero(mass_of_rows > 1) + (start + 1))
     tied = np.concatenate(tied_rows)
+    # what is accepted above each of these rows: nothing above the first
     mass_above = np.where(tied > 0, accepted_mass[tied - 1], 0.0)
     loss_above = np.where(tied > 0, accepted_loss[tied - 1], 0.0)
+    # as a part of the whole table: sums count from its top, and the total mass is that of all its rows
     rows = Rows(
         mass=accepted_mass[tied] - mass_above,
         loss=accepted_loss[tied] - loss_above,

@@ -237,9 +237,8 @@ def _page_data(rule: Cascade, curve: CostRiskCurve | None) -> dict[str, Any]:
     }
     if curve is None:
         return data
-    risk_of_everything, cost_of_everything = np.asarray(
-        list(curve.everything.values())
-    ).T  # one entry per model
+    # two vectors, with one entry per model
+    risk_of_everything, cost_of_everything = np.asarray(list(curve.everything.values())).T
     by_risk = np.argsort(risk_of_everything)
     costs = np.concatenate([curve.cost, *curve.alone.values(), cost_of_everything])
     positive = costs[costs > 0]

@@ -481,9 +481,10 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
     thresholds = None
     if predictions.abstained is not None and predictions.abstained.any():
         answered = ~predictions.abstained
+        # made for its thresholds alone: those that accept certain shares of the answered samples
         answered_table = clinical_table(
             labels[answered], predicted[answered], confidence[answered], positive=positive, level=level
-        )  # read for its thresholds alone
+        )
         thresholds = answered_table.threshold
         below_all_others = np.nextafter(confidence[answered].min(), -np.inf)
         confidence = np.where(answered, confidence, below_all_others)
@@ -519,6 +520,7 @@ def _find_best_scores(
     best: dict[tuple[str, str], str] = {}
     if len(evaluation.scores) < 2 or predictions.n * test_count > MAX_SAMPLES_READ:
         return best
+    # weights, clusters and abstentions by name of the contestant: each score is one, on the same samples
     columns = comparison_arguments([replace(predictions, name=score) for score in evaluation.scores])
     for loss in evaluation.losses:
         entries = {score: predictions.loss_and_confidence(score, loss) for score in evaluation.scores}

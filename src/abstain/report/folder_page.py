@@ -119,13 +119,12 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
     decided_count = 0
     undecided_count = 0
     for task_rows in tasks.values():
-        first_ranks = [
-            row.rank.partition("-")[0] for row in task_rows
-        ]  # "1" of "1-3", "" of a model without a rank
+        # the best rank that each model may have: "1" of "1-3", "" of a model without a rank
+        first_ranks = [row.rank.partition("-")[0] for row in task_rows]
         winners = [row.model for row, first_rank in zip(task_rows, first_ranks) if first_rank == "1"]
         if not winners:
             continue
-        if not set(first_ranks) - {"1", ""}:
+        if not set(first_ranks) - {"1", ""}:  # every ranked model may be the first
             undecided_count += 1
             continue
         decided_count += 1

@@ -375,7 +375,8 @@ class _ClusterSums:
     def effects(self, risk: np.ndarray) -> _ClusterEffects:
         """Sums over the clusters of each group, among the samples that are accepted so far.
 
-        `risk` is the mean loss of each group. A part is what a group and a cluster share.
+        `risk` is the mean loss of each group, nan where none of its samples is accepted: its sum of squares is nan too.
+        A part is what a group and a cluster share.
         """
         mass, loss = self.sums  # of each part: weight and weighted loss of its accepted samples
         deviation = loss - mass * risk[self.group_of_part]
