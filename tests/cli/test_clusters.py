@@ -158,14 +158,14 @@ def test_repeated_questions_and_ids_of_a_plain_table_are_clusters(tmp_path, name
     ],
 )
 def test_engines_look_for_repeated_ids_in_all_files(tmp_path, monkeypatch, ids, is_refused):
-    monkeypatch.setattr(alignment, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(alignment, "_BATCH_ROW_COUNT", 2)
     for number, ids_of_file in enumerate(ids):
         rows = [f"{name},{row % 2},0.{row + 1}" for row, name in enumerate(ids_of_file)]
         (tmp_path / f"{number}.csv").write_text("\n".join(["id,correct,confidence", *rows]))
     done = CliRunner().invoke(cli, ["evaluate", str(tmp_path), "--engine", "files", "--metric", "aurc"])
     assert ("rows of one `id` are a cluster" in " ".join(done.output.split())) == is_refused
     assert done.exit_code == (2 if is_refused else 0)
-    monkeypatch.setattr(file_evaluation, "_MOST_IDS", 3)  # later rows are not looked at
+    monkeypatch.setattr(file_evaluation, "_MAX_COMPARED_IDS", 3)  # later rows are not looked at
     done = CliRunner().invoke(cli, ["evaluate", str(tmp_path), "--engine", "files", "--metric", "aurc"])
     assert done.exit_code == 0
 
