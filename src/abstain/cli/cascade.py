@@ -551,7 +551,7 @@ def _write_page(rule: Cascade, inputs: CascadeInputs, target: str, title: str) -
     no_curve = ""
     try:
         with show_working("measuring costs"):
-            curve = inputs.trace()
+            curve = inputs.trace()  # cost against risk; raises for too few samples
     except AbstainError as error:
         no_curve = f"There is no picture of cost against risk: {one_line(error)}"
     date = datetime.now(UTC).strftime("%d %B %Y")

@@ -485,6 +485,7 @@ def compare_graded(
             clusters=columns.get("clusters"),
             paired=not unpaired,
         )
+    # a contestant is a model with the score that ranks it; here nothing ranks, and "answers" stands in its place
     contestants = {model.name: (model, "answers") for model in models}
     notes = [f"By {result.label}: no confidence is read.", *attempt_notes(models)]
     return ComparedFiles(result, contestants, notes)

@@ -38,7 +38,7 @@ def measure_other_rule(log: Log, metric: str, level: float) -> OtherRule:
     """
     if not log.has_confidence or not log.share_without_confidence:
         return OtherRule([], [])
-    rule = str(log.rules.missing)
+    rule = str(log.rules.missing)  # "last" or "left_out"
     other_rule = _OTHER_RULE[rule]
     try:
         other = _read_by_rule(log, other_rule)

@@ -527,12 +527,12 @@ def _apply_learned(
     """
     learned = fields.learned
     assert learned is not None
+    # names the inputs of the model; its `kind` is "logits", or None for a model that reads no class scores
     profile = learned.model.profile
     columns = {name: in_one_chunk(table.column(name)) for name in fields.learned_inputs}
     from abstain.confidence.input_table import read_inputs
 
     signal_names = profile.signal_names
-    # `profile` names the inputs of the model; its `kind` is "logits", or None for a model that reads no class scores
     confidence = np.empty(table.num_rows)
     for start in range(0, table.num_rows, _LEARNED_ROWS):
         rows = slice(start, start + _LEARNED_ROWS)
