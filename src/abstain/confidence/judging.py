@@ -145,6 +145,7 @@ def judge(
     for contestant, summary in zip(samples, summaries, strict=True):
         spread, effects = _spread_within_folds(function, contestant, fold)
         spreads.append(spread)
+        # one vector of effects, of rows or of clusters, since there is one kind of clusters at most
         sides.append(side_from_spread(AURC, spread, summary, effects=(effects,)))
     has_negative = any(bool((contestant.answered_loss < 0).any()) for contestant in samples)
     # AURC is compared on a log scale, or on a plain one if losses below 0 may make it negative

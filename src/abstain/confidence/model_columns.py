@@ -164,8 +164,8 @@ def describe_columns(profile: InputProfile, plan: ColumnPlan) -> list[DesignColu
         columns += [DesignColumn((kind,), factor * _CLASS_PENALTY, is_flag=True)] * class_count
     if plan.runner_up:
         columns += [DesignColumn((kind,), factor * _RUNNER_UP_PENALTY, is_flag=True)] * class_count
-    if plan.transfer is not None:
-        columns.append(DesignColumn(tuple(plan.transfer.references), _TRANSFER_PENALTY))
+    if plan.transfer is not None:  # one column, made of all signals that the combination reads
+        columns.append(DesignColumn(inputs=tuple(plan.transfer.references), penalty=_TRANSFER_PENALTY))
     return columns
 
 

@@ -378,10 +378,10 @@ def _more_samples(
 
     `worsening` is how much worse the metric of the new model is than that of the old one, negative if it is better, and
     `low` and `high` are its limits at n samples, each one-sided at `level`. By `question`, it must be shown to be
-    below the margin ("non_inferior"), below minus the margin ("superior"), or between both ("equivalent"). A verdict
-    is possible once one limit no longer lies beyond that bound: the distance from the estimate to the limit, plus the
-    error of the estimate itself, must shrink to the distance from the estimate to the bound. Both shrink with the root
-    of the number of samples. None if the estimate is exactly at the bound.
+    below the margin ("non_inferior"), below minus the margin ("superior"), or between both ("equivalent"). There is a
+    verdict once the bound (for "equivalent" the nearer one) lies outside the limits: the distance from the estimate to
+    the limit, plus the error of the estimate itself, must shrink to the distance from the estimate to the bound. Both
+    shrink with the root of the number of samples. None if the estimate is exactly at the bound.
     """
     if question == "equivalent":
         bound = margin if worsening >= 0 else -margin  # the nearer of the two bounds

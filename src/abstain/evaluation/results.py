@@ -1035,7 +1035,7 @@ class Comparison(Stored):
         Returns
         -------
         two matplotlib axes
-            The left and the right panel, of one figure. `abstain.display.save_figure` writes it.
+            The left (or upper) and the right (or lower) panel, of one figure. `abstain.display.save_figure` writes it.
         """
         panel_names = self.names[:_MOST_PANEL_CURVES] if names is None else tuple(names)
         curves = self.display("curves", names=panel_names)

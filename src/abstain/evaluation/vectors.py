@@ -115,7 +115,8 @@ def read_model(
         if not may_be_left_out or not computed.losses:  # without it, another loss must be left
             raise problem
         notes.append(f"{loss} left out: {problem}")
-    if computed.ties is not None and computed.ties.tied > 1:  # samples that share the largest max softmax
+    # samples that share the largest probability, which are counted where probabilities were passed
+    if computed.ties is not None and computed.ties.tied > 1:
         notes.append(computed.ties.sentence)
     confidences = _by_name("score", computed.scores)
     if computed.rounded > 1:  # how many samples float32 would round to a softmax of 1

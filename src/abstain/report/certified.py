@@ -239,10 +239,11 @@ def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_z
     `predictions` is the file of the rule; `score` names the confidence that is computed from its class scores.
     """
     if not rule.feasible:
-        if rule.advice is None:
+        if rule.advice is None:  # it is not known what would help
             return ""
         return describe_help(rule.advice, rule.n, rule.clusters, is_zero_one=is_zero_one)
     answered_count = predictions.without_abstentions().n
+    # the coverage is a share of the cases that the model answered
     accepted = round(rule.coverage * answered_count)
     observed_risk = risk_text(rule.risk or 0.0, is_zero_one)  # `risk` is None only without a threshold
     outcome = (
@@ -251,7 +252,7 @@ def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_z
         else f"their mean loss is {observed_risk}"
     )
     has_weights = rule.evidence.heaviest_sample is not None
-    if not has_weights:  # shares are counts of cases
+    if not has_weights:  # only then is the share of accepted cases also their number over that of all
         data = f"On these data that is {accepted:,} of {count_noun(predictions.n, 'case')}, and {outcome}."
     else:
         data = f"On these data, by weight, {outcome}."
