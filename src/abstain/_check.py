@@ -26,6 +26,7 @@ from abstain._arrays import (
 )
 from abstain._delta import LARGEST_DELTA, explain_large_delta
 from abstain._names import suggest_name
+from abstain._risk import explain_wrong_risk, percent_hint
 from abstain.errors import DtypeError, InputError, ShapeError
 
 _SIGN_HINT = "Confidence means higher = surer; negate an uncertainty first."
@@ -129,10 +130,18 @@ def check_risk(function: str, value: Any, low: float = 0.0, high: float = 1.0) -
     """Return a target risk as a number; raise InputError unless it lies in [low, high], the bounds of the loss."""
     number = _to_number(function, "risk", value, "a number")
     if not low <= number <= high:
-        looks_like_percent = (low, high) == (0, 1) and 1 < number <= 100
-        hint = f" Write {number / 100:g} for {number:g}%." if looks_like_percent else ""
+        hint = percent_hint(number) if (low, high) == (0, 1) else ""
         bounds = f"[{low:g}, {high:g}], the bounds of the loss"
         raise InputError(f"{function}: `risk` must lie in {bounds}, got {number:g}.{hint}")
+    return number
+
+
+def check_promised_risk(function: str, value: Any, low: float, high: float) -> float:
+    """Return a risk to be promised as a number; raise InputError where it is none. `low` and `high` bound the loss."""
+    number = _to_number(function, "risk", value, "a number")
+    explanation = explain_wrong_risk(number, low, high)
+    if explanation:
+        raise InputError(f"{function}: `risk` {explanation}")
     return number
 
 

@@ -81,7 +81,7 @@ def test_the_promises_are_those_of_select_threshold():
     [
         (("cal.npz", "--risk", "0=0.1"), 2, "NAME=NUMBER for at least two promises"),
         (("cal.npz", "--risk", "0.1", "--risk", "0.2"), 2, "once for each promise"),
-        (("cal.npz", "--risk", "0=0.1", "--risk", "1=5"), 2, "--risk must lie between 0 and 1"),
+        (("cal.npz", "--risk", "0=0.1", "--risk", "1=5"), 2, "--risk must be below 1, the largest possible"),
         (("cal.npz", "--risk", "0=0.1,7=0.1"), 3, "must be classes that it predicts (0, 1)"),
         (("cal.npz", "--risk", "0=0.1,1=0.1", "--method", "crc"), 2, "--method ltt"),
         (("cal.npz", "--risk", "0=-0.1,1=0.1"), 2, "not in the range"),

@@ -517,9 +517,16 @@ def test_a_level_of_confidence_is_not_a_delta(run, files):
     assert "delta is the probability that the promise fails: give 0.05" in " ".join(refused.stderr.split())
 
 
-def test_the_bounds_of_the_loss_are_risks_in_the_command_as_in_python(run, files):
-    assert run("threshold", "cal.csv", "--risk", "0").exit_code == 4
-    assert run("threshold", "cal.csv", "--risk", "1").exit_code == 0
+def test_no_command_promises_the_largest_possible_loss(run, files):
+    assert (
+        run("threshold", "cal.csv", "--risk", "0").exit_code == 4
+    )  # nothing proves that there is no loss at all
+    for command in ("threshold", "report", "improve"):
+        refused = run(command, "cal.csv", "--risk", "1")
+        assert refused.exit_code == 2
+        message = "must be below 1, the largest possible loss, got 1. Write 0.01 for 1%."
+        assert message in " ".join(refused.stderr.split())
+    assert run("threshold", "cal.csv", "--risk", "1", "--bounded", "0", "2").exit_code == 0
 
 
 def test_the_next_commands_of_a_rule_run_as_they_are_printed(run, tmp_path):

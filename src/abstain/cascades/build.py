@@ -11,6 +11,7 @@ import numpy as np
 
 from abstain._arrays import ArrayLike
 from abstain._check import check_delta
+from abstain._risk import percent_hint
 from abstain.cascades import search
 from abstain.cascades.cascade_rule import Cascade, state_guarantee
 from abstain.cascades.inputs import (
@@ -242,8 +243,9 @@ def _scale_risk(data: CascadeData, risk: float) -> float:
     """Return a promised risk on the scale [0, 1] of the losses; raise InputError unless it lies inside their bounds."""
     scaled_risk = data.calibrations[0].to_unit_scale(float(risk))
     if not 0 < scaled_risk < 1:
+        hint = percent_hint(risk) if scaled_risk == risk else ""  # losses lie in [0, 1]
         bounds = f"({data.to_user_scale(0.0):g}, {data.to_user_scale(1.0):g})"
-        raise InputError(f"{FUNCTION_NAME}: `risk` must lie inside bounded={bounds}, got {risk!r}.")
+        raise InputError(f"{FUNCTION_NAME}: `risk` must lie inside bounded={bounds}, got {risk!r}.{hint}")
     return scaled_risk
 
 

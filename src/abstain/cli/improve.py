@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 import abstain
+from abstain._risk import explain_wrong_risk
 from abstain._tables import count_noun
 from abstain.cli import options as opt
 from abstain.cli.main import INFEASIBLE
@@ -52,7 +53,7 @@ _CANDIDATE_WORDS = {
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds that judge it.")
 @opt.shared_options("level")
 @click.option("--rng", "--seed", "rng", type=int, default=0, help="Random seed of folds and parts.")
-@opt.fraction_option("--risk", _RISK_HELP)
+@opt.fraction_option("--risk", _RISK_HELP, explain_refusal=explain_wrong_risk)
 @opt.delta_option("Probability that the guarantee of --risk fails.")
 @opt.output_option("--save", kind="json", help="Save the confidence, for --confidence of other commands.")
 @opt.output_option("--save-rule", kind="json", help="With --risk: save the rule with its guarantee.")

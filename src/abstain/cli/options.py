@@ -26,6 +26,7 @@ import abstain
 from abstain import _outputs
 from abstain._delta import explain_large_delta
 from abstain._names import suggest_name
+from abstain._risk import percent_hint
 from abstain._roles import role_of
 from abstain._size import parse_size
 from abstain._tables import escape_controls
@@ -417,11 +418,6 @@ def fraction_option(
 def delta_option(help: str) -> Callable[[Command], Command]:  # noqa: A002
     """Make the option `--delta`, 0.05 unless given; a level of confidence such as 0.95 is refused with a sentence."""
     return fraction_option("--delta", help, 0.05, explain_refusal=explain_large_delta)
-
-
-def percent_hint(value: float) -> str:
-    """A sentence for a message if the number looks like a percentage, with a space in front; otherwise empty."""
-    return f" Write {value / 100:g} for {value:g}%." if 1 <= value < 100 else ""
 
 
 def split_commas(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:

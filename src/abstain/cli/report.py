@@ -15,6 +15,7 @@ from rich.text import Text
 from abstain import compare, evaluate, select_threshold
 from abstain._outputs import file_error, replacing
 from abstain._progress import progress_bars
+from abstain._risk import explain_wrong_risk
 from abstain.cli import options as opt
 from abstain.cli.compare import draw_comparison, name_files
 from abstain.cli.evaluate import draw_evaluation
@@ -36,7 +37,9 @@ _METRICS_HELP = "Metrics in the tables of scores, in addition to aurc. By defaul
 @click.option("--title", default="Selective prediction report", help="Title of the page.")
 @opt.name_option("metrics", _METRICS_HELP, several=True)
 @opt.fraction_option(
-    "--risk", "The risk at which the page starts to choose a threshold. [default: 5%, if possible]"
+    "--risk",
+    "The risk at which the page starts to choose a threshold. [default: 5%, if possible]",
+    explain_refusal=explain_wrong_risk,
 )
 @opt.delta_option("Probability that the promise of a threshold fails.")
 @opt.shared_options("names", "score", "loss", "level", "repetitions", "rng", "open")

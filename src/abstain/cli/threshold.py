@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from abstain import Threshold, _tables, scores
+from abstain._risk import explain_wrong_risk
 from abstain.cli import options as opt
 from abstain.cli.dependent_rows import hints_at_dependent_rows
 from abstain.cli.main import ALARM, INFEASIBLE
@@ -153,11 +154,9 @@ def threshold(
     low, high = target["bounded"]
     risk = target["risk"]
     for single_risk in risk.values() if isinstance(risk, dict) else [risk]:
-        if single_risk is not None and not low <= single_risk <= high:
-            hint = opt.percent_hint(single_risk)
-            raise click.UsageError(
-                f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{hint}"
-            )
+        explanation = "" if single_risk is None else explain_wrong_risk(single_risk, low, high)
+        if explanation:
+            raise click.UsageError(f"--risk {explanation}")
     promise_columns = None
     predictions: Predictions | None
     promise_names = _promise_names(check, risk)

@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import Array, ArrayLike, to_host
-from abstain._check import check_choice, check_delta, check_fraction, check_nonnegative, check_risk
+from abstain._check import check_choice, check_delta, check_fraction, check_nonnegative, check_promised_risk
 from abstain.errors import InputError
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.thresholds import choosing
@@ -538,7 +538,7 @@ def _make_requirement(
     if mask is None:
         whole = calibrate(_FUNCTION_NAME, loss, confidence, sample_weight, loss_bounds, cluster_codes)
         # raises for a target out of the bounds
-        target = check_risk(_FUNCTION_NAME, risk, whole.lower_loss_bound, whole.upper_loss_bound)
+        target = check_promised_risk(_FUNCTION_NAME, risk, whole.lower_loss_bound, whole.upper_loss_bound)
         scaled_target = whole.to_unit_scale(target)
         return choosing.Requirement(all_samples=whole, counted_samples=whole, risk=scaled_target), target
     if not mask.any():
@@ -551,7 +551,7 @@ def _make_requirement(
         loss_bounds,
         None if cluster_codes is None else cluster_codes[mask],
     )
-    target = check_risk(_FUNCTION_NAME, risk, counted.lower_loss_bound, counted.upper_loss_bound)
+    target = check_promised_risk(_FUNCTION_NAME, risk, counted.lower_loss_bound, counted.upper_loss_bound)
     # All samples are needed too: they rank the thresholds, and whole clusters are tested on them. One that the promise
     # is not about gets exactly the target as its loss, so it moves no mean across the target.
     filled_loss = np.where(mask, loss.astype(np.float64), target)
@@ -631,7 +631,7 @@ def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
     scaled_target = calibration.to_unit_scale(goal.target)
     if goal.form == "cost":
         return choosing.cheapest(calibration, scaled_target)
-    if goal.method == "sgr" and scaled_target < 1:  # at 1 everything passes, which a search may miss
+    if goal.method == "sgr":
         return choosing.sgr(calibration, scaled_target, goal.delta)
     if goal.is_certified_risk:
         return choosing.learn_then_test(calibration, scaled_target, goal.delta)
@@ -651,7 +651,7 @@ def _select(
     to [0, 1].
     """
     if goal.form == "risk":
-        target = check_risk(
+        target = check_promised_risk(
             _FUNCTION_NAME, goal.target, calibration.lower_loss_bound, calibration.upper_loss_bound
         )
         goal = goal._replace(target=target)
