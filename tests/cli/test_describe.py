@@ -45,7 +45,9 @@ def test_what_it_suggests_for_nested_records_works(tmp_path, with_gaps):
     assert any("confidence=self.sure_pct" in command for command in commands)
     assert any("confidence=self.sure_pct,self.entropy_confidence" in command for command in commands)
     assert not any("uncertainty=" in command for command in commands)  # the name says confidence
-    assert all(("--grades" in command) == with_gaps for command in commands)
+    # a verdict that is missing is no refusal: such rows are left out
+    assert any("--missing left_out" in command for command in commands) == with_gaps
+    assert not any("--grades" in command for command in commands)
     for command in commands:
         done = run(*shlex.split(command)[1:])
         assert done.exit_code == 0, done.output
@@ -59,16 +61,30 @@ def test_an_empty_verdict_is_explained_in_words_of_the_command_line(tmp_path):
     refused = run("evaluate", path, *named)
     assert refused.exit_code == 3
     assert "3 rows have nothing in `verdict.is_right`, first row 4" in refused.output
-    assert "--grades 0=wrong,1=right" in refused.output
+    assert "--grades 0=wrong,1=right,=unanswered" in refused.output
     assert "loss" not in refused.output
-    done = run("evaluate", path, *named, "--grades", "0=wrong,1=right")
+    done = run("evaluate", path, *named, "--grades", "0=wrong,1=right,=unanswered")
     assert done.exit_code == 0, done.output
     assert "3 of 40 questions (7.5%) have no answer" in " ".join(done.output.split())
 
 
+def test_verdicts_with_gaps_are_suggested_as_they_are_read(tmp_path):
+    path = tmp_path / "runs.json"
+    rows = [{"name": f"t{k}", "success": None if k > 20 else k < 4, "resolved": None} for k in range(27)]
+    path.write_text(json.dumps(rows))
+    commands = describe(path)["commands"]
+    assert commands == [f"abstain evaluate {path} -c correct=success"]  # `resolved` is entirely empty
+    table = json.loads(run(*shlex.split(commands[0])[1:], "--json").stdout)
+    assert (table["n"], table["entries"][0]["estimate"]) == (21, pytest.approx(4 / 21))
+
+
 @pytest.mark.parametrize(
     ("column", "remedy"),
-    [("correct", "--grades yes=right,no=wrong"), ("error", "abstained=NAME"), ("loss", "abstained=NAME")],
+    [
+        ("correct", "--grades yes=right,no=wrong,=unanswered"),
+        ("error", "abstained=NAME"),
+        ("loss", "abstained=NAME"),
+    ],
 )
 def test_empty_cells_of_every_kind_of_verdict_are_refused_by_name(tmp_path, column, remedy):
     words = {"correct": ("yes", "no"), "error": ("0", "1"), "loss": ("0.5", "2")}[column]

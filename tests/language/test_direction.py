@@ -165,8 +165,10 @@ def test_grades_may_be_numbers(tmp_path):
     path.write_text("grade,confidence\n1,0.9\n2,0.2\n3,0.4\n,0.3\n")
     grades = {"1": "right", "2": "wrong", "3": "unanswered"}
     log = read_log(path, columns={"correct": "grade"}, rules=Rules(grades=grades))
-    assert (log.answered.tolist(), log.losses_with_unanswered_wrong(log.answered).tolist()) == (
-        [True, True, False, False],
+    assert log.scored.tolist() == [True, True, True, False]  # an empty grade is no verdict
+    answered = log.answered[log.scored].tolist()
+    assert (answered, log.losses_with_unanswered_wrong(log.scored & log.answered).tolist()) == (
+        [True, True, False],
         [0, 1],
     )
 

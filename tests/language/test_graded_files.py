@@ -129,3 +129,23 @@ def test_calibration_beside_the_ranking(tmp_path):
     assert table["brier_score"].estimate == pytest.approx(np.mean((stated - right) ** 2))
     assert table["accuracy"].estimate == pytest.approx(right.mean())
     assert "hallucination_rate" in run("evaluate", "--help")
+
+
+@pytest.mark.parametrize("of_numbers", [False, True])
+def test_an_empty_grade_is_no_verdict_unless_the_user_says_what_it_means(tmp_path, of_numbers):
+    right, wrong = (2.0, 1) if of_numbers else ("C", "I")
+    path = tmp_path / "judged.json"
+    path.write_text(
+        json.dumps([{"judge": grade} for grade in [right, wrong, None, right, None, wrong, right]])
+    )
+    # the numbers of JSON may be written with decimals or without
+    grades = "2.0=right,1.0=wrong" if of_numbers else "C=right,I=wrong"
+    told = json.loads(run("evaluate", path, "-c", "correct=judge", "--grades", grades, "--json"))
+    assert (told["n"], told["entries"][0]["estimate"]) == (5, pytest.approx(3 / 5))
+    left_out = "2 of 7 answers have no score and are left out (--grades =unanswered if an empty grade says"
+    assert any(note.startswith(left_out) for note in told["notes"])
+    told = json.loads(
+        run("evaluate", path, "-c", "correct=judge", "--grades", f"{grades},=unanswered", "--json")
+    )
+    assert (told["n"], told["entries"][0]["estimate"]) == (7, pytest.approx(3 / 7))
+    assert any("2 of 7 questions (28.6%) have no answer" in note for note in told["notes"])

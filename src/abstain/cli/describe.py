@@ -35,6 +35,7 @@ from abstain.errors import AbstainError, InputError
 from abstain.formats import Log, OpenedTable, Predictions, TextValues, open_source
 from abstain.formats.columns import UncertainError, as_texts
 from abstain.formats.json_files import NoTableError
+from abstain.formats.loaded_columns import BlankOutcomesError
 from abstain.formats.predictions import unnamed_predictions
 from abstain.formats.safety import display_name, one_line
 
@@ -253,13 +254,7 @@ def _suggest_commands(
         choices = _other_columns(source, log, has_confidence)
     else:
         choices = [] if has_confidence else _guess_columns(source)
-    attempts += [
-        read_options._replace(
-            columns=read_options.columns | columns,
-            grades=read_options.grades or _grades_of_gaps(source, columns.get("correct", "")),
-        )
-        for columns in choices
-    ]
+    attempts += [read_options._replace(columns=read_options.columns | columns) for columns in choices]
     # its values divide the rows into versions of the same answers; "" where there is no such column
     variant_column = source.facts.variant_column
     if variant_column and has_confidence:
@@ -271,30 +266,31 @@ def _suggest_commands(
         ]
     lines: dict[str, None] = {}  # a set that keeps its order
     for attempt in attempts:
-        # besides the first line, at most `_MAX_COMMANDS` others
-        if len(lines) <= _MAX_COMMANDS and _gives_table(file, attempt):
-            lines[shlex.join(["abstain", "evaluate", file, *attempt.flags()])] = None
+        if len(lines) > _MAX_COMMANDS:  # the first line, and others
+            break
+        working_attempt = _leave_out_unjudged(file, attempt)
+        if working_attempt is not None:
+            lines[shlex.join(["abstain", "evaluate", file, *working_attempt.flags()])] = None
     return list(lines)
 
 
-def _grades_of_gaps(source: OpenedTable, name: str) -> dict[str, str]:
-    """Return what the numbers in a column of 0, 1 and empty cells mean; empty for any other column.
+def _leave_out_unjudged(file: str, attempt: ReadOptions) -> ReadOptions | None:
+    """Return options with which `abstain evaluate` makes a table of this file; None if there is none by this attempt.
 
-    Stated grades make an empty cell a question without an answer.
+    They are those of the attempt, with rows left out that nobody has judged where these would be refused.
     """
-    if source.is_harness_log or name not in source.columns:
-        return {}
-    values = source.columns[name].load()
-    if isinstance(values, TextValues) or values.ndim != 1:
-        return {}
-    is_empty = np.isnan(np.asarray(values, np.float64))
-    if not is_empty.any() or not np.isin(values[~is_empty], (0, 1)).all():
-        return {}
-    return {"0": "wrong", "1": "right"}
+    try:
+        return attempt if _gives_table(file, attempt) else None
+    except BlankOutcomesError:
+        without_gaps = attempt._replace(missing="left_out")
+        return without_gaps if _gives_table(file, without_gaps) else None
 
 
 def _gives_table(file: str, attempt: ReadOptions) -> bool:
-    """True if `abstain evaluate` makes a table of this file with these options: with a confidence, or without."""
+    """True if `abstain evaluate` makes a table of this file with these options: with a confidence, or without.
+
+    BlankOutcomesError where it refuses rows that do not say right or wrong.
+    """
     from abstain.cli.evaluate import evaluate_predictions, evaluate_unranked  # which imports this file
 
     try:
@@ -306,6 +302,8 @@ def _gives_table(file: str, attempt: ReadOptions) -> bool:
                 options = {"metrics": None, "level": _LEVEL}
                 return evaluate_unranked(file, attempt, price=None, options=options) is not None
             evaluate_predictions(predictions, price=None, level=_LEVEL, metrics=["aurc"])
+    except BlankOutcomesError:
+        raise
     except AbstainError:
         return False
     return True

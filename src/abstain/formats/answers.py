@@ -13,7 +13,15 @@ import numpy as np
 from abstain._roles import normalise_name
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning
-from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, as_texts, has_value
+from abstain.formats.columns import (
+    OpenedTable,
+    TextValues,
+    UncertainError,
+    Values,
+    as_texts,
+    has_value,
+    text_or_none,
+)
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
 from abstain.formats.loaded_columns import (
     HOW_TO_WRITE_NUMBERS,
@@ -461,8 +469,8 @@ class LoadedAnswers(LoadedColumns):
         loss = losses.loss
         confidences = {name: self.convert_confidence(name, column) for name, column in signals.items()}
         self.check_lengths(len(loss), {**self.values_by_role, **confidences})
-        # Where the user states the meaning of grades, a row without one (NaN) is a question without an answer.
-        may_be_answered = ~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)
+        # Only a grade that the user says to mean so tells that there is no answer; an empty one is no verdict.
+        may_be_answered = ~self.find_graded_unanswered() if self.rules.grades else np.ones(len(loss), bool)
         answered = self.find_answered(may_be_answered)
         # A number beside a question without an answer ranks nothing; without any answers, all rows say what there is.
         rows = answered if answered.any() else np.ones(len(loss), bool)
@@ -562,25 +570,43 @@ class LoadedAnswers(LoadedColumns):
     def grade_by_words(self) -> np.ndarray:
         """Return the loss of each row from the words of the column of correctness: 0 right, 1 wrong, NaN no answer.
 
-        `rules.grades` maps each word (or number, as text) to "right", "wrong" or "unanswered"; an empty cell is
-        unanswered. DataError where there is no such column, or where it holds a word that `rules.grades` lack.
+        `rules.grades` maps each word (or number, as text) to "right", "wrong" or "unanswered". An empty cell is no
+        verdict (NaN as well), unless `rules.grades` say what the empty text means. DataError where there is no such
+        column, or where it holds a word that `rules.grades` lack.
+        """
+        words, meanings = self.require_grades()
+        for word, meaning in zip(words.distinct_texts, meanings):
+            if word and not meaning:
+                raise self.error(
+                    f"--grades does not say what {display_name(word)!r} means. Say right, wrong or unanswered."
+                )
+        loss_of_word = [LOSS_OF_GRADE.get(meaning, np.nan) for meaning in meanings]
+        return np.array(loss_of_word)[words.code_of_row]
+
+    def find_graded_unanswered(self) -> np.ndarray:
+        """Return for each row whether its grade means "unanswered" by `rules.grades`."""
+        words, meanings = self.require_grades()
+        return np.array([meaning == "unanswered" for meaning in meanings], bool)[words.code_of_row]
+
+    def require_grades(self) -> tuple[TextValues, list[str]]:
+        """Return the column of correctness as words, and what each distinct word means by `rules.grades` ("" unknown).
+
+        A number is written without needless decimals, so that 2, 2.0 and the grade "2.0" are one; an empty cell is an
+        empty text.
         """
         column = self.values_by_role.get("correct")
         if column is None:
             raise self.error("--grades needs a column of grades. Name it with -c correct=NAME.")
+        grades = dict(self.rules.grades)
         if isinstance(column, TextValues):
             words = column
         else:  # grades that are numbers: 1 for right, 2 for wrong; NaN is an empty cell
             texts = as_texts(np.asarray(column, np.float64)).tolist()
             words = TextValues.of("" if text == "nan" else text for text in texts)
-        grades = self.rules.grades
-        for word in words.distinct_texts:
-            if word and word not in grades:
-                raise self.error(
-                    f"--grades does not say what {display_name(word)!r} means. Say right, wrong or unanswered."
-                )
-        loss_of_word = [LOSS_OF_GRADE[grades.get(word, "unanswered")] for word in words.distinct_texts]
-        return np.array(loss_of_word)[words.code_of_row]
+            for word, meaning in self.rules.grades.items():
+                if is_number(word):
+                    grades[str(text_or_none(float(word)))] = meaning
+        return words, [grades.get(word, "") for word in words.distinct_texts]
 
     def find_answered(self, is_candidate: np.ndarray) -> np.ndarray:
         """Return for each row whether it is a candidate and has an answer.
@@ -786,9 +812,12 @@ def _describe_counts(log: Log) -> list[str]:
     notes = []
     unscored_count = int((~log.scored).sum())
     if unscored_count:
+        remedy = ""
+        if log.rules.grades:  # then these are rows with an empty grade
+            remedy = " (--grades =unanswered if an empty grade says that there is no answer)"
         notes.append(
             f"{unscored_count:,} of {count_noun(log.n, 'answer')} {has_or_have(unscored_count)} no score and "
-            f"{is_or_are(unscored_count)} left out."
+            f"{is_or_are(unscored_count)} left out{remedy}."
         )
     unanswered_count = int((~log.answered).sum())
     if unanswered_count:

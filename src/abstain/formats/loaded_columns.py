@@ -351,8 +351,9 @@ class LoadedColumns:
         if role == "correct":
             # `write_grades` returns what the user can type: "0=wrong,1=right"
             remedy = (
-                f"If these are questions without an answer, say what the other values mean: --grades "
-                f"{self.write_grades(role)}. If nobody has judged them yet, leave them out: --missing left_out."
+                f"If these are questions without an answer, say what each value means: --grades "
+                f"{self.write_grades(role)},=unanswered. If nobody has judged them yet, leave them out: "
+                f"--missing left_out."
             )
         row_count = count_noun(int(is_missing.sum()), "row")
         error = self.error(
