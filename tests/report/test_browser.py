@@ -57,7 +57,7 @@ class Watched:
     def fresh(self) -> Watched:
         """As it was when opened (opening it again for every test would take most of the time)."""
         self.page.evaluate(
-            "STATE.view = 'risk'; STATE.bands = true; STATE.log = false; STATE.hidden.clear(); STATE.step = DATA.models.map(m => m.start);"
+            "STATE.view = 'risk'; STATE.bands = true; STATE.log = false; STATE.hidden.clear(); STATE.tried.clear(); STATE.step = DATA.models.map(m => m.start);"
             "STATE.rule = DATA.models.map(m => m.rule_start);"
             "chooseModel(DATA.best); setTheme('light', false); document.activeElement.blur(); scrollTo(0, 0)"
         )
@@ -504,6 +504,28 @@ def test_the_marked_point_is_explained(models):
     told = models.page.locator("#marked").inner_text()
     assert models.text("coverage") in told
     assert models.text("risk") in told
+
+
+def test_a_risk_that_cannot_be_promised_has_no_dot(browser, tmp_path):
+    rows = [f"{int(k % 20 > 0)},{0.5 + (k * 37 % 200) / 500}" for k in range(200)]
+    (tmp_path / "cal.csv").write_text("\n".join(["correct,confidence", *rows]))
+    page_file = tmp_path / "page.html"
+    cli(
+        ["report", str(tmp_path / "cal.csv"), "--risk", "0.01", "-o", str(page_file), "-q"],
+        standalone_mode=False,
+    )
+    watched = Watched(browser, page_file)
+    told = watched.page.locator("#marked")
+    dots = watched.page.locator("#curve-chart circle")
+    assert told.inner_text().startswith("No dot: there is no threshold with a promise at 1%.")
+    assert dots.count() == 0
+    watched.page.get_by_role("button", name="50%", exact=True).click()
+    assert told.inner_text().startswith(
+        "The dot marks the threshold tried below, without a promise: cal answers 50"
+    )
+    assert dots.count() == 1
+    watched.check_quiet()
+    watched.context.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 "use strict";
 const DATA = JSON.parse(byId("data").textContent);
-const STATE = { view: "risk", bands: true, log: DATA.log, hidden: new Set(), unfolded: new Set(), model: DATA.best, step: DATA.models.map((m) => m.start), rule: DATA.models.map((m) => m.rule_start) };
+const STATE = { view: "risk", bands: true, log: DATA.log, hidden: new Set(), unfolded: new Set(), tried: new Set(), model: DATA.best, step: DATA.models.map((m) => m.start), rule: DATA.models.map((m) => m.rule_start) };
 const SETTLED = 0.05; // a few cases decide the risk further left: that does not stretch the scale of the figure
 const MANY = 3; // with more curves than this only the selected one has a band
 
@@ -26,6 +26,20 @@ function chosenPoint() {
   return { share, value: STATE.view === "risk" ? risk : risk * share };
 }
 
+// A promised threshold has a dot, and so has one that the reader tries. Where nothing can be promised there is none.
+function hasDot() {
+  const rule = chosenRule();
+  return !STATE.hidden.has(STATE.model) && (STATE.tried.has(STATE.model) || Boolean(rule && rule.step !== null));
+}
+
+function aboutDot() {
+  const model = DATA.models[STATE.model], rule = chosenRule(), { share, value } = chosenPoint();
+  if (STATE.hidden.has(STATE.model)) return "";
+  if (!hasDot()) return `No dot: there is no threshold with a promise${rule ? ` at ${rule.risk_text}` : ""}. Move the slider below to try any threshold.`;
+  const risk = `${STATE.view === "risk" ? "" : "generalised "}${DATA.zero_one ? "risk (share wrong)" : "mean loss"}`;
+  return `The dot marks the threshold${STATE.tried.has(STATE.model) ? " tried below, without a promise" : ""}: ${model.name} answers ${asShare(share)} with a ${risk} of ${asRisk(value)}.`;
+}
+
 function curves(saved = false, small = false) {
   const shown = DATA.models.map((m, k) => ({ name: m.name, view: m[STATE.view], k })).filter((m) => !STATE.hidden.has(m.k));
   shown.sort((a, b) => (a.k === STATE.model) - (b.k === STATE.model)); // the selected curve is drawn on top
@@ -37,7 +51,7 @@ function curves(saved = false, small = false) {
     kind: "line", x: m.view.coverage, y: m.view.value, k: m.k, name: m.name, faint: crowd && m.k !== STATE.model,
     tell: (x, y) => [m.name, `coverage ${asShare(x)}`, `${word} ${asRisk(y)}`],
   }));
-  if (!STATE.hidden.has(STATE.model)) {
+  if (hasDot()) {
     const { share, value } = chosenPoint();
     marks.push({ kind: "point", x: share, y: value, k: STATE.model, r: 7 });
   }
@@ -59,8 +73,7 @@ function curves(saved = false, small = false) {
 
 function drawCurves() {
   place("curve-chart", curves);
-  const model = DATA.models[STATE.model], { share, value } = chosenPoint();
-  byId("marked").textContent = STATE.hidden.has(STATE.model) ? "" : `The dot marks the threshold: ${model.name} answers ${asShare(share)} with a ${STATE.view === "risk" ? "" : "generalised "}${DATA.zero_one ? "risk (share wrong)" : "mean loss"} of ${asRisk(value)}.`;
+  byId("marked").textContent = aboutDot();
 }
 
 // scores with their intervals
@@ -120,6 +133,7 @@ function showRule() {
 function askFor(at) {
   STATE.rule[STATE.model] = at;
   const step = chosenRule().step;
+  STATE.tried.delete(STATE.model);
   if (step !== null) STATE.step[STATE.model] = step;
   chooseModel(STATE.model);
 }
@@ -264,6 +278,7 @@ function chooseModel(k) {
 
 function moveTo(at) {
   STATE.step[STATE.model] = at;
+  STATE.tried.add(STATE.model);
   showStep();
   drawCurves();
 }
