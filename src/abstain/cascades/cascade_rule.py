@@ -290,7 +290,7 @@ class Cascade(Promised):
         """
         columns = {"confidence": confidences, "logits": logits, "probs": probs}
         read = self._read_stages(columns, abstained, scores, units)
-        answering = self._find_answering_stage(read)
+        answering = self._find_answering_stage(read)  # the number of stages given where none of them answers
         stages_given = tuple(read)  # the first ones: this was checked
         later_stages = [name for name in self.stages_in_use if name not in stages_given]
         next_to_ask = later_stages[0] if later_stages else PERSON
@@ -458,11 +458,11 @@ class Cascade(Promised):
         """
         # of calibration samples, in the order in which the answerers are asked; n times a share is a whole number
         answered_so_far = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
-        stages_left = np.arange(
-            len(self.names), -1, -1.0
-        )  # in the same order: K for the first, 0 for the person
+        # in the same order: K for the first, 0 for the person
+        stages_left = np.arange(len(self.names), -1, -1.0)
         has_samples = answered_so_far > 0
         value = 0.0 if self.promise == "system" else 1.0
+        # what a cascade and a threshold have in common: target, delta, n, coverage, risk, guarantee, ...
         promise_fields: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
         empty_columns = {f.name: np.zeros(0) for f in fields(Candidates)}
         return Threshold(

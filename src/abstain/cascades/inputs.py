@@ -33,9 +33,8 @@ PROMISES = {"answered": "what the stages answer", "system": "all answers, the pe
 Promise = Literal["answered", "system"]
 ByStage = Mapping[str, Any]
 Stages = Mapping[str, Any]  # (loss, confidence, cost), or logits, probs, labels, score and cost by name
-Person = tuple[
-    float | Array, float | Array | Mapping[Any, Any]
-]  # cost, error (or a dict of errors by promise)
+# cost, error (or a dict of errors by promise)
+Person = tuple[float | Array, float | Array | Mapping[Any, Any]]
 
 
 class Stage(NamedTuple):

@@ -377,9 +377,8 @@ class PolicyGrid:
             # bin 0 of an earlier stage, without an answer, has the lowest rank there is, -1/2
             rank_of_bin = _mean_rank_by_bin(self.bins[axis], self.shape[axis])
             sample_ranks.append(rank_of_bin[self.bins[axis][fitted_samples]])
-            axis_shape = (
-                (1,) * axis + (-1,) + (1,) * (stage - axis)
-            )  # length 1 along the axes of the other stages
+            # length 1 along the axes of the other stages
+            axis_shape = (1,) * axis + (-1,) + (1,) * (stage - axis)
             bin_ranks.append(rank_of_bin.reshape(axis_shape))
         loss = self.data.losses[stage][fitted_samples]
         coefficients = fit_logistic(_quadratic_features(sample_ranks), loss)
@@ -691,16 +690,14 @@ def _certify_single_stage(promises: Sequence[CascadePromise], stage: int, level:
     """
     requirements = []
     for data, risk in promises:
-        counted = data.counted_calibrations[
-            stage
-        ]  # the samples whose answer by this stage the promise is about
+        # the samples whose answer by this stage the promise is about
+        counted = data.counted_calibrations[stage]
         if counted is None:
             return None
         all_samples = data.calibrations[stage]  # with any loss: only its confidences are used here
         requirements.append(choosing.Requirement(all_samples, counted_samples=counted, risk=risk))
-    first_selection, *_ = choosing.certify(
-        requirements, level
-    )  # one per promise, all with the same threshold
+    # one per promise, all with the same threshold
+    first_selection, *_ = choosing.certify(requirements, level)
     return first_selection.threshold
 
 

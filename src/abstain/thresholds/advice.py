@@ -471,13 +471,11 @@ class _ClusterCurve(NamedTuple):
             start_share = start / equal_clusters
             if not self.coverage[0] <= start_share <= self.coverage[-1]:
                 continue  # not on the curve
-            first = int(
-                np.searchsorted(self.coverage, start_share)
-            )  # the threshold that accepts this share or more
+            # the threshold that accepts this share or more
+            first = int(np.searchsorted(self.coverage, start_share))
             if passed[first]:
-                passed_in_row = int(
-                    np.argmin(np.append(passed[first:], False))
-                )  # 1 or more: the first has passed
+                # 1 or more: the first has passed
+                passed_in_row = int(np.argmin(np.append(passed[first:], False)))
                 return float(self.coverage[first + passed_in_row - 1])
         return None
 

@@ -78,9 +78,8 @@ def _choose_largest_passed(
         p_value = np.full(len(count), np.nan)
         level = np.full(len(count), np.nan)
     # One row of the table for each run of equal counts: the value and p-value of its first entry, its largest level.
-    run_starts = np.flatnonzero(
-        count != np.append(-1, count[:-1])
-    )  # -1 is no count: the first entry starts a run
+    # -1 is no count: the first entry starts a run
+    run_starts = np.flatnonzero(count != np.append(-1, count[:-1]))
     accepts_any = count[run_starts] > 0
     first_of_run = run_starts[accepts_any]
     accepted = count[first_of_run].astype(np.int64)
@@ -247,9 +246,8 @@ def _propose_thresholds(pilot_confidence: np.ndarray, planned: testing.PlannedTe
     falling_value = np.where(proposed <= pilot_confidence[-1], -np.inf, proposed)
     # `unique` sorts in rising order, so the falling thresholds are negated
     negated_value, first_position = np.unique(-falling_value, return_index=True)
-    pooled_weights = np.add.reduceat(
-        weights[tested], first_position
-    )  # equal thresholds pool their parts of delta
+    # equal thresholds pool their parts of delta
+    pooled_weights = np.add.reduceat(weights[tested], first_position)
     return ProposedThresholds(value=-negated_value, weights=pooled_weights)
 
 
@@ -316,9 +314,8 @@ def _choose_largest_allowed(
     [0, 1].
     """
     rows = np.linspace(0, len(block_stops) - 1, TABLE_ROWS).astype(np.int64)
-    last_allowed = np.flatnonzero(is_allowed)[
-        -1:
-    ]  # the one to choose, which must be in the table; may be none
+    # the one to choose, which must be in the table; may be none
+    last_allowed = np.flatnonzero(is_allowed)[-1:]
     rows = np.union1d(rows, last_allowed)
     count = block_stops[rows]
     smallest_accepted = calibration.ranked.smallest_confidence(count)  # of each candidate

@@ -41,7 +41,7 @@ def explained_by_chance(found_count: int, remembered_count: int, shared_count: i
 
 
 def fingerprint_rows(confidence: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
-    """Return a fingerprint of each row: 48 bits of a hash of its confidence and, where the file has ids, of its id.
+    """Return an integer for each row, its fingerprint: 48 bits of a hash of its confidence and, if there are ids, its id.
 
     Labels are no part of it, because they are corrected. Rows with equal confidences and ids have equal fingerprints.
     """

@@ -45,9 +45,8 @@ _SCORES_WITHOUT_ERROR_BOUND = (
     "clamped_logit_entropy",
     *scores.ENSEMBLE_NAMES,
 )
-NO_CONFIDENCE = -float(
-    np.finfo(np.float64).max
-)  # stands for a missing confidence, and ranks such samples last
+# stands for a missing confidence, and ranks such samples last
+NO_CONFIDENCE = -float(np.finfo(np.float64).max)
 _LARGEST_KEY = 745.0  # -log of the smallest float64: no probability has a larger rank key
 _MAX_INSPECTED = 4096  # numbers of an array that are inspected to see to which precision they were rounded
 _BISECTION_STEPS = 24  # steps of a bisection: 2^-24 of the distance between two confidences is left
@@ -571,6 +570,7 @@ class Cut:
         `points` are calibration confidences, in the unit of the calibration. The same sample is found in another
         precision or unit too. `confidences` are those of the new samples, all finite, with their source and precision.
         """
+        # the ranges of exact numbers that may lie behind each new and each calibration confidence
         rounding = _finest_rounding_between(self.source, confidences.source)
         new = self._new_bounds(confidences, rounding)
         calibration = self._calibration_bounds(points, rounding)
@@ -585,7 +585,8 @@ class Cut:
 
         return EqualConfidences(
             is_found=count_overlaps(calibration) > 0,
-            shared_count=int((count_overlaps(new) > 1).sum()),  # each sample overlaps itself
+            # new samples that may be equal to another new one; each overlaps itself
+            shared_count=int((count_overlaps(new) > 1).sum()),
         )
 
     def rounding_to_allow_for(self, name: str, confidences: CheckedConfidences) -> Rounding | None:

@@ -28,7 +28,7 @@ _READING_OPTIONS = (
     "--unanswered",
 )
 # What new cases do not have yet, or what no rule needs to be applied to them.
-_UNKNOWN_ROLES = (
+_ROLES_NEW_CASES_LACK = (
     "labels",
     "correct",
     "loss",
@@ -38,7 +38,7 @@ _UNKNOWN_ROLES = (
     "sample_weight",
     "clusters",
 )
-_OPTIONS_OF_KNOWN_CASES = ("--grades", "--labels", "--only")
+_OPTIONS_OF_LABELLED_FILES = ("--grades", "--labels", "--only")
 
 
 def reading_options(
@@ -53,24 +53,25 @@ def reading_options(
     ['-c', 'confidence=p']
     """
     options: list[str] = []
+    # an iterator, so that the word after an option can be taken as its value
     words = iter(shlex.split(command) if isinstance(command, str) else command or ())
     for word in words:
-        flag, has_value, value = word.partition("=")
+        flag, equals_sign, value = word.partition("=")
         if flag not in _READING_OPTIONS or not flag.startswith("-"):
             continue
-        if not has_value:
+        if not equals_sign:
             value = next(words, "")
-        if not has_truth and (flag in _OPTIONS_OF_KNOWN_CASES or _is_unknown_column(flag, value)):
+        if not has_truth and (flag in _OPTIONS_OF_LABELLED_FILES or _is_column_new_cases_lack(flag, value)):
             continue
         options += [flag, labels if flag == "--labels" and labels is not None else value]
     return options
 
 
-def _is_unknown_column(flag: str, value: str) -> bool:
+def _is_column_new_cases_lack(flag: str, value: str) -> bool:
     """Return whether an option names a column that new cases lack, by a role such as "labels" in any of its names."""
     if flag not in _COLUMN_OPTIONS:
         return False
     try:
-        return role_of(value.partition("=")[0].strip()) in _UNKNOWN_ROLES
+        return role_of(value.partition("=")[0].strip()) in _ROLES_NEW_CASES_LACK
     except InputError:
         return False

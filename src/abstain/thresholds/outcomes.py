@@ -508,7 +508,8 @@ def _check_clinical_sample(labels: np.ndarray, predictions: np.ndarray, confiden
 def _rate(hits: np.ndarray, trials: np.ndarray, level: float, draws: np.ndarray | None = None) -> Rate:
     """The proportion of hits among trials with its exact interval; NaN where there are no trials.
 
-    `draws` is the number of independent draws that vary as much, where samples depend on each other.
+    Arrays have one entry per threshold. `draws` is the number of independent draws that vary as much, where samples
+    depend on each other; None where each sample is one.
     """
     has_trials = trials > 0
     value = np.where(has_trials, hits / np.where(has_trials, trials, 1), np.nan)
@@ -519,7 +520,7 @@ def _rate(hits: np.ndarray, trials: np.ndarray, level: float, draws: np.ndarray 
         low, high = clopper_pearson(np.where(has_trials, value, 0.0) * draws, draws, level)
         low = np.where(draws > 1, low, 0.0)  # one cluster does not say how much clusters vary
         high = np.where(draws > 1, high, 1.0)
-    return Rate(value, low, high, trials)
+    return Rate(value=value, low=low, high=high, of=trials)
 
 
 def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.ndarray) -> float:

@@ -296,7 +296,7 @@ def state_rule(threshold: Threshold, rule: str, group: Any = "") -> str:
     comparison = "above" if threshold.lies_above else "at least"
     in_keys = "" if plain == threshold.value else f" (in the rule's file, as a rank key: {rule})"
     number = f"{plain:.6g}"
-    if in_keys and number == "1":  # it is not above 1, but rounds to it
+    if in_keys and number == "1":  # it rounds to 1, but is below: write its distance, such as "1 − 3e-09"
         number = key_text(threshold.origin.score, float(threshold.value or 0.0))
     return f"- Accept{for_group}: {threshold.origin.score} {comparison} {number}{in_keys}. {others}"
 

@@ -799,6 +799,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         group_labels = label_array(groups).astype(object)
         if shape != group_labels.shape:
             raise ShapeError(f"{name}: needs one group per confidence, got {shape} and {group_labels.shape}.")
+        # the distinct labels, and for each sample the position of its own among them
         labels, codes = group_codes(name, group_labels.reshape(-1))
         unknown = [label for label in labels if label not in self.thresholds]
         if unknown:

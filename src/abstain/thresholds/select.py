@@ -426,9 +426,8 @@ def _request_jointly(
             f"{_FUNCTION_NAME}: `risk` must name at least two promises, got {len(names)}. Give a number."
         )
     loss_by_name = losses_by_promise(_FUNCTION_NAME, data.loss, names)
-    by_class = (
-        among is None and has_labels
-    )  # each promise is about the samples that are predicted as one class
+    # is each promise about the samples that are predicted as one class?
+    by_class = among is None and has_labels
     if by_class:
         among = masks_of_classes(_FUNCTION_NAME, names, data.predictions)
     bounds = {}

@@ -270,12 +270,10 @@ def least_samples(risk: float, level: float) -> float:
 class PlannedTests(NamedTuple):
     """Which ranks are tested, and the part of delta that each starts with."""
 
-    ranks: (
-        np.ndarray
-    )  # rising; to test rank k is to test a threshold that accepts the k most confident samples
-    weights: (
-        np.ndarray
-    )  # positive at a few ranks where a sequence of tests starts, 0 elsewhere; they add up to delta
+    # rising; to test rank k is to test a threshold that accepts the k most confident samples
+    ranks: np.ndarray
+    # positive at a few ranks where a sequence of tests starts, 0 elsewhere; they add up to delta
+    weights: np.ndarray
 
 
 def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> PlannedTests:
