@@ -379,7 +379,7 @@ class Cascade(Promised):
             with_answer = later.confidences[name].take(reached[~np.isnan(values[reached])])
             # how many lie at or above each calibration confidence, at least and at most: rounding may hide the order
             surely, possibly = self.cuts[name].count_at_least("Cascade.check", with_answer, reference.value)
-            # samples that may depend on each other: those of the largest cluster, of which not all reach this stage
+            # `reference.n` calibration samples reached this stage: at most these can be of one cluster
             largest_cluster = min(self.largest or 1.0, reference.n)
             p_values.append(
                 reference.p_value(surely, possibly, m=len(reached), largest_cluster=largest_cluster)

@@ -31,7 +31,8 @@ def measure_policy(data: CascadeData, thresholds: tuple[float, ...], level: floa
     confidence intervals; without, their limits are NaN. The risk is that of the samples that the promise counts, on the
     user's scale.
     """
-    answering = find_answering_stage(data.confidences, thresholds)  # the number of stages: the person answers
+    # index of the stage that answers each sample, the number of stages for the person
+    answering = find_answering_stage(data.confidences, thresholds)
     in_promise = data.is_answer_counted(answering)
     clusters_in_promise = None if data.clusters is None else data.clusters[in_promise]
     loss = data.to_user_scale(data.loss_of_answers(answering)[in_promise])

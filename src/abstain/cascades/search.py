@@ -559,7 +559,8 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
 def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: float) -> np.ndarray:
     """Compute p-values of "the risk of this policy is above `risk`" by a bet on each cluster as a whole.
 
-    One for each policy with a flat index in `path`, up to the first above `level`; those after it are 1. The bet on a
+    One for each policy with a flat index in `path`, in the order of testing, up to the first above `level`, at which
+    testing stops; those after it are 1. The bet on a
     cluster grows with the number of its samples that the promise counts; a cluster without any is left out.
 
     A stake multiplies its wealth by 1 + stake * (sum of risk - loss over the counted samples of a cluster).

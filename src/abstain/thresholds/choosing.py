@@ -346,11 +346,12 @@ def conformal(calibration: Calibration, risk: float) -> Selection:
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
     if calibration.clusters is not None:
         sample_count = calibration.ranked.accepted_mass[-1]  # all samples, each of mass 1
-        # the cluster to come adds at most 1 - r times the size of the largest to the sum of (loss - r)
+        # The sum of all contributions and of the largest one that the cluster to come may have, 1 - r, must not be above
+        # 0. Here it is multiplied by the size of the largest cluster.
         bound = accepted_loss + (1 - risk) * calibration.clusters.heaviest_cluster_mass
         is_allowed = bound <= risk * sample_count
     else:
-        # the sample to come loses at most 1
+        # the sample to come loses at most 1, which is added
         is_allowed = (accepted_loss + 1) / (calibration.n + 1) <= risk
     return _choose_largest_allowed(calibration, is_allowed, block_stops)
 

@@ -317,11 +317,12 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
     """
     numbers = np.unique(values.reshape(-1)[:_MAX_INSPECTED].astype(np.float64))
     numbers = numbers[np.isfinite(numbers) & (np.rint(numbers) != numbers)]  # finite and not whole
+    # the mantissa as a whole number of 53 bits; zeros at its end are bits that are not in use
     integer_mantissa = np.ldexp(np.frexp(numbers)[0], 53).astype(np.int64)
     lowest_set_bit = integer_mantissa & -integer_mantissa
     lowest_bit_position = np.frexp(lowest_set_bit.astype(np.float64))[1]  # from 1 to 53
     bits_used = 54 - lowest_bit_position
-    bits_used = bits_used[bits_used > _SHORT_BITS]
+    bits_used = bits_used[bits_used > _SHORT_BITS]  # fractions of so few bits are exact in every type
     if not len(bits_used):
         return ObservedPrecision(coarsest=None, finest=None, informative_count=0)
     # `MANTISSA_BITS` lists precisions from coarse to fine
