@@ -346,7 +346,7 @@ def conformal(calibration: Calibration, risk: float) -> Selection:
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
     if calibration.clusters is not None:
         sample_count = calibration.ranked.accepted_mass[-1]  # all samples, each of mass 1
-        # The sum of all contributions and of the largest one that the cluster to come may have, 1 - r, must not be above
+        # The sum of all contributions, and of 1 - r, the largest one that the cluster to come may have, must be at most
         # 0. Here it is multiplied by the size of the largest cluster.
         bound = accepted_loss + (1 - risk) * calibration.clusters.heaviest_cluster_mass
         is_allowed = bound <= risk * sample_count

@@ -43,7 +43,8 @@ def explained_by_chance(found_count: int, remembered_count: int, shared_count: i
 def fingerprint_rows(confidence: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
     """Return a fingerprint of each row: 48 bits of a hash of its confidence and, where the file has ids, of its id.
 
-    A fingerprint is an integer. Labels are no part of it, because they are corrected. Rows with equal confidences and ids have equal fingerprints.
+    A fingerprint is an integer. Labels are no part of it, because they are corrected. Rows with equal confidences and
+    ids have equal fingerprints.
     """
     numbers = np.asarray(confidence, dtype=np.float64) + 0.0  # -0 becomes 0
     texts = [""] * len(numbers) if ids is None else ids

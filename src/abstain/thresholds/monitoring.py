@@ -929,7 +929,7 @@ def check_is_new(check: Check | GroupChecks, previous: Check | GroupChecks | Non
             return sum(group_check.looks for group_check in series.checks.values())
         return 0 if series is None else series.looks
 
-    # a look of which all clusters are known is not counted
+    # a look of which all clusters are known is not counted, so the number of looks stays the same
     if count_looks(check) == count_looks(previous):
         message = "must hold a cluster that no earlier look held, got none"
         remedy = "Give a cluster when it is complete, under a name that no other cluster has."
