@@ -381,9 +381,8 @@ def _escape_latex(text: str) -> str:
 class Notebook(Printable):
     """A result that a notebook shows as its repr, above the rows of its frame if it has one."""
 
-    _shows_rows_spread_out: ClassVar[bool] = (
-        False  # True: show rows spread from start to end instead of the first ones
-    )
+    # True: show rows spread from start to end instead of the first ones
+    _shows_rows_spread_out: ClassVar[bool] = False
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows: the repr, and at most `_NOTEBOOK_ROWS` rows of the frame."""
@@ -394,7 +393,7 @@ class Notebook(Printable):
         if self._shows_rows_spread_out and row_count > _NOTEBOOK_ROWS:
             last = row_count - 1
             # from the first row to the last, at about equal distances
-        rows = [round(k * last / (_NOTEBOOK_ROWS - 1)) for k in range(_NOTEBOOK_ROWS)]
+            rows = [round(k * last / (_NOTEBOOK_ROWS - 1)) for k in range(_NOTEBOOK_ROWS)]
         cells = {}
         for name, values in columns.items():
             cells[name] = [_notebook_cell(values[row]) for row in rows if row < len(values)]

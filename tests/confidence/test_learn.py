@@ -121,6 +121,15 @@ def test_temperature_and_norm_are_tried_if_asked_for_with_three_classes_only():
         learn_confidence(labels == 0, logits=logits[:, :2], candidates=["temperature"])
 
 
+def test_losses_below_zero_are_learned_from():
+    rng = np.random.default_rng(0)
+    signals = {"a": rng.random(400), "b": rng.random(400)}
+    wrong = rng.random(400) < 0.5 * (1 - signals["a"])
+    shifted = learn_confidence(loss=wrong - 1.0, signals=signals, contributions=False)
+    plain = learn_confidence(loss=wrong.astype(float), signals=signals, contributions=False)
+    assert shifted.kept == plain.kept
+
+
 def test_no_rows_are_refused():
     with pytest.raises(InputError, match="needs labelled rows, got none"):
         learn_confidence([], signals={"a": []})

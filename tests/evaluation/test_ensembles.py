@@ -57,6 +57,18 @@ def test_error_over_data_is_that_of_the_mean_influence():
     assert found.error_data == pytest.approx(np.linalg.norm(np.mean(pulls, axis=0)) / 100, rel=1e-9)
 
 
+@pytest.mark.parametrize("metric", ["auroc", "aupr_success", "aurc"])
+def test_limits_do_not_depend_on_the_order_of_members(metric):
+    rng = np.random.default_rng(0)
+    losses = rng.random((3, 60)) < np.array([[0.03], [0.3], [0.5]])
+    confidences = rng.random((3, 60))
+    found, turned = (
+        expected_aurc(loss=losses[order], confidence=confidences[order], metric=metric).mean
+        for order in ([0, 1, 2], [2, 1, 0])
+    )
+    assert (found.low, found.high) == pytest.approx((turned.low, turned.high), rel=1e-9)
+
+
 def test_fubini_the_mean_curve_has_the_mean_area():
     """100 samples without ties: coverages 1/100 ... 1 are the ranks, so the mean of the curve is the mean AURC."""
     found = expected_aurc(probs=PROBS, labels=LABELS)

@@ -188,3 +188,34 @@ def test_huge_and_tiny_losses_have_the_interval_of_ordinary_ones(metric, size):
         unpaired_difference(*models["one"], *models["two"])
     with pytest.raises(InputError, match=f"^compare: {message}"):
         abstain.compare(models)
+
+
+@pytest.mark.parametrize("metric", ["aurc", "risk", "e_aurc", "naurc"])
+@pytest.mark.parametrize("sizes", [(2.0, 3.0), (1.0, 10.0), (1e-200, 1e200)], ids=str)
+def test_the_mean_over_groups_with_errors_of_different_sizes(metric, sizes):
+    l, g, _ = sample(400, 60)
+    groups = np.arange(400) % 2
+    loss = l * np.asarray(sizes)[groups]
+    found = interval(metric, loss, g, groups=groups)
+    mean = (found[0].estimate + found[1].estimate) / 2
+    assert found.macro.estimate == pytest.approx(mean, rel=1e-12)
+    assert found.macro.low < mean < found.macro.high
+    if metric == "risk":  # independent groups: variances add up
+        both = np.hypot(found[0].standard_error, found[1].standard_error) / 2
+        assert found.macro.standard_error == pytest.approx(both, rel=1e-6)
+        one_each = interval(metric, loss, g, groups=groups, clusters=np.arange(400)).macro
+        if sizes[0] > 1e-100:
+            assert one_each.standard_error == pytest.approx(both, rel=0.01)
+
+
+def test_the_mean_over_groups_does_not_depend_on_their_names():
+    l, g, _ = sample(120, 14)
+    clusters = np.r_[
+        np.zeros(30), np.arange(1, 31), np.arange(100, 160)
+    ]  # one large cluster, in the first half
+    names = np.repeat(["a", "b"], 60)
+    macros = [
+        interval("aurc", l, g, groups=labels, clusters=clusters).macro
+        for labels in (names, np.where(names == "a", "b", "a"))
+    ]
+    same(macros[0], macros[1], 1.0)

@@ -152,3 +152,13 @@ def test_balanced_weights_give_every_class_equal_mass():
     assert grouped.macro == pytest.approx(np.mean(list(grouped.values.values())))
     assert grouped.worst == max(grouped.values.values())
     assert abstain.auroc([0, 1, 0, 1], [2, 1, 3, 4], groups=[0, 0, 1, 1]).worst == 0.0
+
+
+@pytest.mark.parametrize("library", ["numpy", "array_api_strict"])
+def test_samples_of_weight_zero_do_not_count(library):
+    xp = pytest.importorskip(library)
+    loss, confidence, weight = ([0.0, 1.0, 0.0, 1.0], [0.9, 0.8, 0.7, 0.6], [1.0, 0.0, 1.0, 1.0])
+    curve = abstain.risk_coverage_curve(
+        *(xp.asarray(column) for column in (loss, confidence)), sample_weight=xp.asarray(weight)
+    )
+    assert [int(count) for count in curve.count] == [1, 2, 3]

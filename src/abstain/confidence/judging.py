@@ -292,7 +292,8 @@ def choose_candidate(
             if not is_proven_worse:
                 eligible.remove(baseline)
     lowest = min(results[place].aurc for place in eligible)
-    best = next(place for place in eligible if results[place].aurc <= lowest * (1 + _LARGEST_ROUNDING))
+    rounding = _LARGEST_ROUNDING * abs(lowest)  # losses may be negative
+    best = next(place for place in eligible if results[place].aurc <= lowest + rounding)
     gain = -results[best].difference  # by how much its AURC is below that of the baseline
     is_within_noise = gain < _LEAST_GAIN_OVER_BASELINE * results[best].standard_error
     if is_within_noise and not is_few and baseline in eligible:

@@ -18,11 +18,11 @@ from abstain.inference import influence
 from abstain.inference.differences import compare_sides, side_from_spread
 from abstain.inference.limits import degrees_of_freedom, make_interval
 from abstain.inference.records import Interval
-from abstain.inference.standard_errors import error_size_of, gather, measure, power_sums
+from abstain.inference.standard_errors import Measured, error_size_of, gather, measure, power_sums
 from abstain.metrics.definitions import by_name
 from abstain.metrics.metric import Metric
 from abstain.metrics.points import risk_coverage_curve
-from abstain.metrics.summaries import EstimateSpread, SampleSummary
+from abstain.metrics.summaries import EstimateSpread
 from abstain.scores import pooled_log_probs
 
 _CURVE_POINTS = 100  # of the members' mean curve
@@ -158,7 +158,7 @@ def _measure_ensemble(
     # a member without an error takes the size of one from the other members
     error_size = error_size_of(np.concatenate([loss for loss, _ in members]))
 
-    def measure_predictor(loss: np.ndarray, confidence: np.ndarray) -> tuple[EstimateSpread, SampleSummary]:
+    def measure_predictor(loss: np.ndarray, confidence: np.ndarray) -> Measured:
         """Estimate and spread of one predictor, in units of `error_size`, and what limits need of its sample."""
         samples = gather("expected_aurc", metric, loss, confidence, error_size=error_size)
         return measure("expected_aurc", samples)
@@ -240,32 +240,21 @@ def _measure_ensemble(
     )
 
 
-def _mean_of_members(
-    measured: Sequence[tuple[EstimateSpread, SampleSummary]], has_one_size: bool
-) -> tuple[EstimateSpread, SampleSummary]:
+def _mean_of_members(measured: Sequence[Measured], has_one_size: bool) -> Measured:
     """Spread and sample summary of the members' mean, from those of each member (on the same samples).
 
     Estimate, variance and the variance of that are left as nan: the caller fills them in from the mean influence. The
-    sums of contributions and the number of errors are means over members: the members err on the same samples, so
-    together they rest on as many errors as one of them on average. (A contribution is what one sample adds to the
-    estimate; their sum and the sum of their squares say on how many errors it rests.)
+    sums of contributions and the counts of errors and of right samples are means over members: the members err on the
+    same samples, so together they rest on as many errors as one of them on average. (A contribution is what one sample
+    adds to the estimate; their sum and the sum of their squares say on how many errors it rests.)
 
     `has_one_size` says that the errors of all members have one size, the common unit of their losses. Otherwise
     everything is turned into the user's units.
     """
-    spreads = [spread for spread, _ in measured]
-    samples = [sample for _, sample in measured]
     if not has_one_size:
-        spreads = [spread.scaled(sample.error_size) for spread, sample in measured]
-        samples = [
-            sample._replace(
-                risk=sample.error_size * sample.risk,
-                largest_loss=sample.error_size * sample.largest_loss,
-                is_zero_one=False,
-                error_size=1.0,
-            )
-            for sample in samples
-        ]
+        measured = [member.in_user_units() for member in measured]
+    spreads = [member.spread for member in measured]
+    samples = [member.sample for member in measured]
     less_biased_estimate = None  # of metrics that have none, and so no member
     if spreads[0].less_biased_estimate is not None:
         less_biased_estimate = float(np.mean([spread.less_biased_estimate for spread in spreads]))
@@ -277,15 +266,19 @@ def _mean_of_members(
         squared_contribution_sum=float(np.mean([spread.squared_contribution_sum for spread in spreads])),
         less_biased_estimate=less_biased_estimate,
     )
-    # all other fields, such as the number of samples and of right ones, are those of the first member
+    # the members have the same samples and clusters, so other fields are the same for all
     mean_sample = samples[0]._replace(
         is_zero_one=all(sample.is_zero_one for sample in samples),
         has_negative_loss=any(sample.has_negative_loss for sample in samples),
         risk=float(np.mean([sample.risk for sample in samples])),
         error_count=float(np.mean([sample.error_count for sample in samples])),
+        right_count=float(np.mean([sample.right_count for sample in samples])),
+        pair_count=float(np.mean([sample.pair_count for sample in samples])),
+        error_draws=float(np.mean([sample.error_draws for sample in samples])),
+        right_draws=float(np.mean([sample.right_draws for sample in samples])),
         largest_loss=max(sample.largest_loss for sample in samples),
     )
-    return mean_spread, mean_sample
+    return Measured(mean_spread, mean_sample)
 
 
 def _standard_error_of_mean(influence_values: np.ndarray) -> tuple[float, float]:

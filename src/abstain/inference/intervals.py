@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
@@ -32,6 +33,7 @@ from abstain.inference.limits import make_interval, mean_spread, variance_of_eff
 from abstain.inference.point_limits import WINDOW_SAMPLES
 from abstain.inference.records import GroupedIntervals, Interval
 from abstain.inference.standard_errors import (
+    SMALLEST_LOSS,
     CheckedSamples,
     Measured,
     effects_of_units,
@@ -539,7 +541,11 @@ def _macro_interval(
     bounds = [interval for interval in intervals if interval.centre == "bound"]
     # `is_smooth` says that the metric has an influence function
     reads_influences = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
-    if reads_influences and len(bounds) < len(parts):  # some group has spread
+    some_group_has_spread = len(bounds) < len(parts)
+    # fourth powers of losses in the user's units may leave the range of a float; then each group keeps its own unit
+    can_convert_units = all(SMALLEST_LOSS < part.samples.error_size < 1 / SMALLEST_LOSS for part in parts)
+    has_one_unit = can_convert_units or not _have_different_units(parts)
+    if reads_influences and some_group_has_spread and has_one_unit:
         mean = _mean_over_groups(parts, sample_count, clusters, strata)
         spread = mean.spread
         # not finite where sums of powers of huge losses overflow: then the limits of the groups are added up below
@@ -574,12 +580,12 @@ def _widen_by_groups(
     squares, of dependent ones plainly; standard errors in the same way.
     """
     terms = [macro, *group_intervals]
-    shares = np.asarray([1.0] + [1 / group_count] * len(group_intervals))
-    norm_order = 2 if dependence == "independent" else 1
+    shares = [1.0] + [1 / group_count] * len(group_intervals)
 
     def add_up(distances: list[float]) -> float:
-        """The norm of the distances, one per term, each times its share."""
-        return float(np.linalg.norm(np.maximum(distances, 0.0) * shares, norm_order))
+        """The sum of the distances, or the root of the sum of their squares, one per term, each times its share."""
+        counted = [share * max(distance, 0.0) for share, distance in zip(shares, distances)]
+        return math.hypot(*counted) if dependence == "independent" else math.fsum(counted)
 
     return replace(
         macro,
@@ -587,6 +593,16 @@ def _widen_by_groups(
         high=macro.estimate + add_up([term.high - term.estimate for term in terms]),
         standard_error=add_up([term.standard_error for term in terms]),
     )
+
+
+def _have_different_units(parts: list[GroupPart]) -> bool:
+    """Are the estimates of some groups in another unit (`error_size`) than those of others?
+
+    Losses of 0 and 2 are measured in units of 2, losses of 0 and 3 in units of 3. Metrics that do not scale with the
+    losses have no unit.
+    """
+    units = {part.samples.error_size for part in parts}
+    return len(units) > 1 and parts[0].samples.metric.scales_with_loss
 
 
 def _mean_over_groups(
@@ -603,6 +619,8 @@ def _mean_over_groups(
     rule = parts[0].samples.metric.rule  # of the metric, the same in all groups
     # the estimate of each group with its variance (`spread`), and the counts of samples and draws behind it (`sample`)
     measured = [measure("interval", part.samples) for part in parts]
+    if _have_different_units(parts):
+        measured = [group.in_user_units() for group in measured]
     # What few errors, or few right samples, of a group do not show. It is added to the variance when limits are made,
     # and comes from the numbers of clusters already: clusters change only the variance that is seen, below.
     hidden_variances = [rule.hidden_variance(group.spread, group.sample) for group in measured]
@@ -625,12 +643,14 @@ def _with_shared_clusters(
     # one entry per sample of the call; samples of no group keep 0
     effects = np.zeros(len(clusters))  # what a sample does to the estimate of its group: w * influence / mass
     contributions = np.zeros(len(clusters))  # what its loss adds to that estimate
+    uses_user_units = _have_different_units(parts)
     for part in parts:
         influences = influences_of_samples("interval", part.samples)
+        unit = part.samples.error_size if uses_user_units else 1.0
         independent = part.samples.as_independent_draws()
         ranked_loss = influences.rank_weights * part.samples.extend_to_all(part.samples.answered_loss)
-        effects[part.rows] = effects_of_units(influences.influence, independent)
-        contributions[part.rows] = effects_of_units(ranked_loss, independent, centred=False)
+        effects[part.rows] = unit * effects_of_units(influences.influence, independent)
+        contributions[part.rows] = unit * effects_of_units(ranked_loss, independent, centred=False)
     # one entry, or three with two kinds of clusters: by the first kind, by the second, and by their intersections
     variances = []
     squared_contribution_sums = []
@@ -659,8 +679,9 @@ def _with_shared_clusters(
 def _add_summaries(summaries: Sequence[SampleSummary], sample_count: int) -> SampleSummary:
     """The summary of the samples of all groups: counts and draws are sums over groups, the risk is their plain mean.
 
-    `sample_count` is the number of samples of the call, those of no group included. What has no sum over groups
-    (`pair_count`, `largest_cluster_ratio`, `error_size`) is that of the first group.
+    `sample_count` is the number of samples of the call, those of no group included. The ratio of the largest cluster to
+    the mean one is that of the group where it is largest. `error_size` is the same in all groups, if the metric scales
+    with it.
     """
     return summaries[0]._replace(
         sample_count=sample_count,
@@ -670,6 +691,8 @@ def _add_summaries(summaries: Sequence[SampleSummary], sample_count: int) -> Sam
         has_negative_loss=any(summary.has_negative_loss for summary in summaries),
         risk=float(np.mean([summary.risk for summary in summaries])),
         error_count=sum(summary.error_count for summary in summaries),
+        pair_count=sum(summary.pair_count for summary in summaries),
+        largest_cluster_ratio=max(summary.largest_cluster_ratio for summary in summaries),
         largest_loss=max(summary.largest_loss for summary in summaries),
         right_count=sum(summary.right_count for summary in summaries),
         error_draws=sum(summary.error_draws for summary in summaries),

@@ -454,6 +454,19 @@ class Measured(NamedTuple):
     spread: EstimateSpread
     sample: SampleSummary
 
+    def in_user_units(self) -> Measured:
+        """The same with losses, and estimates that scale with them, in the user's units instead of `error_size`."""
+        size = self.sample.error_size
+        return Measured(
+            self.spread.scaled(size),
+            self.sample._replace(
+                is_zero_one=False,
+                risk=size * self.sample.risk,
+                largest_loss=size * self.sample.largest_loss,
+                error_size=1.0,
+            ),
+        )
+
 
 def measure(function: str, samples: CheckedSamples) -> Measured:
     """The estimate of the metric with its variance, and the counts behind it, in units of `samples.error_size`.

@@ -189,11 +189,15 @@ def _curve_on_device(sample: Sample) -> _CurvePoints:
     # one per sample; only the last of a tie has mass
     rows = rows_from_sorted(xp, loss, is_last_of_ties, weight)
     last_of_ties = xp.nonzero(rows.mass > 0)[0]
+    if weight is None:
+        count = last_of_ties + 1
+    else:  # samples of weight 0 do not count
+        count = xp.take(xp.cumulative_sum(xp.astype(weight > 0, xp.int64)), last_of_ties)
     return _CurvePoints(
         accepted_mass=xp.take(rows.accepted_mass, last_of_ties),
         accepted_loss=xp.take(rows.accepted_loss, last_of_ties),
         threshold=xp.take(confidence, last_of_ties),
-        count=last_of_ties + 1,
+        count=count,
     )
 
 
