@@ -54,6 +54,10 @@ def test_lists_without_a_wrapper_and_verdicts_of_their_own(put):
     log = read_log(put("bs.json", uqlm_lists()))
     assert (1 - log.loss).tolist() == RIGHT
     assert list(log.signals) == ["confidence_scores", "scores.judge_1"]
+    # a scorer that says right and wrong does not rank its own verdicts
+    for stated in ({"correct": "scores.judge_1"}, {"correct": "scores.judge_1/1", "confidence": "*"}):
+        log = read_log(put("judged.json", uqlm_lists()), columns=stated)
+        assert list(log.signals) == ["confidence_scores"]
     lists = uqlm_lists()
     del lists["prompts"]
     lists["sampled_responses"] = [["yes"]] * 6

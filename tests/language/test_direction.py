@@ -105,6 +105,8 @@ def test_correctness_outside_0_to_1_is_refused_or_divided(tmp_path):
     assert read_predictions(path, columns={"correct": "correct/10"}).loss.tolist() == pytest.approx(
         [0.95, 0.3]
     )
+    path.write_text("preference,confidence\n1,0.9\n1.75,0.2\n")  # 2 where the second answer is better
+    assert read_predictions(path, columns={"correct": "preference-1"}).loss.tolist() == [1, 0.25]
     with pytest.raises(DataError, match="has no column `score/10` for the correct"):
         read_predictions(path, columns={"correct": "score/10"})
 

@@ -50,6 +50,7 @@ def test_evaluate_prints_the_scores_of_the_answers(files):
         correct.mean() - 3 * (answered.mean() - correct.mean())
     )
     assert table.groups == ("x", "y")
+    assert table.abstained == pytest.approx(1 - answered.mean())
     shown = run("evaluate", files["good"], *GRADES)
     assert "F (SimpleQA)" in shown
     assert "No confidence is read" in shown

@@ -107,7 +107,13 @@ def evaluate_answers(
                 clusters=None if cluster_labels is None else cluster_labels[rows],
                 group=MISSING if label is None else label,
             )
-    return Evaluation(entries=tuple(entries), n=n, level=level, clusters=cluster_counts(cluster_labels))
+    return Evaluation(
+        entries=tuple(entries),
+        n=n,
+        level=level,
+        abstained=1 - float(answers.attempted.mean()),
+        clusters=cluster_counts(cluster_labels),
+    )
 
 
 def answer_entries(

@@ -20,6 +20,7 @@ from abstain.formats.columns import (
     Values,
     as_texts,
     has_value,
+    split_computed_name,
     text_or_none,
 )
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
@@ -250,12 +251,23 @@ def _find_signal_names(
 ) -> tuple[str, ...]:
     """Return the confidences to read: those that the user named, or those of the log.
 
-    `grade_column` is the column that says how right an answer is; confidences of another answer are left out.
+    `grade_column` is the column that says how right an answer is; confidences of another answer are left out. So are
+    columns that say right or wrong, or hold the right or the given answers, unless the user named them one by one.
     """
-    if "confidence" in roles:
+    if "confidence" in roles and not _are_all_confidences(source, roles["confidence"].names):
         return roles["confidence"].names
-    excluded = source.facts.excluded_confidences_by_correctness.get(grade_column, ())
+    excluded = set(source.facts.excluded_confidences_by_correctness.get(grade_column, ()))
+    for role in (*_VERDICT_ROLES, "labels", "prediction"):
+        for name in roles[role].names if role in roles else ():
+            computed = split_computed_name(name)
+            excluded |= {name} if computed is None else {name, computed.column}
     return tuple(name for name in source.facts.possible_confidence_columns if name not in excluded)
+
+
+def _are_all_confidences(source: OpenedTable, names: tuple[str, ...]) -> bool:
+    """Return whether these are all confidences of a log that has several, as *, and not some that the user chose."""
+    names_of_log = source.facts.possible_confidence_columns
+    return len(names_of_log) > 1 and names == names_of_log
 
 
 def load_unjudged(
@@ -479,9 +491,8 @@ class LoadedAnswers(LoadedColumns):
         if is_stated and len(absent) == len(confidences):
             dropped = []  # nothing else to rank by; the caller raises an error that says so
         constant = []
-        names_of_log = self.source.facts.possible_confidence_columns
-        is_pattern = is_stated and len(names_of_log) > 1 and self.roles["confidence"].names == names_of_log
-        if not is_stated or is_pattern:  # nobody named it: all confidences of the log are read
+        # nobody named a confidence: all those of the log are read
+        if not is_stated or _are_all_confidences(self.source, self.roles["confidence"].names):
             constant = [name for name, confidence in confidences.items() if _is_constant(confidence)]
         notes = [
             *self.source.facts.notes,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -151,6 +151,15 @@ class Column:
         def load() -> Values:
             values = self.load()
             return values if isinstance(values, TextValues) else np.asarray(values, np.float64) / divisor
+
+        return Column(shape=self.shape, kind=self.kind, load=load)
+
+    def less(self, subtrahend: float) -> Column:
+        """Return the same numbers less `subtrahend`; text stays as it is, to be refused where numbers are needed."""
+
+        def load() -> Values:
+            values = self.load()
+            return values if isinstance(values, TextValues) else np.asarray(values, np.float64) - subtrahend
 
         return Column(shape=self.shape, kind=self.kind, load=load)
 
@@ -417,26 +426,46 @@ class UncertainError(DataError):
         self.source = source
 
 
+class ComputedName(NamedTuple):
+    """The name of a correctness that is computed from a column: `score/10`, `preference-1`."""
+
+    column: str
+    operation: str  # "/" or "-"
+    number: float
+
+
+def split_computed_name(name: str) -> ComputedName | None:
+    """Return the parts of a name of the form NAME/NUMBER or NAME-NUMBER; None for any other name.
+
+    >>> split_computed_name("score/10"), split_computed_name("score")
+    (ComputedName(column='score', operation='/', number=10.0), None)
+    """
+    match = re.fullmatch(r"(.+)([/-])([0-9]+(?:\.[0-9]+)?)", name)
+    return None if match is None else ComputedName(match[1], match[2], float(match[3]))
+
+
 def add_derived_columns(source: OpenedTable, stated: Mapping[str, str]) -> OpenedTable:
     """Return the source with the columns that the user states as computed from others.
 
-    `-NAME` as a confidence holds the numbers of column NAME with the other sign, and `NAME/NUMBER` as the correctness
-    those numbers divided by a number (`score/10`). `stated` maps roles, by any of their names, to names of columns as
-    the user states them; columns of an "uncertainty" are confidences with a minus sign before their names. The
-    confidence may be several names or patterns with *, with commas between them. A name is left alone where a column is
-    called so, or where there is no column NAME. NAME may begin with the path of the table in a JSON file, which is cut
-    off. `source` is the opened file: its columns by name, with their types.
+    `-NAME` as a confidence holds the numbers of column NAME with the other sign, and `NAME/NUMBER` or `NAME-NUMBER` as
+    the correctness those numbers divided by a number (`score/10`) or less a number (`preference-1`). `stated` maps
+    roles, by any of their names, to names of columns as the user states them; columns of an "uncertainty" are
+    confidences with a minus sign before their names. The confidence may be several names or patterns with *, with
+    commas between them. A name is left alone where a column is called so, or where there is no column NAME. NAME may
+    begin with the path of the table in a JSON file, which is cut off. `source` is the opened file: its columns by name,
+    with their types.
     """
     columns = dict(source.columns)
     # by the usual name of each role; those of an uncertainty have a minus sign
     names_by_role = columns_by_role(stated)
     stated_correctness = names_by_role.get("correct", "")
-    quotient = re.fullmatch(r"(.+)/([0-9]+(?:\.[0-9]+)?)", stated_correctness)
-    if quotient is not None and stated_correctness not in columns:
-        dividend = columns.get(_without_table_path(source, quotient[1]))
-        divisor = float(quotient[2])
-        if dividend is not None and divisor:
-            columns[stated_correctness] = dividend.divided(divisor)
+    computed = split_computed_name(stated_correctness)
+    if computed is not None and stated_correctness not in columns:
+        column = columns.get(_without_table_path(source, computed.column))
+        if column is not None and computed.operation == "-":
+            columns[stated_correctness] = column.less(computed.number)
+        elif column is not None and computed.number:
+            columns[stated_correctness] = column.divided(computed.number)
     for name in names_by_role.get("confidence", "").split(","):
         signed_name = name.strip()
         if signed_name in columns or not signed_name.startswith("-"):
