@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -230,3 +231,24 @@ def test_probabilities_named_logits_are_refused(tmp_path):
         read_predictions(tmp_path / "array.npy", kind="logits", labels=labels)
     assert risk_of(tmp_path / "named.npz", columns={"probs": "logits"}) == pytest.approx(1 / 3)
     assert risk_of(tmp_path / "array.npy", kind="probs", labels=labels) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(("scores", "copy"), [("confidence", "checked"), ("prob_cat,prob_dog", "predicted")])
+def test_labels_that_equal_every_prediction_are_doubted(tmp_path, scores, copy):
+    file = tmp_path / "preds.csv"
+    rows = []
+    for k in range(60):
+        answer = "dog" if k % 3 else "cat"
+        numbers = "0.7" if scores == "confidence" else f"{0.3 if k % 3 else 0.7},{0.7 if k % 3 else 0.3}"
+        rows.append(f"{'dog' if k % 7 else 'cat'},{answer},{answer},{numbers}")
+    file.write_text("\n".join([f"truth,predicted,checked,{scores}", *rows]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_predictions(file, columns={"labels": "truth"})
+    message = f"preds.csv: all 60 predictions equal the labels. Is `{copy}` the column of predictions"
+    with pytest.warns(AbstainWarning, match=message):
+        read_predictions(file, columns={"labels": copy})
+    file.write_text("\n".join([f"truth,predicted,checked,{scores}", *rows[:40]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_predictions(file, columns={"labels": copy})

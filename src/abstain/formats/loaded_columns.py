@@ -49,6 +49,8 @@ _LOSS_WORDS = {
 }
 # From so many rows on, a probability that is never below one half is that of the prediction and not of class 1.
 _MIN_ROWS_TO_JUDGE_PROBABILITY = 8
+# So many right answers and no wrong one: perhaps the labels are a copy of the predictions.
+_MIN_ROWS_TO_DOUBT_LABELS = 50
 _MAX_ROUNDING = 0.1  # sums of probabilities that are further from one are not explained by rounding
 _CALLER_OF_READ_PREDICTIONS = 6  # frames up from where a column of one class is loaded, for warnings
 _MAX_ROWS_TO_FIND_DECIMALS = 10_000  # looked at to see to how many decimals probabilities are rounded
@@ -173,6 +175,8 @@ class LoadedColumns:
             self.refuse_contradicted_correctness(
                 is_wrong=scores.argmax(axis=1) != labels, is_known=has_one_maximum
             )
+        if labels.ndim == 1:
+            self.warn_if_never_wrong(np.where(has_value(labels), scores.argmax(axis=1) != labels, np.nan))
         if kind == "probs":
             scores = self.normalise_rounded(scores)
         return {"n": n, kind: scores, "labels": labels, "classes": self.classes, **self.sample_fields(n)}
@@ -303,6 +307,21 @@ class LoadedColumns:
                     f"--column {role}={name}."
                 )
 
+    def warn_if_never_wrong(self, label_loss: np.ndarray) -> None:
+        """Warn where the prediction of every row is its label: perhaps the labels are a copy of the predictions.
+
+        `label_loss` is 1 where a prediction differs from the label, 0 where it is equal, NaN where there is no label.
+        """
+        known_count = int((~np.isnan(label_loss)).sum())
+        if known_count < _MIN_ROWS_TO_DOUBT_LABELS or np.nansum(label_loss) > 0:
+            return
+        name = display_name(self.roles["labels"].names[0]) if "labels" in self.roles else "labels"
+        message = (
+            f"{display_name(self.source.path)}: all {known_count:,} predictions equal the labels. Is `{name}` the "
+            f"column of predictions?"
+        )
+        warnings.warn(message, AbstainWarning, stacklevel=_CALLER_OF_READ_PREDICTIONS)
+
     def plain_table_fields(self) -> dict[str, Any]:
         """Check losses with their confidences, and return them as keyword arguments of `Predictions`.
 
@@ -401,6 +420,7 @@ class LoadedColumns:
         if labels is not None and prediction is not None and _are_comparable(labels, prediction):
             label_loss = self.zero_one_loss(labels, prediction)
             self.refuse_contradicted_correctness(is_wrong=label_loss == 1, is_known=~np.isnan(label_loss))
+            self.warn_if_never_wrong(label_loss)
         if "correct" in self.values_by_role:
             return self.read_correctness()
         if "error" in self.values_by_role:
