@@ -139,6 +139,10 @@ def test_repeated_questions_and_ids_of_a_plain_table_are_clusters(tmp_path, name
     assert note in read
     assert stated.split("next:")[0] == read.replace(f"{note} ", "").split("next:")[0]
     assert f"clusters {name}" in run("describe", path)
+    # a file without a confidence is read twice, and the note is said once
+    graded = tmp_path / "graded.csv"
+    graded.write_text("\n".join(line.replace("confidence", "seconds") for line in lines))
+    assert run("evaluate", graded).count(note) == 1
     refused = CliRunner().invoke(cli, [*map(str, metrics), "--engine", "files"])
     assert refused.exit_code == 2
     assert f"rows of one `{name}` are a cluster" in " ".join(refused.output.split())

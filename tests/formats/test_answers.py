@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from abstain.cli import cli
-from abstain.errors import DataError, InputError
+from abstain.errors import AbstainWarning, DataError, InputError
 from abstain.formats import read_predictions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
@@ -198,3 +198,52 @@ def test_a_second_file_has_one_right_answer_to_each_question(tmp_path):
             read_predictions(tmp_path / "a.csv", columns=columns, labels=labels)
     labels.write_text("question,label\nq1,A\nq2,A\nq1,A\n")
     assert read_predictions(tmp_path / "a.csv", columns=columns, labels=labels).loss.tolist() == [0, 1]
+
+
+TRIALS = "task_id,trial,passed\n" + "".join(
+    f"{k},{t},{int((k + t) % 3 > 0)}\n" for k in range(6) for t in range(4)
+)
+
+
+def test_trials_of_a_task_are_repeats_of_one_question(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text(TRIALS)
+    log = read_log(path, columns={"correct": "passed"})
+    assert (log.questions, len(log.find_clusters())) == (6, 24)
+    assert log.column_of_role["epoch"] == "trial"
+    # without the numbers of the trials, repeats are a cluster, as those of `question` are
+    path.write_text(TRIALS.replace("trial", "seconds").replace("passed", "correct"))
+    with pytest.warns(
+        AbstainWarning, match="`task_id` has 6 values in 24 rows: rows with one value are taken"
+    ):
+        assert read_log(path).questions == 6
+
+
+def test_a_task_of_many_questions_is_no_question(tmp_path):
+    path = tmp_path / "subjects.csv"
+    rows = [f"{k % 2},q{k},{k % 3 > 0:d}" for k in range(24)]
+    path.write_text("\n".join(["task_id,question,correct", *rows]))
+    assert read_log(path).find_clusters() is None  # every row is another question
+    rows = [f"{k % 2},{k % 3 > 0:d}" for k in range(120)]
+    path.write_text("\n".join(["task_id,correct", *rows]))
+    assert read_log(path).find_clusters() is None
+
+
+def test_an_id_in_several_tasks_is_several_questions(tmp_path):
+    path = tmp_path / "runs.csv"
+    rows = [f"{k % 6},{'ab'[k // 6 % 2]},1,{int(k % 3 > 0)}," for k in range(12)]
+    path.write_text("\n".join(["id,task_name,epoch,correct,error", *rows]))
+    assert read_log(path).find_clusters() is None
+    # the same with two rows of each question
+    path.write_text("\n".join(["id,task_name,epoch,correct,error", *rows, *rows]))
+    log = read_log(path)
+    assert (log.questions, log.n) == (12, 24)
+
+
+def test_a_column_of_errors_without_any_is_not_the_role(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text("id,error,answer\n1,,x\n2,,y\n")
+    with pytest.raises(UncertainError, match="needs `logits` or `probs` with `labels`"):
+        read_log(path)
+    path.write_text("id,error,score\n1,,1\n2,,0\n")
+    assert read_log(path, columns={"correct": "score"}).loss.tolist() == [0, 1]

@@ -312,3 +312,6 @@ def test_several_models_in_one_file_are_told(tmp_path):
     for command in (["compare", path, "--by", "model"], ["evaluate", path, "--only", "model=x"]):
         assert "measured as one" not in run(*command).output
     assert "measured as one" not in run("evaluate", path, "-c", "groups=model").output
+    path.write_bytes(lines([{"model": name, "mean": 0.5} for name in "xyz"]))
+    refused = run("evaluate", path)  # nothing says right or wrong, so nothing is measured
+    assert (refused.exit_code, "measured as one" in refused.output) == (3, False)

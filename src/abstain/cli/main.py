@@ -109,7 +109,7 @@ class _Commands(DocumentedCommand, click.Group):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # overflow in a number that is then left out
                 warnings.simplefilter("always", AbstainWarning)
-                warnings.showwarning = partial(_show_warning, warnings.showwarning)
+                warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
                 return super().invoke(ctx)
         except click.ClickException as error:
             vars(error)["message"] = escape_controls(error.message, keep="\n")  # it may quote a file's name
@@ -133,11 +133,17 @@ def _suggest_command(name: str) -> str | None:
 
 
 def _show_warning(
-    show_other: Callable[..., None], message: Any, category: type[Warning], *location: Any
+    show_other: Callable[..., None], said: set[str], message: Any, category: type[Warning], *location: Any
 ) -> None:
-    """Print a warning of the library as a line on stderr; pass any other to `show_other`."""
+    """Print a warning of the library as a line on stderr, unless it was printed before; pass others to `show_other`.
+
+    `said` holds what was printed, and is added to: a file that is read twice has one warning.
+    """
     if issubclass(category, AbstainWarning):
-        say(f"note: {_without_methods(str(message))}")
+        note = _without_methods(str(message))
+        if note not in said:
+            say(f"note: {note}")
+        said.add(note)
     else:
         show_other(message, category, *location)
 

@@ -42,6 +42,15 @@ ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Roles that make a table one of answers, where it has no class scores."""
 _VERDICT_ROLES = ("correct", "error", "loss")
 _ANSWER_COLUMN = "answer"  # in which readers of logs put the text of an answer
+_TASK_ID = "task_id"  # normalised name of a column that names the question of an agent or of a test of code
+_TRIAL_NAMES = (
+    "trial",
+    "repeat",
+    "repetition",
+    "run",
+    "attempt",
+)  # of columns that number the trials of a task
+_MAX_REPEATS = 50  # mean rows of one `task_id`; with more it is rather a kind of questions
 _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with right answers
 
 
@@ -70,7 +79,7 @@ def keep_stated_verdict(
 
 
 def columns_of_repeats(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> list[str]:
-    """Return the names of columns whose values may repeat because rows belong together: `question`, and the ids.
+    """Return the names of columns whose values may repeat because rows belong together: `question`, ids, `task_id`.
 
     Empty for the log of a harness, which says itself what its questions are, and where `roles` has columns of clusters
     or questions. Columns with another role are left out. Only the names of columns in the opened file are looked at.
@@ -80,6 +89,7 @@ def columns_of_repeats(source: OpenedTable, roles: Mapping[str, RoleColumns]) ->
     used_names = {name for role, columns in roles.items() if role != "ids" for name in columns.names}
     names = [name for name in source.columns if normalise_name(name) == "question"]
     names += roles["ids"].names if "ids" in roles else ()
+    names += [name for name in source.columns if normalise_name(name) == _TASK_ID]
     return [name for name in names if name not in used_names]
 
 
@@ -89,13 +99,23 @@ def add_repeats(
     """Return the roles with a column of questions or ids that repeat as that of clusters, where none is named for it.
 
     Rows of one question depend on each other, and intervals that ignore it are too narrow. The column is one called
-    `question`, or else that of the ids. It becomes the role "clusters", with a warning that says so; in a table with
-    tasks or epochs and without class scores it becomes the role "question". Nothing is added to the log of a harness,
-    which says itself what its questions are, nor where values are missing, all different or all equal.
+    `question`, or else that of the ids, or else one called `task_id`. It becomes the role "clusters", with a warning
+    that says so; in a table with tasks or epochs and without class scores it becomes the role "question". So does
+    `task_id` beside a column that numbers the trials of each task, which becomes the role "epoch". One id in several
+    tasks, by the role "task" or a column called `task_name`, is several questions. Nothing is added to the log of a
+    harness, which says itself what its questions are, nor where values are missing, all different or all equal.
 
     `roles` maps each role to its columns, and `rules.only` selects the rows. `source` is the opened file.
     """
     selected_rows = select_rows(source, rules).mask  # None: all rows
+
+    def load_texts(name: str) -> list[str]:
+        texts = as_texts(source.columns[name].load())
+        return list((texts if selected_rows is None else texts[selected_rows]).tolist())
+
+    task_roles = {role: roles[role] for role in ("task",) if role in roles} or _find_task_names(source, roles)
+    trials = _find_trials(source, roles)
+    has_distinct_questions = False
     for name in columns_of_repeats(source, roles):
         if len(source.columns[name].shape) != 1:  # a matrix
             continue
@@ -104,15 +124,21 @@ def add_repeats(
         if not has_value(values).all():
             continue
         count = _count_distinct(values)
-        if "task" in roles:  # one name in two tasks is two questions
-            tasks = source.load("task", roles["task"])
-            tasks = tasks if selected_rows is None else tasks[selected_rows]
-            count = len(set(zip(as_texts(values).tolist(), as_texts(tasks).tolist())))
+        is_task_id = normalise_name(name) == _TASK_ID
+        question_roles = {"question": RoleColumns((name,))}
+        if task_roles and not is_task_id:  # one name in two tasks is two questions
+            count = len(set(zip(load_texts(name), load_texts(task_roles["task"].names[0]))))
+            question_roles |= task_roles
         if not 1 < count < len(values):  # all values are equal, or none repeats
+            has_distinct_questions |= normalise_name(name) == "question"
             continue
+        if is_task_id and trials and len(set(zip(load_texts(name), load_texts(trials)))) == len(values):
+            question_roles |= {"epoch": RoleColumns((trials,))}
+        elif is_task_id and (has_distinct_questions or len(values) > _MAX_REPEATS * count):
+            continue  # the task is then a kind of questions, and not one question
         # Tasks and epochs make this a table of answers (`is_log`), where repeats of a question become a cluster later.
-        if not has_class_scores and ("task" in roles or "epoch" in roles):
-            return {**roles, "question": RoleColumns((name,))}
+        if not has_class_scores and ({"task", "epoch"} & {*roles, *question_roles}):
+            return {**roles, **question_roles}
         message = (
             f"`{display_name(name)}` has {count:,} values in {count_noun(len(values), 'row')}: rows with one value are "
             f"taken as a cluster. Name other clusters with -c clusters=NAME (a column of row numbers: none)."
@@ -120,6 +146,24 @@ def add_repeats(
         warnings.warn(message, AbstainWarning, stacklevel=4)
         return {**roles, "clusters": RoleColumns((name,))}
     return dict(roles)
+
+
+def _find_task_names(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> dict[str, RoleColumns]:
+    """Return the role "task" with a column called `task_name` that has no other role; empty where there is none."""
+    used_names = {name for columns in roles.values() for name in columns.names}
+    for name, column in source.columns.items():
+        if normalise_name(name) == "task_name" and name not in used_names and len(column.shape) == 1:
+            return {"task": RoleColumns((name,))}
+    return {}
+
+
+def _find_trials(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> str:
+    """Return the column that numbers the trials of a task: that of the epochs, or one called `trial`; "" for none."""
+    if "epoch" in roles:
+        return roles["epoch"].names[0]
+    used_names = {name for columns in roles.values() for name in columns.names}
+    candidates = [name for name in source.columns if normalise_name(name) in _TRIAL_NAMES]
+    return next((name for name in candidates if name not in used_names), "")
 
 
 def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:

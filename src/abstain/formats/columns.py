@@ -171,6 +171,14 @@ class Column:
         return f"{' x '.join(map(str, self.shape)) or 'one'} {self.kind}"
 
 
+def _is_empty(column: Column) -> bool:
+    """Return whether no row of a column holds anything; False for a column that cannot be loaded."""
+    try:
+        return not has_value(column.load()).any()
+    except DataError:  # objects, or names alone were read
+        return False
+
+
 def as_texts(values: Values) -> np.ndarray:
     """Return one text for each row; whole numbers without decimals."""
     if isinstance(values, TextValues):
@@ -338,6 +346,8 @@ class OpenedTable:
         free_names = [name for name in self.columns if name not in used_names]
         for role, role_names in COLUMN_NAMES.items():  # role -> normalised names that state it
             matches = [name for name in free_names if normalise_name(name) in role_names]
+            if role == "error":  # most often the messages of failed calls, of which there may be none
+                matches = [name for name in matches if not _is_empty(self.columns[name])]
             if role in roles or not matches:
                 continue
             if len(matches) > 1 and role != "ids":  # any column of ids would do

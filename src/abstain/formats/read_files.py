@@ -233,7 +233,8 @@ def make_predictions(
     )
     if labels is None:
         refuse_truth_as_input(source, roles)
-    _note_several_models(source, roles, rules)
+    if _says_what_is_right(roles, has_labels=labels is not None or "labels" in roles):
+        _note_several_models(source, roles, rules)
     roles = add_repeats(source, roles, rules, has_class_scores=bool(class_scores_role))
     if not class_scores_role and is_log(source, roles, rules):
         options.check_obeyed("answers", used_roles=_ANSWER_ROLES)
@@ -268,6 +269,12 @@ def make_predictions(
     if labels is not None:
         fields["column_of_role"]["labels"] = display_name(Path(labels).name)
     return Predictions(name=name, path=path, format=source.format, **fields)
+
+
+def _says_what_is_right(roles: Mapping[str, RoleColumns], *, has_labels: bool) -> bool:
+    """Return whether a file says which answers are right, by its own columns or by labels; else nothing is measured."""
+    has_verdict = any(role in roles for role in ("correct", "error", "loss"))
+    return has_verdict or (has_labels and any(role in roles for role in ("prediction", "logits", "probs")))
 
 
 def _note_several_models(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> None:
