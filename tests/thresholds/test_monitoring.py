@@ -4,6 +4,7 @@ import base64
 import hashlib
 import itertools
 import json
+import warnings
 from contextlib import suppress
 from dataclasses import replace
 
@@ -641,6 +642,31 @@ def test_confidences_that_many_samples_share_are_not_taken_for_calibration_rows(
     for count in (1, 3, 10, 30, 100, 300, 1000, 3000):
         for _ in range(20):
             assert rule.check(*draw(count)).from_calibration == 0
+
+
+@pytest.mark.parametrize(("calibrated", "later"), [("float32", "float64"), ("logits", "float64")])
+def test_coarser_calibration_rows_equal_later_ones_by_chance(calibrated, later):
+    """Nearly saturated: many float32 probabilities are alike up to their rounding, and float64 ones are not."""
+
+    def form(logits, name):
+        if name == "logits":
+            return {"logits": logits}
+        return {"probs": softmax(logits.astype(np.float64)).astype(name)}
+
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(0, 10, 10_000)
+        peaks = rng.gamma(2, 7, size=(10_000, 1)) * np.eye(10)[labels]
+        logits = (rng.normal(size=(10_000, 10)) + peaks).astype(np.float32)
+        wrong = logits.argmax(1) != labels
+        rule = abstain.select_threshold(**form(logits[:4000], calibrated), labels=labels[:4000], risk=0.05)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert rule.check(wrong[4000:], **form(logits[4000:], later)).from_calibration == 0
+        half = slice(2000, 6000)  # rows of the calibration data, and as many others
+        with pytest.warns(AbstainWarning, match="rows of the calibration data"):
+            found = rule.check(wrong[half], **form(logits[half], later)).from_calibration
+        assert found == pytest.approx(2000, rel=0.2)
 
 
 def test_calibration_rows_of_groups_and_of_several_promises_are_recognised():

@@ -18,7 +18,7 @@ _FINGERPRINT_BYTES = (
 # So many remembered rows, all of them in one file, say that the file holds the look.
 _FEWEST_OF_WHOLE_LOOK = 20
 _FEWEST_FOUND = 3  # remembered values among the new ones: one or two may be chance in any data
-_CHANCE_FACTOR = 2  # times the number that chance explains at most
+_CHANCE_FACTOR = 2  # times the number to expect by chance, and three standard deviations more
 
 
 class CountedAgain(NamedTuple):
@@ -37,7 +37,9 @@ def explained_by_chance(found_count: int, remembered_count: int, shared_count: i
     """
     # pairs of equal samples are counted by chance: allow for three pairs, and three standard deviations, more
     shared_at_most = min(1.0, (shared_count + 6 + 3 * np.sqrt(shared_count)) / n)
-    return found_count < _FEWEST_FOUND or found_count <= _CHANCE_FACTOR * shared_at_most * remembered_count
+    expected_at_most = shared_at_most * remembered_count
+    largest_by_chance = _CHANCE_FACTOR * expected_at_most + 3 * np.sqrt(expected_at_most)
+    return found_count < _FEWEST_FOUND or found_count <= largest_by_chance
 
 
 def fingerprint_rows(confidence: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:

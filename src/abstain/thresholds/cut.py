@@ -90,7 +90,8 @@ class EqualConfidences(NamedTuple):
     """Which calibration confidences occur among new ones."""
 
     is_found: np.ndarray  # of bool, one entry per calibration confidence
-    shared_count: int  # how many new samples have the confidence of another new one
+    # how many new samples have the confidence of another new one, as far as calibration samples can be told apart
+    shared_count: int
 
 
 class LearnedScore(Protocol):
@@ -584,10 +585,13 @@ class Cut:
             starts_at_most = np.searchsorted(rising_low, bounds.high, side="right")
             return np.asarray(starts_at_most - ends_below)
 
+        # Calibration data may be the coarser ones: float32, or logits. By chance as large a share of them equals a new
+        # sample as there are new samples that would equal another one if they had been calibration samples.
+        new_as_calibration = self._calibration_bounds(confidences.values, rounding, source=confidences.source)
         return EqualConfidences(
             is_found=count_overlaps(calibration) > 0,
-            # new samples that may be equal to another new one; each overlaps itself
-            shared_count=int((count_overlaps(new) > 1).sum()),
+            # each sample overlaps itself
+            shared_count=int((count_overlaps(new_as_calibration) > 1).sum()),
         )
 
     def rounding_to_allow_for(self, name: str, confidences: CheckedConfidences) -> Rounding | None:
@@ -709,16 +713,19 @@ class Cut:
         remedy += " that were not rounded before"
         raise InputError(f"{name}: this rule is for {expected}, got {short_form}: {reason}. {remedy}.")
 
-    def _calibration_bounds(self, values: Any, rounding: Rounding) -> ExactBounds:
+    def _calibration_bounds(
+        self, values: Any, rounding: Rounding, *, source: Source | None = None
+    ) -> ExactBounds:
         """Return the least and the largest exact number behind calibration confidences, on the common scale.
 
         On the common scale a score that saturates is its rank key, and any other number is itself (`_to_common_scale`).
-        `values` are in the unit of the calibration. `rounding` is the error to allow for; it is never taken smaller
-        than that of `precision`, to which the calibration data were rounded. `magnitude` is the largest absolute value
-        of a calibration row's largest logit, 0 without logits; `classes` is None without class scores.
+        `values` are in the unit of the calibration, unless another `source` is named. `rounding` is the error to allow
+        for; it is never taken smaller than that of `precision`, to which the calibration data were rounded. `magnitude`
+        is the largest absolute value of a calibration row's largest logit, 0 without logits; `classes` is None without
+        class scores.
         """
         return self._exact_bounds(
-            self._to_common_scale(self.source, values),
+            self._to_common_scale(source or self.source, values),
             source=self.source,
             rounding=rounding.with_error_at_least(ROUNDING_OF[self.precision]),
             # without class scores the bounds do not depend on the number of classes
