@@ -92,6 +92,10 @@ def test_lists_of_samples_give_an_answer_and_its_share(tmp_path):
     assert list(open_source(write(tmp_path / "k.json", keywords)).columns) == [
         "tags"
     ]  # nothing is said twice
+    steps = [{"category": ["code", "code"]}, {"category": ["code"]}, {"category": ["api", "code", "api"]}]
+    assert list(open_source(write(tmp_path / "s.json", steps)).columns) == ["category"]  # no samples
+    equally_long = [{"tries": ["4", "5"]}, {"tries": ["7", "7"]}]
+    assert "tries.agreement" in open_source(write(tmp_path / "e.json", equally_long)).columns
     read = read_predictions(
         tmp_path / "a.json",
         columns={"labels": "target", "prediction": "replies.answer", "confidence": "replies.agreement"},

@@ -107,6 +107,24 @@ def test_repeated_answers_add_pass_k(tmp_path):
     assert table["accuracy"].estimate == pytest.approx(right.mean())
 
 
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("grade", "`grade` grades by words (A, B, C). Say what each means, right, wrong or unanswered"),
+        ("stars", "correctness must lie between 0 (wrong) and 1 (right), got 5 in row 2. Divide a score"),
+        ("error", "`error` must be true or false, got 'timeout'. Name another column with -c correct=NAME."),
+    ],
+)
+def test_a_column_that_cannot_say_right_or_wrong_is_explained_without_a_confidence(tmp_path, column, message):
+    path = tmp_path / "graded.csv"
+    path.write_text("grade,stars,error\nA,4,\nB,5,timeout\nC,3,\n")
+    for command in ("evaluate", "describe"):
+        stated = [] if column == "error" else ["-c", f"correct={column}"]
+        result = CliRunner().invoke(cli, [command, str(path), *stated])
+        assert result.exit_code == (3 if command == "evaluate" else 0)
+        assert message in " ".join(result.output.split())
+
+
 def test_a_confidence_that_is_asked_for_must_be_there(files):
     for extra in (["--metric", "aurc"], ["-c", "confidence=part"]):
         result = CliRunner().invoke(cli, ["evaluate", str(files["good"]), *GRADES, *extra])

@@ -227,7 +227,7 @@ def evaluate_unranked(
 
     `price` and `options` are options of the command. None also if the user named a confidence or asks for metrics that
     need one. Repeated answers to the same questions add pass@k and pass^k. `read_options` are the options that say how
-    files are read.
+    files are read. DataError where a column cannot say right or wrong, such as a score above 1.
     """
     requested_metrics = options["metrics"]  # None without --metric
     if "confidence" in read_options.columns or requested_metrics == "all":
@@ -236,8 +236,11 @@ def evaluate_unranked(
         return None
     try:
         log = read_options.read_log(file)
-        if log.has_confidence:
-            return None
+    except UncertainError:  # nothing says right or wrong: the caller knows more of what is missing
+        return None
+    if log.has_confidence:
+        return None
+    try:
         predictions = graded_predictions(log, name=model_name(file), unanswered=read_options.unanswered)
     except AbstainError:
         return None

@@ -24,6 +24,18 @@ _MAX_TREE_DEPTH = 3
 # A table of all values may have this many times as many cells as there are values, and this many more.
 _MAX_SPARSENESS = 50
 _ALWAYS_ALLOWED_CELLS = 1000
+# In the names of columns that hold sampled answers, such as `responses`, `generated_samples` and `completions`.
+_SAMPLE_WORDS = (
+    "response",
+    "answer",
+    "sample",
+    "generation",
+    "completion",
+    "replies",
+    "output",
+    "prediction",
+)
+_MIN_SHARE_OF_ONE_LENGTH = 0.9  # of the lists of a column of samples whose name does not say so
 _ROLE_NAMES = {name for names in COLUMN_NAMES.values() for name in names}
 
 
@@ -249,9 +261,9 @@ def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str
 def _columns_of_text_lists(name: str, values: list[Any]) -> dict[str, list[Any]]:
     """Return the columns that a column of lists of texts stands for; empty where it is no such column.
 
-    Where no list has more than one text, that is the text itself. Where some list has a text twice, the texts of a row
-    are sampled answers to one question: `NAME.answer` is the most frequent (the first of those), and `NAME.agreement`
-    its share.
+    Where no list has more than one text, that is the text itself. Where some list has a text twice and the lists look
+    like samples, the texts of a row are sampled answers to one question: `NAME.answer` is the most frequent (the first
+    of those), and `NAME.agreement` its share.
     """
     first_value = next((value for value in values if value is not None), None)
     if not isinstance(first_value, list):  # most columns, which need no closer look
@@ -262,7 +274,8 @@ def _columns_of_text_lists(name: str, values: list[Any]) -> dict[str, list[Any]]
     has_repeats = any(len(set(value)) < len(value) for value in lists)
     if max(map(len, lists)) <= 1:
         return {name: [value[0] if value else None for value in values]}
-    if not has_repeats:  # such as keywords; of samples that all differ, the agreement says nothing
+    # keywords and steps are no samples; of samples that all differ, the agreement says nothing
+    if not has_repeats or not _look_like_samples(name, lists):
         return {}
     answers: list[str | None] = []
     shares: list[float | None] = []
@@ -275,6 +288,18 @@ def _columns_of_text_lists(name: str, values: list[Any]) -> dict[str, list[Any]]
         answers.append(answer)
         shares.append(count / len(value))
     return {f"{name}.answer": answers, f"{name}.{AGREEMENT}": shares}
+
+
+def _look_like_samples(name: str, lists: list[list[str]]) -> bool:
+    """Return whether lists of texts look like answers that were sampled for each row.
+
+    The name of their column says so, or nearly all of them have one length above 1, as samples have.
+    """
+    own_name = name.rpartition(".")[2].lower()
+    if any(word in own_name for word in _SAMPLE_WORDS):
+        return True
+    length, count = Counter(map(len, lists)).most_common(1)[0]
+    return length > 1 and count >= _MIN_SHARE_OF_ONE_LENGTH * len(lists)
 
 
 def _is_list_of_texts(value: Any) -> bool:

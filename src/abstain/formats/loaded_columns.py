@@ -639,7 +639,8 @@ class LoadedColumns:
                 if word not in TRUTH_WORDS:
                     if role == "correct":
                         raise self.error(explain_grades(str(self.roles[role]), values.distinct_texts))
-                    raise self.error(f"`{role}` must be true or false, got {display_name(text)!r}.")
+                    remedy = " Name another column with -c correct=NAME." if role == "error" else ""
+                    raise self.error(f"`{role}` must be true or false, got {display_name(text)!r}.{remedy}")
             return np.array([TRUTH_WORDS[word] for word in words])[values.code_of_row]
         numbers = values.reshape(-1).astype(np.float64)
         is_invalid = ~((numbers == 0) | (numbers == 1) | np.isnan(numbers))
