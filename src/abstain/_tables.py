@@ -330,6 +330,15 @@ def format_number(value: float | None, digits: int = 4) -> str:
     return number
 
 
+def p_value_text(p_value: float) -> str:
+    """A p-value of any size, in words.
+
+    >>> p_value_text(0.00248), p_value_text(0.0)
+    ('p = 0.00248', 'p < 1e-300')
+    """
+    return f"p = {p_value:.3g}" if p_value >= 1e-300 else "p < 1e-300"
+
+
 def format_p_value(p_value: float, level: float = 0.95) -> str:
     """Format a p-value with two digits, or with as many as it takes not to read as 1 - level, its limit.
 

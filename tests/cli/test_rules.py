@@ -461,6 +461,24 @@ def test_a_check_leaves_out_rows_without_a_label_yet(run, tmp_path, kind):
     assert run("threshold", "later.csv", "--risk", "0.3").exit_code == (3 if "and" not in kind else 0)
 
 
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
+def test_decide_tells_of_confidences_unlike_those_of_the_calibration(run, tmp_path, factor):
+    rng = np.random.default_rng(4)
+    labels = rng.integers(0, 3, 2000)
+    logits = rng.normal(size=(2000, 3)) + 3 * np.eye(3)[labels]
+    np.savez(tmp_path / "cal.npz", logits=logits[:1000], labels=labels[:1000])
+    np.savez(tmp_path / "new.npz", logits=factor * logits[1000:])
+    assert run("threshold", "cal.npz", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    decided = run("decide", "rule.json", "new.npz")
+    assert decided.exit_code == 0
+    notes = [line for line in decided.stderr.splitlines() if line.startswith("note")]
+    assert len(notes) == (factor != 1.0)
+    if factor == 0.5:
+        assert notes[0].startswith(
+            "note: the confidences of new.npz differ from those of the calibration (p = "
+        )
+
+
 @pytest.mark.parametrize(("factor", "exit_code"), [(1.0, 0), (1.5, 0), (20.0, 3)])
 def test_decide_refuses_confidences_that_lie_far_above_the_calibration(run, tmp_path, factor, exit_code):
     rng = np.random.default_rng(0)

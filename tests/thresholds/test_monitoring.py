@@ -571,6 +571,36 @@ def test_a_series_of_an_older_format_is_continued(shipped, version):
     assert shipped.check([0], [1.0], previous=again).n == 101
 
 
+def test_the_first_line_says_what_raised_an_alarm():
+    rng = np.random.default_rng(5)
+    g = rng.random(2000)
+    rule = abstain.select_threshold(rng.random(2000) < 0.05 * (1 - g), g, risk=0.1)
+
+    def look(low, error_rate, previous):
+        return rule.check(rng.random(800) < error_rate, rng.uniform(low, 1, 800), previous=previous)
+
+    good = look(0.0, 0.02, None)
+    assert repr(good).startswith("Check: no alarm (n = 800, look 1)")
+    assert "; confidences as in calibration: p = " in repr(good)
+    changed = look(0.5, 0.02, good)
+    assert repr(changed).startswith(
+        "Check: ALARM by the confidences at look 2; risk: no alarm (n = 1600, look 2)"
+    )
+    assert "; confidences differ from calibration: p = " in repr(changed)
+    # a script tells a new alarm from an old one, and the risk from the confidences
+    later = look(0.0, 0.5, changed)
+    assert (later.drift_alarm_look, later.risk_alarm_look, later.looks) == (2, 3, 3)
+    both = "Check: ALARM by the risk at look 3 and by the confidences at look 2 (n = 2400, look 3)"
+    assert repr(later).startswith(both)
+    assert "; confidences as in calibration: p = " in repr(later)
+    wrong = look(0.0, 0.5, good)
+    assert repr(wrong).startswith(
+        "Check: ALARM by the risk at look 2; confidences: no alarm (n = 1600, look 2)"
+    )
+    alone = rule.check_confidences(rng.uniform(0.5, 1, 800))
+    assert "; confidences differ from calibration: p = " in repr(alone)
+
+
 # rows of the calibration data ---------------------------------------------------------------------------------------
 
 

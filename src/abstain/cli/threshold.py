@@ -83,6 +83,7 @@ _RECORD_HELP = "Write a page to file with the rule: data, guarantee, assumptions
 _STATE_HELP = "With --check: file with the series of checks so far. It is updated."
 # if more than this share of new confidences exceeds all calibration data, they are probably on another scale
 _LARGE_SHARE_ABOVE = 0.1
+_CLEARLY_OTHER = 0.001  # p-value of equal distributions, for a note on new data
 _MAJORITY = 0.5
 _GROUPS_LISTED = 6  # in one message
 _MAX_SIZE_TO_READ_AGAIN = 64 << 20  # bytes
@@ -653,10 +654,10 @@ def decide(
 ) -> None:
     """Apply a saved rule to new data without labels: adds a column `accepted`, 1 or 0.
 
-    RULE is what `abstain threshold --save` wrote. It stores which confidence it is about, and computes
-    it from the class scores of FILE; another confidence is refused. The output has the columns of FILE, except class
-    scores, and `accepted`. It is CSV on the screen, and in a file what its name says (.csv, .tsv, .json, .jsonl,
-    .parquet, .arrow, .feather). No column of FILE is replaced.
+    RULE is what `abstain threshold --save` wrote. It stores which confidence it is about, and computes it from the
+    class scores of FILE; another confidence is refused. The output has the columns of FILE, except class scores, and
+    `accepted`; for class scores also `prediction` and the score, such as `max_softmax`. It is CSV on the screen, and in
+    a file what its name says (.csv, .tsv, .json, .jsonl, .parquet, .arrow, .feather). No column of FILE is replaced.
 
     Examples:
       abstain decide rule.json new.csv -o decided.csv
@@ -683,8 +684,10 @@ def decide(
             columns_of_known["groups"] = known.group_labels()
         accepted = np.zeros(predictions.n, dtype=bool)
         accepted[is_known] = saved_rule.accepts(**columns_of_known)
-    _check_scale(rule, saved_rule, predictions, confidence)
     has_confidence = np.isfinite(confidence) & (confidence > NO_CONFIDENCE)
+    is_noted = _check_scale(rule, saved_rule, predictions, confidence)
+    if not is_noted and not isinstance(saved_rule, GroupThresholds):
+        _note_other_distribution(first_rule(saved_rule), predictions, rule_score, has_confidence)
     if predictions.abstained is not None:
         accepted &= ~predictions.abstained
         has_confidence |= predictions.abstained  # they are no answers, and need none
@@ -710,11 +713,12 @@ def _check_scale(
     rule: Threshold | GroupThresholds | JointThreshold,
     predictions: Predictions,
     confidence: np.ndarray,
-) -> None:
+) -> bool:
     """Raise DataError, or print a note, if many new confidences exceed all calibration data, as percentages do.
 
     It is an error if most of them exceed the largest one by more than the range of the calibration data, for a column
-    of confidences none of which was below 0 in calibration. Others have no known bound, so a note must do.
+    of confidences none of which was below 0 in calibration. Others have no known bound, so a note must do. Returns
+    whether a note was printed.
     """
     cuts = [single.cut for single in rules_by_group(rule, single_name="").values()]
     largest = max(cut.highest for cut in cuts)  # of the calibration data
@@ -732,6 +736,29 @@ def _check_scale(
         opt.say(
             f"note: {share_above:.0%} of the confidences lie above all calibration data ({largest:g}). Are both on "
             f"the same scale?"
+        )
+    return share_above > _LARGE_SHARE_ABOVE
+
+
+def _note_other_distribution(
+    rule: Threshold, predictions: Predictions, rule_score: str | None, has_confidence: np.ndarray
+) -> None:
+    """Print a note if the confidences of new data are clearly distributed otherwise than those of the calibration.
+
+    `rule_score` is the score that the rule was made with, None for a column of confidences. Only answers with a
+    confidence are compared, `has_confidence` says which rows have one.
+    """
+    if predictions.abstained is not None:
+        has_confidence = has_confidence & ~predictions.abstained
+    if not rule.feasible or not has_confidence.any():
+        return
+    compared = predictions.rows(np.flatnonzero(has_confidence))
+    with naming_file(predictions.path):
+        drift_p = rule.check_confidences(**rule_columns(compared, rule_score)).drift_p
+    if drift_p <= _CLEARLY_OTHER:
+        opt.say(
+            f"note: the confidences of {display_name(predictions.path)} differ from those of the calibration "
+            f"({_tables.p_value_text(drift_p)}). The guarantee is for data of the same population and scale."
         )
 
 

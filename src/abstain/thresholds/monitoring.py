@@ -316,6 +316,19 @@ class Check(Stored, _tables.Notebook):
         """No alarm so far."""
         return not (self.risk_alarm or self.drift_alarm)
 
+    def _words_on_alarms(self) -> str:
+        """Say what raised an alarm, the risk or the confidences, and what did not; "no alarm" where nothing did."""
+        if self.risk_alarm and self.drift_alarm:
+            return (
+                f"ALARM by the risk at look {self.risk_alarm_look} and by the confidences at look "
+                f"{self.drift_alarm_look}"
+            )
+        if self.risk_alarm:
+            return f"ALARM by the risk at look {self.risk_alarm_look}; confidences: no alarm"
+        if self.drift_alarm:
+            return f"ALARM by the confidences at look {self.drift_alarm_look}; risk: no alarm"
+        return "no alarm"
+
     def _words_on_time_of_alarm(self) -> str:
         """Words on how many accepted samples of its look the alarm of the risk rests on."""
         if self.alarm_counted is None or self.alarm_loss_sum is None:
@@ -345,24 +358,28 @@ class Check(Stored, _tables.Notebook):
         risk_alarm = ""
         if self.risk_alarm:
             risk_alarm = (
-                f", ALARM at look {self.risk_alarm_look} (p = {self.risk_alarm_p:.3g})"
+                f", ALARM at look {self.risk_alarm_look} ({_tables.p_value_text(self.risk_alarm_p or 0.0)})"
                 f"{self._words_on_time_of_alarm()}"
             )
         drift_alarm = ""
         if self.drift_alarm:
-            drift_alarm = f", ALARM at look {self.drift_alarm_look} (p = {self.drift_alarm_p:.3g})"
+            drift_alarm = (
+                f", ALARM at look {self.drift_alarm_look} ({_tables.p_value_text(self.drift_alarm_p or 0.0)})"
+            )
+        # in the last look, which may come after that alarm
+        differ = self.looks > 0 and self.drift_p <= drift_alarm_level(self.delta, self.looks)
         recent_look_count = len(self.recent_looks)  # the last of all `looks`
         recent_range = f"look {self.looks}"
         if recent_look_count > 1:
             recent_range = f"looks {self.looks - recent_look_count + 1} to {self.looks}"
         lines = [
-            f"Check: {'no alarm' if self.holds else 'ALARM'} (n = {self.n}, look {self.looks})",
+            f"Check: {self._words_on_alarms()} (n = {self.n}, look {self.looks})",
             f"  risk {_with_limits(self.risk, self.risk_interval)} of {self.counted} accepted, promised at most "
-            f"{self.limit:.4g}: p = {self.risk_p:.3g} at any time{risk_alarm}",
+            f"{self.limit:.4g}: {_tables.p_value_text(self.risk_p)} at any time{risk_alarm}",
             f"  recent risk {_with_limits(self.recent_risk, self.recent_risk_interval)} of {self.recent_counted} "
             f"accepted in {recent_range}{self._words_on_recent_risk()}",
-            f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences as in calibration: "
-            f"p = {self.drift_p:.3g} in this look{drift_alarm}",
+            f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences {_as_in_calibration(differ)}: "
+            f"{_tables.p_value_text(self.drift_p)} in this look{drift_alarm}",
         ]
         if self.left_out:
             lines.append(f"  left out: {self.left_out} samples of clusters that an earlier look held")
@@ -376,6 +393,11 @@ class Check(Stored, _tables.Notebook):
             f"  false alarms: at most {self.delta:g} in the whole series, {each:g} by risk and {each:g} by confidences"
         )
         return "\n".join(lines)
+
+
+def _as_in_calibration(differ: bool) -> str:
+    """Words after "confidences": whether they differ from those of the calibration."""
+    return "differ from calibration" if differ else "as in calibration"
 
 
 def _with_limits(risk: float | None, interval: tuple[float, float] | None) -> str:
@@ -874,8 +896,8 @@ class ConfidenceCheck(Stored, _tables.Notebook):
         verdict = "no alarm" if self.holds else "ALARM"
         lines = [
             f"Check of the confidences alone: {verdict} (n = {self.n})",
-            f"  coverage {self.coverage:.4f}; confidences as in calibration: p = {self.drift_p:.3g}, an alarm from "
-            f"{self.delta:g} down",
+            f"  coverage {self.coverage:.4f}; confidences {_as_in_calibration(not self.holds)}: "
+            f"{_tables.p_value_text(self.drift_p)}, an alarm from {self.delta:g} down",
             "  without labels, this says nothing about the risk, and it is no part of a series",
         ]
         if self.from_calibration:
