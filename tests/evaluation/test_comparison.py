@@ -157,8 +157,8 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
     assert near.standard_error == pytest.approx(truth.standard_error, rel=1e-9)
     rows = np.random.default_rng(0).normal(size=(3, 1000))
     rows[1] = rows[0] + 1e-9 * rows[2]
-    sides = [
-        differences.Side(
+    models = [
+        differences.ComparedModel(
             estimate=1.0,
             less_biased_estimate=1.0,
             standard_error=float(np.linalg.norm(row)),
@@ -172,7 +172,7 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
         for row in rows
     ]
     a, b = np.triu_indices(3, 1)
-    errors = differences.compare_sides(sides, a, b, Scale("log"), 0.95, True).standard_error
+    errors = differences.compare_models(models, a, b, Scale("log"), 0.95, True).standard_error
     for i, j, error in zip(a, b, errors):
         assert error == pytest.approx(np.linalg.norm(rows[i] - rows[j]), rel=1e-9)
 

@@ -12,10 +12,10 @@ from abstain._stored import Finite, Share, Within
 from abstain.confidence.candidates import LearningData
 from abstain.inference.differences import (
     Tests,
-    compare_sides,
+    compare_models,
+    compared_model_from_samples,
+    compared_model_from_spread,
     convert_to_one_error_size,
-    side_from_samples,
-    side_from_spread,
 )
 from abstain.inference.limits import make_interval
 from abstain.inference.standard_errors import CheckedSamples, gather, spread_by_sample, summarise_samples
@@ -141,29 +141,29 @@ def judge(
     fold = _merge_folds_of_one_cluster(fold, data.cluster)
     summaries = [summarise_samples(contestant) for contestant in samples]
     spreads = []
-    sides = []
+    models = []
     for contestant, summary in zip(samples, summaries, strict=True):
         spread, effects = _spread_within_folds(function, contestant, fold)
         spreads.append(spread)
         # one vector of effects, of rows or of clusters, since there is one kind of clusters at most
-        sides.append(side_from_spread(AURC, spread, summary, effects=(effects,)))
+        models.append(compared_model_from_spread(AURC, spread, summary, effects=(effects,)))
     has_negative = any(bool((contestant.answered_loss < 0).any()) for contestant in samples)
     # AURC is compared on a log scale, or on a plain one if losses below 0 may make it negative
     scale_in_units_of_error = AURC.scale_for(samples[0].zero_one, has_negative)
-    scale = scale_in_units_of_error.scaled(samples[0].error_size)  # in the user's units, as the sides are
-    later_places = np.arange(1, len(sides))
+    scale = scale_in_units_of_error.scaled(samples[0].error_size)  # in the user's units, as the models are
+    later_places = np.arange(1, len(models))
     # without another confidence there is no test: an empty array in each field
     tests = Tests(*np.empty((len(Tests._fields), 0)))
     if len(later_places):
-        tests = compare_sides(
-            sides, a=later_places, b=np.zeros_like(later_places), scale=scale, level=level, paired=True
+        tests = compare_models(
+            models, a=later_places, b=np.zeros_like(later_places), scale=scale, level=level, paired=True
         )
     intervals = [
         make_interval(AURC, spread, summary, level)
         for spread, summary in zip(spreads, summaries, strict=True)
     ]
     return Judged(
-        aurc=[side.estimate for side in sides],
+        aurc=[model.estimate for model in models],
         low=[interval.low for interval in intervals],
         high=[interval.high for interval in intervals],
         tests=tests,
@@ -204,11 +204,11 @@ def _spread_within_folds(
             clusters=None if samples.clusters is None else samples.clusters[rows],
             error_size=samples.error_size if samples.zero_one else None,
         )
-        side = side_from_samples(part)  # in the user's units
-        estimate += share * side.estimate
-        less_biased_estimate += share * side.less_biased_estimate
+        model = compared_model_from_samples(part)  # in the user's units
+        estimate += share * model.estimate
+        less_biased_estimate += share * model.less_biased_estimate
         # one vector, since there is one kind of clusters at most; units come fold by fold in every confidence
-        effects.append(share * side.unit_effects[0])
+        effects.append(share * model.unit_effects[0])
     unit = samples.error_size
     effect_of_each = np.concatenate(effects)
     # Estimate and variance are those within folds. The other fields say how well the variance is known and on how many

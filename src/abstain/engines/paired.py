@@ -20,7 +20,7 @@ from abstain.engines.read import Fields
 from abstain.evaluation.comparison import Competitor, assemble_comparison
 from abstain.evaluation.results import Comparison
 from abstain.inference import evidence
-from abstain.inference.differences import Side, less_biased_estimates, side_from_spread
+from abstain.inference.differences import ComparedModel, compared_model_from_spread, less_biased_estimates
 from abstain.inference.limits import DifferenceSums
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
@@ -154,14 +154,14 @@ class PairComparison:
         """
         self.pair = pair
         self.answers = (first, second)
-        self.sides = (_side_of_answer(first, pair.metric), _side_of_answer(second, pair.metric))
+        self.models = (_model_of_answer(first, pair.metric), _model_of_answer(second, pair.metric))
         zero_one = first.totals.zero_one and second.totals.zero_one
         has_negative_loss = first.totals.has_negative_loss or second.totals.has_negative_loss
         # the scale of the metric, which the test uses where both areas lie inside its range
         self.scale = pair.metric.scale_for(zero_one, has_negative_loss)
-        estimates = less_biased_estimates(self.sides)
+        estimates = less_biased_estimates(self.models)
         # An area may lie outside the range, such as 0 for the logarithm. The test then takes plain numbers:
-        # `compare_sides`, which gets `self.scale`, decides so by the same rule.
+        # `compare_models`, which gets `self.scale`, decides so by the same rule.
         has_both_in_range = bool(np.all(self.scale.contains(estimates)))
         scale_of_test = self.scale if has_both_in_range else Scale("normal")
         first_derivative, second_derivative = scale_of_test.derivative(estimates)
@@ -180,8 +180,8 @@ class PairComparison:
         level = self.pair.request.level
         n = self.answers[0].totals.sample_count
         competitors = [
-            Competitor(name=title, side=side, interval=answer.interval(self.pair.metric), sample_count=n)
-            for title, side, answer in zip(self.pair.titles, self.sides, self.answers)
+            Competitor(name=title, model=model, interval=answer.interval(self.pair.metric), sample_count=n)
+            for title, model, answer in zip(self.pair.titles, self.models, self.answers)
         ]
         variance_of_difference, variance_on_scale, sum_of_e4 = sums
         # one entry per pair of models, and there is one pair
@@ -204,8 +204,8 @@ class PairComparison:
         )
 
 
-def _side_of_answer(answer: Answer, metric: Metric) -> Side:
+def _model_of_answer(answer: Answer, metric: Metric) -> ComparedModel:
     """One model of a comparison; its influences are only known through the joint sums."""
     spread = evidence.spread_from_evidence(metric, answer.evidence[0])
     sample = evidence.summarise_totals(answer.totals.in_error_units())
-    return side_from_spread(metric, spread, sample, effects=())
+    return compared_model_from_spread(metric, spread, sample, effects=())

@@ -38,11 +38,11 @@ from abstain.inference.anytime import AnytimeRule, check_anytime
 from abstain.inference.clusters import check_one_kind, cluster_codes, cluster_columns, cluster_counts
 from abstain.inference.differences import (
     AnytimeTest,
-    Side,
+    ComparedModel,
     Tests,
-    compare_sides,
+    compare_models,
+    compared_model_from_samples,
     convert_to_one_error_size,
-    side_from_samples,
 )
 from abstain.inference.limits import DifferenceSums, make_interval
 from abstain.inference.ratios import AnswerSpread, scale_of_answers, spread_of_answers
@@ -467,7 +467,7 @@ class Competitor:
     ----------
     name : str
         As tables show it.
-    side : Side
+    model : ComparedModel
         Estimate and influences, in the user's units.
     interval : Interval
         Of its own metric.
@@ -476,7 +476,7 @@ class Competitor:
     """
 
     name: str
-    side: Side
+    model: ComparedModel
     interval: Interval
     sample_count: int
 
@@ -510,17 +510,17 @@ def assemble_comparison(
         Are the samples of all competitors the same?
     joint_sums
         Sums over the two influences of each sample, where an engine has added them up; None otherwise.
-        Only for two competitors. Otherwise they are computed from the influences in `side`.
+        Only for two competitors. Otherwise they are computed from the influences in `model`.
     looks
         The rule by which tests hold at every look; None for a single look. The intervals of the competitors must have
         been made by it already.
     """
     sample_count = max(competitor.sample_count for competitor in competitors)
     sign = 1 if metric.lower_is_better else -1
-    ranking = sorted(competitors, key=lambda competitor: sign * competitor.side.estimate)
+    ranking = sorted(competitors, key=lambda competitor: sign * competitor.model.estimate)
     first, second = np.triu_indices(len(ranking), 1)
-    tests = compare_sides(
-        [competitor.side for competitor in ranking],
+    tests = compare_models(
+        [competitor.model for competitor in ranking],
         a=first,
         b=second,
         scale=scale,
@@ -555,8 +555,8 @@ def assemble_comparison(
         contestants.append(
             Contestant(
                 name=competitor.name,
-                estimate=competitor.side.estimate,
-                standard_error=competitor.side.standard_error if width > 0 else 0.0,
+                estimate=competitor.model.estimate,
+                standard_error=competitor.model.standard_error if width > 0 else 0.0,
                 low=interval.low if has_limits else None,
                 high=interval.high if has_limits else None,
                 n=interval.n,
@@ -633,17 +633,21 @@ def _compare_samples(
         return competitors, comparison
 
     competitors, comparison = compare_by(metric)
-    sides = {competitor.name: competitor.side for competitor in competitors}
+    models_by_name = {competitor.name: competitor.model for competitor in competitors}
     notes = []
     covers_all = "coverage" not in dict(metric.settings)  # otherwise it is an area between two coverages
     aurocs = {name: auroc_of_samples(samples) for name, samples in samples_by_name.items()}
     can_compare_again = len(samples_by_name) <= MOST_CONTESTANTS_COMPARED_AGAIN
-    if metric.name in INCLUDE_ACCURACY and covers_all and differ([side.risk for side in sides.values()]):
+    if (
+        metric.name in INCLUDE_ACCURACY
+        and covers_all
+        and differ([model.risk for model in models_by_name.values()])
+    ):
         can_rank_errors = all(_has_right_and_wrong(samples) for samples in samples_by_name.values())
         notes.append(
             describe_accuracy(
                 comparison,
-                risks={name: side.risk for name, side in sides.items()},
+                risks={name: model.risk for name, model in models_by_name.items()},
                 are_error_rates=all(samples.zero_one for samples in samples_by_name.values()),
                 aurocs=aurocs,
                 by_ranking_alone=compare_by(AUROC)[1] if can_rank_errors and can_compare_again else None,
@@ -663,16 +667,19 @@ def _compare_samples(
     warnings = [worse_than_chance(name, samples_by_name[name], aurocs[name]) for name in comparison.names]
     notes += [warning for warning in warnings if warning is not None]
     ties_matter = [
-        _ties_matter(samples, sides[name].standard_error) for name, samples in samples_by_name.items()
+        _ties_matter(samples, models_by_name[name].standard_error)
+        for name, samples in samples_by_name.items()
     ]
     if metric == AURC and any(ties_matter):
-        sides_in_random_order = [
-            side_from_samples(samples_by_name[name]._replace(metric=metric.with_options(ties="expected")))
+        models_in_random_order = [
+            compared_model_from_samples(
+                samples_by_name[name]._replace(metric=metric.with_options(ties="expected"))
+            )
             for name in comparison.names
         ]
         first, second = np.triu_indices(len(comparison.names), 1)
-        tests = compare_sides(
-            sides_in_random_order,
+        tests = compare_models(
+            models_in_random_order,
             a=first,
             b=second,
             scale=_scale_of_samples(metric, list(samples_by_name.values())),
@@ -690,7 +697,7 @@ def _competitor_of_samples(name: str, samples: CheckedSamples, interval_level: f
     """One contestant by `samples.metric`; `interval_level` is the confidence level of its own interval."""
     return Competitor(
         name=name,
-        side=side_from_samples(samples),
+        model=compared_model_from_samples(samples),
         interval=make_interval(
             samples.metric, spread_by_sample("compare", samples), summarise_samples(samples), interval_level
         ),
@@ -917,7 +924,7 @@ def competitor_of(name: str, spread: AnswerSpread, level: float) -> Competitor:
     """One model of a comparison by a metric of graded answers."""
     return Competitor(
         name=name,
-        side=spread.side(),
+        model=spread.as_compared_model(),
         interval=spread.interval(level),
         sample_count=spread.question_count,
     )

@@ -15,7 +15,7 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
 from abstain.evaluation.vectors import read_model
 from abstain.inference import influence
-from abstain.inference.differences import compare_sides, side_from_spread
+from abstain.inference.differences import compare_models, compared_model_from_spread
 from abstain.inference.limits import degrees_of_freedom, make_interval
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import Measured, error_size_of, gather, measure, power_sums
@@ -201,15 +201,17 @@ def _measure_ensemble(
         averaged_spread, averaged_sample = measure_predictor(*averaged_vectors)
         averaged = make_interval(metric, averaged_spread, averaged_sample, level)
         averaged_influence = influence(metric, *averaged_vectors).values
-        sides = [
-            side_from_spread(metric, spread_over_data, sample, effects=(mean_influence / n,)),
-            side_from_spread(metric, averaged_spread, averaged_sample, effects=(averaged_influence / n,)),
+        models = [
+            compared_model_from_spread(metric, spread_over_data, sample, effects=(mean_influence / n,)),
+            compared_model_from_spread(
+                metric, averaged_spread, averaged_sample, effects=(averaged_influence / n,)
+            ),
         ]
         is_zero_one = sample.is_zero_one and averaged_sample.is_zero_one
         has_negative_loss = sample.has_negative_loss or averaged_sample.has_negative_loss
         scale = metric.scale_for(is_zero_one, has_negative_loss).scaled(unit)
-        test = compare_sides(
-            sides, a=np.asarray([0]), b=np.asarray([1]), scale=scale, level=level, paired=True
+        test = compare_models(
+            models, a=np.asarray([0]), b=np.asarray([1]), scale=scale, level=level, paired=True
         )
         gain = Interval(
             metric=metric.name,

@@ -227,15 +227,15 @@ def _difference(
         )
     if looks is not None:
         check_one_kind(name, samples_a.clusters, "`anytime=True`")
-    sides = [side_from_samples(samples_a), side_from_samples(samples_b)]
+    models = [compared_model_from_samples(samples_a), compared_model_from_samples(samples_b)]
     has_negative = bool((samples_a.answered_loss < 0).any() or (samples_b.answered_loss < 0).any())
     scale = samples_a.metric.scale_for(samples_a.zero_one and samples_b.zero_one, has_negative)
     if samples_a.metric.scales_with_loss:  # losses are in units of an error, estimates in the user's units
         scale = scale.scaled(samples_a.error_size)
-    # a family of one pair: side 0 minus side 1
+    # a family of one pair: model 0 minus model 1
     anytime_test = None if looks is None else AnytimeTest(looks, samples_a.sample_count)
-    test = compare_sides(
-        sides, np.asarray([0]), np.asarray([1]), scale, level, paired, anytime_test=anytime_test
+    test = compare_models(
+        models, np.asarray([0]), np.asarray([1]), scale, level, paired, anytime_test=anytime_test
     )
     return Difference(
         metric=samples_a.metric.name,
@@ -246,15 +246,15 @@ def _difference(
         p_value=float(test.p_value[0]),
         level=level,
         n=samples_a.sample_count if paired else samples_a.sample_count + samples_b.sample_count,
-        estimate_a=sides[0].estimate,
-        estimate_b=sides[1].estimate,
+        estimate_a=models[0].estimate,
+        estimate_b=models[1].estimate,
         paired=paired,
         note=test.note[0],
         planned=None if looks is None else looks.planned,
     )
 
 
-class Side(NamedTuple):
+class ComparedModel(NamedTuple):
     """One model of a comparison, in the user's units.
 
     Attributes
@@ -292,11 +292,11 @@ class Side(NamedTuple):
     unit_effects: tuple[np.ndarray, ...]
 
 
-def side_from_samples(samples: CheckedSamples) -> Side:
-    """Make the side of a comparison (one of the models compared) from the checked samples of that model.
+def compared_model_from_samples(samples: CheckedSamples) -> ComparedModel:
+    """Make one model of a comparison from the checked samples of that model.
 
     Losses of `samples`, and what is computed from them, are in units of `samples.error_size`, which is the size of an
-    error where all losses are 0 or one number. The side is in the user's units: its estimates are multiplied by
+    error where all losses are 0 or one number. The result is in the user's units: its estimates are multiplied by
     `error_size`, except those of a metric that does not change with the scale of the losses, such as AUROC. A unit of
     `unit_effects` and `unit_count` is an independent draw: a sample, or a cluster of samples where there are clusters.
     Raises InputError if the metric has no influence function, or if there is only one cluster.
@@ -315,7 +315,7 @@ def side_from_samples(samples: CheckedSamples) -> Side:
     less_biased_estimate = leave_one_out(samples)
     if less_biased_estimate is None:  # the metric has no leave-one-out estimate, or there are weights
         less_biased_estimate = influences.estimate
-    return Side(
+    return ComparedModel(
         estimate=estimate_unit * influences.estimate,
         less_biased_estimate=estimate_unit * less_biased_estimate,
         standard_error=_standard_error_of(unit_effects),  # in the user's units already
@@ -344,7 +344,7 @@ def _effective_errors(samples: CheckedSamples, influences: SampleInfluences) -> 
 
 
 def _standard_error_of(unit_effects: tuple[np.ndarray, ...]) -> float:
-    """Standard error of an estimate from what each unit does to it, in the layout of `Side.unit_effects`."""
+    """Standard error of an estimate from what each unit does to it, in the layout of `ComparedModel.unit_effects`."""
     variances = [float(effects @ effects) for effects in unit_effects]
     if len(variances) == 1:
         return math.sqrt(variances[0])
@@ -352,16 +352,16 @@ def _standard_error_of(unit_effects: tuple[np.ndarray, ...]) -> float:
     return math.sqrt(two_way_variance(by_first_kind, by_second_kind, by_intersections))
 
 
-def side_from_spread(
+def compared_model_from_spread(
     metric: Metric, spread: EstimateSpread, sample: SampleSummary, effects: tuple[np.ndarray, ...]
-) -> Side:
-    """Make the side of a comparison (one of the models compared) from an estimate that is known already.
+) -> ComparedModel:
+    """Make one model of a comparison from an estimate that is known already.
 
     `spread` (the estimate, its variance and a less biased estimate, or None) and `sample` (counts of samples,
-    errors and independent draws) are in units of an error, `sample.error_size`; numbers of the side are in the user's
+    errors and independent draws) are in units of an error, `sample.error_size`; numbers of the result are in the user's
     units. `effects` holds what each independent unit does to the estimate, in the user's units: one array, or three
     with two kinds of clusters (by the first kind, by the second and by their intersections). It may be empty if
-    `compare_sides` gets the sums over the units of the difference as `known_sums`.
+    `compare_models` gets the sums over the units of the difference as `known_sums`.
     """
     # as many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict
     draws = draws_behind(metric.rule, spread.effective_errors, sample)
@@ -376,7 +376,7 @@ def side_from_spread(
         interval = make_interval(metric, spread, sample, level)
         return interval.low, interval.high
 
-    return Side(
+    return ComparedModel(
         estimate=estimate_unit * spread.estimate,
         less_biased_estimate=estimate_unit * less_biased_estimate,
         standard_error=estimate_unit * spread.standard_error,
@@ -457,8 +457,8 @@ class AnytimeTest(NamedTuple):
         return np.asarray(self.rule.p_value(p_value, self.sample_count))
 
 
-def compare_sides(
-    sides: Sequence[Side],
+def compare_models(
+    models: Sequence[ComparedModel],
     a: np.ndarray,
     b: np.ndarray,
     scale: Scale,
@@ -467,10 +467,10 @@ def compare_sides(
     known_sums: DifferenceSums | None = None,
     anytime_test: AnytimeTest | None = None,
 ) -> Tests:
-    """Test the differences `sides[a[k]] - sides[b[k]]` of several pairs k as one family, corrected by Holm's method.
+    """Test the differences `models[a[k]] - models[b[k]]` of several pairs k as one family, corrected by Holm's method.
 
-    `a` and `b` are vectors of indices into `sides`. Tests are made on `scale` where both sides lie inside its range,
-    otherwise on the plain scale. `level` is that of the whole family of intervals. `paired` says that all sides are on
+    `a` and `b` are vectors of indices into `models`. Tests are made on `scale` where both models lie inside its range,
+    otherwise on the plain scale. `level` is that of the whole family of intervals. `paired` says that all models are on
     the same units. Pass `known_sums`, the sums over the units of the difference, if they were computed elsewhere; there
     must then be only one pair. With `anytime_test`, limits and p-values hold at every look.
 
@@ -479,13 +479,13 @@ def compare_sides(
     few errors that do the same in every unit have a difference of 0 without spread, and the limits 0. Two models that
     show no spread themselves, as without any error, do not show whether they do the same: they have separate intervals.
     """
-    estimate = np.asarray([side.estimate for side in sides])
-    magnitude = _magnitudes(sides)
-    less_biased = less_biased_estimates(sides)
+    estimate = np.asarray([model.estimate for model in models])
+    magnitude = _magnitudes(models)
+    less_biased = less_biased_estimates(models)
     difference = estimate[a] - estimate[b]
     pair_magnitude = magnitude[a] + magnitude[b]
 
-    groups = _group_pairs_by_scale(sides, a, b, scale, less_biased, paired, known_sums)
+    groups = _group_pairs_by_scale(models, a, b, scale, less_biased, paired, known_sums)
     standard_error, low, high, p_value = np.empty((4, len(a)))
     for group in groups:  # every pair is in exactly one group
         standard_error[group.pairs] = group.standard_error
@@ -501,7 +501,7 @@ def compare_sides(
     difference = np.where(has_no_spread & is_rounding, 0.0, difference)
     p_value = np.where(has_no_spread, np.where(difference == 0, 1.0, 0.0), p_value)
 
-    notes = _notes_on_few_draws(sides, a, b, difference)
+    notes = _notes_on_few_draws(models, a, b, difference)
     has_no_verdict = notes != ""  # an array: one truth value per pair
     p_value = np.where(has_no_verdict, 1.0, p_value)
     p_adjusted = holm(p_value)
@@ -516,15 +516,15 @@ def compare_sides(
     low = np.where(has_no_spread, difference, np.minimum(low, difference))
     high = np.where(has_no_spread, difference, np.maximum(high, difference))
     has_few_draws = np.asarray(
-        [bool(sides[i].few_draws_note or sides[j].few_draws_note) for i, j in zip(a, b)], dtype=bool
+        [bool(models[i].few_draws_note or models[j].few_draws_note) for i, j in zip(a, b)], dtype=bool
     )
-    own_error = np.asarray([side.standard_error for side in sides])
+    own_error = np.asarray([model.standard_error for model in models])
     neither_has_spread = own_error[a] + own_error[b] <= DIFFERENCE_ROUNDING * pair_magnitude
     for k in np.flatnonzero(has_no_verdict | (has_few_draws & ~has_no_spread) | neither_has_spread):
         # as if the two models were independent
-        level_of_side = float(_level_of_look(levels[k], anytime_test))
-        low_a, high_a = sides[a[k]].limits_at_level(level_of_side)
-        low_b, high_b = sides[b[k]].limits_at_level(level_of_side)
+        level_of_each = float(_level_of_look(levels[k], anytime_test))
+        low_a, high_a = models[a[k]].limits_at_level(level_of_each)
+        low_b, high_b = models[b[k]].limits_at_level(level_of_each)
         low[k] = min(difference[k], low_a - high_b)
         high[k] = max(difference[k], high_a - low_b)
     tests = Tests(
@@ -582,7 +582,7 @@ class _PairsOnScale(NamedTuple):
 
 
 def _group_pairs_by_scale(
-    sides: Sequence[Side],
+    models: Sequence[ComparedModel],
     a: np.ndarray,
     b: np.ndarray,
     scale: Scale,
@@ -602,21 +602,21 @@ def _group_pairs_by_scale(
 
     Parameters
     ----------
-    sides : sequence of Side
+    models : sequence of ComparedModel
         All models that are compared, each with its estimate, its standard error and what each unit does to it.
     a, b : ndarray of int, shape (pairs,)
-        Indices into `sides` of the first and second model of each pair.
+        Indices into `models` of the first and second model of each pair.
     scale : Scale
         That of the metric: "normal" (plain), "log" or "logit".
-    less_biased : ndarray, shape (sides,)
-        The less biased estimate of each side.
+    less_biased : ndarray, shape (models,)
+        The less biased estimate of each model.
     paired : bool
-        Are all sides on the same units (samples or clusters)?
+        Are all models on the same units (samples or clusters)?
     known_sums : DifferenceSums or None
         Variance of the difference of the only pair, as sums over its units, on the scale that this pair is tested on;
         None: the sums are computed here, for each pair.
     """
-    standard_error = np.asarray([side.standard_error for side in sides])
+    standard_error = np.asarray([model.standard_error for model in models])
     both_inside = scale.contains(less_biased[a]) & scale.contains(less_biased[b])
     # a mask of pairs; all False where the metric's scale is the plain one, so that there is one group
     uses_scale = np.asarray(both_inside & (scale.name != "normal"))
@@ -628,7 +628,7 @@ def _group_pairs_by_scale(
         second = b[in_group]
         sums = known_sums
         if sums is None:
-            sums = _sum_differences(sides, first, second, scale_of_group, less_biased, paired)
+            sums = _sum_differences(models, first, second, scale_of_group, less_biased, paired)
         group = _PairsOnScale(
             pairs=in_group,
             standard_error=sums.standard_error,  # of the plain difference
@@ -644,17 +644,17 @@ def _group_pairs_by_scale(
 
 
 def _notes_on_few_draws(
-    sides: Sequence[Side], a: np.ndarray, b: np.ndarray, difference: np.ndarray
+    models: Sequence[ComparedModel], a: np.ndarray, b: np.ndarray, difference: np.ndarray
 ) -> np.ndarray:
     """Why each pair has no verdict, or "" if it has one: the model with fewer effective draws has too few of them.
 
     Effective draws are errors of equal weight, or right samples if those are fewer. `a` and `b` are indices into
-    `sides`, and `difference` is that of their estimates, one entry per pair. Equal estimates (a difference of 0) need
+    `models`, and `difference` is that of their estimates, one entry per pair. Equal estimates (a difference of 0) need
     no note. Returns an array of strings, shape (pairs,).
     """
     notes = []
     for i, j, pair_difference in zip(a, b, difference):
-        weaker = min(sides[i], sides[j], key=lambda side: side.effective_draws)
+        weaker = min(models[i], models[j], key=lambda model: model.effective_draws)
         # such as "rests on about 2.6 effective errors"; "" for a model with enough
         note = weaker.few_draws_note
         if note and pair_difference != 0:
@@ -665,20 +665,20 @@ def _notes_on_few_draws(
     return np.asarray(notes, dtype=object)
 
 
-def less_biased_estimates(sides: Sequence[Side]) -> np.ndarray:
-    """The less biased estimate of each side; exactly 0 where it is a rounding error alone.
+def less_biased_estimates(models: Sequence[ComparedModel]) -> np.ndarray:
+    """The less biased estimate of each model; exactly 0 where it is a rounding error alone.
 
     An excess over the oracle is a small difference of large numbers, so rounding is relative to the larger of the
     estimate and the risk.
     """
-    estimates = np.asarray([side.less_biased_estimate for side in sides])
-    is_rounding = np.abs(estimates) <= DIFFERENCE_ROUNDING * _magnitudes(sides)
+    estimates = np.asarray([model.less_biased_estimate for model in models])
+    is_rounding = np.abs(estimates) <= DIFFERENCE_ROUNDING * _magnitudes(models)
     return np.where(is_rounding, 0.0, estimates)
 
 
-def _magnitudes(sides: Sequence[Side]) -> np.ndarray:
-    """The size of the numbers behind each side's estimate: the larger of estimate and risk."""
-    return np.asarray([max(abs(side.estimate), abs(side.risk)) for side in sides])
+def _magnitudes(models: Sequence[ComparedModel]) -> np.ndarray:
+    """The size of the numbers behind each model's estimate: the larger of estimate and risk."""
+    return np.asarray([max(abs(model.estimate), abs(model.risk)) for model in models])
 
 
 def _make_intervals_agree(tests: Tests, level: float) -> Tests:
@@ -740,42 +740,47 @@ _SMALLEST_EXACT_SHARE = 1e-6  # a difference below this share of its terms has t
 
 
 def _sum_differences(
-    sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, less_biased: np.ndarray, paired: bool
+    models: Sequence[ComparedModel],
+    a: np.ndarray,
+    b: np.ndarray,
+    scale: Scale,
+    less_biased: np.ndarray,
+    paired: bool,
 ) -> DifferenceSums:
     """Add up powers of what each unit (sample or cluster) does to the difference of each pair of models.
 
-    A side is one of the models compared. `a` and `b` are indices into `sides`, at least one entry, one per pair, as
-    have the sums that are returned. `less_biased` holds the less biased estimate of each side, at which the derivative
+    `a` and `b` are indices into `models`, at least one entry, one per pair, as
+    have the sums that are returned. `less_biased` holds the less biased estimate of each model, at which the derivative
     of `scale` is taken: times that, what a unit does to an estimate is what it does on the scale. `paired` says that
-    all sides are on the same units; otherwise they are independent, and the sums of both sides of a pair add up.
+    all models are on the same units; otherwise they are independent, and the sums of both models of a pair add up.
     """
-    derivative = np.ones(len(sides))
-    used_sides = np.union1d(a, b)  # other sides may lie outside the scale, where it has no derivative
-    derivative[used_sides] = scale.derivative(less_biased[used_sides])
+    derivative = np.ones(len(models))
+    used_models = np.union1d(a, b)  # other models may lie outside the scale, where it has no derivative
+    derivative[used_models] = scale.derivative(less_biased[used_models])
     if not paired:
-        # one entry per side; those of sides in no pair are not read
-        sums_of_sides = [_sums_of_one_side(side, rate) for side, rate in zip(sides, derivative)]
-        return _add_independent_sides(sums_of_sides, a, b)
-    clustering_count = len(sides[a[0]].unit_effects)  # one, or three with two kinds of clusters
+        # one entry per model; those of models in no pair are not read
+        sums_of_models = [_sums_of_one_model(model, rate) for model, rate in zip(models, derivative)]
+        return _add_independent_models(sums_of_models, a, b)
+    clustering_count = len(models[a[0]].unit_effects)  # one, or three with two kinds of clusters
     sums_by_clustering = []
     for clustering in range(clustering_count):
-        effects = np.stack([side.unit_effects[clustering] for side in sides])  # shape (sides, units)
-        unit_counts = np.asarray([_unit_count(side, clustering) for side in sides])
+        effects = np.stack([model.unit_effects[clustering] for model in models])  # shape (models, units)
+        unit_counts = np.asarray([_unit_count(model, clustering) for model in models])
         sums_by_clustering.append(
             _sum_paired_differences(effects, effects * derivative[:, None], unit_counts, a, b)
         )
     return _combine_clusterings(sums_by_clustering)
 
 
-def _sums_of_one_side(side: Side, scale_derivative: float) -> DifferenceSums:
+def _sums_of_one_model(model: ComparedModel, scale_derivative: float) -> DifferenceSums:
     """Sums over the units of one model, as if the other one of the pair did not vary: numbers, not arrays.
 
-    `side` is the model, with what each unit (sample or cluster) does to its estimate. `scale_derivative` is the
+    `model` is the model, with what each unit (sample or cluster) does to its estimate. `scale_derivative` is the
     derivative at that estimate of the scale of the test (log, logit or plain).
     """
     sums_by_clustering = []
-    for clustering, effects in enumerate(side.unit_effects):  # one, or three with two kinds of clusters
-        variance = variance_of_effects(effects * scale_derivative, _unit_count(side, clustering))
+    for clustering, effects in enumerate(model.unit_effects):  # one, or three with two kinds of clusters
+        variance = variance_of_effects(effects * scale_derivative, _unit_count(model, clustering))
         sums_by_clustering.append(
             DifferenceSums(
                 variance_on_scale=variance.variance,
@@ -787,7 +792,7 @@ def _sums_of_one_side(side: Side, scale_derivative: float) -> DifferenceSums:
     return _combine_clusterings(sums_by_clustering)
 
 
-def _add_independent_sides(
+def _add_independent_models(
     sums_by_model: Sequence[DifferenceSums], a: np.ndarray, b: np.ndarray
 ) -> DifferenceSums:
     """Variances of the differences of models on independent test sets, one entry per pair.
@@ -809,12 +814,12 @@ def _add_independent_sides(
     )
 
 
-def _unit_count(side: Side, clustering: int) -> int:
-    """Number of units of a model: `side.unit_count`, or with two kinds of clusters that of one of the clusterings.
+def _unit_count(model: ComparedModel, clustering: int) -> int:
+    """Number of units of a model: `model.unit_count`, or with two kinds of clusters that of one of the clusterings.
 
-    `clustering` is the place in `side.unit_effects`: 0 for the first kind, 1 for the second, 2 for intersections.
+    `clustering` is the place in `model.unit_effects`: 0 for the first kind, 1 for the second, 2 for intersections.
     """
-    return side.unit_count if len(side.unit_effects) == 1 else len(side.unit_effects[clustering])
+    return model.unit_count if len(model.unit_effects) == 1 else len(model.unit_effects[clustering])
 
 
 def _combine_clusterings(sums_by_clustering: Sequence[DifferenceSums]) -> DifferenceSums:

@@ -30,7 +30,7 @@ from abstain.inference.clusters import (
     two_way_unit_variance,
     unbiased_effects,
 )
-from abstain.inference.differences import Side
+from abstain.inference.differences import ComparedModel
 from abstain.inference.limits import UnitVariance, student_quantile, variance_of_effects
 from abstain.inference.point_limits import proportion_limits
 from abstain.inference.records import Interval
@@ -320,7 +320,7 @@ class AnswerSpread(NamedTuple):
             centre="estimate" if has_spread else "bound",
         )
 
-    def side(self) -> Side:
+    def as_compared_model(self) -> ComparedModel:
         """This estimate as one model of a comparison.
 
         `self.effects` holds what each unit (question or cluster) does to the estimate, in one array. With two kinds of
@@ -330,7 +330,7 @@ class AnswerSpread(NamedTuple):
         # an effective number of them, and a note where it is too small for a verdict
         decided_by = self._questions_that_decide()
         kinds = self.effects[:2]  # without the intersections
-        return Side(
+        return ComparedModel(
             estimate=self.estimate,
             less_biased_estimate=self.estimate,
             standard_error=self.standard_error,
