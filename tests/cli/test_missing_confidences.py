@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from abstain.cli import cli
-from abstain.cli.missing_confidences import measure_other_rule, missing_confidence_notes
+from abstain.cli.missing_confidences import measure_by_other_rule, missing_confidence_notes
 from abstain.formats import Log, Predictions, Rules, read_log, read_predictions
 
 COLUMNS = ["-c", "labels=truth", "-c", "prediction=answer", "-c", "question=q"]
@@ -205,9 +205,9 @@ def test_only_models_whose_verdict_changes_are_named(answers, tmp_path):
 
 def test_a_log_without_gaps_has_no_such_sentence(table):
     log = read_log(table, columns={"labels": "truth", "prediction": "answer", "confidence": "tokens"})
-    assert measure_other_rule(log, "aurc", 0.95) == ([], [])
+    assert measure_by_other_rule(log, "aurc", 0.95) == ([], [])
     empty = replace(log, signals={})
-    assert measure_other_rule(empty, "aurc", 0.95) == ([], [])
+    assert measure_by_other_rule(empty, "aurc", 0.95) == ([], [])
     model = Predictions("m", "t.csv", "csv", 2, loss=np.zeros(2), confidence=np.ones(2))
     assert missing_confidence_notes([model], "aurc", 0.95) == []
 
@@ -219,7 +219,7 @@ def test_nothing_is_said_where_no_answer_has_all_confidences():
     rules = Rules().settled("several confidences")
     log = Log("t.csv", "csv", wrong, np.ones(4, bool), signals, rules=rules)
     assert log.rules.missing == "last"
-    assert measure_other_rule(log, "aurc", 0.95) == ([], [])
+    assert measure_by_other_rule(log, "aurc", 0.95) == ([], [])
 
 
 def test_a_page_of_one_file_uses_all_rows_for_its_first_confidence(answers, table, tmp_path):

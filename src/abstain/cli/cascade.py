@@ -29,7 +29,7 @@ from abstain.cli.options import (
     explicit_value,
     input_option,
     note_chosen_confidence,
-    note_unread_columns,
+    note_ignored_columns,
     output_option,
     say,
     shared_options,
@@ -297,7 +297,7 @@ def _read_models(
     if show_notes:
         for model in models.values():
             note_chosen_confidence(model)
-        note_unread_columns(next(iter(models.values())), "sample_weight")
+        note_ignored_columns(next(iter(models.values())), "sample_weight")
     return models
 
 

@@ -20,7 +20,7 @@ from abstain import _tables
 from abstain._tables import count_noun
 from abstain.cli import screen
 from abstain.cli.dependent_rows import hints_at_dependent_rows
-from abstain.cli.missing_confidences import measure_other_rule
+from abstain.cli.missing_confidences import measure_by_other_rule
 from abstain.cli.options import (
     DocumentedCommand,
     InputFile,
@@ -464,8 +464,8 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
         row_count = int(rows.sum())
         measured_rows = "" if predictions.n == row_count else f", on {predictions.n:,} of {row_count:,} rows"
         notes.append(f"AURC with unanswered questions as {treatment}{measured_rows}: {areas}.")
-    # the other rule is that for answers without a confidence; every answer has a learned one
-    if learned is None:
-        other_rule = measure_other_rule(log, "aurc", level)
-        notes += [*other_rule.areas, *other_rule.changed_verdicts]
+    # answers without a confidence are ranked last or left out: what the rule that is not in use would give
+    if learned is None:  # every answer has a learned confidence
+        other = measure_by_other_rule(log, "aurc", level)
+        notes += [*other.area_sentences, *other.verdict_sentences]
     return notes

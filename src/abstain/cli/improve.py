@@ -102,7 +102,7 @@ def improve(
                 loss=losses, sample_weight=predictions.sample_weight, **settings
             )
         else:
-            opt.note_unread_columns(predictions, "sample_weight")
+            opt.note_ignored_columns(predictions, "sample_weight")
             rule = learn_and_select(loss=losses, risk=risk, delta=delta, **settings)
             learned = rule.confidence
     if save:

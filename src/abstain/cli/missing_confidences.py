@@ -21,30 +21,30 @@ _MEANING = {"last": "ranked last", "left_out": "left out"}
 _OTHER_RULE = {"last": "left_out", "left_out": "last"}
 
 
-class OtherRule(NamedTuple):
-    """What the other rule for answers without a confidence gives, as sentences; empty where it changes nothing."""
+class NotesByOtherRule(NamedTuple):
+    """Sentences on what changes if answers without a confidence count the other way; empty lists for nothing."""
 
-    areas: list[str]  # one sentence: the metric of each confidence
-    changed_verdicts: list[str]  # one sentence, where the comparison of two confidences comes out differently
+    area_sentences: list[str]  # one: the metric of each confidence by the other rule
+    verdict_sentences: list[str]  # one, where two confidences compare differently by the other rule
 
 
-def measure_other_rule(log: Log, metric: str, level: float) -> OtherRule:
-    """Rank the answers of a log by each of its confidences, where answers without one count the other way.
+def measure_by_other_rule(log: Log, metric: str, level: float) -> NotesByOtherRule:
+    """Rank the answers of a log by each confidence, with the other rule for answers without one; return sentences.
 
-    They are ranked last or left out, by `log.rules.missing`. Left out are answers that lack any of the confidences, so
-    that all are on the same rows by both rules. `metric` is one of a ranking, and `level` the confidence level of
-    intervals and tests. A verdict is another one if the difference is significant by one of the rules only, or has the
-    opposite sign.
+    There are two rules, "last" (such answers are ranked last) and "left_out"; `log.rules.missing` is the one in use.
+    Left out are answers that lack any of the confidences, so that all confidences are on the same rows. `metric` is one
+    of a ranking, `level` the confidence level. The verdict on two confidences changes if their difference is
+    significant by one rule only, or has the opposite sign. Both lists are empty where every answer has a confidence.
     """
     if not log.has_confidence or not log.share_without_confidence:
-        return OtherRule([], [])
+        return NotesByOtherRule([], [])
     rule = str(log.rules.missing)  # "last" or "left_out"
     other_rule = _OTHER_RULE[rule]
     try:
         other = _read_by_rule(log, other_rule)
         table = abstain.evaluate(**other.arguments(), metrics=[metric], level=level, progress=False)
     except AbstainError:  # no answer has all the confidences, for example
-        return OtherRule([], [])
+        return NotesByOtherRule([], [])
     cells = ", ".join(
         f"{display_name(entry.score)} {entry.cell.removesuffix(entry.mark)}"
         for entry in table.entries
@@ -57,12 +57,12 @@ def measure_other_rule(log: Log, metric: str, level: float) -> OtherRule:
         f"on {rows}: {cells}."
     )
     if len(log.signals) == 1:
-        return OtherRule([areas], [])
+        return NotesByOtherRule([areas], [])
     try:
         comparison = _compare_confidences(_read_by_rule(log, rule), metric, level)
         other_comparison = _compare_confidences(other, metric, level)
     except AbstainError:  # too few answers for a test
-        return OtherRule([areas], [])
+        return NotesByOtherRule([areas], [])
     changed = []
     for pair in comparison.pairs:
         other_pair = other_comparison.pair(pair.a, pair.b)
@@ -74,14 +74,14 @@ def measure_other_rule(log: Log, metric: str, level: float) -> OtherRule:
                 f"{_MEANING[other_rule]}: {_describe(other_pair, is_lower_better)})"
             )
     if not changed:
-        return OtherRule([areas], [])
+        return NotesByOtherRule([areas], [])
     verdicts = (
         f"{len(changed)} of {count_noun(len(comparison.pairs), 'verdict')} between confidences "
         f"{'depends' if len(changed) == 1 else 'depend'} on how answers without a confidence count: "
         f"{'; '.join(changed[:_MAX_LISTED])}"
     )
     hidden_count = len(changed) - _MAX_LISTED
-    return OtherRule(
+    return NotesByOtherRule(
         [areas], [f"{verdicts} and {hidden_count} more." if hidden_count > 0 else f"{verdicts}."]
     )
 
@@ -89,17 +89,22 @@ def measure_other_rule(log: Log, metric: str, level: float) -> OtherRule:
 def missing_confidence_notes(models: Sequence[Predictions], metric: str, level: float) -> list[str]:
     """Sentences for a comparison of the confidences of one or more models, about answers without a confidence.
 
-    One model alone has the metric by the other rule, too. Of several models, only those are named of which a verdict
-    between two of their confidences changes. Empty for a learned confidence, which every answer has.
+    Such answers are ranked last or left out; the other rule is the one of these two that is not in use. For one model,
+    the sentences tell its metric by the other rule and the verdicts that change. For several, one sentence names the
+    models of which a verdict changes. Empty for a learned confidence, which every answer has.
     """
-    by_model: dict[str, OtherRule] = {
-        display_name(model.name): measure_other_rule(model.log, metric, level)
+    by_model: dict[str, NotesByOtherRule] = {
+        display_name(model.name): measure_by_other_rule(model.log, metric, level)
         for model in models
         if model.log is not None and model.learned is None
     }
     if len(models) == 1:
-        return [sentence for other in by_model.values() for part in other for sentence in part]
-    changed_models = [name for name, other in by_model.items() if other.changed_verdicts]
+        return [
+            sentence
+            for other in by_model.values()
+            for sentence in (*other.area_sentences, *other.verdict_sentences)
+        ]
+    changed_models = [name for name, other in by_model.items() if other.verdict_sentences]
     if not changed_models:
         return []
     listed = ", ".join(changed_models[:_MAX_LISTED])

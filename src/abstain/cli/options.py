@@ -302,8 +302,8 @@ def _drop_folders(argument: str) -> str:
     return f"{option}{equals}{Path(value).name}" if is_path else argument
 
 
-def note_unread_columns(predictions: abstain.formats.Predictions, *names: str) -> None:
-    """Print a note for each of these columns that the file has; the command ignores them."""
+def note_ignored_columns(predictions: abstain.formats.Predictions, *names: str) -> None:
+    """Print a note for each of these columns, which the command ignores, that the file has."""
     consequences = {"sample_weight": "every sample counts once"}
     for name in names:
         if getattr(predictions, name) is not None:

@@ -549,7 +549,7 @@ def check_rule(
         columns["groups"] = predictions.group_labels()
         _note_groups_without_threshold(saved_rule, predictions)
     columns["clusters"] = predictions.clusters
-    opt.note_unread_columns(predictions, "sample_weight")
+    opt.note_ignored_columns(predictions, "sample_weight")
     with naming_file(predictions.path):
         # losses do not depend on the score, so any name will do
         losses = predictions.loss_and_confidence(score or "max_softmax", loss).loss
@@ -823,7 +823,7 @@ def clinical(
         # the class is shown as the user typed it, even where labels are numbers
         table = replace(clinical_of(predictions, score, positive_label, level), positive=positive)
     grid = table.grid()  # cells of text by title, such as "0.5 [0.4, 0.6]"; one row for each share
-    opt.note_unread_columns(predictions, "sample_weight")
+    opt.note_ignored_columns(predictions, "sample_weight")
 
     def draw(console: Any) -> None:
         samples = _tables.count_samples(table.n, cluster_counts(predictions.clusters))

@@ -247,15 +247,17 @@ def make_log(
     values = {
         role: source.load(role, columns) for role, columns in loaded_roles.items() if role != "confidence"
     }
-    signal_names = _find_signal_names(source, loaded_roles, grade_column)
-    signals = {name: source.columns[name].load() for name in signal_names if name in source.columns}
+    confidence_names = _find_confidence_names(source, loaded_roles, grade_column)
+    confidence_columns = {
+        name: source.columns[name].load() for name in confidence_names if name in source.columns
+    }
     replies = _load_replies(source, roles, rules)
     if right_answers is not None:
         values["labels"] = _load_right_answers(right_answers, values)
         columns_used["labels"] = display_name(right_answers.path.name)
     if selected_rows is not None:
         values = take_rows(source, values, selected_rows)
-        signals = take_rows(source, signals, selected_rows)
+        confidence_columns = take_rows(source, confidence_columns, selected_rows)
         learning_columns = {
             role: take_rows(source, columns, selected_rows) for role, columns in learning_columns.items()
         }
@@ -272,7 +274,7 @@ def make_log(
         replies=replies,
     )
     # "agreement" may be no column of the file; None says that it is computed from the answers.
-    log = answers.make_log({name: signals.get(name) for name in signal_names})
+    log = answers.make_log({name: confidence_columns.get(name) for name in confidence_names})
     for columns in learning_columns.values():
         answers.check_lengths(log.n, columns)
     return replace(log, column_of_role=log.column_of_role | columns_used, ids=ids, **learning_columns)
@@ -290,7 +292,7 @@ def _load_replies(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: 
     return None if column is None else column.load()
 
 
-def _find_signal_names(
+def _find_confidence_names(
     source: OpenedTable, roles: Mapping[str, RoleColumns], grade_column: str
 ) -> tuple[str, ...]:
     """Return the confidences to read: those that the user named, or those of the log.
@@ -349,14 +351,16 @@ def load_unjudged(
         rules=rules,
         replies=_load_replies(source, roles, rules),
     )
-    signals = {}  # confidence by name, one number per row
+    confidences = {}  # confidence by name, one number per row
     for name in (first_name, *further_names):
         # The only name that may be no column is "agreement": without a column, it is computed from the answers.
         column = source.columns[name].load() if name in source.columns else None
         # Few new answers may all have stated 1% or less, so that nothing is said of their scale.
-        signals[name] = answers.convert_confidence(name, column, min_rows_to_judge=MIN_ROWS_TO_JUDGE_SCALE)
-    confidence = signals[first_name]
-    answers.check_lengths(len(confidence), {**values, **signals})
+        confidences[name] = answers.convert_confidence(
+            name, column, min_rows_to_judge=MIN_ROWS_TO_JUDGE_SCALE
+        )
+    confidence = confidences[first_name]
+    answers.check_lengths(len(confidence), {**values, **confidences})
     has_confidence = np.isfinite(confidence)
     may_be_answered = has_confidence.copy()
     if rules.missing == "last" or allow_several:
@@ -367,7 +371,7 @@ def load_unjudged(
         "confidence": np.where(answered & has_confidence, confidence, lowest),
         "abstained": ~answered,
         "gapped_signals": {
-            name: np.where(np.isfinite(signal), signal, np.nan) for name, signal in signals.items()
+            name: np.where(np.isfinite(column), column, np.nan) for name, column in confidences.items()
         },
     }
 
@@ -507,23 +511,25 @@ class LoadedAnswers(LoadedColumns):
     purpose: str = "one file"
     replies: Values | None = None
 
-    def make_log(self, signals: Mapping[str, Values | None]) -> Log:
+    def make_log(self, confidence_columns: Mapping[str, Values | None]) -> Log:
         """Grade the answers, convert the confidences and make the log.
 
-        `signals` maps the name of each confidence to its column; None for the agreement of repeated answers, which is
-        computed here. A confidence that no row has is left out with a note, unless the user named confidences and no
-        row has any of them. One that is equal in all rows is left out with a note, unless the user named it and not all
-        confidences of the log.
+        `confidence_columns` maps the name of each confidence to its column; None for the agreement of repeated answers,
+        which is computed here. A confidence that no row has is left out with a note, unless the user named confidences
+        and no row has any of them. One that is equal in all rows is left out with a note, unless the user named it and
+        not all confidences of the log.
 
         The log's rules are those of the user (`self.rules`); where they leave open how unanswered questions and missing
         confidences count, the purpose of reading (`self.purpose`) decides. DataError where grades, scales or values are
         invalid, or where columns differ in length.
         """
         is_stated = "confidence" in self.roles  # the user named the confidences
-        self.check_scales(signals)
+        self.check_scales(confidence_columns)
         losses = self.grade_answers()
         loss = losses.loss
-        confidences = {name: self.convert_confidence(name, column) for name, column in signals.items()}
+        confidences = {
+            name: self.convert_confidence(name, column) for name, column in confidence_columns.items()
+        }
         self.check_lengths(len(loss), {**self.values_by_role, **confidences})
         # Only a grade that the user says to mean so tells that there is no answer; an empty one is no verdict.
         may_be_answered = ~self.find_graded_unanswered() if self.rules.grades else np.ones(len(loss), bool)
@@ -591,11 +597,11 @@ class LoadedAnswers(LoadedColumns):
             columns["groups"] = task
         return columns
 
-    def check_scales(self, signals: Iterable[str]) -> None:
+    def check_scales(self, confidence_names: Iterable[str]) -> None:
         """Raise DataError for a scale of a column that is no confidence here, and for `--outside` without a scale."""
         for name in self.rules.scale:
-            if name and name not in signals:
-                listed = ", ".join(map(display_name, signals)) or "none"
+            if name and name not in confidence_names:
+                listed = ", ".join(map(display_name, confidence_names)) or "none"
                 raise self.error(
                     f"--scale names `{display_name(name)}`, which is not one of the confidences: {listed}."
                 )
@@ -759,12 +765,11 @@ class LoadedAnswers(LoadedColumns):
         answers = [prediction or None for prediction in predictions]
         return np.array(agreement(questions, answers), dtype=np.float64)
 
-    def describe_columns(self, signals: Iterable[str]) -> dict[str, str]:
+    def describe_columns(self, confidence_names: Iterable[str]) -> dict[str, str]:
         """Return for each role, in words, the column that was taken for it or the default that applies.
 
-        A summary of the log lists them. `signals` are the names of the confidences. The column of correctness is
-        followed by the other columns that could have been used. A column that the log explains is followed by that
-        explanation.
+        A summary of the log lists them. `confidence_names` are those of the log. The column of correctness is followed
+        by the other columns that could have been used. A column that the log explains is followed by that explanation.
         """
         facts = self.source.facts
         column_of_role = {}
@@ -773,7 +778,7 @@ class LoadedAnswers(LoadedColumns):
             column_of_role[role] = (
                 f"{name} ({facts.descriptions[name]})" if name in facts.descriptions else name
             )
-        column_of_role["confidence"] = ", ".join(map(display_name, signals)) or "none"
+        column_of_role["confidence"] = ", ".join(map(display_name, confidence_names)) or "none"
         grade_column = str(self.roles["correct"]) if "correct" in self.roles else ""
         other_correctness_columns = [
             name for name in facts.possible_correctness_columns if name != grade_column

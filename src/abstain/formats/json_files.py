@@ -65,13 +65,13 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> OpenedTable
         columns: dict[str, Column] = {}
         tables = find_tables(path, content)
         for table in tables:
-            prefix = f"{table.place}." if len(tables) > 1 else ""
+            prefix = f"{table.key_path}." if len(tables) > 1 else ""
             limits.check_columns(path, len(columns) + len(table.columns))
             for name, values in table.columns.items():
                 columns[prefix + name] = _make_column(path, prefix + name, values)
         if not columns:
             raise NoTableError(str(file_error(path, _explain_no_table(content))), describe_tree(content))
-        place = tables[0].place if len(tables) == 1 else ""
+        place = tables[0].key_path if len(tables) == 1 else ""
         return OpenedTable(path=path, format="jsonl" if lines else "json", columns=columns, place=place)
 
 

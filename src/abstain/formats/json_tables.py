@@ -42,7 +42,7 @@ _ROLE_NAMES = {name for names in COLUMN_NAMES.values() for name in names}
 class JsonTable(NamedTuple):
     """A table that parsed JSON holds."""
 
-    place: str  # dotted path of the table in the file; "" for the file as a whole
+    key_path: str  # dotted path of the table in the file; "" for the file as a whole
     columns: dict[str, list[Any]]  # column name -> one value per row, None where a row has no value
 
 
@@ -52,31 +52,31 @@ def find_tables(path: Path, content: Any) -> list[JsonTable]:
     A field that lies inside an object of a record has a dotted name: `judge.confidence`. DataError where records have
     so few names in common that the table of all values would be far larger than the file. `path` is for messages.
     """
-    return _find_tables_below(path, content, place="", depth=0)
+    return _find_tables_below(path, content, key_path="", depth=0)
 
 
-def _find_tables_below(path: Path, content: Any, *, place: str, depth: int) -> list[JsonTable]:
-    """Return the tables of a part of a file that lies under the dotted path `place`, `depth` objects deep.
+def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -> list[JsonTable]:
+    """Return the tables of a part of a file that lies under the dotted path `key_path`, `depth` objects deep.
 
     `content` is a parsed JSON value.
     """
     columns = _read_table(path, content)
     if columns is not None:
-        return [JsonTable(place, columns)]
+        return [JsonTable(key_path, columns)]
     if not isinstance(content, dict) or depth >= _MAX_DEPTH:
         return []
     tables = []
     for name, part in content.items():
         if isinstance(part, (dict, list)):
-            part_place = f"{place}.{name}" if place else str(name)
-            tables += _find_tables_below(path, part, place=part_place, depth=depth + 1)
+            part_key_path = f"{key_path}.{name}" if key_path else str(name)
+            tables += _find_tables_below(path, part, key_path=part_key_path, depth=depth + 1)
     # Lists of this object itself are its table, unless there are tables below and no list is called as a role is.
     columns = _read_object_of_columns(path, content)
     if columns and (not tables or _any_name_states_a_role(columns)):
-        return [JsonTable(place, columns)]
+        return [JsonTable(key_path, columns)]
     # An object of one object, which may be a record by its id, is taken for that only if it is nothing else.
     if not tables and len(content) == 1 and _all_values_are_objects(content):
-        return [JsonTable(place, _columns_from_records(path, _records_with_ids(content)))]
+        return [JsonTable(key_path, _columns_from_records(path, _records_with_ids(content)))]
     return tables
 
 

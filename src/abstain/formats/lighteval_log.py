@@ -10,14 +10,14 @@ import numpy as np
 from abstain.formats.arrow import read_number_lists
 from abstain.formats.columns import LogFacts, OpenedTable, TextValues
 from abstain.formats.log_rows import (
-    OPTION_SIGNALS,
+    OPTION_CONFIDENCES,
     LogContent,
     Row,
     ScoredOption,
     assign_correct_role,
     columns_from_0_to_1,
+    confidences_of_options,
     float_or_none,
-    option_signals,
 )
 from abstain.formats.safety import Limits
 
@@ -59,7 +59,7 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
         if row_loglikelihoods is not None and len(row_loglikelihoods) > 1:
             # length 0: the file does not say how long the options are
             options = [ScoredOption(loglikelihood=number, length=0) for number in row_loglikelihoods]
-            row |= option_signals(options, is_normalised=False)
+            row |= confidences_of_options(options, is_normalised=False)
         rows.append(row)
     correctness_columns = columns_from_0_to_1(rows, list(metrics))
     match = _TASK_IN_NAME.match(source.path.name)
@@ -73,9 +73,9 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
             "question": "question",
         },
         possible_correctness_columns=correctness_columns,
-        possible_confidence_columns=OPTION_SIGNALS,  # those that no row has are taken out later
+        possible_confidence_columns=OPTION_CONFIDENCES,  # those that no row has are taken out later
         # Accuracy by normalised log-likelihoods judges another answer than these confidences are of.
-        excluded_confidences_by_correctness={name: OPTION_SIGNALS for name in metrics if "norm" in name},
+        excluded_confidences_by_correctness={name: OPTION_CONFIDENCES for name in metrics if "norm" in name},
         task=match[1] if match else "",
         # the harness writes details/MODEL/DATE/details_TASK.parquet
         model=source.path.absolute().parent.parent.name if match else "",

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 from abstain.errors import DataError
 from abstain.formats.columns import LogFacts, text_or_none
 from abstain.formats.log_rows import (
-    OPTION_SIGNALS,
+    OPTION_CONFIDENCES,
     LoadJson,
     LogContent,
     Row,
     ScoredOption,
     assign_correct_role,
     columns_from_0_to_1,
+    confidences_of_options,
     float_or_none,
     get_nested,
-    option_signals,
     read_unanswerable,
 )
 from abstain.formats.roles import AGREEMENT
@@ -138,10 +138,10 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         tool="lm-evaluation-harness",
         column_of_role=column_of_role,
         possible_correctness_columns=correctness_columns,
-        possible_confidence_columns=OPTION_SIGNALS,
+        possible_confidence_columns=OPTION_CONFIDENCES,
         # `acc_norm` judges the option that is best by normalised log-likelihoods. These confidences are of the option
         # that is best by plain ones, so they are not offered with `acc_norm`.
-        excluded_confidences_by_correctness={"acc_norm": OPTION_SIGNALS},
+        excluded_confidences_by_correctness={"acc_norm": OPTION_CONFIDENCES},
         task="" if len(parts) > 1 else next(iter(parts)) or (match[1] if match else ""),
     )
     return LogContent(rows, facts)
@@ -164,7 +164,7 @@ def _read_write_out_reply(record: Row) -> Row:
     if isinstance(record.get("truth"), int) and len(logits) > 1 and None not in numbers:
         # length 0: the file does not say how long the options are
         options = [ScoredOption(loglikelihood=number, length=0) for number in numbers if number is not None]
-        return option_signals(options, is_normalised=False)
+        return confidences_of_options(options, is_normalised=False)
     return {"answer": logits[0]} if logits and isinstance(logits[0], str) else {}
 
 
@@ -224,7 +224,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
             row["answered"] = True
             answer_only_count += 1
         else:
-            row |= option_signals(options, is_normalised="acc_norm" in record)
+            row |= confidences_of_options(options, is_normalised="acc_norm" in record)
         rows.append(row)
     correctness_columns = columns_from_0_to_1(rows, list(metric_names))
     column_of_role = {
@@ -246,9 +246,9 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         tool="lm-evaluation-harness",
         column_of_role=column_of_role,
         possible_correctness_columns=correctness_columns,
-        possible_confidence_columns=(*OPTION_SIGNALS, "softmax_norm", AGREEMENT),
+        possible_confidence_columns=(*OPTION_CONFIDENCES, "softmax_norm", AGREEMENT),
         # Accuracy by normalised log-likelihoods judges another answer than accuracy, so each has its own confidences.
-        excluded_confidences_by_correctness={"acc_norm": OPTION_SIGNALS, "acc": ("softmax_norm",)},
+        excluded_confidences_by_correctness={"acc_norm": OPTION_CONFIDENCES, "acc": ("softmax_norm",)},
         variant_column="filter" if any(row["filter"] for row in rows) else "",  # column that names the filter
         descriptions={
             "answered": "the filtered reply is neither empty nor [invalid]",

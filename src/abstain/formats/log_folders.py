@@ -95,44 +95,46 @@ def find_model_column(source: OpenedTable) -> str:
     return next((name for name in source.columns if normalise_name(name) in _MODEL_COLUMNS), "")
 
 
-def find_log_files(places: Iterable[str | Path]) -> list[Path]:
+def find_log_files(files_and_folders: Iterable[str | Path]) -> list[Path]:
     """Return the files in folders and in the folders inside them, in the order of their names; files stay themselves.
 
     Hidden files are left out. Of the folder of a HELM run, only the file with the scores is returned. DataError where
     there are more than `_MAX_FILES`.
     """
     paths: list[Path] = []
-    for place in places:
-        for path in _walk(Path(place)):
+    for file_or_folder in files_and_folders:
+        for path in _walk(Path(file_or_folder)):
             paths.append(path)
             if len(paths) > _MAX_FILES:
                 raise file_error(
-                    place, f"holds more than {_MAX_FILES:,} files. Name the folders of the logs."
+                    file_or_folder, f"holds more than {_MAX_FILES:,} files. Name the folders of the logs."
                 )
     return paths
 
 
-def _walk(place: Path) -> Iterator[Path]:
-    """Yield the files of a folder, one folder after the other; the file itself where `place` is one."""
-    if not place.is_dir():
-        yield place
+def _walk(file_or_folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder, one folder after the other; the file itself where `file_or_folder` is one."""
+    if not file_or_folder.is_dir():
+        yield file_or_folder
         return
-    if (place / INSTANCES_FILE).is_file():
-        yield place / INSTANCES_FILE
+    if (file_or_folder / INSTANCES_FILE).is_file():
+        yield file_or_folder / INSTANCES_FILE
         return
-    for path in sorted(place.iterdir()):
+    for path in sorted(file_or_folder.iterdir()):
         if not path.name.startswith("."):
             yield from _walk(path)
 
 
 def read_log_folder(
-    places: Iterable[str | Path], open_file: Callable[[Path], OpenedTable], make: Callable[[OpenedTable], Log]
+    files_and_folders: Iterable[str | Path],
+    open_file: Callable[[Path], OpenedTable],
+    make: Callable[[OpenedTable], Log],
 ) -> LogFolder:
     """Read all logs of folders: one `RunLog` for each model and task, in which repeated runs are epochs.
 
     Parameters
     ----------
-    places : iterable of paths
+    files_and_folders : iterable of paths
         Folders, and files.
     open_file : callable
         Opens a file.
@@ -147,7 +149,7 @@ def read_log_folder(
     """
     runs_by_name: dict[tuple[str, str], list[_ReadRun]] = {}  # by task and model
     unread: dict[str, str] = {}
-    paths = find_log_files(places)
+    paths = find_log_files(files_and_folders)
     copy_of = _find_copies(paths)
     names_by_path: dict[Path, list[tuple[str, str]]] = {}  # task and model of each log that was read
     for path in paths:

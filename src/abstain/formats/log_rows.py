@@ -25,8 +25,8 @@ LoadJson = Callable[[Path], Any]
 """Returns the parsed content of another JSON file, within the limits."""
 SEQUENCE_LOGPROB = "sequence_logprob"
 MEAN_TOKEN_LOGPROB = "mean_token_logprob"
-OPTION_SIGNALS = ("softmax", "margin", "loglikelihood")
-"""Confidences of a multiple-choice question, made by `option_signals`."""
+OPTION_CONFIDENCES = ("softmax", "margin", "loglikelihood")
+"""Confidences of a multiple-choice question, made by `confidences_of_options`."""
 LETTERS_SUFFIX = ".letters"
 """Ending of the column with the letters of a scorer whose own column holds the numbers that they stand for."""
 TOKENS = "tokens"
@@ -89,7 +89,7 @@ class ScoredOption(NamedTuple):
     length: int  # characters, without the blank before it; 0 where the log does not say
 
 
-def option_signals(options: list[ScoredOption], is_normalised: bool) -> Row:
+def confidences_of_options(options: list[ScoredOption], is_normalised: bool) -> Row:
     """Return confidences from the log-likelihoods of two or more options, whichever of them is right.
 
     "softmax" is the largest probability, "margin" the largest log-likelihood less the second, "loglikelihood" the
@@ -100,12 +100,12 @@ def option_signals(options: list[ScoredOption], is_normalised: bool) -> Row:
     if not all(map(math.isfinite, loglikelihoods)):
         return {"softmax": None}  # the column exists, and this row has a gap in it
     second, first = sorted(loglikelihoods)[-2:]
-    signals = {"softmax": _largest_softmax(loglikelihoods), "margin": first - second}
+    confidences = {"softmax": _largest_softmax(loglikelihoods), "margin": first - second}
     if is_normalised and min(option.length for option in options) > 0:
         per_character = [option.loglikelihood / option.length for option in options]
-        signals["softmax_norm"] = _largest_softmax(per_character)
-    signals["loglikelihood"] = first
-    return signals
+        confidences["softmax_norm"] = _largest_softmax(per_character)
+    confidences["loglikelihood"] = first
+    return confidences
 
 
 def _largest_softmax(logits: list[float]) -> float:
@@ -148,7 +148,7 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTa
     """Make columns of the rows of a log: numbers where every value is one (NaN where it is missing), text otherwise.
 
     `path` names the log in messages. Columns come in the order in which rows first have them. Scorers (columns of
-    correctness) and signals (columns of confidences) that no row has are removed from the facts. DataError where there
+    correctness) and columns of confidences that no row has are removed from the facts. DataError where there
     are no rows, or where they would need more memory or columns than `limits` allow.
     """
     rows, facts = content

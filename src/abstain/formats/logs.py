@@ -261,9 +261,9 @@ class Log(Printable):
         rows = self.answered & self.scored
         if not self.has_confidence or not rows.any():
             return 0.0
-        return float((~self._has_all_signals()[rows]).mean())
+        return float((~self._has_all_confidences()[rows]).mean())
 
-    def _has_all_signals(self) -> np.ndarray:
+    def _has_all_confidences(self) -> np.ndarray:
         """Return for each row whether it has every confidence."""
         return np.all([np.isfinite(signal) for signal in self.signals.values()], axis=0)
 
@@ -338,7 +338,7 @@ class Log(Printable):
             )
         rows = self.scored
         if rules.missing != "last":
-            rows = rows & (self._has_all_signals() | ~self.answered)
+            rows = rows & (self._has_all_confidences() | ~self.answered)
         measured_rows = rows if rules.unanswered == "wrong" else rows & self.answered
         if not measured_rows.any():
             raise file_error(self.path, "no question has an answer with a score and a confidence.")
@@ -382,14 +382,14 @@ class Log(Printable):
         return f"Log({display_name(self.path)}, {self.n:,} rows, {signals}, {self.tool})"
 
 
-def _rank_missing_last(signal: np.ndarray, answered: np.ndarray) -> np.ndarray:
+def _rank_missing_last(confidence: np.ndarray, answered: np.ndarray) -> np.ndarray:
     """Return a confidence in which rows without an answer or without a finite number are tied below all others.
 
     They get the next float below the smallest confidence; 0 where no row has an answer with a confidence.
     """
-    has_rank = np.isfinite(signal) & answered
-    lowest = np.nextafter(signal[has_rank].min(), -np.inf) if has_rank.any() else 0.0
-    return np.where(has_rank, signal, lowest)
+    has_rank = np.isfinite(confidence) & answered
+    lowest = np.nextafter(confidence[has_rank].min(), -np.inf) if has_rank.any() else 0.0
+    return np.where(has_rank, confidence, lowest)
 
 
 def make_distinct(ids: list[str], columns: Mapping[str, Values | None]) -> list[str]:

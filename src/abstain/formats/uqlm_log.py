@@ -69,7 +69,7 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     ]
     correctness_columns = columns_from_0_to_1(rows, correct_names)
     # a larger entropy means less sure
-    signals = [name for name in number_names if name not in truth_names and not _is_entropy(name)]
+    confidence_columns = [name for name in number_names if name not in truth_names and not _is_entropy(name)]
     facts = LogFacts(
         tool="UQLM",
         column_of_role={
@@ -78,7 +78,7 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
             "prediction": "answer",
         },
         possible_correctness_columns=correctness_columns,
-        possible_confidence_columns=tuple(signals),
+        possible_confidence_columns=tuple(confidence_columns),
         # of several results in a file, one is read at a time
         variant_column="part" if any("part" in row for row in rows) else "",
     )

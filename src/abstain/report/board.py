@@ -45,7 +45,7 @@ _CURVE_POINTS = 60
 _CALIBRATION_COLUMN = "calibration error %"
 _TARGET_COLUMN = "score at "  # and the confidence target
 _ANSWERED_ONLY = ", answered only"  # after the metric of the ranking
-_SIGNAL_SEPARATOR = " / "  # between a model and its confidence, where several are compared
+_CONFIDENCE_SEPARATOR = " / "  # between a model and its confidence, where several are compared
 
 
 def board(
@@ -165,20 +165,22 @@ def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
     >>> list(_drop_shared_endings(["a / logit_confidence", "a / stated_confidence"]).values())
     ['a / logit', 'a / stated']
     """
-    parts = {name: name.rpartition(_SIGNAL_SEPARATOR) for name in names}
-    words_of_signals = [signal.split("_") for _, separator, signal in parts.values() if separator]
-    has_other_names = len(words_of_signals) < len(names)
-    has_one_signal = len(set(map(tuple, words_of_signals))) < 2  # its whole name would be the shared ending
-    if has_other_names or has_one_signal:
+    parts = {name: name.rpartition(_CONFIDENCE_SEPARATOR) for name in names}
+    words_of_confidences = [confidence.split("_") for _, separator, confidence in parts.values() if separator]
+    has_other_names = len(words_of_confidences) < len(names)
+    has_one_confidence = (
+        len(set(map(tuple, words_of_confidences))) < 2
+    )  # its whole name would be the shared ending
+    if has_other_names or has_one_confidence:
         return {name: name for name in names}
-    shared_count = 0  # words at the end of every signal; the first word of each stays
-    while all(len(words) > shared_count + 1 for words in words_of_signals):
-        if len({words[-1 - shared_count] for words in words_of_signals}) > 1:
+    shared_count = 0  # words at the end of every confidence; the first word of each stays
+    while all(len(words) > shared_count + 1 for words in words_of_confidences):
+        if len({words[-1 - shared_count] for words in words_of_confidences}) > 1:
             break
         shared_count += 1
     return {
-        name: model + separator + "_".join(signal.split("_")[: signal.count("_") + 1 - shared_count])
-        for name, (model, separator, signal) in parts.items()
+        name: model + separator + "_".join(confidence.split("_")[: confidence.count("_") + 1 - shared_count])
+        for name, (model, separator, confidence) in parts.items()
     }
 
 

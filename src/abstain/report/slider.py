@@ -332,7 +332,7 @@ def _error_cost(loss: np.ndarray) -> float | None:
     return largest if is_zero_one(loss / (largest or 1.0)) else None
 
 
-class _ClusterEffects(NamedTuple):
+class _SumsOfSquares(NamedTuple):
     """Sums over the clusters of each group of samples, shape (groups,) each.
 
     `square_sum` is the sum of squares of what each cluster adds to the weighted loss less its mean, times C / (C - 1)
@@ -372,7 +372,7 @@ class _ClusterSums:
                 minlength=len(self.group_of_part),
             )
 
-    def effects(self, risk: np.ndarray) -> _ClusterEffects:
+    def sums_of_squares(self, risk: np.ndarray) -> _SumsOfSquares:
         """Sums over the clusters of each group, among the samples that are accepted so far.
 
         `risk` is the mean loss of each group, nan where none of its samples is accepted: its sum of squares is nan too.
@@ -384,7 +384,7 @@ class _ClusterSums:
         # clusters with accepted samples, in each group; C / (C - 1) makes the sum of squares an unbiased variance
         count = by_group(weights=(mass > 0).astype(np.float64))
         inflation = count / np.maximum(count - 1, 1)
-        return _ClusterEffects(
+        return _SumsOfSquares(
             square_sum=inflation * by_group(weights=deviation**2),
             squared_mass_sum=by_group(weights=mass**2),
             cluster_count=count,
@@ -428,14 +428,16 @@ def _group_risks(
         design_effect, cluster_effect = np.ones((2, sums.shape[1]))
         has_limits = has_accepted if all_weights.zero_one else has_accepted & varies
         if cluster_sums:
-            effects = [one_kind.effects(np.where(has_accepted, risk, 0.0)) for one_kind in cluster_sums]
-            variance = effects[0].square_sum
-            if len(effects) > 1:
-                variance = two_way_variance(*(one_kind.square_sum for one_kind in effects))
+            by_kind = [
+                one_kind.sums_of_squares(np.where(has_accepted, risk, 0.0)) for one_kind in cluster_sums
+            ]
+            variance = by_kind[0].square_sum
+            if len(by_kind) > 1:
+                variance = two_way_variance(*(one_kind.square_sum for one_kind in by_kind))
             design_effect = np.where(varies, np.maximum(variance / square_sum, SMALLEST_DESIGN_EFFECT), 1.0)
             # effective numbers are mass^2 / (sum of squares), so samples over clusters is this ratio
-            cluster_effect = np.max([one_kind.squared_mass_sum / w2 for one_kind in effects], axis=0)
-            fewest_clusters = np.min([one_kind.cluster_count for one_kind in effects], axis=0)
+            cluster_effect = np.max([one_kind.squared_mass_sum / w2 for one_kind in by_kind], axis=0)
+            fewest_clusters = np.min([one_kind.cluster_count for one_kind in by_kind], axis=0)
             has_limits = has_limits & (fewest_clusters > 1)
         # many groups have the same sums, and the limits are computed once for each
         columns = np.vstack(
