@@ -667,6 +667,8 @@ def _check_probs(function: str, backend: Backend, probs: Array, outputs: Array) 
     low = float(xp.min(probs))
     if np.isnan(low) or low < 0:
         index = _index_of_first_true(xp, ~(probs >= 0))
+        if np.isnan(low):
+            hint = "Leave rows with NaN out."
         raise InputError(
             f"{function}: `probs` must not be negative or NaN, got {float(probs[index]):g} at index "
             f"{_show_index(index)}. {hint}"

@@ -233,6 +233,21 @@ def test_probabilities_named_logits_are_refused(tmp_path):
     assert risk_of(tmp_path / "array.npy", kind="probs", labels=labels) == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_class_scores_with_nan_are_refused_with_the_row_and_what_to_do(tmp_path, kind):
+    scores = np.full((6, 3), 1 / 3)
+    scores[4, 1] = np.nan
+    np.savez(tmp_path / "n.npz", **{kind: scores}, labels=np.arange(6) % 3)
+    message = f"n.npz: 1 row of `{kind}` holds NaN or an empty cell, first row 5.*: leave it out of the file"
+    with pytest.raises(DataError, match=message):
+        read_predictions(tmp_path / "n.npz")
+    lines = [",".join([*("" if np.isnan(x) else str(x) for x in row), "1"]) for row in scores]
+    names = [f"{'prob' if kind == 'probs' else 'logit'}_{k}" for k in range(3)]
+    (tmp_path / "n.csv").write_text("\n".join([",".join([*names, "label"]), *lines]))
+    with pytest.raises(DataError, match=message.replace("npz", "csv")):
+        read_predictions(tmp_path / "n.csv")
+
+
 @pytest.mark.parametrize(("scores", "copy"), [("confidence", "checked"), ("prob_cat,prob_dog", "predicted")])
 def test_labels_that_equal_every_prediction_are_doubted(tmp_path, scores, copy):
     file = tmp_path / "preds.csv"

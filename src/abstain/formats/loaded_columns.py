@@ -192,6 +192,7 @@ class LoadedColumns:
         class 1: a probability that is never below one half, or one that contradicts a column of predictions.
         """
         values = self.require_numbers(kind)
+        self.refuse_missing_class_scores(values, kind)
         if values.ndim != 1 and values.shape[-1] != 1:  # a column for each class
             if kind == "logits" and values.size and values.min() >= 0 and values.max() <= 1:
                 self.refuse_probabilities_as_logits(values)
@@ -215,6 +216,17 @@ class LoadedColumns:
             return np.stack([1 - score_of_class_1, score_of_class_1], axis=1)
         # two logits whose difference is the log-odds
         return np.stack([-score_of_class_1 / 2, score_of_class_1 / 2], axis=1)
+
+    def refuse_missing_class_scores(self, values: np.ndarray, kind: str) -> None:
+        """Raise DataError where a row of class scores holds NaN or an empty cell, so that it has no confidence."""
+        if not values.size or not np.isnan(values.min()):  # NaN propagates
+            return
+        is_missing = np.isnan(values).reshape(len(values), -1).any(axis=1)
+        count = int(is_missing.sum())
+        raise self.error(
+            f"{count_noun(count, 'row')} of `{kind}` {'holds' if count == 1 else 'hold'} NaN or an empty cell, first "
+            f"row {int(np.argmax(is_missing)) + 1:,}. Such a row has no confidence: leave it out of the file."
+        )
 
     def refuse_probabilities_as_logits(self, logits: np.ndarray) -> None:
         """Raise DataError where every row of `logits` sums to one: they are probabilities.
