@@ -62,8 +62,9 @@ def keep_stated_verdict(
     A file may have columns of the roles correct, error and loss, which all say how wrong an answer is. Where the user
     named one of them, the others are dropped; otherwise all stay.
 
-    `roles` maps each role to its columns, `stated_roles` are the roles whose columns the user named. DataError where
-    the user named several of the three. `source` is the opened file: its columns by name, with their types.
+    `roles` maps each role ("labels", "confidence", ...) to its columns, `stated_roles` are the roles whose columns the
+    user named. DataError where the user named several of the three. `source` is the opened file: its columns by name,
+    with their types.
     """
     stated_verdicts = [role for role in _VERDICT_ROLES if role in stated_roles]
     if len(stated_verdicts) > 1:
@@ -105,16 +106,17 @@ def add_repeats(
     tasks, by the role "task" or a column called `task_name`, is several questions. Nothing is added to the log of a
     harness, which says itself what its questions are, nor where values are missing, all different or all equal.
 
-    `roles` maps each role to its columns, and `rules.only` selects the rows. `source` is the opened file.
+    `roles` maps each role ("labels", "confidence", ...) to its columns, and `rules.only` (column name -> value) selects
+    the rows. `source` is the opened file.
     """
-    selected_rows = select_rows(source, rules).mask  # None: all rows
+    selected_rows = select_rows(source, rules).mask  # a mask, None for all rows
 
     def load_texts(name: str) -> list[str]:
         texts = as_texts(source.columns[name].load())
         return list((texts if selected_rows is None else texts[selected_rows]).tolist())
 
     task_roles = {role: roles[role] for role in ("task",) if role in roles} or _find_task_names(source, roles)
-    trials = _find_trials(source, roles)
+    trials = _find_trials(source, roles)  # a name of a column, or ""
     has_distinct_questions = False
     for name in columns_of_repeats(source, roles):
         if len(source.columns[name].shape) != 1:  # a matrix
@@ -170,9 +172,9 @@ def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) 
     """Return whether a file is to be read as one of answers.
 
     So it is where an evaluation harness wrote it, where it has a column that only answers have (`ANSWER_ROLES`), where
-    the user changed any of the rules, or where the user named several confidences or one that is no column of the file
-    ("agreement", which is computed from the answers). `roles` maps each role to its columns. `source` is the opened
-    file: its columns by name, with their types.
+    the user changed any of the `rules` (options on how answers count), or where the user named several confidences or
+    one that is no column of the file ("agreement", which is computed from the answers). `roles` maps each role
+    ("labels", "confidence", ...) to its columns. `source` is the opened file: its columns by name, with their types.
     """
     has_changed_rules = rules != Rules()
     if source.is_harness_log or has_changed_rules:
@@ -297,8 +299,9 @@ def _find_confidence_names(
 ) -> tuple[str, ...]:
     """Return the confidences to read: those that the user named, or those of the log.
 
-    `grade_column` is the column that says how right an answer is; confidences of another answer are left out. So are
-    columns that say right or wrong, or hold the right or the given answers, unless the user named them one by one.
+    `grade_column` is the column that says how right an answer is, "" for none; confidences of another answer than the
+    one it judges are left out. So are columns that say right or wrong, or hold the right or the given answers, unless
+    the user named them one by one.
     """
     if "confidence" in roles and not _are_all_confidences(source, roles["confidence"].names):
         return roles["confidence"].names
@@ -321,11 +324,11 @@ def load_unjudged(
 ) -> dict[str, Any]:
     """Return "confidence", "abstained" and "gapped_signals" of new answers whose truth is not known yet.
 
-    A decision rule is applied to them later. `roles` maps each role to its columns and must hold "confidence". Each
-    confidence is converted by the scale that `rules.scale` states; "gapped_signals" holds them by name, NaN where
-    missing. "confidence" is the first of them, with the lowest float in rows that abstained or have none. A row without
-    the first confidence counts as abstained unless `rules.missing` is "last", or `allow_several` is set, since a
-    learned confidence allows gaps.
+    A decision rule is applied to them later. `roles` maps each role ("labels", "confidence", ...) to its columns and
+    must hold "confidence". Each confidence is converted by the scale that `rules.scale` states; "gapped_signals" holds
+    them by name, NaN where missing. "confidence" is the first of them, with the lowest float in rows that abstained or
+    have none. A row without the first confidence counts as abstained unless `rules.missing` is "last", or
+    `allow_several` is set, since a learned confidence allows gaps.
 
     DataError for `rules.grades`, which need the truth, for several confidences unless `allow_several` is set, and for
     columns of different lengths. `source` is the opened file: its columns by name, with their types. Its replies, the
@@ -672,9 +675,9 @@ class LoadedAnswers(LoadedColumns):
     def find_answered(self, is_candidate: np.ndarray) -> np.ndarray:
         """Return for each row whether it is a candidate and has an answer.
 
-        A row has no answer where its prediction is empty or one of `rules.refusals`, `answered` says no, or `abstained`
-        says yes; columns that the file lacks do not count (`values_by_role` holds the loaded columns). DataError where
-        there are refusals and no predictions.
+        A row has no answer where its prediction is empty or one of `rules.refusals` (texts such as "I don't know"), the
+        column `answered` says no, or the column `abstained` says yes; columns that the file lacks do not count
+        (`values_by_role` holds the loaded columns). DataError where there are refusals and no predictions.
         """
         answered = is_candidate
         if self.rules.refusals:
@@ -710,8 +713,8 @@ class LoadedAnswers(LoadedColumns):
 
         `name` is the confidence's name and `values` its column; None for the agreement of repeated answers, which is
         computed here. A confidence that has a scale in `rules.scale` (by name, or under "" for all) is a number that
-        the model stated: percentages become fractions of 1. Numbers outside the scale become NaN where `rules.outside`
-        is "missing"; otherwise they raise DataError, as text does. So do at least
+        the model stated, "percent", "fraction" or "mixed": percentages become fractions of 1. Numbers outside the scale
+        become NaN where `rules.outside` is "missing"; otherwise they raise DataError, as text does. So do at least
         `min_rows_to_judge` percentages none of which exceeds 1, which are fractions. Without a scale, numbers stay as
         they are. Infinite numbers stay too, with or without a scale: whatever reads a confidence takes a number that is
         not finite as missing.

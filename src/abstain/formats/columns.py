@@ -344,7 +344,10 @@ class OpenedTable:
         """
         used_names = {name for role_columns in roles.values() for name in role_columns.names}
         free_names = [name for name in self.columns if name not in used_names]
-        for role, role_names in COLUMN_NAMES.items():  # role -> normalised names that state it
+        for (
+            role,
+            role_names,
+        ) in COLUMN_NAMES.items():  # role -> names that state it, in lower case with underscores
             matches = [name for name in free_names if normalise_name(name) in role_names]
             if role == "error":  # most often the messages of failed calls, of which there may be none
                 matches = [name for name in matches if not _is_empty(self.columns[name])]
@@ -365,7 +368,8 @@ class OpenedTable:
             for name in free_names:
                 match = pattern.match(normalise_name(name))
                 if match:
-                    class_of_column[name] = name[-len(match.group(1)) :]  # as it is written, not normalised
+                    # the end of the name as it is written in the file, as long as the class in lower case
+                    class_of_column[name] = name[-len(match.group(1)) :]
             if role not in roles and len(class_of_column) > 1:
                 roles[role] = order_class_columns(list(class_of_column), list(class_of_column.values()))
 
@@ -524,7 +528,7 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
         raise UncertainError(
             f"has no column `{display_name(pattern)}` for the {role}; it has {source.list_columns()}.", source
         )
-    if len(matches) > 1 and role not in CLASS_COLUMN_PATTERNS:
+    if len(matches) > 1 and role not in CLASS_COLUMN_PATTERNS:  # logits and probs have a column per class
         raise UncertainError(
             f"`{display_name(pattern)}` must match one column for the {role}, got {len(matches)}.",
             source,
@@ -534,10 +538,11 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
 
 
 def _match_several(source: OpenedTable, role: str, patterns: str) -> RoleColumns:
-    """Find the columns of a role that several may have: names or patterns with *, separated by commas.
+    """Find the columns of a role that may have several: names or patterns with *, separated by commas.
 
-    A single * stands for all confidences of a log. UncertainError where it is given for another role, or for a plain
-    table: among all columns of a table may be one that tells which answers are right.
+    A pattern stands for the columns that it matches, perhaps none. A single * stands for all confidences of a harness's
+    log. UncertainError where it is given for another role, or for a plain table (among all its columns may be one that
+    tells which answers are right), and where there is no column of a name.
     """
     names: list[str] = []
     for pattern in patterns.split(","):
@@ -551,5 +556,6 @@ def _match_several(source: OpenedTable, role: str, patterns: str) -> RoleColumns
             matching_names = list(source.facts.possible_confidence_columns)
         elif "*" in pattern:
             matching_names = fnmatch.filter(source.columns, pattern)
+        # each is the name of one column by now, so one column is found
         names += [_match_columns(source, role, name.strip()).names[0] for name in matching_names]
     return RoleColumns(tuple(names))

@@ -42,7 +42,7 @@ _ROLE_NAMES = {name for names in COLUMN_NAMES.values() for name in names}
 class JsonTable(NamedTuple):
     """A table that parsed JSON holds."""
 
-    key_path: str  # dotted path of the table in the file; "" for the file as a whole
+    key_path: str  # the keys that lead to the table, with dots between; "" for the file as a whole
     columns: dict[str, list[Any]]  # column name -> one value per row, None where a row has no value
 
 
@@ -56,7 +56,7 @@ def find_tables(path: Path, content: Any) -> list[JsonTable]:
 
 
 def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -> list[JsonTable]:
-    """Return the tables of a part of a file that lies under the dotted path `key_path`, `depth` objects deep.
+    """Return the tables in a part of a JSON file; `key_path` are the keys that lead to it with dots, "" for all.
 
     `content` is a parsed JSON value.
     """

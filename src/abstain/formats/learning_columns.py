@@ -20,7 +20,8 @@ LENGTH_OF = "length of "
 def refuse_truth_as_input(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> None:
     """Raise DataError where the only columns that say which answers are right are named as features or categories.
 
-    The names of columns tell (`truth_role_of`). `roles` maps each role to its columns. `source` is the opened file.
+    The names of columns tell (`truth_role_of`). `roles` maps each role ("labels", "confidence", ...) to its columns.
+    `source` is the opened file.
     """
     if any(role in roles for role in TRUTH_ROLES):
         return
@@ -38,8 +39,8 @@ def load_learning_columns(source: OpenedTable, roles: Mapping[str, RoleColumns])
     """Return {"features": ..., "categories": ...}: arrays of all rows by column name, {} for a role without columns.
 
     A feature is an array of numbers, NaN where it is missing; a column of text becomes the number of its characters,
-    named `length of COLUMN`. A category is an array of texts. `roles` maps each role to its columns. DataError where a
-    feature is a matrix.
+    named `length of COLUMN`. A category is an array of texts. `roles` maps each role ("labels", "confidence", ...) to
+    its columns. DataError where a feature is a matrix.
     """
     features = {}
     for name in _names_of(roles, "features"):

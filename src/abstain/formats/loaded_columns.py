@@ -664,7 +664,8 @@ class LoadedColumns:
     def explain_missing(self) -> str:
         """Return the message for a file whose columns do not make predictions: what it has, and what to state.
 
-        The cases: class scores without labels, an array without a name, and everything else.
+        The cases: class scores without labels, an array without a name (readers call it "array"), and everything else.
+        `roles` maps each role ("labels", "confidence", ...) to its columns.
         """
         listed = self.source.list_columns()
         for role in ("logits", "probs"):

@@ -230,7 +230,7 @@ def _read_file(
     """
     source = open_file(path)
     model = source.facts.model
-    parts = {model: source}
+    parts = {model: source}  # by model: the table of its rows; one model, unless a column names several
     model_column = find_model_column(source)
     if model_column:
         parts = split_by_column(source, model_column)
@@ -242,7 +242,7 @@ def _read_file(
         log = make(part)
         _check_losses_of_answers(log)
         name = part_model or file_name
-        if log.task is None:
+        if log.task is None:  # no column of tasks: one task, which the log may name
             read_runs.append(_ReadRun(task=source.facts.task, model=name, log=log, notes=notes))
             continue
         tasks = as_texts(log.task)

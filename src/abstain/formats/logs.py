@@ -53,7 +53,7 @@ DEFAULTS = {
 One file alone is measured on what it answered. Where it has several confidences, all of them rank the same answers, and
 one that is missing on hard answers must not decide which answers the others are judged on. Models that are compared
 must see the same questions, and refusing the hard ones must be no gain. A cascade passes a refused question on, and
-every model sees the same questions. A confidence is learned from several signals, and an answer that lacks one of them
+every model sees the same questions. A confidence is learned from several others, and an answer that lacks one of them
 is still ranked by the others.
 """
 
@@ -89,8 +89,8 @@ class Rules:
         the second where several confidences or files are compared; a plain table of losses and confidences must have
         them all unless this is stated.
     scale : dict
-        Signal (or "" for each) -> "percent", "fraction" or "mixed": it is a number that the model stated. Mixed: up
-        to 1 it is a fraction, above a percentage. A signal without a scale is only ranked.
+        Confidence (or "" for each) -> "percent", "fraction" or "mixed": it is a number that the model stated. Mixed: up
+        to 1 it is a fraction, above a percentage. A confidence without a scale is only ranked.
     outside : {"refused", "missing"}, optional
         Whether stated numbers outside their scale are an error (the default) or count as missing.
     grades : dict
@@ -130,9 +130,10 @@ class Rules:
     def settled(self, purpose: str = "one file", loss_name: str = "zero_one") -> Rules:
         """Return these rules with `unanswered` and `missing` set by the purpose where the user left them open (None).
 
-        `purpose` is a key of `DEFAULTS`: "one file", "several confidences" (of one file), "compared", "cascade" or
-        "learning". With losses other than right
-        and wrong (`loss_name` "loss"), an unanswered question is an abstention by default, whatever the purpose.
+        `purpose` says what the file is read for: "one file", "several confidences" (of one file), "compared", "cascade"
+        or "learning". Each has defaults: unanswered questions count as "abstained" or "wrong", answers without a
+        confidence are "left_out" or ranked "last". With losses other than right and wrong (`loss_name` "loss"), an
+        unanswered question is an abstention by default, whatever the purpose.
         """
         defaults = dict(DEFAULTS[purpose])
         if loss_name == "loss":
@@ -272,9 +273,10 @@ class Log(Printable):
         return np.where(self.answered, self.loss, 1.0)[rows]
 
     def graded_answers(self) -> GradedAnswers:
-        """Return the scored rows (`scored`) as graded answers; a question without an answer is not attempted.
+        """Return the scored rows as graded answers, one each; a question without an answer is not attempted.
 
-        Only for answers that are right, wrong or partly right (`is_graded`).
+        Scored rows have a grade, or need none since there is no answer. Only for answers that are right, wrong or
+        partly right (`is_graded`).
         """
         rows = self.scored
         attempted = self.answered[rows]
@@ -325,8 +327,9 @@ class Log(Printable):
         """Return keyword arguments of `Predictions` for the rows that count; all confidences are on the same rows.
 
         Rows that were not scored are left out, and answers that lack one of the confidences too unless `rules.missing`
-        is "last". An unanswered question is wrong and ranked last, or an abstention, by `rules.unanswered`; `rules`
-        replace those that the log was read by. The log must have a confidence.
+        is "last". By `rules.unanswered`, an unanswered question is wrong and ranked last (its row is marked in
+        "refused"), or an abstention (marked in "abstained"). `rules` replace those that the log was read by; what they
+        leave open gets the defaults for one file. The log must have a confidence.
 
         DataError where no row is left, or where an unanswered question is to count as wrong and the losses are not
         those of right and wrong answers.

@@ -248,8 +248,9 @@ class Predictions(Printable):
     def true_and_given_classes(self) -> TrueAndGiven:
         """Return the true class and the model's answer of every sample, by name where classes have names.
 
-        The answer is the column of predictions, or else the class of the largest score. DataError where the file has
-        neither class scores with labels nor columns of labels and predictions, or where labels are no classes.
+        The answer is the column of predictions, or else the class of the largest score. `labels` holds numbers,
+        `label_words` words; at most one of them is set. DataError where the file has neither class scores with labels
+        nor columns of labels and predictions, or where labels are no classes.
         """
         labels = self.labels if self.label_words is None else self.label_words
         if labels is None or (self.prediction is None and not self.has_class_scores):
@@ -401,8 +402,9 @@ class Predictions(Printable):
 def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) -> Predictions:
     """The answers of a log as predictions that are not ranked: every answer has the same confidence.
 
-    Every row that was scored is kept. Questions without an answer are abstentions, or wrong where `unanswered` is
-    "wrong". DataError where answers have losses other than right and wrong, or where no row was scored.
+    Every row that was scored is kept: it has a grade, or needs none since there is no answer. Questions without an
+    answer are abstentions, or wrong where `unanswered` is "wrong". DataError where answers have losses other than right
+    and wrong, or where no row was scored.
     """
     if not log.is_graded:
         raise file_error(log.path, "needs right and wrong answers, and has other losses.")

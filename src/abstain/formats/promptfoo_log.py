@@ -75,8 +75,9 @@ def refuse_without_results(path: Path, content: Any, load_json: LoadJson) -> Log
 def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read an export of promptfoo: one row per result, grouped by provider where there are several.
 
-    Results whose model could not be called are left out, which a note says. DataError where a result does not say
-    whether it succeeded. `load_json` is not used, since an export is one file. `content` is a parsed JSON value.
+    Results whose model could not be called are left out, which a note says; `success` is False for a wrong answer too.
+    DataError where a result does not say whether it succeeded. `load_json` is not used, since an export is one file.
+    `content` is a parsed JSON value.
     """
     rows: list[Row] = []
     failed_count = 0
@@ -121,9 +122,11 @@ def _has_failed(result: Any) -> bool:
 
 
 def _make_row(result: Any) -> Row:
-    """Return one result as a row: "correct", "score" and named scores, the question, and token log-probabilities.
+    """Return one result as a row: question, correct, answer, provider, prompt, score, its cost, and what else it has.
 
-    `result` must have "success". The question is the text of its variables, so that equal variables are one question.
+    `result` must have "success" (whether the answer was right). Each of these keys is in the row, with None where the
+    result does not say it; named scores ("namedScores.NAME") and log-probabilities of tokens are added where there are
+    any. The question is the text of its variables, so that equal variables are one question.
     """
     variables = get_nested(result, "vars") or get_nested(result, "testCase", "vars")
     row: Row = {

@@ -299,9 +299,10 @@ def _load_fields(
 ) -> dict[str, Any]:
     """Load class scores or a plain table, and return keyword arguments of `Predictions` (not name, path and format).
 
-    `options.class_scores_role` is "logits" or "probs" for class scores, "" for a plain table. `roles` maps each role to
-    its columns; only these are loaded. `second_file_labels` are the labels of a second file, or None; they replace
-    those of the file. Class names come from the user, else from the file, else from the endings of the columns' names.
+    `options.class_scores_role` is "logits" or "probs" for class scores, "" for a plain table. `roles` maps each role
+    ("labels", "confidence", ...) to its columns; only these are loaded. `second_file_labels` are the labels of a second
+    file, or None; they replace those of the file. Class names come from the user, else from the file, else from the
+    endings of the columns' names.
 
     DataError where columns are missing, invalid or of different lengths, or where no row has the values that the user
     selects by.
@@ -426,8 +427,8 @@ def find_class_scores_role(
     Logits come before probabilities. Where the user named both a confidence and a column of correct, error or loss,
     these count more than class scores of the same file.
 
-    `roles` maps each role to its columns, `stated_roles` are the roles whose columns the user named, and `has_labels`
-    says whether this file or a second one holds labels.
+    `roles` maps each role ("labels", "confidence", ...) to its columns, `stated_roles` are the roles whose columns the
+    user named, and `has_labels` says whether this file or a second one holds labels.
     """
     names_own_columns = "confidence" in stated_roles and bool(stated_roles & {"correct", "loss", "error"})
     if names_own_columns or not has_labels:

@@ -89,8 +89,8 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
     """Yield a row for each response of one result; DataError where its lists have different lengths.
 
     The result holds lists with one entry per response: "prompts", "responses", and lists of numbers, each of which
-    becomes a column; those in objects inside it have dotted names and count where they have as many entries.
-    `part_name` is the result's name, or "" for the only one of a file. Log-probabilities of tokens add their sum and
+    becomes a column; those in objects inside it have dotted names and count where they have as many entries. `part` is
+    the result and `part_name` its name, "" for the only one of a file. Log-probabilities of tokens add their sum and
     mean as columns. Without prompts, a response is numbered.
     """
     data = get_nested(part, "data") or part
