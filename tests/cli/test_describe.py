@@ -68,6 +68,68 @@ def test_an_empty_verdict_is_explained_in_words_of_the_command_line(tmp_path):
     assert "3 of 40 questions (7.5%) have no answer" in " ".join(done.output.split())
 
 
+def test_names_of_correctness_come_first(tmp_path):
+    path = tmp_path / "run.json"
+    rows = [
+        {"mismatch.index": k % 2, "tests": {"errors": k % 2, "fails": 1, "passes": 1}, "se_uncertainty_score": k / 40,
+         "judge_score": (k % 5) / 4, "attempted_match": True, "db_match": k % 3 > 0, "success": k % 4 > 0,
+         "empty_match": None, "steps": ["go", "go", "stop"][: 1 + k % 3]}
+        for k in range(40)
+    ]  # fmt: skip
+    path.write_text(json.dumps(rows))
+    commands = describe(path)["commands"]
+    stated = [
+        next(part for part in shlex.split(command) if part.startswith("correct=")) for command in commands
+    ]
+    assert stated[0] == "correct=success"
+    assert "correct=db_match" in stated
+    assert set(stated) <= {f"correct={name}" for name in ("success", "db_match", "attempted_match")}
+    assert not any("confidence=se_uncertainty_score" in command for command in commands)
+    assert not any("steps" in command for command in commands)
+
+
+def test_grades_of_a_judge_come_before_an_exact_match_of_free_text(tmp_path):
+    path = tmp_path / "qa.csv"
+    rows = [f"Who is {k}?,name {k},it is name {k} of course,{'ABC'[k % 3]}" for k in range(30)]
+    path.write_text("\n".join(["problem,target,predicted_answer,grade", *rows]))
+    description = describe(path)
+    assert description["commands"] == []
+    assert any(
+        "-c correct=grade --grades A=MEANING,B=MEANING,C=MEANING" in note for note in description["notes"]
+    )
+    # without the grades, a note says why nearly nothing is right
+    path.write_text(
+        "\n".join(row.rpartition(",")[0] for row in ["problem,target,predicted_answer,grade", *rows])
+    )
+    (command,) = describe(path)["commands"]
+    told = " ".join(run(*shlex.split(command)[1:]).output.split())
+    assert "`predicted_answer` and `target` are equal in 0.0% of the answers. Free text is seldom" in told
+
+
+def test_a_summary_is_called_one_and_no_nonsense_is_suggested(tmp_path):
+    path = tmp_path / "bins.json"
+    bins = [{"mean_confidence": k / 10, "accuracy": k / 11, "count": k} for k in range(1, 10)]
+    path.write_text(json.dumps({"base": {"bins": bins}, "tuned": {"bins": bins[:7]}}))
+    description = describe(path)
+    assert description["commands"] == []
+    told = "looks like a summary of 9 rows (`base.bins.mean_confidence`, `base.bins.accuracy`"
+    assert any(note.startswith(told) and "one row per answer" in note for note in description["notes"])
+
+
+def test_columns_of_two_tables_are_not_combined(tmp_path):
+    path = tmp_path / "examples.json"
+    rng = np.random.default_rng(0)
+    tables = {
+        name: [{"ok_match": bool(rng.random() < 0.5), "confidence": float(rng.random())} for _ in range(12)]
+        for name in ("surest", "least_sure")
+    }
+    path.write_text(json.dumps(tables))
+    commands = describe(path)["commands"]
+    assert len(commands) == 2
+    for command, name in zip(commands, tables):
+        assert f"correct={name}.ok_match -c confidence={name}.confidence" in command
+
+
 def test_verdicts_with_gaps_are_suggested_as_they_are_read(tmp_path):
     path = tmp_path / "runs.json"
     rows = [{"name": f"t{k}", "success": None if k > 20 else k < 4, "resolved": None} for k in range(27)]

@@ -7,7 +7,6 @@ import shlex
 import warnings
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import click
@@ -20,6 +19,7 @@ from abstain import _tables
 from abstain._tables import count_noun
 from abstain.cli import screen
 from abstain.cli.dependent_rows import hints_at_dependent_rows
+from abstain.cli.guessed_columns import GuessedColumns, varies
 from abstain.cli.missing_confidences import measure_by_other_rule
 from abstain.cli.options import (
     DocumentedCommand,
@@ -44,14 +44,6 @@ _MAX_TEXT = 24  # characters of a value that are printed
 _MAX_COMMANDS = 4  # suggested for other columns
 _METADATA_PREFIX = "metadata."  # of columns in which readers of logs put what a log says of each sample
 _LEVEL = 0.95  # of the intervals
-_MAX_ATTEMPTS = 12  # combinations of columns that are tried for a table without known columns
-_MAX_GUESSED_SIZE = 64 << 20  # bytes of a file that is read again for each of these
-# Words in the names of columns that may hold right or wrong, a confidence, an uncertainty, right and given answers.
-_VERDICT_WORDS = ("correct", "right", "match", "acc", "success", "pass", "resolved", "reward", "score")
-_CONFIDENCE_WORDS = ("conf", "prob", "certain", "sure", "likelihood", "agreement", "score")
-_UNCERTAINTY_WORDS = ("uncertain", "entropy", "perplexity", "variance")
-_LABEL_WORDS = ("truth", "label", "target", "gold", "expected", "reference", "correct_answer")
-_PREDICTION_WORDS = ("pred", "extracted", "response", "output", "answer")
 _HOW_TO_STATE = (
     "State which column is which: -c correct=NAME -c confidence=NAME, or -c labels=NAME -c prediction=NAME "
     "-c confidence=NAME."
@@ -122,12 +114,14 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
             notes = [*log.notes, *answer_notes(log, price=1.0, level=_LEVEL)]
     except AbstainError as error:
         notes.append(one_line(error))
-        if not source.is_harness_log:
-            notes.append(_HOW_TO_STATE)
     row_count = max((column.shape[0] for column in source.columns.values() if column.shape), default=0)
     if column_by_role:
         notes += hints_at_dependent_rows(source, column_by_role, "the intervals are too narrow")
     has_confidence = "read as" in column_by_role
+    guesses = None if source.is_harness_log or has_confidence else GuessedColumns(source)
+    if guesses is not None and not column_by_role:  # it could not be read
+        grades = "" if "correct" in read_options.columns else guesses.explain_grades()
+        notes.append(guesses.explain_summary() or grades or _HOW_TO_STATE)
     return {
         "file": source.path.name,
         "written by": _describe_origin(source),
@@ -139,7 +133,9 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         "taken": column_by_role,
         "columns": _describe_columns(source),
         "notes": notes,
-        "commands": _suggest_commands(file, source, read_options, log=log, has_confidence=has_confidence),
+        "commands": _suggest_commands(
+            file, source, read_options, log=log, has_confidence=has_confidence, guesses=guesses
+        ),
         "improve": improving_command,
     }
 
@@ -241,19 +237,26 @@ def _clip(text: str) -> str:
 
 
 def _suggest_commands(
-    file: str, source: OpenedTable, read_options: ReadOptions, *, log: Log | None, has_confidence: bool
+    file: str,
+    source: OpenedTable,
+    read_options: ReadOptions,
+    *,
+    log: Log | None,
+    has_confidence: bool,
+    guesses: GuessedColumns | None,
 ) -> list[str]:
     """Return command lines that evaluate the file, first as it is read now; each was tried and gives a table.
 
     `source` is the opened file with its columns and what is known about them. `log` is the log of answers that was
     read, None if the file is not one or could not be read; `has_confidence` is True if it was read as predictions.
-    `read_options` are the options that say how files are read.
+    `read_options` are the options that say how files are read, and `guesses` are those about the
+    columns of a plain table that was not read as predictions.
     """
     attempts = [read_options]
     if source.is_harness_log:
         choices = _other_columns(source, log, has_confidence)
     else:
-        choices = [] if has_confidence else _guess_columns(source)
+        choices = [] if guesses is None else guesses.choices()
     attempts += [read_options._replace(columns=read_options.columns | columns) for columns in choices]
     # its values divide the rows into versions of the same answers; "" where there is no such column
     variant_column = source.facts.variant_column
@@ -323,7 +326,7 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
         candidates = [
             name
             for name, column in source.columns.items()
-            if name.startswith(_METADATA_PREFIX) and _varies(column.load())
+            if name.startswith(_METADATA_PREFIX) and varies(column.load())
         ]
         return [{"confidence": name} for name in candidates[:_MAX_COMMANDS]]
     # an explanation in brackets may follow the name of the column
@@ -331,60 +334,6 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
     other_scorers = [name for name in correctness_columns if name != used_scorer]
     # one command fewer, because the first one that is suggested reads the scorer in use
     return [{"correct": name} for name in other_scorers[: _MAX_COMMANDS - 1]]
-
-
-def _guess_columns(source: OpenedTable) -> list[dict[str, str]]:
-    """Return choices of columns, by role, that the names of a table's columns make likely; at most `_MAX_ATTEMPTS`.
-
-    Each has either a column of right and wrong, or right and given answers; and a confidence or an uncertainty, if the
-    name of some column makes it likely. They are only to be tried: nothing is read by such a guess. Empty for a large
-    file. `source` is the opened file: its
-    columns by name, with their types.
-    """
-    if not source.path.is_file() or source.path.stat().st_size > _MAX_GUESSED_SIZE:
-        return []
-    numeric_names = []
-    other_names = []
-    for name, column in source.columns.items():
-        try:
-            values = column.load()
-        except AbstainError:  # objects, or a mixture of texts and numbers
-            continue
-        if not isinstance(values, TextValues) and values.ndim == 1:
-            numeric_names.append(name)
-        else:
-            other_names.append(name)
-    varying_names = [name for name in numeric_names if _varies(source.columns[name].load())]
-    confidence_names = _find_named(varying_names, _CONFIDENCE_WORDS)
-    uncertainty_names = [
-        name for name in _find_named(varying_names, _UNCERTAINTY_WORDS) if name not in confidence_names
-    ]
-    confidences = [{"confidence": name} for name in confidence_names]
-    if len(confidence_names) > 1:  # a table with a column for each
-        confidences.insert(1, {"confidence": ",".join(confidence_names)})
-    confidences += [{"uncertainty": name} for name in uncertainty_names]
-    names = [*numeric_names, *other_names]
-    verdicts = [{"correct": name} for name in _find_named(names, _VERDICT_WORDS)]
-    labels = _find_named(names, _LABEL_WORDS)
-    predictions = [name for name in _find_named(names, _PREDICTION_WORDS) if name not in labels]
-    verdicts += [{"labels": label, "prediction": name} for label in labels[:2] for name in predictions[:2]]
-    # no column twice: a word such as "score" may stand for right and wrong, and for a confidence
-    choices = [
-        {**verdict, **confidence}
-        for verdict, confidence in product(verdicts, confidences or [{}])
-        if not set(verdict.values()) & set(",".join(confidence.values()).split(","))
-    ]
-    return choices[:_MAX_ATTEMPTS]
-
-
-def _find_named(names: list[str], words: tuple[str, ...]) -> list[str]:
-    """Return the names that contain one of the words, in any case."""
-    return [name for name in names if any(word in name.lower() for word in words)]
-
-
-def _varies(values: Any) -> bool:
-    """True for a column of numbers with at least two different values."""
-    return not isinstance(values, TextValues) and len(np.unique(values[np.isfinite(values)])) > 1
 
 
 def draw_description(console: Console, description: dict[str, Any]) -> None:

@@ -41,6 +41,8 @@ from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_
 ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Roles that make a table one of answers, where it has no class scores."""
 _VERDICT_ROLES = ("correct", "error", "loss")
+_MIN_ROWS_OF_FREE_TEXT = 20  # from which on so few equal answers are told
+_MAX_SHARE_OF_EQUAL_TEXT = 0.05
 _ANSWER_COLUMN = "answer"  # in which readers of logs put the text of an answer
 _TASK_ID = "task_id"  # normalised name of a column that names the question of an agent or of a test of code
 _TRIAL_NAMES = (
@@ -550,6 +552,7 @@ class LoadedAnswers(LoadedColumns):
         notes = [
             *self.source.facts.notes,
             *self.note_refusals(),
+            *self.note_free_text(loss),
             *(f"no answer has `{display_name(name)}`." for name in dropped),
             *(
                 f"`{display_name(name)}` is the same in every row, so it cannot rank answers."
@@ -705,6 +708,30 @@ class LoadedAnswers(LoadedColumns):
         counts = {text: int(find_refusals(replies, [text]).sum()) for text in self.rules.refusals}
         listed = ", ".join(f"{display_name(text)} {count:,}" for text, count in counts.items())
         return [f"predictions that are refusals by their words: {listed}."]
+
+    def note_free_text(self, loss: np.ndarray) -> list[str]:
+        """Return a sentence where right and given answers are free text, and almost none is equal; otherwise [].
+
+        An exact match is then no verdict. `loss` are the losses by that match.
+        """
+        labels = self.values_by_role.get("labels")
+        prediction = self.values_by_role.get("prediction")
+        if any(role in self.values_by_role for role in _VERDICT_ROLES):
+            return []
+        if not isinstance(labels, TextValues) or not isinstance(prediction, TextValues):
+            return []
+        rows = ~np.isnan(loss) & has_value(prediction)
+        is_free = 2 * len(prediction.distinct_texts) > len(prediction) >= _MIN_ROWS_OF_FREE_TEXT
+        right_share = 1 - float(loss[rows].mean()) if rows.any() else 1.0
+        if not is_free or right_share >= _MAX_SHARE_OF_EQUAL_TEXT:
+            return []
+        names = [
+            f"`{display_name(self.roles[role])}`" for role in ("prediction", "labels") if role in self.roles
+        ]
+        return [
+            f"{' and '.join(names)} are equal in {right_share:.1%} of the answers. Free text is seldom equal word by "
+            f"word: name a judge's verdict with -c correct=NAME, or compare answers that were extracted."
+        ]
 
     def convert_confidence(
         self, name: str, values: Values | None, *, min_rows_to_judge: int = 1

@@ -273,6 +273,8 @@ class OpenedTable:
         What the harness that wrote it says of its columns; None for a plain table.
     place : str
         Dotted path of the table inside a JSON file; empty where the file is the table.
+    tables : tuple of str
+        Dotted paths of the tables where a JSON file holds several; the names of their columns begin with them.
 
     Examples
     --------
@@ -290,6 +292,7 @@ class OpenedTable:
     classes: tuple[str, ...] = ()
     log: LogFacts | None = None
     place: str = ""
+    tables: tuple[str, ...] = ()
 
     @property
     def is_harness_log(self) -> bool:

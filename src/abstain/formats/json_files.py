@@ -71,8 +71,14 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> OpenedTable
                 columns[prefix + name] = _make_column(path, prefix + name, values)
         if not columns:
             raise NoTableError(str(file_error(path, _explain_no_table(content))), describe_tree(content))
-        place = tables[0].key_path if len(tables) == 1 else ""
-        return OpenedTable(path=path, format="jsonl" if lines else "json", columns=columns, place=place)
+        key_paths = tuple(table.key_path for table in tables)
+        return OpenedTable(
+            path=path,
+            format="jsonl" if lines else "json",
+            columns=columns,
+            place=key_paths[0] if len(key_paths) == 1 else "",
+            tables=key_paths if len(key_paths) > 1 else (),
+        )
 
 
 def _explain_no_table(content: Any) -> str:
