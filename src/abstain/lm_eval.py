@@ -20,7 +20,7 @@ from abstain.formats.log_rows import make_log_source
 from abstain.formats.logs import Log, Rules
 from abstain.formats.safety import Limits
 from abstain.inference import Interval, interval
-from abstain.inference.ratios import spread_of_answers
+from abstain.inference.ratios import estimate_from_answers
 from abstain.metrics.answer_metrics import AnswerMetric, answer_metric
 
 __all__ = ["add_selective"]
@@ -182,7 +182,7 @@ def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -
     repeats = log.find_clusters()  # of each row; None where all rows are independent
     if isinstance(metric, AnswerMetric):
         clusters = None if repeats is None else repeats[log.scored]
-        return spread_of_answers(metric.key, metric, log.graded_answers(), clusters).interval(level)
+        return estimate_from_answers(metric.key, metric, log.graded_answers(), clusters).interval(level)
     if not log.has_confidence:
         raise InputError(f"{metric.key}: needs a confidence, and this task has none.")
     confidence = next(iter(log.signals.values()))

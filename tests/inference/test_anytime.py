@@ -54,7 +54,7 @@ def p_value_by_hand(p_value, n, planned=3000):
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_level_by_hand_and_its_inverse(n, alpha):
     rule = AnytimeRule(planned=3000, level=0.95)
-    level = float(rule.fixed_level(1 - alpha, n))
+    level = float(rule.level_of_one_look(1 - alpha, n))
     expected = width_by_hand(n, 3000, alpha, 0.05)
     assert NormalDist().inv_cdf((1 + level) / 2) == pytest.approx(expected, rel=1e-6)
     assert float(rule.p_value(1 - level, n)) == pytest.approx(alpha, rel=1e-6)
@@ -62,7 +62,7 @@ def test_level_by_hand_and_its_inverse(n, alpha):
 
 
 def test_no_other_plan_is_narrower_at_the_planned_size():
-    widths = {p: AnytimeRule(p, 0.95).fixed_level(0.95, 3000) for p in (300, 1500, 3000, 6000, 30_000)}
+    widths = {p: AnytimeRule(p, 0.95).level_of_one_look(0.95, 3000) for p in (300, 1500, 3000, 6000, 30_000)}
     assert min(widths, key=widths.get) == 3000
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta
 
 import abstain
-from abstain.inference.ratios import spread_of_answers
+from abstain.inference.ratios import estimate_from_answers
 from abstain.metrics.answer_metrics import GradedAnswers, answer_metric, grade_answers
 
 KEYS = [
@@ -38,7 +38,7 @@ def test_shares_have_the_limits_of_proportions():
     answers = grade_answers("test", [1] * 30 + [0] * 70, [True] * 80 + [False] * 20)
     for key, share, draws in [("accuracy", 0.3, 100), ("accuracy_given_attempted", 30 / 80, 80),
                               ("hallucination_rate", 50 / 70, 70), ("not_attempted", 0.2, 100)]:  # fmt: skip
-        found = spread_of_answers("test", answer_metric(key), answers).interval(0.95)
+        found = estimate_from_answers("test", answer_metric(key), answers).interval(0.95)
         assert (found.low, found.high) == pytest.approx(jeffreys(share, draws), abs=1e-9)
         assert found.standard_error == pytest.approx(np.sqrt(share * (1 - share) / draws))
 
@@ -52,30 +52,34 @@ def test_standard_errors_are_those_of_the_jackknife(key):
     metric = answer_metric(key)
     others = [metric.value(answers.select(np.arange(400) != left_out)) for left_out in range(400)]
     jackknife = np.sqrt(399 / 400 * np.sum((np.array(others) - np.mean(others)) ** 2))
-    assert spread_of_answers("test", metric, answers).standard_error == pytest.approx(jackknife, rel=0.01)
+    assert estimate_from_answers("test", metric, answers).standard_error == pytest.approx(jackknife, rel=0.01)
 
 
 def test_without_spread_limits_come_from_counts():
     none_wrong = grade_answers("test", [1] * 40, [True] * 40)
-    found = spread_of_answers("test", answer_metric("accuracy"), none_wrong).interval(0.95)
+    found = estimate_from_answers("test", answer_metric("accuracy"), none_wrong).interval(0.95)
     assert (found.low, found.high, found.centre) == (pytest.approx(0.025 ** (1 / 40)), 1.0, "bound")
     declined = grade_answers("test", [0] * 40, [False] * 40)
-    found = spread_of_answers("test", answer_metric("simpleqa_f"), declined).interval(0.95)
+    found = estimate_from_answers("test", answer_metric("simpleqa_f"), declined).interval(0.95)
     unseen = 1 - 0.025 ** (1 / 40)
     assert found.high == pytest.approx(2 * unseen / (1 + unseen))  # the F if that share were right
-    assert spread_of_answers("test", answer_metric("score_at_target@0.9"), none_wrong).limits(0.95)[0] < 0.2
+    assert (
+        estimate_from_answers("test", answer_metric("score_at_target@0.9"), none_wrong).limits(0.95)[0] < 0.2
+    )
 
 
 def test_copies_of_a_question_are_one_draw():
     rng = np.random.default_rng(1)
     right = (rng.random(80) < 0.4).astype(float)
-    once = spread_of_answers("test", answer_metric("accuracy"), grade_answers("test", right)).interval(0.95)
+    once = estimate_from_answers("test", answer_metric("accuracy"), grade_answers("test", right)).interval(
+        0.95
+    )
     copies = grade_answers("test", np.repeat(right, 6))
-    clustered = spread_of_answers("test", answer_metric("accuracy"), copies, np.repeat(np.arange(80), 6))
+    clustered = estimate_from_answers("test", answer_metric("accuracy"), copies, np.repeat(np.arange(80), 6))
     width = clustered.interval(0.95).high - clustered.interval(0.95).low
     assert width == pytest.approx(once.high - once.low, rel=0.03)
     with pytest.raises(abstain.errors.InputError, match="at least two"):
-        spread_of_answers("test", answer_metric("accuracy"), copies, np.zeros(480))
+        estimate_from_answers("test", answer_metric("accuracy"), copies, np.zeros(480))
 
 
 def draw(rng, shares, clusters, size, likeness):
@@ -111,7 +115,7 @@ def coverage(setting, runs: int, keys=KEYS) -> dict[str, float]:
         answers = draw(rng, shares, clusters, size, likeness)
         for key in keys:
             try:
-                low, high = spread_of_answers("test", answer_metric(key), answers, labels).limits(0.95)
+                low, high = estimate_from_answers("test", answer_metric(key), answers, labels).limits(0.95)
             except abstain.errors.InfeasibleError:
                 continue
             defined[key] += 1

@@ -45,7 +45,7 @@ from abstain.inference.differences import (
     convert_to_one_error_size,
 )
 from abstain.inference.limits import DifferenceSums, make_interval
-from abstain.inference.ratios import AnswerSpread, scale_of_answers, spread_of_answers
+from abstain.inference.ratios import AnswerEstimate, estimate_from_answers, scale_of_answers
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import CheckedSamples, gather, spread_by_sample, summarise_samples
 from abstain.losses import by_name as loss_by_name
@@ -179,8 +179,8 @@ def compare(
     ('good', 'bad')
     """
     level = check_fraction("compare", "level", level, open_high=True)
-    looks = check_anytime("compare", anytime, planned, level)
-    if looks is not None and not paired:
+    anytime_rule = check_anytime("compare", anytime, planned, level)
+    if anytime_rule is not None and not paired:
         raise InputError("compare: takes `anytime=True` for the same samples only, got paired=False.")
     compared_metric = by_name(metric)
     if not compared_metric.is_smooth:
@@ -219,7 +219,7 @@ def compare(
     )
     if len(samples_by_name) < 2:
         raise InputError(f"compare: needs at least two contestants, got {len(samples_by_name)}.")
-    comparison = _compare_samples(samples_by_name, compared_metric, loss_name, level, paired, looks)
+    comparison = _compare_samples(samples_by_name, compared_metric, loss_name, level, paired, anytime_rule)
     return replace(comparison, score=_name_of_one_score(scores) if labels is not None else "")
 
 
@@ -490,7 +490,7 @@ def assemble_comparison(
     level: float,
     paired: bool,
     joint_sums: DifferenceSums | None = None,
-    looks: AnytimeRule | None = None,
+    anytime_rule: AnytimeRule | None = None,
 ) -> Comparison:
     """Rank competitors, test all pairs as one family and put everything into a `Comparison`.
 
@@ -511,7 +511,7 @@ def assemble_comparison(
     joint_sums
         Sums over the two influences of each sample, where an engine has added them up; None otherwise.
         Only for two competitors. Otherwise they are computed from the influences in `model`.
-    looks
+    anytime_rule
         The rule by which tests hold at every look; None for a single look. The intervals of the competitors must have
         been made by it already.
     """
@@ -527,7 +527,7 @@ def assemble_comparison(
         level=level,
         paired=paired,
         known_sums=joint_sums,
-        anytime_test=None if looks is None else AnytimeTest(looks, sample_count),
+        anytime_test=None if anytime_rule is None else AnytimeTest(anytime_rule, sample_count),
     )
     pairs = tuple(
         pair_of(
@@ -537,7 +537,7 @@ def assemble_comparison(
             place=place,
             level=level,
             sample_count=max(ranking[i].sample_count, ranking[j].sample_count),
-            looks=looks,
+            anytime_rule=anytime_rule,
         )
         for place, (i, j) in enumerate(zip(first, second))
     )
@@ -575,7 +575,7 @@ def assemble_comparison(
         level=level,
         n=sample_count,
         paired=paired,
-        planned=None if looks is None else looks.planned,
+        planned=None if anytime_rule is None else anytime_rule.planned,
         entered=tuple(competitor.name for competitor in competitors),
     )
 
@@ -596,22 +596,24 @@ def _compare_samples(
     loss_name: str,
     level: float,
     paired: bool,
-    looks: AnytimeRule | None,
+    anytime_rule: AnytimeRule | None,
 ) -> Comparison:
     """Compare checked samples in memory, and note verdicts that depend on ties and rankings worse than chance.
 
-    `samples_by_name` holds each contestant's samples with `ranked` set, with losses in one common unit; `loss_name` is
-    shown in the result. `looks` is the rule by which tests hold at every look, None for a single look. If ties change
-    some AURC by more than its standard error, all pairs are tested again with equal confidences in random order, and a
-    note says which verdicts change.
+    `samples_by_name` holds each contestant's samples with `ranked_by_confidence` set, with losses in one common unit;
+    `loss_name` is shown in the result. `anytime_rule` is the rule by which tests hold at every look; None: a single
+    look. If ties change some AURC by more than its standard error, all pairs are tested again with equal confidences in
+    random order, and a note says which verdicts change.
     """
     interval_level = level
     anytime_test = None
-    if looks is not None:
+    if anytime_rule is not None:
         any_samples = next(iter(samples_by_name.values()))
         check_one_kind("compare", any_samples.clusters, "`anytime=True`")
-        anytime_test = AnytimeTest(looks, max(samples.sample_count for samples in samples_by_name.values()))
-        interval_level = float(anytime_test.fixed_level(level))
+        anytime_test = AnytimeTest(
+            anytime_rule, max(samples.sample_count for samples in samples_by_name.values())
+        )
+        interval_level = float(anytime_test.level_of_one_look(level))
 
     def compare_by(
         compared_metric: Metric, tested_level: float = level
@@ -628,7 +630,7 @@ def _compare_samples(
             loss_name=loss_name,
             level=tested_level,
             paired=paired,
-            looks=looks,
+            anytime_rule=anytime_rule,
         )
         return competitors, comparison
 
@@ -653,7 +655,7 @@ def _compare_samples(
                 by_ranking_alone=compare_by(AUROC)[1] if can_rank_errors and can_compare_again else None,
             )
         )
-    may_cross = metric == AURC and looks is None and can_compare_again
+    may_cross = metric == AURC and anytime_rule is None and can_compare_again
     if may_cross and any(pair.different for pair in comparison.pairs):
         crossings = describe_crossings(
             comparison,
@@ -785,15 +787,16 @@ def pair_of(
     place: int,
     level: float,
     sample_count: int,
-    looks: AnytimeRule | None,
+    anytime_rule: AnytimeRule | None,
 ) -> Pair:
     """Make the `Pair` of two contestants from the tests of all pairs.
 
     `tests` holds one value per pair in each array, and `place` is the index of this pair. `sample_count` is the larger
     number of samples of the two. `samples_needed`, how many would show the difference, is scaled up from it; None if
-    the pair differs already, has no difference or spread, or has a note that there is no verdict. With `looks`, the
-    rule by which tests hold at every look (None: a single look), it is about how many such a test needs; a look is an
-    evaluation of the data that came in so far. `level` is the two-sided confidence level, such as 0.95.
+    the pair differs already, has no difference or no standard error, or has a note that there is no verdict.
+
+    `anytime_rule` (None: a single look) is the rule by which tests hold at every look, an evaluation of the data that
+    came in so far; the samples needed are then those of such a test. `level` is two-sided, such as 0.95.
     """
     is_open = tests.p_adjusted >= 1 - level  # pairs that the tests cannot distinguish
     difference = float(tests.difference[place])
@@ -802,11 +805,11 @@ def pair_of(
     samples_needed = None
     if is_open[place] and difference != 0 and standard_error > 0 and not note:
         corrected_level = 1 - (1 - level) / int(is_open.sum())  # Holm's correction for the pairs still open
-        if looks is not None:
+        if anytime_rule is not None:
             # how much wider an interval for every look is changes slowly with n: the planned number is near enough
-            planned_count = max(sample_count, looks.planned)
-            # the level of an interval for one look that is as wide as the one for every look
-            corrected_level = float(looks.fixed_level(corrected_level, n=planned_count))
+            planned_count = max(sample_count, anytime_rule.planned)
+            # that of an interval for one look which is as wide as the one for every look
+            corrected_level = float(anytime_rule.level_of_one_look(corrected_level, n=planned_count))
         samples_needed = samples_to_tell_apart(
             difference, standard_error, sample_count, level=corrected_level
         )
@@ -903,8 +906,8 @@ def compare_answers(
         )
     competitors = []
     for model_name, answers in answers_by_name.items():
-        spread = spread_of_answers(name, compared_metric, answers, clusters_by_name[model_name])
-        competitors.append(competitor_of(model_name, spread, level))
+        estimated = estimate_from_answers(name, compared_metric, answers, clusters_by_name[model_name])
+        competitors.append(competitor_of(model_name, estimated, level))
     comparison = assemble_comparison(
         competitors,
         metric=compared_metric,
@@ -920,11 +923,11 @@ def compare_answers(
     return replace(comparison, clusters=cluster_counts(columns))
 
 
-def competitor_of(name: str, spread: AnswerSpread, level: float) -> Competitor:
+def competitor_of(name: str, estimated: AnswerEstimate, level: float) -> Competitor:
     """One model of a comparison by a metric of graded answers."""
     return Competitor(
         name=name,
-        model=spread.as_compared_model(),
-        interval=spread.interval(level),
-        sample_count=spread.question_count,
+        model=estimated.as_compared_model(),
+        interval=estimated.interval(level),
+        sample_count=estimated.question_count,
     )

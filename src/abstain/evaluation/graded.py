@@ -22,7 +22,7 @@ from abstain.calibration.table_metrics import CALIBRATION_METRICS, CalibrationMe
 from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation.results import MISSING, Entry, Evaluation
 from abstain.inference.clusters import cluster_codes, cluster_columns, cluster_counts
-from abstain.inference.ratios import spread_of_answers
+from abstain.inference.ratios import estimate_from_answers
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import CheckedSamples
 from abstain.metrics._sample import group_codes, rows_of_groups
@@ -137,14 +137,14 @@ def answer_entries(
     for metric in metrics:
         entry = _empty_entry(metric, len(answers.right), score=score, loss=loss, group=group)
         try:
-            spread = spread_of_answers("evaluate_answers", metric, answers, clusters)
+            estimated = estimate_from_answers("evaluate_answers", metric, answers, clusters)
         except (InputError, InfeasibleError) as problem:
             estimate = None
             with suppress(InputError, InfeasibleError):  # one question alone has a value, but no interval
                 estimate = metric.value(answers)
             entries.append(replace(entry, estimate=estimate, reason=message_without_function(problem)))
         else:
-            entries.append(_with_interval(entry, spread.interval(level)))
+            entries.append(_with_interval(entry, estimated.interval(level)))
     return entries
 
 
@@ -385,8 +385,8 @@ def score_by_target(
             attempted = answers.attempted & (probabilities >= target)
             counted = GradedAnswers(right=np.where(attempted, answers.right, 0.0), attempted=attempted)
         attempted_shares.append(float(counted.attempted.mean()))
-        spread = spread_of_answers(name, score_at_target(target), counted, clusters)
-        intervals.append(spread.interval(level))
+        estimated = estimate_from_answers(name, score_at_target(target), counted, clusters)
+        intervals.append(estimated.interval(level))
     return TargetCurve(
         target=tuple(ascending_targets),
         score=tuple(interval.estimate for interval in intervals),

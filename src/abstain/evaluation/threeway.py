@@ -9,7 +9,7 @@ from abstain import _tables
 from abstain._arrays import ArrayLike
 from abstain._check import check_fraction
 from abstain._stored import Stored
-from abstain.inference.ratios import spread_of_answers
+from abstain.inference.ratios import estimate_from_answers
 from abstain.inference.records import Interval
 from abstain.metrics.answer_metrics import ANSWER_METRICS, AnswerMetric, grade_answers, score_at_price
 
@@ -104,7 +104,7 @@ def three_way(
 
     def measure(metric: AnswerMetric, name: str) -> Interval:
         """The interval of a metric of these answers, under the name that a sentence has for it."""
-        interval = spread_of_answers("three_way", metric, answers, clusters).interval(level)
+        interval = estimate_from_answers("three_way", metric, answers, clusters).interval(level)
         return replace(interval, metric=name)
 
     return ThreeWay(

@@ -45,7 +45,7 @@ class AnytimeRule(NamedTuple):
         log_term = -2 * math.log(1 - self.level)
         return np.asarray(n) * (log_term + math.log(log_term) + 1) / self.planned
 
-    def fixed_level(self, level: Any, n: Any) -> Any:
+    def level_of_one_look(self, level: Any, n: Any) -> Any:
         """Level of an interval for one look that is as wide as the one at `level` for every look, at n samples.
 
         Numbers or arrays. At most 1 - 1e-14, which early looks at very few samples may reach.

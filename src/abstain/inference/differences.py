@@ -211,7 +211,7 @@ def _difference(
     Raises ShapeError if paired models have different numbers of samples, and InputError for other bad input.
     """
     level = check_fraction(name, "level", level, open_high=True)
-    looks = check_anytime(name, anytime, planned, level)
+    anytime_rule = check_anytime(name, anytime, planned, level)
     paired = name == "paired_difference"
     samples_a, samples_b = convert_to_one_error_size(
         name,
@@ -225,7 +225,7 @@ def _difference(
             f"{name}: A and B must be the same samples, got {samples_a.sample_count} and "
             f"{samples_b.sample_count} of them. Use `unpaired_difference` for different test sets."
         )
-    if looks is not None:
+    if anytime_rule is not None:
         check_one_kind(name, samples_a.clusters, "`anytime=True`")
     models = [compared_model_from_samples(samples_a), compared_model_from_samples(samples_b)]
     has_negative = bool((samples_a.answered_loss < 0).any() or (samples_b.answered_loss < 0).any())
@@ -233,7 +233,7 @@ def _difference(
     if samples_a.metric.scales_with_loss:  # losses are in units of an error, estimates in the user's units
         scale = scale.scaled(samples_a.error_size)
     # a family of one pair: model 0 minus model 1
-    anytime_test = None if looks is None else AnytimeTest(looks, samples_a.sample_count)
+    anytime_test = None if anytime_rule is None else AnytimeTest(anytime_rule, samples_a.sample_count)
     test = compare_models(
         models, np.asarray([0]), np.asarray([1]), scale, level, paired, anytime_test=anytime_test
     )
@@ -250,7 +250,7 @@ def _difference(
         estimate_b=models[1].estimate,
         paired=paired,
         note=test.note[0],
-        planned=None if looks is None else looks.planned,
+        planned=None if anytime_rule is None else anytime_rule.planned,
     )
 
 
@@ -295,10 +295,11 @@ class ComparedModel(NamedTuple):
 def compared_model_from_samples(samples: CheckedSamples) -> ComparedModel:
     """Make one model of a comparison from the checked samples of that model.
 
-    Losses of `samples`, and what is computed from them, are in units of `samples.error_size`, which is the size of an
-    error where all losses are 0 or one number. The result is in the user's units: its estimates are multiplied by
-    `error_size`, except those of a metric that does not change with the scale of the losses, such as AUROC. A unit of
-    `unit_effects` and `unit_count` is an independent draw: a sample, or a cluster of samples where there are clusters.
+    Losses of `samples` were divided by `samples.error_size` (c where all losses are 0 or c, else usually 1). The result
+    is in the user's units: what is computed from these losses is multiplied by `error_size`, except for a metric that
+    does not change with the scale of the losses, such as AUROC. A unit of `unit_effects` and `unit_count` is an
+    independent draw: a sample, or a cluster of samples where there are clusters. An entry of `unit_effects` is what the
+    unit does to the estimate: its weight times its influence, over the total mass.
     Raises InputError if the metric has no influence function, or if there is only one cluster.
     """
     # estimate of the metric, and influence of each sample, abstained ones included, in input order
@@ -309,8 +310,9 @@ def compared_model_from_samples(samples: CheckedSamples) -> ComparedModel:
         estimate_unit * effects_of_units(influences.influence, clustered)
         for clustered in samples.by_each_clustering()  # one, or three with two kinds of clusters
     )
-    summary = summarise_samples(samples)
-    # as many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict
+    summary = summarise_samples(samples)  # counts of samples, errors and independent draws, and the risk
+    # as many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict;
+    # `metric.rule` says whether few right samples matter to the metric, too
     draws = draws_behind(samples.metric.rule, _effective_errors(samples, influences), summary)
     less_biased_estimate = leave_one_out(samples)
     if less_biased_estimate is None:  # the metric has no leave-one-out estimate, or there are weights
@@ -325,7 +327,7 @@ def compared_model_from_samples(samples: CheckedSamples) -> ComparedModel:
         # user's, for a metric such as AUROC
         risk=estimate_unit * summary.risk,
         unit_count=summary.unit_count,
-        limits_at_level=lambda level: limits_of_samples(samples, level),
+        limits_at_level=lambda level: limits_in_user_units(samples, level),  # of this model alone
         unit_effects=unit_effects,
     )
 
@@ -357,13 +359,14 @@ def compared_model_from_spread(
 ) -> ComparedModel:
     """Make one model of a comparison from an estimate that is known already.
 
-    `spread` (the estimate, its variance and a less biased estimate, or None) and `sample` (counts of samples,
-    errors and independent draws) are in units of an error, `sample.error_size`; numbers of the result are in the user's
-    units. `effects` holds what each independent unit does to the estimate, in the user's units: one array, or three
-    with two kinds of clusters (by the first kind, by the second and by their intersections). It may be empty if
-    `compare_models` gets the sums over the units of the difference as `known_sums`.
+    `spread` (the estimate, its variance and a less biased estimate, or None) and `sample` (counts of samples, errors
+    and independent draws, and the risk) come from losses that were divided by `sample.error_size`; the result is in the
+    user's units. `effects` holds what each independent unit (sample or cluster) does to the estimate, in the user's
+    units: one array, or three with two kinds of clusters (by the first kind, by the second and by their intersections).
+    It may be empty if `compare_models` gets the sums over the units of the difference as `known_sums`.
     """
-    # as many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict
+    # as many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict;
+    # `metric.rule` says whether few right samples matter to the metric, too
     draws = draws_behind(metric.rule, spread.effective_errors, sample)
     # one unit of the estimate in the user's units
     estimate_unit = sample.error_size if metric.scales_with_loss else 1.0
@@ -423,7 +426,7 @@ def _in_user_units(model: CheckedSamples) -> CheckedSamples:
     return model._replace(answered_loss=loss, zero_one=False, error_size=1.0)
 
 
-def limits_of_samples(samples: CheckedSamples, level: float) -> tuple[float, float]:
+def limits_in_user_units(samples: CheckedSamples, level: float) -> tuple[float, float]:
     """Lower and upper limit of the metric of one model alone, in the user's units."""
     spread = spread_by_sample("paired_difference", samples)
     interval = make_interval(samples.metric, spread, summarise_samples(samples), level)
@@ -448,9 +451,9 @@ class AnytimeTest(NamedTuple):
     rule: AnytimeRule
     sample_count: int
 
-    def fixed_level(self, level: float | np.ndarray) -> np.ndarray:
+    def level_of_one_look(self, level: float | np.ndarray) -> np.ndarray:
         """Level for one look whose limits hold at `level` for every look."""
-        return np.asarray(self.rule.fixed_level(level, self.sample_count))
+        return np.asarray(self.rule.level_of_one_look(level, self.sample_count))
 
     def p_value(self, p_value: np.ndarray) -> np.ndarray:
         """P-value that holds at every look, from that of this look alone."""
@@ -541,7 +544,7 @@ def compare_models(
 
 def _level_of_look(level: float | np.ndarray, anytime_test: AnytimeTest | None) -> Any:
     """The level at which limits are computed at this look: that of the user, or the one that holds at every look."""
-    return level if anytime_test is None else anytime_test.fixed_level(level)
+    return level if anytime_test is None else anytime_test.level_of_one_look(level)
 
 
 class _PairsOnScale(NamedTuple):
@@ -749,10 +752,10 @@ def _sum_differences(
 ) -> DifferenceSums:
     """Add up powers of what each unit (sample or cluster) does to the difference of each pair of models.
 
-    `a` and `b` are indices into `models`, at least one entry, one per pair, as
-    have the sums that are returned. `less_biased` holds the less biased estimate of each model, at which the derivative
-    of `scale` is taken: times that, what a unit does to an estimate is what it does on the scale. `paired` says that
-    all models are on the same units; otherwise they are independent, and the sums of both models of a pair add up.
+    `a` and `b` are indices into `models`, at least one entry, one per pair; the sums that are returned have one entry
+    per pair, too. `less_biased` holds the less biased estimate of each model, at which the derivative of `scale` is
+    taken: times that, what a unit does to an estimate is what it does on the scale. `paired` says that all models are
+    on the same units; otherwise they are independent, and the sums of both models of a pair add up.
     """
     derivative = np.ones(len(models))
     used_models = np.union1d(a, b)  # other models may lie outside the scale, where it has no derivative
@@ -775,8 +778,9 @@ def _sum_differences(
 def _sums_of_one_model(model: ComparedModel, scale_derivative: float) -> DifferenceSums:
     """Sums over the units of one model, as if the other one of the pair did not vary: numbers, not arrays.
 
-    `model` is the model, with what each unit (sample or cluster) does to its estimate. `scale_derivative` is the
-    derivative at that estimate of the scale of the test (log, logit or plain).
+    `model.unit_effects` holds what each unit (sample or cluster) does to its estimate. `scale_derivative` is the
+    derivative at that estimate of the scale of the test (log, logit or plain): times it, an effect on the estimate is
+    one on the scale.
     """
     sums_by_clustering = []
     for clustering, effects in enumerate(model.unit_effects):  # one, or three with two kinds of clusters

@@ -91,8 +91,8 @@ def request_for(metrics: Iterable[Metric]) -> EvidenceRequest:
 
     A request has one estimator and one rule for ties: callers pass metrics that agree on these wherever they were set,
     and where none sets them the defaults are taken. A point of the curve is requested by its cut: a coverage, a risk or
-    a TPR. A metric without an influence function is left out, since it needs the samples themselves. Entries are
-    unique, in the order of the metrics.
+    a TPR. Other metrics are functions of one area each, `metric.area`; one without an influence function is left out,
+    since it needs the samples themselves. Entries are unique, in the order of the metrics.
     """
     areas: list[Area] = []
     cuts: dict[str, list[float]] = {"coverage": [], "risk": [], "tpr": []}
@@ -174,12 +174,12 @@ class PartSummary(NamedTuple):
 def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.ndarray]:
     """Accepted masses at which the sums for the requested points of the curve are read.
 
-    Two arrays of shape (5, points), shared by all callers: not to be changed. The five entries of a point are its cut
-    and four positions around it, in the order of `point_limits.AroundCut`. Among the accepted masses, from the most
-    confident down, come first the requested coverages, as shares of all samples, abstained ones included; and then, if
-    a coverage at a risk is requested, `point_limits.CUTS` evenly spaced shares of the answered samples. Among the
-    accepted masses of right samples come the requested TPRs; none unless losses are 0/1. `totals` are the sums over the
-    whole data set.
+    Two arrays of shape (5, points), shared by all callers: not to be changed. A cut is the mass down to which the
+    ranking is accepted. The five entries of a point are its cut, the end of a window above it and of one below, and the
+    earliest and the latest position where the true cut may be. Among the accepted masses, from the most confident down,
+    come first the requested coverages, as shares of all samples, abstained ones included; and then, if a coverage at a
+    risk is requested, `point_limits.CUTS` evenly spaced shares of the answered samples. Among the accepted masses of
+    right samples come the requested TPRs; none unless losses are 0/1. `totals` are the sums over the whole data set.
     """
     # `totals` themselves are over the answered samples; with the abstained ones, of which coverages are shares:
     all_samples = weights_of_all(totals)
@@ -244,9 +244,10 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
     """The sums over one part of a ranking that the requested areas and points of the curve need.
 
     `table` holds the rows of the part: one for each distinct confidence, most confident first, with the sums accepted
-    from the top of the whole data set. `totals` are the sums over the whole data set. Losses that are 0 or one number
-    are counted in units of that number. Areas that need both right and wrong samples are left out where only one kind
-    occurs. A request with `is_additive` False needs the whole ranking as its only part.
+    from the top of the whole data set. `totals` are the sums over the whole data set; `request` says which areas and
+    points are asked for. Losses that are 0 or one number are divided by that number. Areas that need both right and
+    wrong samples are left out where only one kind occurs. A request with `is_additive` False needs the whole ranking as
+    its only part.
     """
     in_error_units = totals.in_error_units()  # the same object if nothing changes
     if in_error_units is not totals:
@@ -257,6 +258,7 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
     column_totals = None
     sums_at_positions = None
     if request.has_points:
+        # by row, the sums of w, of w l, of w^2 l^j and of w^4 l^j, with weights w and losses l
         column_totals = sum_columns(table.moment_columns)
         sums_at_positions = _sum_at_positions(table, positions_to_read(totals, request))
     return PartSummary(
@@ -403,10 +405,10 @@ def merge_parts(
     """Add up the summaries of all parts of a ranking, most confident first, made for this `request`.
 
     There is at least one part. `totals` are the sums over the whole data set that `summarise_part` got for each part,
-    in the same units. Losses that are 0 or one number are counted in units of that number: `summarise_part` has
-    converted all sums of the parts, and the totals and the best area are converted here. Masses have no such unit.
-    `best_area` is the AURC of the best order, in the user's units, where it is no function of the risk alone: for
-    relative weights, and losses other than 0/1; None otherwise.
+    in the same units. Losses that are 0 or one number are divided by that number: `summarise_part` has converted all
+    sums of the parts, and the totals and the best area are converted here. Masses have no such unit. `best_area` is the
+    AURC of the best order, in the user's units, where it is no function of the risk alone: for relative weights, and
+    losses other than 0/1; None otherwise.
     """
     in_error_units = totals.in_error_units()  # the same object if nothing changes
     if in_error_units is not totals:
@@ -497,11 +499,11 @@ def gather_evidence(
 def summarise_totals(totals: Totals) -> SampleSummary:
     """Counts of samples, errors and right samples, from the sums over a data set of independent samples.
 
-    Losses, and with them the risk, are in units of `totals.error_size`: one unit of the losses in the user's units,
-    which is the size of an error where all losses are 0 or one number. `sample_count` and `unit_count` of the result
-    include abstained samples; its other numbers are those of the answered samples alone. Counts of errors and right
-    samples are effective ones: (sum x)^2 / sum x^2 of the weights, or of the weighted losses, x. Right samples are
-    counted for 0/1 losses only, otherwise 0.
+    Losses, and with them the risk, are in units of `totals.error_size`, by which the user's losses were divided: c
+    where all are 0 or c, else usually 1. `sample_count` and `unit_count` of the result include abstained samples; its
+    other numbers are those of the answered samples alone. Counts of errors and right samples are effective ones: (sum
+    x)^2 / sum x^2 of the weights, or of the weighted losses, x. Right samples are counted for 0/1 losses only,
+    otherwise 0.
     """
     sample_count = totals.sample_count + totals.abstained.sample_count
     error_count = 0.0
@@ -547,8 +549,8 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
     """The estimate of a metric with an influence function, and its variance, by the delta method.
 
     A metric is a function of an area, the risk, and perhaps the best value that the area can have for these losses; its
-    variance follows from the derivatives of that function and the sums over the ranking in `evidence.area_sums`. The
-    result is in units of `evidence.totals.error_size`.
+    variance follows from the derivatives of that function and the sums over the ranking in `evidence.area_sums`. Losses
+    behind them were divided by `evidence.totals.error_size`, and the result is in these units.
 
     Raises InfeasibleError where the metric needs both right and wrong samples and only one kind is there, and
     InputError where it needs the best order of samples with relative weights and the evidence does not have it.
@@ -598,11 +600,12 @@ def estimate_interval(
 ) -> Interval:
     """The interval, in the user's units, of any metric that the evidence was gathered for.
 
-    `evidence` treats samples as independent. Three numbers say what clusters and strata change, for points of the curve
-    alone: `design_effect` multiplies the variance of the point, `answered_design_effect` that of the share of answered
-    samples, and `cluster_effect` divides the number of independent draws where all accepted 0/1 losses are equal, so
-    that no variance is there to multiply. For other metrics this is the interval of independent samples; `interval`
-    does not use it for clusters and strata, since the influences of all samples then give the variance itself.
+    `evidence` holds sums over one ranking, of independent samples. Three numbers say what clusters and strata change,
+    for points of the curve alone: `design_effect` multiplies the variance of the point, `answered_design_effect` that
+    of the share of answered samples, and `cluster_effect` divides the number of independent draws where all accepted
+    0/1 losses are equal, so that no variance is there to multiply. For other metrics this is the interval of
+    independent samples; `interval` does not use it for clusters and strata, since the influences of all samples then
+    give the variance itself.
 
     `level` is the two-sided confidence level, such as 0.95; `method` ("log", "logit", "normal", None: the metric's own
     scale) and `loss_bound` (None: not known) are those of `interval`; points of the curve do not read these two. Raises
@@ -634,11 +637,11 @@ def _point_interval(
     """The interval, in the user's units, of a point of the curve.
 
     The cut of the point, `metric.cut`, is a coverage, a risk or a TPR (`metric.cut_at` says which) and must be among
-    those of `evidence.request`. `design_effect` multiplies the variance of the point, `answered_design_effect` that of
-    the share of answered samples; `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal,
-    so that no variance is seen (an FPR does not read it: its draws are divided by the design effect). The standard
-    error is that of a normal interval of the same width. Limits include the estimate; shares stay within [0, 1].
-    `level` is the two-sided confidence level, such as 0.95.
+    those that the sums over the ranking, `evidence`, were gathered for. `design_effect` multiplies the variance of the
+    point, `answered_design_effect` that of the share of answered samples; `cluster_effect` divides the number of draws
+    where all accepted 0/1 losses are equal, so that no variance is seen (an FPR does not read it: its draws are divided
+    by the design effect). The standard error is that of a normal interval of the same width. Limits include the
+    estimate; shares stay within [0, 1]. `level` is the two-sided confidence level, such as 0.95.
     """
     totals = evidence.totals
     note = ""
@@ -646,6 +649,7 @@ def _point_interval(
         # The only point that is a share of the errors, and whose cut is a share of the right samples: a sample may have
         # few of either, which the note says.
         sample = summarise_totals(totals)
+        # "" with enough of both; `metric.rule` says that right samples matter to it as errors do
         note = draws_behind(metric.rule, sample.error_draws, sample).note
         point = _fpr_at_tpr(metric.cut, evidence, level, design_effect)
     elif metric.cut_at == "coverage":
@@ -686,8 +690,8 @@ class _Point(NamedTuple):
 def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: float) -> _Point:
     """Share of the errors that are accepted where a share `tpr` of the right samples is, and its limits at this level.
 
-    `tpr` is one of `evidence.request.tprs`. Losses are 0/1, and both errors and right samples occur. `design_effect`
-    multiplies the variance, for clusters and strata.
+    `evidence` holds sums over one ranking, read around the cuts that were requested; `tpr` is one of them. Losses are
+    0/1, and both errors and right samples occur. `design_effect` multiplies the variance, for clusters and strata.
     """
     totals = evidence.totals  # over the answered samples
     errors = point_limits.KindTotals(
@@ -695,12 +699,13 @@ def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: flo
         squared_weight_sum=totals.squared_weight_sum_of_errors,
         fourth_power_weight_sum=totals.fourth_power_moments[1],  # sum of w^4 l, and errors have l = 1
     )
-    # at the cut, and at four positions around it; arrays of shape (..., 5, 1)
+    # over the samples accepted down to each of five positions: the cut, the end of a window above it and of one below,
+    # and the earliest and latest place where the true cut may be; arrays of shape (..., 5, 1)
     sums_around_cut = evidence.sums_around_tpr(tpr)
     low, high = point_limits.fpr_limits(
         sums_around_cut, tpr, weights_of_answered(totals), errors, level, design_effect
     )
-    sums_at_cut = sums_around_cut.split_positions().cut
+    sums_at_cut = sums_around_cut.by_position().cut
     accepted_errors = sums_at_cut.accepted_loss.item()  # their mass, since an error has loss 1
     return _Point(value=accepted_errors / totals.loss_sum, low=low, high=high)
 
@@ -710,9 +715,10 @@ def _risk_at_coverage(
 ) -> _Point:
     """Selective risk at a coverage, in units of `evidence.totals.error_size`, and its limits at this two-sided level.
 
-    `coverage`, a share of all samples, is one of `evidence.request.coverages`. `design_effect` multiplies the variance,
-    for clusters and strata; `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal, so
-    that no variance is seen. Raises InfeasibleError where too many samples abstained to reach the coverage.
+    `evidence` holds sums over one ranking, whose losses were divided by that size. `coverage`, a share of all samples,
+    is one of the requested ones, around which sums were read. `design_effect` multiplies the variance, for clusters and
+    strata; `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal, so that no variance is
+    seen. Raises InfeasibleError where too many samples abstained to reach the coverage.
     """
     answered_mass = evidence.totals.total_mass
     all_samples = weights_of_all(evidence.totals)  # abstained ones included
@@ -722,12 +728,13 @@ def _risk_at_coverage(
             f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
             f"accepted. Ask for at most the share that was answered."
         )
-    # at the cut, and at four positions around it; arrays of shape (..., 5, 1)
+    # over the samples accepted down to each of five positions: the cut, the end of a window above it and of one below,
+    # and the earliest and latest place where the true cut may be; arrays of shape (..., 5, 1)
     sums_around_cut = evidence.sums_around_coverage(coverage)
     risk_limits = point_limits.risk_limits(
         sums_around_cut, np.asarray([coverage]), all_samples, level, design_effect, cluster_effect
     )
-    sums_at_cut = sums_around_cut.split_positions().cut  # over the samples that are accepted at the coverage
+    sums_at_cut = sums_around_cut.by_position().cut  # over the samples that are accepted at the coverage
     return _Point(value=sums_at_cut.risk.item(), low=risk_limits.low.item(), high=risk_limits.high.item())
 
 
@@ -741,16 +748,17 @@ def _coverage_at_risk(
 ) -> _Point:
     """Largest coverage, as a share of all samples, with a selective risk of at most `risk`; and its limits.
 
-    `risk`, in the user's units, is one of `evidence.request.risks`. The limits are those of the coverage among the
-    answered samples, whose variance `design_effect` multiplies, times the share of answered samples, whose variance
-    `answered_design_effect` multiplies; `cluster_effect` divides the number of draws where all accepted 0/1 losses are
-    equal, so that no variance is seen. `level` is the two-sided confidence level, such as 0.95.
+    `evidence` holds sums over one ranking. `risk`, in the user's units, is one of the requested ones. The limits are
+    those of the coverage among the answered samples, whose variance `design_effect` multiplies, times the share of
+    answered samples, whose variance `answered_design_effect` multiplies; `cluster_effect` divides the number of draws
+    where all accepted 0/1 losses are equal, so that no variance is seen. `level` is the two-sided confidence level,
+    such as 0.95.
     """
     totals = evidence.totals  # over the answered samples
     all_samples = weights_of_all(totals)  # abstained ones included
     accepted_mass = evidence.mass_within_risk[risk]  # the largest one with a selective risk of at most `risk`
     coverage_of_answered = accepted_mass / totals.total_mass
-    risk_in_errors = risk / totals.error_size  # losses of `evidence` are in units of `error_size`
+    risk_in_errors = risk / totals.error_size  # losses of `evidence` were divided by `error_size`
     # the cuts are even shares of the answered samples, and so these limits are coverages among the answered samples
     low, high = point_limits.coverage_limits(
         evidence.sums_around_even_shares(),

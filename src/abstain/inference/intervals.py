@@ -192,8 +192,8 @@ def interval(
     level = check_fraction("interval", "level", level, open_high=True)
     if loss_bound is not None:
         loss_bound = check_nonnegative("interval", "loss_bound", loss_bound)
-    looks = check_anytime("interval", anytime, planned, level)
-    if looks is not None and groups is not None:
+    anytime_rule = check_anytime("interval", anytime, planned, level)
+    if anytime_rule is not None and groups is not None:
         raise InputError("interval: takes `anytime=True` without `groups`. Call it once for each group.")
     columns = {"sample_weight": sample_weight, "abstained": abstained, "clusters": clusters, "strata": strata}
     known_error_size = loss_bound or None  # of a sample without any error
@@ -215,8 +215,8 @@ def interval(
         if samples.unit_count < 2:
             raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
         _check_method(samples.metric, samples.answered_loss, samples.zero_one, method)
-        if looks is not None:
-            return samples, _interval_at_any_time(samples, looks, method, loss_bound)
+        if anytime_rule is not None:
+            return samples, _interval_at_any_time(samples, anytime_rule, method, loss_bound)
         if method in ("bootstrap", "bca"):
             generator = np.random.default_rng(rng)
             return samples, resampling.interval(
@@ -262,9 +262,10 @@ def _interval_at_any_time(
     """An interval that holds at every look, however often the data are evaluated while samples come in.
 
     `rule` holds the level and the planned number of samples; it turns the level into the stricter one of an interval
-    for a single look. `method` and `loss_bound` are those of `interval`. Raises InputError for the bootstrap, whose
-    replicates do not reach far enough into the tails, and for two kinds of clusters, since it is not known how their
-    variance falls as samples come in.
+    for a single look. `method` is the user's scale of the interval ("log", "logit", "normal", "jackknife"; None: that
+    of the metric), `loss_bound` an upper bound of the losses (None: not known). Raises InputError for the bootstrap,
+    whose replicates do not reach far enough into the tails, and for two kinds of clusters, since it is not known how
+    their variance falls as samples come in.
     """
     if method in ("bootstrap", "bca"):
         raise InputError(
@@ -272,7 +273,7 @@ def _interval_at_any_time(
         )
     check_one_kind("interval", samples.clusters, "`anytime=True`")
     # a higher level: that of an interval for one look which is as wide as the one that holds at every look
-    level_of_one_look = float(rule.fixed_level(rule.level, samples.sample_count))
+    level_of_one_look = float(rule.level_of_one_look(rule.level, samples.sample_count))
     interval = interval_of_samples(samples, level_of_one_look, method, loss_bound)
     return replace(
         interval, level=rule.level, method=f"{interval.method}, at any time, planned for {rule.planned:,}"
@@ -323,7 +324,8 @@ def interval_of_samples(
             loss_bound=loss_bound,
             centre_name="jackknife",
         )
-    measured = measure("interval", samples)  # by the influence of each sample
+    # by the influence of each sample: the estimate with its variance, and the counts of samples and draws behind it
+    measured = measure("interval", samples)
     return make_interval(metric, measured.spread, measured.sample, level, method, loss_bound)
 
 
@@ -338,7 +340,7 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
     """
     metric = samples.metric
     assert isinstance(metric, PointMetric)
-    evidence = evidence_of_samples(samples)
+    evidence = evidence_of_samples(samples)  # sums over the ranking, in which samples count as independent
     interval = estimate_interval(metric, evidence, level=level)
     if samples.has_independent_samples:  # neither clusters nor strata
         return interval
@@ -367,15 +369,16 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
 def _cluster_effect(samples: CheckedSamples, coverage: float) -> float:
     """How many times fewer independent draws than samples are accepted at a coverage: 1 without clusters.
 
-    That counts where all accepted samples are right, or all are wrong: no variance shows then how alike the samples of
-    a cluster are, so each cluster is one draw. Clusters of several sizes count as the number of equal ones with the
-    same sum of squares, and of two kinds of clusters the one with fewer draws counts. `coverage` is a share of all
-    samples, abstained ones included.
+    This number is needed where all accepted samples are right, or all are wrong: no variance shows then how alike the
+    samples of a cluster are, so each cluster is one draw. Clusters of several sizes count as the number of equal ones
+    with the same sum of squares, and of two kinds of clusters the one with fewer draws counts. `coverage` is a share of
+    all samples, abstained ones included.
     """
     weight = samples.answered_weights_or_ones
     is_accepted = _find_cut(samples, weight, mass_at_cut=coverage * samples.total_mass).is_accepted
     # 1.0 or 0.0 for each of all samples, so that a unit adds its accepted mass (over the total mass)
     is_accepted = samples.extend_to_all(is_accepted, for_abstained=0.0)
+    # the same samples without their clusters and strata: one unit each
     sample_masses = effects_of_units(is_accepted, samples.as_independent_draws(), centred=False)
     square_sum = float(sample_masses @ sample_masses)
     cluster_effects = [1.0]
@@ -390,15 +393,17 @@ def _cluster_effect(samples: CheckedSamples, coverage: float) -> float:
 def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
     """By what factor clusters and strata change the variance of a mean of these influences.
 
-    `influences` has one entry for each of all n samples. The factor is at least SMALLEST_DESIGN_EFFECT, and 1 where the
-    influences are rounding errors of the losses.
+    `influences` has one entry for each of all n samples, such as its influence on the risk at a coverage. The factor is
+    the variance with clusters and strata over that without them, at least SMALLEST_DESIGN_EFFECT. It is 1 where the
+    influences are no larger than rounding errors of the losses, since their variances say nothing then.
     """
-    # weight * influence / total mass of each sample, as if all were drawn independently
+    # weight * influence / total mass of each sample, without clusters and strata; the sum of squares is the variance
     independent_effects = effects_of_units(influences, samples.as_independent_draws())
     largest_influence = samples.total_mass * np.abs(independent_effects).max()
     if largest_influence <= SUM_ROUNDING * np.abs(samples.answered_loss).max():
         return 1.0
-    # one variance, or with two kinds of clusters three: by the first kind, by the second, and by their intersections
+    # of the samples as they are, or with two kinds of clusters of three versions: by the first kind, by the second, and
+    # by their intersections, whose variance is subtracted from the sum of the other two
     variances = [_variance_of_units(influences, clustered) for clustered in samples.by_each_clustering()]
     variance = variances[0] if len(variances) == 1 else two_way_variance(*variances)
     return max(float(variance) / float(independent_effects @ independent_effects), SMALLEST_DESIGN_EFFECT)
@@ -525,11 +530,12 @@ def _macro_interval(
 ) -> Interval:
     """The interval of the plain mean over groups.
 
-    Where the metric has influences, it comes from their sums over units, and groups without spread (all right, all
-    wrong) widen it by their one-sided bounds. Otherwise (points of the curve, resampling) the distances to the limits
-    of all groups are added up. The sums over units hold what a cluster does in all of its groups, so that groups which
-    share clusters need no more allowance there; distances alone do not show what groups share, and with clusters they
-    are added plainly, which is enough for any dependence.
+    Where the metric has influences, it comes from their sums over units (samples or clusters), and groups without
+    spread (all right, all wrong), in which no unit changes the estimate, widen it by their one-sided bounds. Otherwise
+    (points of the curve, resampling) the distances to the limits of all groups are added up. The sums over units hold
+    what a cluster does in all of its groups, so that groups which share clusters need no more allowance there;
+    distances alone do not show what groups share, and with clusters they are added plainly, which is enough for any
+    dependence.
 
     `parts` are the groups with their intervals, at least one. `sample_count` is the number of samples of the call,
     those of no group included. `clusters` and `strata` hold the cluster and the stratum of each of them, numbered from
@@ -636,7 +642,8 @@ def _with_shared_clusters(
 ) -> Measured:
     """The mean over groups with the variance and the number of draws that follow from clusters across groups.
 
-    `mean_of_groups` takes the groups for independent. `clusters` and `strata` are those of `_mean_over_groups`. What a
+    `mean_of_groups` takes the groups for independent. `clusters` holds the cluster of each sample of the call, numbered
+    from 0, in two columns for two kinds of clusters; `strata` the stratum of each (None: there are none). What a
     cluster does to the mean is added up over all samples it has, whatever their groups.
     """
     group_count = len(parts)
@@ -778,6 +785,6 @@ def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: b
         has_negative_loss=not blocks.zero_one and bool((blocks.loss_sum < 0).any()),
         has_whole_weights=has_whole_weights,
     )
-    # the areas that these metrics are made of, and the points of the curve among them
+    # what to sum for these metrics: the areas that they are made of, and the points of the curve among them
     request = request_for(metrics)
     return gather_evidence(tables, totals, request)

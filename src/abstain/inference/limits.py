@@ -150,9 +150,9 @@ def make_interval(
     metric : Metric
         What is estimated.
     spread : EstimateSpread
-        The estimate and its variance, in units of `sample.error_size`.
+        The estimate and its variance, from losses that were divided by `sample.error_size`.
     sample : SampleSummary
-        Counts of samples, errors and independent draws, and the size of an error.
+        Counts of samples, errors and independent draws, the risk, and `error_size`.
     level : float
         Two-sided confidence level, such as 0.95.
     method : str, optional
@@ -286,8 +286,8 @@ def limits_without_spread(
 
     With none of n units wrong, the risk is at most :math:`p = 1 - (1-level)^{1/n}`; `metric.rule` turns a limit of the
     risk into limits of the metric. Losses are 0/1, or lie in [0, loss_bound]; without a bound (None), and for bounded
-    losses that are not all 0, no limits are known. Losses and `loss_bound` are in units of `sample.error_size`.
-    `sample` holds the risk and the numbers of errors, right samples and independent draws.
+    losses that are not all 0, no limits are known. Losses and `loss_bound` were divided by `sample.error_size`.
+    `sample` holds the risk and the numbers of errors, right samples and independent draws. A unit is one such draw.
     """
     rule = metric.rule
     if not sample.is_zero_one and (loss_bound is None or sample.risk != 0):

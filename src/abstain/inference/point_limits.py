@@ -91,7 +91,7 @@ class AcceptedSums(NamedTuple):
         """The sums at some of the positions, chosen along the last axis by an index list or a slice."""
         return AcceptedSums(*(column[..., index] for column in self))
 
-    def split_positions(self) -> AroundCut[AcceptedSums]:
+    def by_position(self) -> AroundCut[AcceptedSums]:
         """The sums at the five positions around each cut, from sums whose last axes are (5, cuts)."""
         return AroundCut(
             *(AcceptedSums(*(column[..., position, :] for column in self)) for position in range(5))
@@ -205,7 +205,8 @@ def risk_limits(
     Parameters
     ----------
     accepted_sums : AcceptedSums, arrays of shape (..., 5, cuts)
-        Taken at the five `positions` around each cut.
+        Over the samples accepted down to five positions of each cut: the cut, the ends of the windows above and below
+        it, and the earliest and the latest place where the true cut may be.
     share : ndarray, shape (cuts,)
         The cuts, as shares of the mass.
     weights : WeightTotals
@@ -221,7 +222,7 @@ def risk_limits(
         Where many samples have the confidence at the cut: "cut may move" includes the limits at the neighbouring
         confidences that the cut may fall on; "threshold is fixed" keeps the cut there.
     """
-    around = accepted_sums.split_positions()
+    around = accepted_sums.by_position()
     cut = around.cut
     local_risks = (_local_risk(cut, around.window_above), _local_risk(cut, around.window_below))
     low, high = _limits_at_cut(cut, local_risks, weights, level, design_effect, cluster_effect)
@@ -255,10 +256,12 @@ def limits_at_threshold(
 
     `accepted` holds the sums over these samples; with arrays, one entry for each threshold or group of samples.
     `weights` holds the sums of the weights of all samples. `design_effect` multiplies the variance, for clusters.
-    `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal. `level` is two-sided.
+    `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal, so that there is no variance.
+    `level` is two-sided, such as 0.95. These are the limits at a cut that moves with the sample, as the one at a
+    coverage does, without the part that comes from its moving.
     """
-    # A threshold that moves would have two local risks, from the windows above and below it. With the selective risk R
-    # in the place of the local risk m, the term m - R of a moving threshold is 0: rejected samples have no influence.
+    # If a cut moves, the risk changes by the local risk m (the mean loss next to the cut) less the selective risk R.
+    # With R in the place of m that term is 0: rejected samples have no influence.
     local_risks = (accepted.risk,)
     return _limits_at_cut(accepted, local_risks, weights, level, design_effect, cluster_effect)
 
@@ -422,7 +425,7 @@ def coverage_limits(
         cluster_effect,
         at_ties="threshold is fixed",
     )
-    coverage = accepted_sums.split_positions().cut.accepted_mass / weights.total_mass
+    coverage = accepted_sums.by_position().cut.accepted_mass / weights.total_mass
     coverage = np.where(coverage > 1 - SUM_ROUNDING, 1.0, coverage)
     # as many samples of equal weight, divided by the design effect, would vary as much
     draws = weights.total_mass**2 / weights.squared_weight_sum / design_effect
@@ -526,7 +529,7 @@ def fpr_limits(
     few right samples lie beyond the cut, the limits pass over to those at the earliest and the latest position where
     the cut may be.
     """
-    around = accepted_sums.split_positions()
+    around = accepted_sums.by_position()
     right = KindTotals(
         mass=weights.total_mass - errors.mass,
         squared_weight_sum=weights.squared_weight_sum - errors.squared_weight_sum,

@@ -56,7 +56,7 @@ class _Share(NamedTuple):
         The largest possible value of the ratio: share 1.
     share : float
         The ratio divided by `largest_ratio`.
-    effects : Effects
+    unit_effects : Effects
         What each independent unit does to the share.
     draws : float
         Number of units with equal denominators that would say as much.
@@ -71,7 +71,7 @@ class _Share(NamedTuple):
 
     largest_ratio: float
     share: float
-    effects: Effects
+    unit_effects: Effects
     draws: float
     counted_units: float
     other_units: float
@@ -82,15 +82,16 @@ class _Share(NamedTuple):
     def limits(self, level: float) -> Limits:
         """Lower and upper limit of the share: those of a proportion of as many draws as have its variance.
 
-        `level` is the two-sided confidence level, such as 0.95. `self.effects` is what each unit (question or cluster)
-        does to the share, `self.draws` the effective number of units.
+        `level` is the two-sided confidence level, such as 0.95. `self.unit_effects` holds what each unit (question or
+        cluster) does to the share, so that their sum of squares is its variance; `self.draws` is the effective number
+        of units.
 
         Where the share is 0 (or 1), questions that count in full (or that do not) were not seen, but may be part of the
         population. The largest probability of one that no draw shows is turned into a share of the denominator: such a
         question has at most `self.relative_size_if_counted` (or `self.relative_size_if_not`) times the mean denominator
         of the questions seen.
         """
-        variance = _variance_of(self.effects)
+        variance = _variance_of(self.unit_effects)
         equivalent_draws = self.draws  # where there is no spread
         if math.sqrt(variance.variance) > SUM_ROUNDING:
             equivalent_draws = self.share * (1 - self.share) / variance.variance
@@ -153,7 +154,7 @@ def _make_share(
     return _Share(
         largest_ratio=largest.ratio,
         share=share,
-        effects=tuple(_effects_of_units(influences, codes) for codes in clusterings),
+        unit_effects=tuple(_effects_of_units(influences, codes) for codes in clusterings),
         draws=effective_units(denominators),
         counted_units=effective_units(numerators),
         other_units=effective_units(denominators - numerators),
@@ -233,8 +234,8 @@ def _covariance(first: Effects, second: Effects) -> float:
     return products[0] if len(products) == 1 else products[0] + products[1] - products[2]
 
 
-class AnswerSpread(NamedTuple):
-    """An estimate of an `AnswerMetric` with what its limits and its tests are made of; made by `spread_of_answers`.
+class AnswerEstimate(NamedTuple):
+    """An estimate of an `AnswerMetric` with what its limits and its tests are made of; made by `estimate_from_answers`.
 
     Attributes
     ----------
@@ -242,7 +243,7 @@ class AnswerSpread(NamedTuple):
         What is estimated.
     estimate : float
         Its value.
-    effects : Effects
+    unit_effects : Effects
         What each independent unit (question or cluster) does to the estimate.
     gains : _Share or None
         The part of the numerator with positive weights, over the denominator; None where no weight is positive.
@@ -255,7 +256,7 @@ class AnswerSpread(NamedTuple):
 
     metric: AnswerMetric
     estimate: float
-    effects: Effects
+    unit_effects: Effects
     gains: _Share | None
     losses: _Share | None
     question_count: int
@@ -263,7 +264,7 @@ class AnswerSpread(NamedTuple):
     @property
     def standard_error(self) -> float:
         """Root of the variance."""
-        return math.sqrt(_variance_of(self.effects).variance)
+        return math.sqrt(_variance_of(self.unit_effects).variance)
 
     def limits(self, level: float) -> Limits:
         """Lower and upper limit of the metric, within its range.
@@ -291,11 +292,13 @@ class AnswerSpread(NamedTuple):
         """Correlation of gains and losses over units; where one has no spread, -1 if every question is one or other."""
         if self.gains is None or self.losses is None:
             return 0.0
-        gain_variance = _variance_of(self.gains.effects).variance
-        loss_variance = _variance_of(self.losses.effects).variance
+        gain_variance = _variance_of(self.gains.unit_effects).variance
+        loss_variance = _variance_of(self.losses.unit_effects).variance
         product_of_deviations = math.sqrt(gain_variance * loss_variance)
         if product_of_deviations > 0:
-            correlation = _covariance(self.gains.effects, self.losses.effects) / product_of_deviations
+            correlation = (
+                _covariance(self.gains.unit_effects, self.losses.unit_effects) / product_of_deviations
+            )
             return min(1.0, max(-1.0, correlation))  # two kinds of clusters may lead beyond by chance
         return -1.0 if abs(self.gains.share + self.losses.share - 1) <= SUM_ROUNDING else 0.0
 
@@ -323,13 +326,15 @@ class AnswerSpread(NamedTuple):
     def as_compared_model(self) -> ComparedModel:
         """This estimate as one model of a comparison.
 
-        `self.effects` holds what each unit (question or cluster) does to the estimate, in one array. With two kinds of
-        clusters it holds three arrays, by the first kind, by the second and by their intersections; the number of units
-        is then that of the kind with fewer clusters.
+        `self.unit_effects` holds one array: for each unit (question or cluster) the influences of its questions on the
+        estimate over the number of questions, so that their sum of squares is the variance. With two kinds of clusters
+        it holds three arrays, by the first kind, by the second and by their intersections; the number of units is then
+        that of the kind with fewer clusters.
         """
-        # an effective number of them, and a note where it is too small for a verdict
+        # `effective`: how many questions (or clusters) decide the estimate; `note`: that these are too few for a
+        # verdict, or ""
         decided_by = self._questions_that_decide()
-        kinds = self.effects[:2]  # without the intersections
+        kinds = self.unit_effects[:2]  # without the intersections
         return ComparedModel(
             estimate=self.estimate,
             less_biased_estimate=self.estimate,
@@ -339,7 +344,7 @@ class AnswerSpread(NamedTuple):
             risk=self.estimate,  # a difference that is tiny beside it counts as a rounding error
             unit_count=min(len(unit_effects) for unit_effects in kinds),
             limits_at_level=self.limits,
-            unit_effects=self.effects,
+            unit_effects=self.unit_effects,
         )
 
     def _questions_that_decide(self) -> DrawsBehind:
@@ -365,14 +370,14 @@ def _distances_to_limits(share: _Share | None, level: float) -> tuple[float, flo
     return share.largest_ratio * (share.share - low), share.largest_ratio * (high - share.share)
 
 
-def spread_of_answers(
+def estimate_from_answers(
     function: str, metric: AnswerMetric, answers: GradedAnswers, clusters: ArrayLike | None = None
-) -> AnswerSpread:
+) -> AnswerEstimate:
     """Estimate a metric of graded answers, with what each question (or cluster) does to it.
 
     The metric is gains less losses: the part of its numerator with positive weights and the part with negative ones,
     each over the denominator. Each part over the largest ratio that a question can have is a share, from 0 to 1, so
-    that limits of a proportion exist for it (`AnswerSpread.limits`); times that ratio it is the part again.
+    that limits of a proportion exist for it (`AnswerEstimate.limits`); times that ratio it is the part again.
 
     `clusters` has one label per question: those with the same label are not independent; two vectors of labels are two
     kinds of clusters that cross; None: questions are independent. `function` begins the message of an error. Raises
@@ -395,19 +400,19 @@ def spread_of_answers(
     negative_weights = {name: -weight for name, weight in metric.numerator.items() if weight < 0}
     gains = _make_share(metric, positive_weights, answers, clusterings) if positive_weights else None
     losses = _make_share(metric, negative_weights, answers, clusterings) if negative_weights else None
-    effects = []
+    unit_effects = []
     for clustering in range(len(clusterings)):  # one, or three with two kinds of clusters
-        effects_of_clustering = np.zeros(1)  # takes the shape of what is added; gains or losses are there
-        # what a unit does to a share, times the largest ratio: what it does to that part of the metric
+        effects = np.zeros(1)  # takes the shape of what is added; gains or losses are there
+        # what each unit does to a share, times the largest ratio: what it does to that part of the metric
         if gains is not None:
-            effects_of_clustering = effects_of_clustering + gains.largest_ratio * gains.effects[clustering]
+            effects = effects + gains.largest_ratio * gains.unit_effects[clustering]
         if losses is not None:
-            effects_of_clustering = effects_of_clustering - losses.largest_ratio * losses.effects[clustering]
-        effects.append(effects_of_clustering)
-    return AnswerSpread(
+            effects = effects - losses.largest_ratio * losses.unit_effects[clustering]
+        unit_effects.append(effects)
+    return AnswerEstimate(
         metric=metric,
         estimate=estimate,
-        effects=tuple(effects),
+        unit_effects=tuple(unit_effects),
         gains=gains,
         losses=losses,
         question_count=question_count,
@@ -419,12 +424,13 @@ def interval_of_mean(
 ) -> Interval:
     """The interval of the mean of values from 0 to 1, one per question; `name` is what the interval is called.
 
-    `clusters` and errors are those of `spread_of_answers`; `function` begins the message of an error. `level` is the
-    two-sided confidence level, such as 0.95.
+    `clusters` has one label per question (two vectors of labels for two kinds of clusters that cross; None: questions
+    are independent). `function` begins the message of an error. `level` is the two-sided confidence level, such as
+    0.95. InputError with fewer than two independent units.
     """
     as_answers = GradedAnswers(right=values, attempted=np.ones(len(values), dtype=bool))
-    spread = spread_of_answers(function, ANSWER_METRICS["accuracy"], as_answers, clusters)
-    return replace(spread.interval(level), metric=name)
+    estimated = estimate_from_answers(function, ANSWER_METRICS["accuracy"], as_answers, clusters)
+    return replace(estimated.interval(level), metric=name)
 
 
 def scale_of_answers(metric: AnswerMetric) -> Scale:

@@ -200,8 +200,8 @@ def interval(
     Raises InputError for fewer than 100 replicates, for two kinds of clusters, for units that cannot be redrawn with
     any spread, and if the metric is undefined in more than half of the replicates. `level` is the two-sided confidence
     level, such as 0.95. `rng` is the source of all randomness. `samples` holds the checked samples of one call: loss
-    (in units of `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all.
-    `strata` are the user's labels of the strata, for messages (None: there are none).
+    (divided by `error_size`), confidence and weight of the answered ones; weights, clusters and strata of all. `strata`
+    are the user's labels of the strata, for messages (None: there are none).
     """
     _check_replicates("interval", replicates)
     check_one_kind("interval", samples.clusters, "the bootstrap")
@@ -383,9 +383,9 @@ def _curve_table(
 
     `rows` hold mass and loss at each distinct confidence, most confident first; `rows_by_loss()` returns the same
     samples, smallest loss first, and is called only for metrics that read the best possible order. `total_mass`
-    includes abstained samples. All losses are in units of `samples.error_size`. A metric that scales with the loss
-    keeps these units (its interval is converted at the end); for any other metric they are converted to the user's
-    units here.
+    includes abstained samples. All losses were divided by `samples.error_size`. For a metric that scales with the loss
+    they stay so (its interval is converted at the end); for any other metric they are converted to the user's units
+    here.
     """
     loss_unit = 1.0 if samples.metric.scales_with_loss else samples.error_size
     return CurveTable(

@@ -469,9 +469,10 @@ class Measured(NamedTuple):
 
 
 def measure(function: str, samples: CheckedSamples) -> Measured:
-    """The estimate of the metric with its variance, and the counts behind it, in units of `samples.error_size`.
+    """The estimate of the metric with its variance, and the counts of samples, errors and draws behind it.
 
-    Raises InputError, in the name of the user's `function`, for a metric without an influence function.
+    Losses were divided by `samples.error_size`, and the result is in these units. Raises InputError, in the name of the
+    user's `function`, for a metric without an influence function.
     """
     check_has_influence(function, samples.metric)
     # metrics that compare with the best order read the samples ranked by loss, too, unless losses are 0/1
@@ -489,29 +490,34 @@ def spread_by_sample(function: str, samples: CheckedSamples) -> EstimateSpread:
     """The estimate of `samples.metric` with its variance, from the influence of each single sample.
 
     Needed for clusters, strata, abstentions, and for metrics that compare with the best order of losses other than 0/1;
-    otherwise sums over distinct confidences are enough, which is faster. The result is in units of
-    `samples.error_size`. `function` is the public function that error messages name.
+    otherwise sums over distinct confidences are enough, which is faster. Losses were divided by `samples.error_size` (c
+    where all are 0 or c, else usually 1), and the result is in these units. `function` is the public function that
+    error messages name.
     """
+    # sorted here once, for the influences and for the leave-one-out estimate
     if samples.ranked_by_confidence is None:
         ranking = rank_confidences(samples.answered_confidence)
         ranked = RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
         samples = samples._replace(ranked_by_confidence=ranked)
     influences = influences_of_samples(function, samples)
     less_biased_estimate = leave_one_out(samples)  # None: intervals are built around the estimate
-    # the samples as they are, or three versions with two kinds of clusters: by the first kind, by the second, and by
-    # their intersections
-    versions = samples.by_each_clustering()
-    spreads = [_spread_of_influences(version, influences, less_biased_estimate) for version in versions]
+    # the same samples by each way of grouping them into clusters: as they are, or with two kinds of clusters three
+    # times, by the first kind, by the second, and by their intersections
+    clusterings = samples.by_each_clustering()
+    spreads = [
+        _spread_of_influences(clustered, influences, less_biased_estimate) for clustered in clusterings
+    ]
     if len(spreads) == 1:
         return spreads[0]
-    return _combine_clusterings(spreads, cluster_counts=[version.unit_count for version in versions])
+    return _combine_clusterings(spreads, cluster_counts=[clustered.unit_count for clustered in clusterings])
 
 
 def _combine_clusterings(spreads: Sequence[EstimateSpread], cluster_counts: Sequence[int]) -> EstimateSpread:
-    """The spread with two kinds of clusters, from those by the first kind, by the second and by their intersections.
+    """An estimate with its variance for two kinds of clusters, from three: by each kind and by their intersections.
 
     `cluster_counts` holds the number of clusters of each, in the same order. Variances V combine to V_A + V_B - V_AB.
-    `two_way_unit_variance` says how well the result is known.
+    `two_way_unit_variance` also says how well the result is known: its variance of the variance, and the smaller number
+    of clusters.
     """
     variance = two_way_unit_variance(
         *(

@@ -21,7 +21,7 @@ from abstain.evaluation import Comparison
 from abstain.evaluation.comparison import VERDICTS_DEPEND_ON_TIES
 from abstain.formats import Log, Predictions, replacing
 from abstain.inference import interval
-from abstain.inference.ratios import spread_of_answers
+from abstain.inference.ratios import estimate_from_answers
 from abstain.inference.records import Interval
 from abstain.metrics import risk_coverage_curve
 from abstain.metrics.answer_metrics import (
@@ -355,8 +355,8 @@ def _graded_content(
             clusters = None if predictions.clusters is None else predictions.clusters[rows]
             in_group: float | Interval | None = None
             with suppress(AbstainError):  # a group of one question, for example, has no interval
-                spread = spread_of_answers("board", metric, answers.select(rows), clusters)
-                in_group = spread.interval(comparison.level)
+                estimated = estimate_from_answers("board", metric, answers.select(rows), clusters)
+                in_group = estimated.interval(comparison.level)
             groups.setdefault(str(group), {})[name] = in_group
     return {"curves": {}, "columns": columns, "groups": groups}
 
