@@ -22,6 +22,7 @@ from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units
 from abstain.thresholds.monitoring import Check, Reference, check_is_new, check_promise
 from abstain.thresholds.promise import PromiseBasis
 from abstain.thresholds.record import (
+    NO_GROUP,
     RecordParts,
     list_advice,
     list_assumptions,
@@ -224,7 +225,7 @@ class Cascade(Promised):
             decide=later_command(self.names, self.origins, action=apply, has_truth=False),
             check=later_command(self.names, self.origins, action=check, has_truth=True),
             delta=self.delta,
-            would_help=[] if self.feasible else list_advice({"": self}),
+            would_help=[] if self.feasible else list_advice({NO_GROUP: self}),
         )
 
     def _data_lines(self, asked_for: str) -> list[str]:
@@ -234,7 +235,7 @@ class Cascade(Promised):
         """
         lines = []
         for name in self.names:
-            origin = self.origins.get(name, Origin("confidence", score=self.scores.get(name)))
+            origin = self.origins.get(name, Origin(kind="confidence", score=self.scores.get(name)))
             score = origin.score or self.cuts[name].learned_name or "confidences of the user's own"
             facts = [score]
             if origin.data:
@@ -247,7 +248,7 @@ class Cascade(Promised):
         least_loss, largest_loss = self.bounded
         person_cost, person_loss = self.person
         # all origins have the same command and version
-        first_origin = next(iter(self.origins.values()), Origin("confidence"))
+        first_origin = next(iter(self.origins.values()), Origin(kind="confidence"))
         cluster_sizes = None
         if self.clusters is not None:
             cluster_sizes = f"{self.clusters:,}, the largest of {self.largest:g} samples"
@@ -575,7 +576,7 @@ class Cascade(Promised):
         for name in stages_given:
             kind = kinds[name]
             arguments: Any = {kind: columns[kind][name]}
-            if kind == "confidence" and self.cuts[name].source != "own":  # "own" numbers have one unit only
+            if kind == "confidence" and not self.cuts[name].has_own_numbers:  # these have one unit only
                 arguments["units"] = units
             if scores is not None:
                 arguments["score"] = scores.get(name)

@@ -213,7 +213,9 @@ def cost_risk_curve(
     """
     level = check_fraction(FUNCTION_NAME, "level", level, open_high=True)
     described = read_stages(FUNCTION_NAME, stages, labels, scores=None, units="key")
-    entries = {name: stage.entry for name, stage in described.items()}  # (loss, confidence, cost)
+    entries = {
+        name: stage.loss_confidence_cost for name, stage in described.items()
+    }  # (loss, confidence, cost)
     data = collect_data(
         FUNCTION_NAME, entries, person, promise, bounded, abstained=abstained, clusters=clusters
     )

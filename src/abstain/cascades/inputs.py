@@ -42,7 +42,7 @@ class Stage(NamedTuple):
 
     confidences: CheckedConfidences  # its confidences, in the unit and precision they came in
     score: str | None  # name of the confidence score, if it is known; None also for a learned confidence
-    entry: tuple[Any, Array, Any]  # (loss, confidence, cost); the loss may be a dict by promise
+    loss_confidence_cost: tuple[Any, Array, Any]  # the loss may be a dict by promise
     predictions: np.ndarray | None = None  # predicted class of each sample, where class scores were given
 
 
@@ -102,19 +102,19 @@ def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Un
     A rank key orders samples as its score does, but does not round to the score's largest value.
 
     Instead of the name of a score, `score` may be the learned confidence that computed the confidences; rows that it
-    was fitted on are refused. The result then has no name of a score, and `confidences.learned` identifies the learned
-    confidence. The field `entry` of the result is (loss, confidence, cost) as the user gave them, not checked yet.
+    was fitted on are refused. The result then has no name of a score, and `confidences.learned_fingerprint` names the
+    learned confidence. `loss_confidence_cost` of the result is as the user gave it, not checked yet.
     """
     loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
     if is_learned(score):
         confidences = read_confidences(title, score, confidence=confidence)
         score.refuse_fitted_rows(title, confidences.values)
-        return Stage(confidences=confidences, score=None, entry=(loss, confidence, cost))
+        return Stage(confidences=confidences, score=None, loss_confidence_cost=(loss, confidence, cost))
     assert score is None or isinstance(score, str)
     if score is not None:
         check_choice(title, "scores", score, STORABLE_SCORES)
     confidences = read_confidences(title, score, confidence=confidence, units=units if score else None)
-    return Stage(confidences=confidences, score=score, entry=(loss, confidence, cost))
+    return Stage(confidences=confidences, score=score, loss_confidence_cost=(loss, confidence, cost))
 
 
 def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, score: str | None) -> Stage:
@@ -139,7 +139,7 @@ def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, scor
     return Stage(
         confidences=confidences,
         score=score,
-        entry=(loss, confidences.values, entry["cost"]),
+        loss_confidence_cost=(loss, confidences.values, entry["cost"]),
         predictions=predicted_classes(class_scores["logits"], class_scores["probs"]),
     )
 
@@ -306,7 +306,7 @@ def collect_promises(
     losses_of_stage = {}  # by stage, the losses of each promise
     for stage_name, stage in stages.items():
         title = f"{function}: stage {stage_name!r}"
-        stage_loss, _, _ = stage.entry  # (loss, confidence, cost)
+        stage_loss, _, _ = stage.loss_confidence_cost  # (loss, confidence, cost)
         losses_of_stage[stage_name] = losses_by_promise(title, stage_loss, list(names))
     person_cost, person_error = _unpack(f"{function}: `person`", "(cost, error)", person, 2)
     person_errors = losses_by_promise(f"{function}: `person`", person_error, list(names))
@@ -314,7 +314,7 @@ def collect_promises(
     for name in names:
         entries = {}
         for stage_name, stage in stages.items():
-            _, confidence, cost = stage.entry
+            _, confidence, cost = stage.loss_confidence_cost
             entries[stage_name] = (losses_of_stage[stage_name][name], confidence, cost)
         bounds = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
         stated_person: Any = (person_cost, person_errors[name])

@@ -171,7 +171,7 @@ def classifier_confidence(estimator: Any, X: ArrayLike, score: Score) -> np.ndar
     return compute_confidence(method, as_class_columns(getattr(estimator, method)(X)), score)
 
 
-def threshold_arguments(method: str, class_columns: np.ndarray, score: Score) -> dict[str, Any]:
+def confidence_arguments(method: str, class_columns: np.ndarray, score: Score) -> dict[str, Any]:
     """Return probabilities or decision values as keyword arguments of `Threshold.accepts`.
 
     `method` is the estimator's method that returned `class_columns` (one row per sample, one column per class). They
@@ -184,10 +184,10 @@ def threshold_arguments(method: str, class_columns: np.ndarray, score: Score) ->
     return {kind: class_columns, "score": score}
 
 
-def predict_threshold_arguments(estimator: Any, X: ArrayLike, score: Score) -> dict[str, Any]:
+def predict_confidence_arguments(estimator: Any, X: ArrayLike, score: Score) -> dict[str, Any]:
     """Run a fitted classifier and return its output as keyword arguments of `Threshold.accepts`."""
     method = response_method(estimator, score)
-    return threshold_arguments(method, as_class_columns(getattr(estimator, method)(X)), score)
+    return confidence_arguments(method, as_class_columns(getattr(estimator, method)(X)), score)
 
 
 def _apply_learned(learned: LearnedConfidence, class_scores: dict[str, Any]) -> dict[str, Any]:
@@ -315,7 +315,7 @@ class CalibrationSamples(NamedTuple):
 
     loss: np.ndarray  # one per sample
     # keyword arguments of `Threshold.accepts`: a confidence, or class scores and a score
-    columns: dict[str, Any]
+    confidence_arguments: dict[str, Any]
     predictions: np.ndarray  # one per sample
 
 
@@ -418,7 +418,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         inputs, one row per sample.
         """
         check_is_fitted(self, "threshold_")
-        columns = self._threshold_arguments(X)
+        columns = self._confidence_arguments(X)
         if isinstance(self.threshold_, GroupThresholds):
             if groups is None:
                 raise InputError(
@@ -499,7 +499,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rule = "`cv` must be 'prefit', a share in (0, 1) or at least 2 folds"
         raise InputError(f"{type(self).__name__}: {rule}, got {cv!r}.")
 
-    def _threshold_arguments(self, X: Array) -> dict[str, Any]:
+    def _confidence_arguments(self, X: Array) -> dict[str, Any]:
         """Return the confidences of samples as keyword arguments of `Threshold.accepts`."""
         return {"confidence": self._confidence(X)}
 
@@ -519,7 +519,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             coverage=self.coverage,
             delta=self.delta,
             method=self.method,
-            **samples.columns,
+            **samples.confidence_arguments,
             **promise_options,
             **options,
         )
@@ -528,7 +528,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _measure(self, X: Array, y: Array) -> CalibrationSamples:
         """Return losses, confidences and predictions of the fitted estimator."""
         predictions = np.asarray(self.estimator_.predict(X))
-        return CalibrationSamples(self._loss(predictions, y), self._threshold_arguments(X), predictions)
+        return CalibrationSamples(self._loss(predictions, y), self._confidence_arguments(X), predictions)
 
     def _train(self, X: Array, y: Array, arguments: _FitArguments) -> None:
         """Fit a copy of the estimator."""
@@ -778,15 +778,15 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
 
     def _confidence(self, X: Array) -> np.ndarray:
         if self._learns_confidence:
-            return np.asarray(self._threshold_arguments(X)["confidence"])
+            return np.asarray(self._confidence_arguments(X)["confidence"])
         return classifier_confidence(self.estimator_, X, self._score_parameter)
 
-    def _threshold_arguments(self, X: Array) -> dict[str, Any]:
+    def _confidence_arguments(self, X: Array) -> dict[str, Any]:
         """Return the confidences of samples as keyword arguments of `Threshold.accepts`.
 
         Of a confidence that is still to be learned, the class scores that it will be learned from.
         """
-        arguments = predict_threshold_arguments(self.estimator_, X, self._score_of_class_scores)
+        arguments = predict_confidence_arguments(self.estimator_, X, self._score_of_class_scores)
         if self.confidence_ is None:
             return arguments
         return _apply_learned(self.confidence_, arguments)
@@ -803,7 +803,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         if not self._learns_confidence:
             return samples, arguments
         loss = samples.loss
-        columns = samples.columns
+        columns = samples.confidence_arguments
         kind = next((name for name in ("probs", "logits") if name in columns), None)
         if kind is None:
             # where there is one class, `columns` hold a constant confidence instead of class scores
@@ -866,7 +866,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         classes = np.unique(np.asarray(y))  # the order of the columns that `cross_val_predict` returns
         predicted = classes[np.argmax(class_columns, axis=1)]
         return CalibrationSamples(
-            self._loss(predicted, y), threshold_arguments(method, class_columns, score), predicted
+            self._loss(predicted, y), confidence_arguments(method, class_columns, score), predicted
         )
 
 
@@ -1054,7 +1054,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         self._train(X, y, arguments)
         if self.error_model_ is None:
             prediction = self._predict_out_of_fold(X, y, arguments, self.cv)
-            return CalibrationSamples(self._loss(prediction, y), self._threshold_arguments(X), prediction)
+            return CalibrationSamples(self._loss(prediction, y), self._confidence_arguments(X), prediction)
         folds = arguments.make_folds(self.cv, X, y)
         expected_error = cross_val_predict(self._unfitted_error_model(), X, self.residuals_, cv=folds)
         confidence = -np.asarray(expected_error, dtype=np.float64)
@@ -1210,7 +1210,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 masks = masks_by_label("CascadeClassifier", self.risk, self, predictions)
                 for label, mask in masks.items():
                     answers_of_class.setdefault(label, {})[name] = mask
-            columns = predict_threshold_arguments(model, X_calibration, self.scores)
+            columns = predict_confidence_arguments(model, X_calibration, self.scores)
             if "confidence" in columns:
                 stage_data[name] = (loss, columns["confidence"], cost)
             else:
@@ -1334,7 +1334,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 continue
             X_open = X if len(open_rows) == n else _safe_indexing(X, open_rows)
             prediction[open_rows] = model.predict(X_open)
-            columns = predict_threshold_arguments(model, X_open, self.scores)
+            columns = predict_confidence_arguments(model, X_open, self.scores)
             answered = self.cascade_.answers(name, **columns)  # True where the stage's confidence suffices
             answering_stage[open_rows[answered]] = position
             open_rows = open_rows[~answered]

@@ -116,20 +116,23 @@ def advise(
 ) -> Advice:
     """Find a larger risk that can be certified, and how many samples would certify this one.
 
-    For a target that could not be certified. `risk` is that target, scaled to [0, 1]; `method` is "sgr" or "ltt".
-    `calibration` holds the samples, most confident first, with losses scaled to [0, 1]. `delta` is the probability with
-    which the promise may fail. For a promise about some samples only, `calibration` holds these alone, and
-    `counted_share` is their share of all samples; the number that is advised is one of all samples.
+    For a target that could not be certified. `risk` is that target, scaled to [0, 1]; `method` is "sgr" (a binary
+    search over ranks, which takes no clusters) or "ltt" (tests from few accepted samples to many). `calibration` holds
+    the samples, most confident first, with losses scaled to [0, 1]. `delta` is the probability with which the promise
+    may fail. For a promise about some samples only, `calibration` holds these alone, and `counted_share` is their share
+    of all samples; the number that is advised is one of all samples.
 
     The smallest risk that can be certified is the same for all smaller targets, and the number of samples for a smaller
     target is at least that for a larger one.
 
     The number is searched for one target after the other, from the smallest risk that can be certified down to `risk`;
-    `ratio_of_targets` is the ratio of each target to the next.
+    `ratio_of_targets` is the ratio of each target to the next. `pilot` says at which thresholds which risk was
+    observed.
     """
     choose = sgr if method == "sgr" else learn_then_test
 
     def passes(larger_risk: float) -> bool:
+        """Can this risk be certified? None up to the target is tried: the target cannot."""
         return larger_risk > risk and choose(calibration, larger_risk, delta).accepted_count is not None
 
     least_risk = None
@@ -144,11 +147,11 @@ def advise(
     pilot: _SampleCurve | _ClusterCurve
     if calibration.clusters is None:
         pilot = _SampleCurve.of(calibration, is_sgr=method == "sgr")
-        fewest = testing.least_samples(risk, delta)
+        fewest = testing.least_samples(risk, delta)  # infinite for a target of 0
         ratio_of_targets = RATIO_OF_TARGETS
     else:
         pilot = _ClusterCurve.of(calibration.clusters)
-        fewest = math.inf
+        fewest = math.inf  # not told: how many samples it takes depends on the clusters
         ratio_of_targets = RATIO_OF_CLUSTER_TARGETS
     needed = None
     if risk > 0:
@@ -163,6 +166,7 @@ def advise(
         sample_count = next(_rounded_counts(least=count_of_all, most=math.inf))
     why_none: WhyNone | None = None
     if needed is None:
+        # "few": some threshold shows a lower risk than the target, or none accepts enough (minus infinity)
         why_none = "few" if risk > 0 and pilot.least_risk_seen() < risk else "risk"
     return Advice(
         risk=None if least_risk is None else calibration.to_user_scale(least_risk),
@@ -268,7 +272,9 @@ class _SampleCurve(NamedTuple):
     sum_w2: np.ndarray
     sum_w2_l: np.ndarray
     sum_w2_l2: np.ndarray
-    level_factor: float  # a p-value of Hoeffding and Bentkus must be at most this times the level of the test
+    share_of_level: (
+        float  # a p-value of Hoeffding and Bentkus must be at most this times the level of the test
+    )
 
     @classmethod
     def of(cls, calibration: Calibration, *, is_sgr: bool) -> _SampleCurve:
@@ -290,12 +296,14 @@ class _SampleCurve(NamedTuple):
             return np.asarray(np.cumsum(values)[accepted_count - 1])
 
         sum_wl = accepted_sum(weight * loss)
-        # `_probably_pass` compares a p-value of Hoeffding and Bentkus with `level_factor` times the level of the test.
-        # For losses between 0 and 1, the test takes twice the smaller of this p-value and another one.
-        level_factor = 0.5
+        # `_probably_pass` predicts a test by the p-value of Hoeffding and Bentkus alone: it passes where that is at
+        # most `share_of_level` times its level. With losses between 0 and 1 a test takes twice the smaller of this
+        # p-value and another one, which is left out here.
+        share_of_level = 0.5
         if ranked.weight is not None:
-            # with weights it takes 1 / the mean wealth of four bets: one bet alone must win four times as much
-            level_factor = 0.25
+            # With weights a test takes 1 / the mean wealth of four bets. This p-value stands for 1 / the wealth of the
+            # best of them, which must be four times as large if the other three have lost everything.
+            share_of_level = 0.25
         return cls(
             total_count=n,
             is_sgr=is_sgr,
@@ -310,7 +318,7 @@ class _SampleCurve(NamedTuple):
             sum_w2=accepted_sum(weight**2),
             sum_w2_l=accepted_sum(weight**2 * loss),
             sum_w2_l2=accepted_sum((weight * loss) ** 2),
-            level_factor=level_factor,
+            share_of_level=share_of_level,
         )
 
     def least_risk_seen(self) -> float:
@@ -321,7 +329,7 @@ class _SampleCurve(NamedTuple):
         """The share that is probably accepted with so many samples like these; None if probably nothing is certified.
 
         A rank k stands for the test of the threshold that accepts the k most confident of `sample_count` samples; it
-        probably passes if it does so for about three quarters of all data sets (`_probably_pass`). Tests start at
+        probably passes if it does so for about three quarters of all data sets. Tests start at
         several ranks, and each sequence goes on to larger ranks until a test fails. Only the sequence from the smallest
         start that passes is followed: a later sequence may accept more, which this cautious estimate leaves out.
 
@@ -330,19 +338,20 @@ class _SampleCurve(NamedTuple):
         """
         if self.is_sgr:
             test_count = math.ceil(math.log2(sample_count))  # one for each halving
-            rising_starts = [max(1, sample_count // 2**step) for step in range(test_count, 0, -1)]
+            start_ranks_rising = [max(1, sample_count // 2**step) for step in range(test_count, 0, -1)]
             level = delta / test_count  # of each test
         else:
-            rising_starts = testing.choose_starts(sample_count, risk, delta)
-            level = delta / max(1, len(rising_starts))  # of each sequence of tests; there may be none
-        starts = np.asarray(rising_starts)
-        passed_starts = starts[self._probably_pass(starts, sample_count, risk, level)]
-        if not len(passed_starts):
+            start_ranks_rising = testing.choose_start_ranks(sample_count, risk, delta)
+            level = delta / max(1, len(start_ranks_rising))  # of each sequence of tests; there may be none
+        start_ranks = np.asarray(start_ranks_rising)
+        passed_start_ranks = start_ranks[self._probably_pass(start_ranks, sample_count, risk, level)]
+        if not len(passed_start_ranks):
             return None
-        smallest_passed_start = passed_starts[0]
-        ranks = np.unique(np.geomspace(smallest_passed_start, sample_count, CURVE_POINTS).astype(np.int64))
+        smallest_passed_rank = passed_start_ranks[0]
+        ranks = np.unique(np.geomspace(smallest_passed_rank, sample_count, CURVE_POINTS).astype(np.int64))
         passed = self._probably_pass(ranks, sample_count, risk, level)
-        # tests go on until one fails; the first is the start, which has passed
+        # tests go on until one fails; the first is the start, which has passed. The False that is appended is found
+        # if all pass.
         passed_before_first_failure = int(np.argmin(np.append(passed, False)))
         last_passed_rank = ranks[max(0, passed_before_first_failure - 1)]
         [position] = self._positions_of_ranks(np.asarray([last_passed_rank]), sample_count)
@@ -390,8 +399,8 @@ class _SampleCurve(NamedTuple):
             is_small = p_value <= level
         else:
             p_value = testing.hoeffding_bentkus(np.minimum(sum_of_terms, ranks), ranks, risk)
-            # a test of bounded or weighted losses has a larger p-value than this, by a factor of 1 / level_factor
-            is_small = p_value <= self.level_factor * level
+            # a test of bounded or weighted losses has a larger p-value than this, by a factor of 1 / share_of_level
+            is_small = p_value <= self.share_of_level * level
         # The curve begins at 50 accepted samples. Below that the risk is not known well enough: no test passes there.
         equal_count = ranks * (self.total_count / sample_count)  # the same shares of the calibration samples
         is_on_curve = equal_count >= self.accepted_count[0] * (1 - 1e-9)
@@ -413,16 +422,20 @@ class _ClusterCurve(NamedTuple):
 
     @classmethod
     def of(cls, clusters: ClusteredSamples) -> _ClusterCurve:
-        """Read the curve at thresholds that accept samples of 40 clusters or more; empty if there are fewer."""
+        """Read the curve at thresholds that accept samples of 40 clusters or more; empty if there are fewer.
+
+        `clusters` holds the calibration samples in the order given, and the cluster that each belongs to. A threshold
+        that accepts samples of fewer clusters is left out: they say too little of its risk.
+        """
         total_mass = clusters.weight.sum()
         all_clusters = np.arange(clusters.cluster_count)
         coverage = []
         accepted_weights = []
         accepted_losses = []
-        for share in np.geomspace(0.02, 1.0, CLUSTER_THRESHOLDS):
+        for share in np.geomspace(0.02, 1.0, CLUSTER_THRESHOLDS):  # of the samples to accept, rising
             threshold = np.quantile(clusters.confidence, 1 - share, method="lower")
             is_accepted = (clusters.confidence >= threshold).astype(np.float64)
-            # sums of the accepted samples' weights, and below of weight times loss: one entry per cluster
+            # the summed weight of the accepted samples of each cluster, and below of their weight times loss
             accepted_weight = clusters.weighted_sum_by_cluster(is_accepted, all_clusters)
             if np.count_nonzero(accepted_weight) >= FEWEST_CLUSTERS:
                 coverage.append(accepted_weight.sum() / total_mass)
@@ -449,34 +462,35 @@ class _ClusterCurve(NamedTuple):
     def coverage_probably_certified(self, cluster_count: int, risk: float, delta: float) -> float | None:
         """The share that is probably accepted with so many clusters like these; None if probably nothing is certified.
 
-        Tests are planned as by `choosing.certify`. Some clusters, the pilot, only propose thresholds, and the others
-        are tested. Sequences of tests start at several accepted shares, and each goes on to larger shares until a test
-        fails. Only the sequence from the smallest start that passes is followed: a later one may accept more, which
-        this cautious estimate leaves out.
+        Some clusters, the pilot, only propose thresholds, and the others are tested. Sequences of tests start at
+        several accepted shares, and each goes on to larger shares until a test fails. Only the sequence from the
+        smallest start that passes is followed: a later one may accept more, which this cautious estimate leaves out.
 
-        `coverage` holds the share of the total weight that each threshold of this curve accepts, rising. The first one
-        accepts samples of 40 clusters or more. Thresholds that accept less are not on the curve, because too few
-        clusters say what risk they have. A sequence that starts there is taken to fail.
+        `risk` is the target, scaled to [0, 1]; all tests together may err with probability `delta`. `coverage` holds
+        the share of the total weight that each threshold of this curve accepts, rising. The first one accepts samples
+        of 40 clusters or more. Thresholds that accept less are not on the curve, because too few clusters say what risk
+        they have. A sequence that starts there is taken to fail.
         """
         tested_count = tested_cluster_count(cluster_count)  # without the pilot
         # How many clusters as heavy as the heaviest would weigh as much as the tested ones. In a test, such a cluster
         # counts as much as one sample does in a test of samples: so starts are planned as for so many samples.
+        # `mean_over_heaviest_mass` is the mean weight of a cluster over that of the heaviest.
         equal_clusters = int(tested_count * self.mean_over_heaviest_mass)
         # rising: of these equal clusters, how many are accepted where a sequence of tests starts
-        starts = testing.choose_starts(equal_clusters, risk, delta, max_starts=CLUSTER_STARTS)
-        if not starts or not len(self.coverage):
+        start_ranks = testing.choose_start_ranks(equal_clusters, risk, delta, max_starts=CLUSTER_STARTS)
+        if not start_ranks or not len(self.coverage):
             return None
-        passed = self._probably_pass(tested_count, risk, delta / len(starts))  # one entry per threshold
-        for start in starts:
-            start_share = start / equal_clusters
+        passed = self._probably_pass(tested_count, risk, delta / len(start_ranks))  # one entry per threshold
+        for start_rank in start_ranks:
+            start_share = start_rank / equal_clusters
             if not self.coverage[0] <= start_share <= self.coverage[-1]:
                 continue  # not on the curve
-            # the threshold that accepts this share or more
+            # position of the first threshold that accepts this share or more
             first = int(np.searchsorted(self.coverage, start_share))
             if passed[first]:
-                # 1 or more: the first has passed
+                # how many tests pass from there on before one fails (or the curve ends); 1 or more
                 passed_in_row = int(np.argmin(np.append(passed[first:], False)))
-                return float(self.coverage[first + passed_in_row - 1])
+                return float(self.coverage[first + passed_in_row - 1])  # of the last that passed
         return None
 
     def _probably_pass(self, tested_count: int, risk: float, level: float) -> np.ndarray:

@@ -121,32 +121,39 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
     samples that each promise is about, the targets and delta, before a loss is seen.
 
     Thresholds are tested from few accepted samples to many, by the fallback procedure (`testing.walk`). Each brings its
-    own part of delta (`planned.weights`, 0 for most). Its level is this part plus the level of the one before, if that
-    passed or was skipped. One is skipped if it accepts too few samples to pass even without any loss. That depends on
-    counts alone, not on losses; why the procedure still keeps delta, the module `testing` says ("Starts inside a
-    block").
+    own part of delta (`planned.parts_of_delta`, 0 for most). Its level is this part plus the level of the one before,
+    if that passed or was skipped. One is skipped if it accepts too few samples to pass even without any loss. That
+    depends on counts alone, not on losses; why the procedure still keeps delta, the module `testing` says ("Starts
+    inside a block").
 
     Returns
     -------
     list of Selection
-        One for each requirement, all with the same threshold; the table of each has its own risks and p-values.
+        One for each requirement, all with the same threshold (None if none passed); the table of each has its own
+        risks and p-values.
     """
     first = requirements[0].all_samples  # all requirements have the same samples, with other losses
     # a promise about a share of the samples needs as many more, as if its target were smaller by that share
     planning_risk = min(x.risk * (x.counted_samples.n / x.all_samples.n) for x in requirements)
     if first.clusters is not None and planning_risk < 1:  # at 1 nothing has to be proved
         return _certify_by_clusters(requirements, first.clusters, planning_risk, delta)
+    # the ranks to test, rising, with their parts of delta; none if so few samples cannot prove anything
     planned = testing.plan(first.n, planning_risk, delta)
-    # how many samples each threshold accepts, and the thresholds; equal confidences are not divided
+    # For each rank k: how many samples its threshold accepts, at most the k most confident, and the threshold. They
+    # are fewer than k where a threshold would divide samples of equal confidence.
     count, value = first.ranked.cut(planned.ranks)
     p_values = []  # for each requirement, of every threshold
     least_p_values = []  # the same if there were no loss at all: a threshold is skipped where these exceed its level
     for requirement in requirements:
         counted = requirement.count_accepted(value)
+        # of "the mean loss of these samples is above the promised risk", both on the scale [0, 1]
         p_values.append(requirement.counted_samples.p_values(counted, requirement.risk))
         least_p_values.append(testing.least_p_value(counted, requirement.risk))
+    # a threshold must pass for every requirement: its largest p-value counts
+    decisive_p_values = np.max(p_values, axis=0)
+    least_possible = np.max(least_p_values, axis=0)
     # for each threshold: the level that its p-value was compared with, and whether it passed
-    level, passed = testing.walk(np.max(p_values, axis=0), planned.weights, np.max(least_p_values, axis=0))
+    level, passed = testing.walk(decisive_p_values, planned.parts_of_delta, least_possible)
     return [
         _choose_largest_passed(requirement.all_samples, count, value, passed, p_value, level)
         for requirement, p_value in zip(requirements, p_values)
@@ -208,11 +215,11 @@ def _certify_by_clusters(
             _choose_largest_passed(requirement.all_samples, no_counts, no_thresholds, nothing_passed)
             for requirement in requirements
         ]
-    value, weights = _propose_thresholds(pilot.falling_confidence, planned)
+    value, parts_of_delta = _propose_thresholds(pilot.falling_confidence, planned)
     p_values = [
         _p_values_by_clusters(requirement, value, pilot.test_cluster_numbers) for requirement in requirements
     ]
-    level, passed = testing.walk(np.max(p_values, axis=0), weights)
+    level, passed = testing.walk(np.max(p_values, axis=0), parts_of_delta)
     # how many samples, of all clusters, each threshold accepts
     count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
     return [
@@ -225,20 +232,20 @@ class ProposedThresholds(NamedTuple):
     """Thresholds in the order of testing, and the part of delta that each starts with."""
 
     value: np.ndarray  # distinct, falling; minus infinity accepts everything
-    weights: np.ndarray  # they add up to delta
+    parts_of_delta: np.ndarray  # they add up to delta
 
 
 def _propose_thresholds(pilot_confidence: np.ndarray, planned: testing.PlannedTests) -> ProposedThresholds:
     """Turn the planned ranks into at most about a hundred thresholds, by the confidences of the pilot clusters.
 
     `pilot_confidence` falls. A rank at a share of the largest planned rank becomes the confidence that the same share
-    of the pilot samples reaches. The plan must have a rank; its weights, the parts of delta with which sequences of
-    tests start, are 0 at most ranks.
+    of the pilot samples reaches. The plan must have a rank; its `parts_of_delta`, with which sequences of tests
+    start, are 0 at most ranks.
     """
-    ranks, weights = planned
+    ranks, parts_of_delta = planned
     evenly_spaced = np.linspace(0, len(ranks) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
-    starts = np.flatnonzero(weights)  # always kept: together they have all of delta
-    tested = np.union1d(evenly_spaced, starts)  # positions in `ranks`
+    start_positions = np.flatnonzero(parts_of_delta)  # always kept: together they have all of delta
+    tested = np.union1d(evenly_spaced, start_positions)  # positions in `ranks`
     share_of_ranks = ranks[tested] / ranks[-1]  # rises to 1
     pilot_position = np.ceil(share_of_ranks * len(pilot_confidence)).astype(np.int64) - 1
     proposed = pilot_confidence[pilot_position]
@@ -247,8 +254,8 @@ def _propose_thresholds(pilot_confidence: np.ndarray, planned: testing.PlannedTe
     # `unique` sorts in rising order, so the falling thresholds are negated
     negated_value, first_position = np.unique(-falling_value, return_index=True)
     # equal thresholds pool their parts of delta
-    pooled_weights = np.add.reduceat(weights[tested], first_position)
-    return ProposedThresholds(value=-negated_value, weights=pooled_weights)
+    pooled_parts = np.add.reduceat(parts_of_delta[tested], first_position)
+    return ProposedThresholds(value=-negated_value, parts_of_delta=pooled_parts)
 
 
 def _p_values_by_clusters(

@@ -122,7 +122,7 @@ class CheckedConfidences(NamedTuple):
     `values` are float64: rank keys of a score that saturates, unless the source is "plain" or "own"; otherwise the
     numbers themselves. `dtype` is the type they came in, `observed_precision` the precision that they show.
     `abs_largest_logit` is the absolute value of each row's largest logit, on which its rounding depends; a single 0
-    without logits. `learned` is the fingerprint of the learned confidence that computed them, None for all others.
+    without logits. `learned_fingerprint` names the learned confidence that computed them, None for all others.
     """
 
     values: np.ndarray
@@ -131,7 +131,7 @@ class CheckedConfidences(NamedTuple):
     observed_precision: ObservedPrecision
     classes: int | None = None
     abs_largest_logit: np.ndarray = np.zeros(())
-    learned: str | None = None
+    learned_fingerprint: str | None = None
     class_scores_came_as_vector: bool = (
         False  # class scores came as a vector, which is the form of a binary model
     )
@@ -206,7 +206,7 @@ def read_confidences(
                 f"Pass `learned(logits=...)` as the confidence."
             )
         confidences = _read_numbers(name, None, confidence, units=None)
-        return confidences._replace(learned=score.fingerprint)
+        return confidences._replace(learned_fingerprint=score.fingerprint)
     assert score is None or isinstance(score, str)
     if confidence is not None:
         return _read_numbers(name, score, confidence, units)
@@ -436,9 +436,14 @@ class Cut:
                 raise InputError(f"{name}: needs {rule}, got a vector of {len(confidences.values)}. {remedy}")
             rule = f"this rule was calibrated on {self.classes} classes"
             raise InputError(f"{name}: {rule}, got {confidences.classes}. Calibrate one for this model.")
-        if self.source == "own":  # the user's own numbers, whose scale only the calibration shows
+        if self.has_own_numbers:  # only the calibration shows their scale
             self._check_range(name, confidences.values)
         return confidences
+
+    @property
+    def has_own_numbers(self) -> bool:
+        """Are the confidences the user's own numbers, and not those of a score with a name?"""
+        return self.source == "own"
 
     @property
     def described(self) -> str:
@@ -815,12 +820,11 @@ class Cut:
         `lowest` and `highest` are the range of the calibration confidences; `accepted` and `rejected` those next to the
         threshold. Numbers whose score has no name, such as those of a learned confidence, are the user's own.
         """
-        has_own_numbers = self.source == "own"
         if self.score is not None and self.score not in STORABLE_SCORES:
             return False
-        if self.learned is not None and not has_own_numbers:
+        if self.learned is not None and not self.has_own_numbers:
             return False
-        if (self.score is None) != has_own_numbers or not self.lowest <= self.highest:
+        if (self.score is None) != self.has_own_numbers or not self.lowest <= self.highest:
             return False
         if value is None or self.accepted is None:
             return value is None and self.accepted is None
@@ -878,7 +882,7 @@ def cut_between(
         lowest=float(with_confidence[-1] if len(with_confidence) else lowest_blocks[-1]),
         highest=float(ranked.smallest_confidence(block_stops[:1])[0]),
         magnitude=float(confidences.abs_largest_logit.max()),
-        learned=confidences.learned,
+        learned=confidences.learned_fingerprint,
     )
 
 

@@ -16,6 +16,7 @@ from abstain.metrics._sample import group_codes, label_array
 from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units
 from abstain.thresholds.monitoring import GroupChecks, PromiseToCheck, Reference, check_promises
 from abstain.thresholds.record import (
+    NO_GROUP,
     RecordParts,
     check_command,
     decide_command,
@@ -499,9 +500,9 @@ class JointThreshold(JointRule, Stored):
 
     def record_parts(self, saved_as: str) -> RecordParts:
         """The parts of its decision record; `saved_as` is the name of the rule's file."""
-        return _make_record({"": self}, self.guarantee, self.delta, saved_as)
+        return _make_record({NO_GROUP: self}, self.guarantee, self.delta, saved_as)
 
-    def record_lines(self, group: Any = "") -> list[str]:
+    def record_lines(self, group: Any = NO_GROUP) -> list[str]:
         """Return Markdown list items that state the rule, and what it did on the calibration data.
 
         `group` is the label of the group that the rule is for, "" without groups.
@@ -525,7 +526,7 @@ def _make_record(
     """
     joint_rule = next(iter(rules.values()))
     first: Threshold = joint_rule.any_promise
-    origin = first.origin or Origin("confidence")
+    origin = first.origin or Origin(kind="confidence")
     asked_for = ", ".join(f"{name} at most {target:g}" for name, target in joint_rule.targets.items())
     rule_lines: list[str] = []
     promise = [guarantee or "None: no threshold keeps all promises."]
@@ -533,8 +534,8 @@ def _make_record(
     clusters = {}
     for group, rule in rules.items():
         rule_lines += rule.record_lines(group)
-        of_group = "" if group == "" else f" of group {group}"
-        if group != "":
+        of_group = "" if group == NO_GROUP else f" of group {group}"
+        if group != NO_GROUP:
             promise.append(f"- {group}: {rule.guarantee or 'none'}")
         threshold: Threshold = rule.any_promise
         if threshold.clusters is not None:

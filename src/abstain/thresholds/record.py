@@ -16,6 +16,8 @@ from abstain.errors import InputError
 from abstain.thresholds.later_options import reading_options
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 
+NO_GROUP = ""  # stands for the label of a group where there are no groups
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecordParts:
@@ -154,7 +156,7 @@ def list_void_conditions(clusters: int | None, scores: str, models: str = "model
     return lines
 
 
-def state_cluster_limit(largest: float | None, group: Any = "") -> str:
+def state_cluster_limit(largest: float | None, group: Any = NO_GROUP) -> str:
     """A list item on the size of clusters that a promise assumes; `group` is empty without groups."""
     size = f"- No later cluster{_of_group(group)} holds more than {largest:g} samples."
     return f"{size} Within one, anything may depend."
@@ -162,7 +164,7 @@ def state_cluster_limit(largest: float | None, group: Any = "") -> str:
 
 def _of_group(group: Any) -> str:
     """Words that name a group; nothing without groups, which is an empty label."""
-    return f" of group {group}" if group != "" else ""
+    return f" of group {group}" if group != NO_GROUP else ""
 
 
 def decide_command(file_name: str, command: str | None) -> str:
@@ -185,9 +187,11 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
     Groups share score, data and request, so these are read from the first one. `file_name` is that of the rule, for the
     commands on the page.
     """
-    threshold_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {"": rule}
+    threshold_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {NO_GROUP: rule}
     first = next(iter(threshold_of_group.values()))
-    origin = first.origin or Origin("confidence")  # None: nothing is known but that there were confidences
+    origin = first.origin or Origin(
+        kind="confidence"
+    )  # None: nothing is known but that there were confidences
     any_feasible = any(threshold.feasible for threshold in threshold_of_group.values())
     if isinstance(rule, GroupThresholds):
         promise = [rule.guarantee or "None: this rule promises nothing."]
@@ -223,7 +227,7 @@ def list_advice(rule_of_group: Mapping[Any, Any]) -> list[str]:
     lines = []
     for group, rule in rule_of_group.items():
         if rule.advice:
-            prefix = "" if group == "" else f"{group}: "
+            prefix = "" if group == NO_GROUP else f"{group}: "
             lines.append(f"- {prefix}{rule.advice}")
     return [  # the last line holds for every rule, also for one without advice
         *lines,
@@ -275,7 +279,7 @@ def key_text(score: str | None, key: float) -> str:
     return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"  # beyond 700 the exponential is 0
 
 
-def state_rule(threshold: Threshold, rule: str, group: Any = "") -> str:
+def state_rule(threshold: Threshold, rule: str, group: Any = NO_GROUP) -> str:
     """A Markdown list item that states a rule: the number that people know first, then the one that is compared.
 
     `rule` is the rule in one line; `group` the label that it is for, "" without groups. `threshold.origin.plain` is the
@@ -284,7 +288,7 @@ def state_rule(threshold: Threshold, rule: str, group: Any = "") -> str:
     the same in six digits, so the words are "above" that number; otherwise an accepted confidence is the threshold,
     and the words are "at least".
     """
-    for_group = "" if group == "" else f" for group {group}"
+    for_group = "" if group == NO_GROUP else f" for group {group}"
     others = "Cases that are not accepted are not answered by the model."
     if not threshold.feasible:
         return f"- There is no threshold{for_group}: the model answers no case."

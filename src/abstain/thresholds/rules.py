@@ -273,7 +273,8 @@ class Threshold(Promised):
         InputError if the rule is for another score or a learned confidence, or if a score is named for `kind`
         "confidence", whose unit is unknown. A rule that knows this score already also knows the unit of its confidences
         (`cut.source`), so any `kind` will do. A rank key orders samples as its score does, but does not round to the
-        score's largest value.
+        score's largest value. The rule's `cut` holds the score and the unit ("key": rank keys) of its confidences, and
+        their range; a `cut.score` of None means numbers of the user's own.
         """
         origin = Origin(kind, **facts)
         cut = self.cut
@@ -591,7 +592,8 @@ class Threshold(Promised):
         the axes.
 
         `form` is what was asked for ("risk", "coverage" or "cost"), `value` the threshold, None if none could be
-        chosen.
+        chosen. `table` has a row for each threshold that was looked at, from few accepted samples to many; `passed`
+        marks those that could be chosen. A `guarantee` of None promises nothing.
         """
         drawn: Any = make_axes(ax, size=size)
         table = self.table
@@ -615,6 +617,7 @@ class Threshold(Promised):
         return drawn
 
     def _facts(self) -> dict[str, str]:
+        """Return by heading what was asked for and, if there is a threshold, its coverage and risk."""
         request = {"asked for": f"{self.form} = {self.target:g}, method {self.method}"}
         if self.value is None:  # no threshold keeps the promise
             return request
@@ -698,7 +701,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         )
 
     def made_from(self, kind: Kind, **facts: Any) -> GroupThresholds:
-        """The same rules, which now know their score, their loss and their data."""
+        """The same rules, which now know their score, their loss and their data: the fields of an `Origin` by name."""
         return replace(self, thresholds={g: t.made_from(kind, **facts) for g, t in self.thresholds.items()})
 
     def accepts(
@@ -717,7 +720,8 @@ class GroupThresholds(Stored, _tables.Notebook):
         that saturates need `units`: "plain" for the number people know, "key" for what `abstain.scores` returns. A
         `score`, if named, must be that of the rules. Raises InputError for a group that was not calibrated, and for
         numbers that cannot be those of the rule; ShapeError unless there is one group per sample. A score saturates if
-        it rounds to its largest value, such as 1, for many samples.
+        it rounds to its largest value, such as 1, for many samples. A rule's `cut` compares confidences with its
+        threshold, `value`, which is None for a group in which nothing is accepted.
         """
         name = "GroupThresholds.accepts"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
@@ -747,7 +751,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         """Does the promise of each group still hold on later samples, in the order they came?
 
         Each group is tested at its own delta, so some group raises a false alarm with probability at most `delta`. A
-        group without later samples keeps its last check; one without a threshold has nothing to check.
+        group without later samples keeps its last check; one without a threshold (not `feasible`) has nothing to check.
 
         Give the loss of each sample, one of `confidence`, `logits` and `probs`, and one label per sample in `groups`
         (and in `clusters`, for rules made from clusters). `previous` is the last check of the series. Confidences of a
@@ -782,10 +786,11 @@ class GroupThresholds(Stored, _tables.Notebook):
         """Read the confidences of samples of all groups, which share one score; raise InputError for another score.
 
         `columns` are `confidence`, `logits` and `probs`, one of them not None. `name` is the calling function. `score`
-        is the one that the user names, or a learned confidence; None stands for the score of the rules.
+        is the one that the user names, or a learned confidence; None stands for the score of the rules. A rule's `cut`
+        knows its score, and which numbers can be compared with its threshold.
         """
         cut = next(iter(self.thresholds.values())).cut  # of any group: all have the same score
-        cut.check_score(name, score)
+        cut.check_score(name, score)  # raises for another one
         if is_learned(score):  # its values have one unit only
             return read_confidences(name, score, **columns, units=None)
         return read_confidences(name, cut.score, **columns, units=units)
@@ -810,14 +815,18 @@ class GroupThresholds(Stored, _tables.Notebook):
         return dict(zip(labels, rows_of_groups(codes, len(labels))))
 
     def _rules(self) -> dict[str, Any]:
-        """Return each rule that stored thresholds must keep, as the message to show, and whether they keep it."""
+        """Return each rule that stored thresholds must keep, as the message to show, and whether they keep it.
+
+        `cut` holds the score of a threshold's confidences (None: the user's own), the form they came in and the number
+        of classes (None without class scores).
+        """
         total_delta = sum(threshold.delta for threshold in self.thresholds.values())
         cuts = [threshold.cut for threshold in self.thresholds.values()]
         score_forms = {(cut.source, cut.score, cut.classes) for cut in cuts}
         return {
             "there must be a group.": self.thresholds,
             "groups must share one score.": len(score_forms) == 1,
-            "groups must share `delta`.": total_delta <= self.delta * (1 + 1e-9),
+            "groups must share `delta`.": total_delta <= self.delta * (1 + 1e-9),  # but for rounding
         }
 
     def worst_first(self) -> list[Any]:

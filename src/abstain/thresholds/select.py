@@ -453,8 +453,9 @@ def _select_jointly(
     """Choose one threshold that keeps several promises for some of the samples, and describe it.
 
     `rows` are the numbers of these samples (those of a group, or all), and `delta` the probability with which some
-    promise may fail. `data`, `request`, `sample_weight` and `clusters` (numbers of clusters) are those of all samples;
-    the last two may be None. Raises InputError for a risk out of bounds, and for a promise about none of the samples.
+    promise may fail. `request` holds the losses, samples, targets and loss bounds of the promises by name. `data`,
+    `request`, `sample_weight` and `clusters` (numbers of clusters) are those of all samples; the last two may be None.
+    Raises InputError for a risk out of bounds, and for a promise about none of the samples.
 
     Each promise has its target on two scales: on the user's, which is that of its loss and is used to describe the
     threshold, and on [0, 1] (`requirement.risk`), on which thresholds are certified and advice is computed.
@@ -477,13 +478,15 @@ def _select_jointly(
         )
         requirements.append(requirement)
         goals.append(Goal(form="risk", target=target_on_user_scale, delta=delta, method="ltt"))
+    # one per promise: all have the same threshold, None if no threshold keeps all promises
     selections = choosing.certify(requirements, delta)
     promises = {}
     counted = {}
     for name, requirement, goal, selection in zip(names, requirements, goals, selections):
         advice = None
         if selection.threshold is None:
-            alone = choosing.certify([requirement], delta)[0]
+            # the selection for this promise by itself: there is advice only if even that cannot be kept
+            [alone] = choosing.certify([requirement], delta)
             if alone.threshold is None:
                 counted_share = requirement.counted_samples.n / requirement.all_samples.n
                 advice = advise(
@@ -496,12 +499,12 @@ def _select_jointly(
         promises[name] = _describe(
             requirement.all_samples, goal, selection, advice, data.checked_confidences, data.origin
         )
-        counted[name] = Counted()
-        if request.masks[name] is not None:
+        counted[name] = Counted()  # a promise about all samples counts nothing
+        if request.masks[name] is not None:  # it is about some samples: how many of all, and of the accepted
             accepted = 0
             if selection.threshold is not None:
                 accepted = int(requirement.count_accepted(np.asarray([selection.threshold]))[0])
-            counted[name] = Counted(requirement.counted_samples.n, accepted)
+            counted[name] = Counted(samples=requirement.counted_samples.n, accepted=accepted)
     return JointThreshold(promises, counted, delta, by_class=request.by_class)
 
 
@@ -530,9 +533,9 @@ def _make_requirement(
 
     `loss` holds one loss per sample on the user's scale, `mask` which samples the promise is about (None: all), `risk`
     its target, on the user's scale too, `loss_bounds` the bounds of its loss, and `cluster_codes` the number of each
-    sample's cluster. `sample_weight` is the mass of each sample (None: 1 for all). The `risk` of the requirement is the
-    target scaled to [0, 1]. Raises InputError for a promise `name` that is about no sample, and for a target out of
-    bounds.
+    sample's cluster (None without clusters). `sample_weight` is the mass of each sample (None: 1 for all). The `risk`
+    of the requirement is the target scaled to [0, 1]; its `counted_samples` are those that the promise is about. Raises
+    InputError for a promise `name` that is about no sample, and for a target out of bounds.
     """
     if mask is None:
         whole = calibrate(_FUNCTION_NAME, loss, confidence, sample_weight, loss_bounds, cluster_codes)
@@ -570,7 +573,7 @@ def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:
         )
     if score is None:
         return None
-    return Origin("confidence", score=scores.by_name(score).name)
+    return Origin(kind="confidence", score=scores.by_name(score).name)
 
 
 def _loss_of_classes(
@@ -621,8 +624,9 @@ def _seen_bounds(loss: Array) -> tuple[float, float]:
 def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
     """Choose a threshold by the method that the goal names; the goal's target is on the user's scale.
 
-    A coverage is certified only by method "ltt" without weights; otherwise it is that of the calibration data.
-    `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+    `goal.form` is "risk", "coverage" or "cost", `goal.method` "ltt", "sgr", "crc" or "empirical"; a cost has one method
+    only, whichever is named. A coverage is certified only by method "ltt" without weights; otherwise it is that of the
+    calibration data. `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
     """
     if goal.form == "coverage":
         is_certain = goal.method == "ltt" and calibration.ranked.weight is None
@@ -632,7 +636,7 @@ def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
         return choosing.cheapest(calibration, scaled_target)
     if goal.method == "sgr":
         return choosing.sgr(calibration, scaled_target, goal.delta)
-    if goal.is_certified_risk:
+    if goal.is_certified_risk:  # "ltt", the other method that tests
         return choosing.learn_then_test(calibration, scaled_target, goal.delta)
     if goal.method == "crc":
         return choosing.conformal(calibration, scaled_target)
@@ -644,19 +648,22 @@ def _select(
 ) -> Threshold:
     """Choose a threshold and describe it: its promise, its coverage and risk, and the data behind it.
 
-    `goal` is on the user's scale. `confidences` are the calibration confidences as the user gave them, of all groups if
-    there are groups; they give unit and precision. `origin` says how the confidences were made, None if not known.
-    Raises InputError for a risk out of range. `calibration` holds the samples, most confident first, with losses scaled
-    to [0, 1].
+    `goal` is what was asked for: its `form` is "risk", "coverage" or "cost", its `target` how much of it, a risk on the
+    user's scale. `calibration` holds the samples, most confident first, with losses scaled to [0, 1]. `confidences` are
+    the calibration confidences as the user gave them, of all groups if there are groups; they give unit and precision.
+    `origin` says how the confidences were made, None if not known. Raises InputError for a risk that is not between the
+    bounds of the loss.
     """
     if goal.form == "risk":
+        # the same risk as a float, still on the user's scale
         target = check_promised_risk(
             _FUNCTION_NAME, goal.target, calibration.lower_loss_bound, calibration.upper_loss_bound
         )
         goal = goal._replace(target=target)
     choice = _choose(calibration, goal)
     advice = None
-    if goal.is_certified_risk and choice.accepted_count is None:  # no threshold can be certified
+    # a risk that the method tests ("ltt", "sgr"), and no threshold passed
+    if goal.is_certified_risk and choice.accepted_count is None:
         advice = advise(calibration, calibration.to_unit_scale(goal.target), goal.delta, goal.method)
     return _describe(calibration, goal, choice, advice, confidences, origin)
 
@@ -687,7 +694,7 @@ def _describe(
         risk_upper = goal.target  # the bound that the tests have certified
     else:
         # a limit for this one threshold; None without a threshold, with weights, or with clusters
-        risk_upper = _risk_upper(calibration, choice.accepted_count, goal.delta)
+        risk_upper = _limit_risk(calibration, choice.accepted_count, goal.delta)
     evidence = PromiseBasis.of(calibration)
     clusters = calibration.clusters
     cluster_count = None if clusters is None else clusters.cluster_count
@@ -745,33 +752,37 @@ def _count_equal_draws(calibration: Calibration) -> float:
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
-def _risk_upper(calibration: Calibration, accepted: int | None, delta: float) -> float | None:
-    """Upper limit of the risk at a threshold that was fixed beforehand; None with weights or clusters.
+def _limit_risk(calibration: Calibration, accepted_count: int | None, delta: float) -> float | None:
+    """Return an upper limit of the risk, at level 1 - delta, for a threshold that was fixed beforehand.
 
-    `accepted` is the number of calibration samples above the threshold, None where there is no threshold. `delta` is
-    the probability with which the promise may fail. `calibration` holds the samples, most confident first, with losses
-    scaled to [0, 1].
+    The limit is on the user's scale. `calibration` holds the samples, most confident first, with losses scaled to [0,
+    1], of which the threshold accepts the first `accepted_count`. None if that is None (there is no threshold), and
+    with weights or clusters, for which none is computed.
     """
-    if accepted is None or calibration.ranked.weight is not None or calibration.clusters is not None:
+    ranked = calibration.ranked
+    if accepted_count is None or ranked.weight is not None or calibration.clusters is not None:
         return None
-    total_loss = float(calibration.ranked.accepted_loss[accepted])  # of the accepted, losses scaled to [0, 1]
-    if calibration.ranked.zero_one:
-        return calibration.to_user_scale(upper_limit(total_loss, accepted, delta))
-    count = np.asarray([accepted])
+    # `accepted_loss[k]` is the summed loss of the k most confident samples
+    total_loss = float(ranked.accepted_loss[accepted_count])
+    if ranked.zero_one:  # every loss is 0 or 1: an exact limit of the share of errors
+        return calibration.to_user_scale(upper_limit(total_loss, accepted_count, delta))
+    count = np.asarray([accepted_count])
 
-    def is_rejected(scaled_risk: float) -> bool:  # the p-value falls as the risk rises
+    def is_rejected(scaled_risk: float) -> bool:
+        """Do these samples reject "the true risk is above this one"? All larger risks are then rejected too."""
         return bool(calibration.p_values(count, scaled_risk)[0] <= delta)
 
-    # a risk of 1 has p-value 0 and is rejected; the observed risk is not
-    scaled_limit = bisect(is_rejected, low=total_loss / accepted, high=1.0, absolute=1e-6)
+    # The limit is the smallest risk that is rejected, within 1e-6. A risk of 1 has p-value 0 and is rejected; the
+    # observed risk is not.
+    scaled_limit = bisect(is_rejected, low=total_loss / accepted_count, high=1.0, absolute=1e-6)
     return calibration.to_user_scale(scaled_limit)
 
 
 def _make_reference(calibration: Calibration) -> Reference:
     """Summarize the calibration confidences: some hundred of them, falling, and how many samples lie at or above each.
 
-    With importance weights a sample counts as its weight over the largest one. `calibration` holds the samples, most
-    confident first, with losses scaled to [0, 1].
+    With importance weights a sample counts as its weight over the largest one. `calibration.ranked` holds the samples,
+    most confident first; its `accepted_mass[k]` is the summed weight of the k most confident (without weights k).
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     weight = calibration.ranked.weight

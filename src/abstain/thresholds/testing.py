@@ -218,13 +218,13 @@ def bounded(ranked: RankedSamples, count: np.ndarray, risk: float) -> np.ndarray
 # :math:`R(\tau) > r^*`, and a p-value is known for it.
 #
 # **In which order.** The ranks are fixed by n, r*, delta alone. They are visited from few accepted to many. Each rank j
-# holds a weight :math:`w_j \ge 0`, :math:`\sum_j w_j = \delta`, and is tested at
+# holds a part :math:`w_j \ge 0` of delta, :math:`\sum_j w_j = \delta`, and is tested at
 #
 # .. math:: \alpha_j = w_j + \alpha_{j-1}\,1(\text{rank } j-1 \text{ passed}),
 #
-# the fallback procedure: a test that passes hands its level on, a test that fails loses it. Weights sit on a few
-# *starts*. A walk that began at the first start and never failed has all of delta when it comes to the end; one that
-# began too early, where too few samples are accepted to prove anything, costs only its own share.
+# the fallback procedure: a test that passes hands its level on, a test that fails loses it. The parts above 0 sit
+# on a few *starts*. A walk that began at the first start and never failed has all of delta when it comes to the end;
+# one that began too early, where too few samples are accepted to prove anything, costs only its own share.
 #
 # **Why the risk is at most r\* with probability 1 - delta, for any distribution, monotone risk or not, ties or not.**
 # Break ties at random for the argument (not in the computation), so that the risk above t, R(t), is continuous in t.
@@ -235,7 +235,7 @@ def bounded(ranked: RankedSamples, count: np.ndarray, risk: float) -> np.ndarray
 # stochastically at least those of independent draws of mean r*, and the p-value is at most alpha with probability at
 # most alpha. (Where a block of equals straddles a crossing, what is further known of the counts, that the walk did not
 # meet the hypothesis earlier, only moves mass towards the riskier piece.) The levels of the first true hypotheses that
-# successive walks can meet come from disjoint sets of weights, so they add up to at most delta: the union bound.
+# successive walks can meet come from disjoint sets of parts, so they add up to at most delta: the union bound.
 #
 # **Starts inside a block.** A rank within a large block of equals accepts only what lies above the block, perhaps
 # nothing. A set too small to pass even without any loss, :math:`(1-r^*)^N > \alpha_j`, is not tested but skipped, and
@@ -273,7 +273,7 @@ class PlannedTests(NamedTuple):
     # rising; to test rank k is to test a threshold that accepts the k most confident samples
     ranks: np.ndarray
     # positive at a few ranks where a sequence of tests starts, 0 elsewhere; they add up to delta
-    weights: np.ndarray
+    parts_of_delta: np.ndarray
 
 
 def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> PlannedTests:
@@ -285,13 +285,13 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> Pla
 
     Examples
     --------
-    >>> ranks, weights = plan(1000, 0.05, 0.05)
-    >>> ranks[:3].tolist(), ranks[-1].item(), round(weights.sum().item(), 12)
+    >>> ranks, parts_of_delta = plan(1000, 0.05, 0.05)
+    >>> ranks[:3].tolist(), ranks[-1].item(), round(parts_of_delta.sum().item(), 12)
     ([141, 143, 145], 1000, 0.05)
     """
-    starts = choose_starts(n, risk, delta, max_starts)
-    if not starts:
-        return PlannedTests(ranks=np.zeros(0, dtype=np.int64), weights=np.zeros(0))
+    starts = choose_start_ranks(n, risk, delta, max_starts)  # rising ranks
+    if not starts:  # no set of so few samples can prove anything
+        return PlannedTests(ranks=np.zeros(0, dtype=np.int64), parts_of_delta=np.zeros(0))
     ranks = [starts[0]]
     while ranks[-1] < n:
         rank = ranks[-1]
@@ -299,10 +299,10 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> Pla
         ranks.append(min(n, rank + max(1, step)))
     start_positions = np.searchsorted(ranks, starts)  # of the first rank that is at least as large
     starts_at_rank = np.bincount(start_positions, minlength=len(ranks))  # may be above 1: starts may be equal
-    return PlannedTests(np.asarray(ranks), weights=starts_at_rank * (delta / len(starts)))
+    return PlannedTests(np.asarray(ranks), parts_of_delta=starts_at_rank * (delta / len(starts)))
 
 
-def choose_starts(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> list[int]:
+def choose_start_ranks(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> list[int]:
     """Choose the ranks at which sequences of tests start: rising, evenly spaced on the logarithmic scale, at most n.
 
     There are at most `max_starts`, fewer if n is not much larger than the smallest number of samples that can prove
@@ -329,7 +329,7 @@ class Walk(NamedTuple):
     passed: np.ndarray
 
 
-def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None = None) -> Walk:
+def walk(p_values: np.ndarray, parts_of_delta: np.ndarray, least_p_values: np.ndarray | None = None) -> Walk:
     """Run the fallback procedure along the last axis: a test that passes hands its level on to the next.
 
     Rank j is tested at its own level plus that of rank j - 1 if this passed or was skipped. It passes if its p-value is
@@ -339,9 +339,9 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
     ----------
     p_values : ndarray, shape (..., ranks)
         In the order of testing, from few accepted samples to many.
-    weights : ndarray, shape (ranks,)
+    parts_of_delta : ndarray, shape (ranks,)
         The level that each rank brings; they add up to delta.
-    least_p : ndarray, optional
+    least_p_values : ndarray, optional
         The smallest p-value possible at each rank. Where even that cannot pass, the rank is skipped and its level goes
         on to the next.
 
@@ -354,19 +354,19 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
     >>> walk(np.asarray([1.0, 0.02]), np.asarray([0.03, 0.0]), np.asarray([1.0, 0.0])).passed.tolist()
     [False, True]
     """
-    least_p = np.zeros_like(p_values) if least_p is None else least_p
+    least_p_values = np.zeros_like(p_values) if least_p_values is None else least_p_values
     is_single = p_values.ndim == 1  # then plain numbers are much faster than arrays
     if is_single:
         p_by_rank = p_values.tolist()
-        least_by_rank = least_p.tolist()
+        least_by_rank = least_p_values.tolist()
     else:
         p_by_rank = np.moveaxis(p_values, -1, 0)
-        least_by_rank = np.moveaxis(least_p, -1, 0)
+        least_by_rank = np.moveaxis(least_p_values, -1, 0)
     level: Any = 0.0
     levels = []
     passed = []
-    for weight, p, smallest_possible_p in zip(weights.tolist(), p_by_rank, least_by_rank):
-        level = level + weight
+    for own_part, p, smallest_possible_p in zip(parts_of_delta.tolist(), p_by_rank, least_by_rank):
+        level = level + own_part
         passes = (p <= level) & (level > 0)
         levels.append(level)  # one number, or an array with an entry for each of the leading axes
         passed.append(passes)
