@@ -297,6 +297,7 @@ def _read_models(
     if show_notes:
         for model in models.values():
             note_chosen_confidence(model)
+        # one note for all files: they hold the same samples
         note_ignored_columns(next(iter(models.values())), "sample_weight")
     return models
 
@@ -322,8 +323,9 @@ def _read_promises(
 ) -> PromisesOfModels:
     """Read the models' files for promises with these names: classes that the models answer, or columns of losses.
 
-    `files` are paths by the names of their models, and `cost_columns` the columns with the costs of their answers.
-    Raises DataError if a file has neither.
+    A promise is an upper bound on one mean loss, or on the risk within one predicted class. `files` are paths by the
+    names of their models, and `cost_columns` the columns with the costs of their answers, "" for none. Raises DataError
+    if a file has neither.
     """
     try:
         models = _read_models(files, read_options, cost_columns, has_labels=True)

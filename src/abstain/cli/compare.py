@@ -349,6 +349,7 @@ def _drop_absent_confidences(model: Predictions, notes: list[str]) -> Prediction
     """Return a model without the requested confidences that none of its answers has; None if it has no other.
 
     A note for each of them is added to `notes`. A model without a confidence is not ranked among those that have it.
+    `model.signals` are its confidences by name, and `model.confidence` the first of them.
     """
     # confidences that the user named, and that no answer has; a plain table must have all of them
     absent = () if model.log is None else model.log.absent

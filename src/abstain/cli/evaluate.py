@@ -195,8 +195,9 @@ def evaluate_predictions(
 def _add_repeats(table: Evaluation, log: Log, level: float) -> Evaluation:
     """Add accuracy, right at least once and right every time to the table of a log whose questions were asked often.
 
-    They rank nothing, so that they are the same in the column of every confidence; all scored rows of the log count.
-    The table is returned as it is where not every question was asked more than once, or answers are partly right.
+    They rank nothing, so that they are the same in the column of every confidence. All rows of the log count that have
+    a grade, or need none since there is no answer. The table is returned as it is where not every question was asked
+    more than once, or answers are partly right.
     """
     graded = graded_predictions(log, name="", unanswered=log.rules.unanswered)
     repeats = repeated_entries(graded, level)
@@ -267,8 +268,9 @@ def evaluate_unranked(
 def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
     """Right at least once and right every time, if each question of a log was asked more than once; otherwise [].
 
-    `predictions` are those of `graded_predictions`, with every scored row of the log; each cluster of them is a
-    question with its repeats. `level` is the confidence level of the intervals. Nothing for partly right answers.
+    `predictions` holds every row of the log that has a grade, or needs none since there is no answer; each cluster of
+    them is a question with its repeats. `level` is the confidence level of the intervals. Nothing for partly right
+    answers.
     """
     # without a column of questions, clusters are something else than repeats of a question
     is_repeated = predictions.log is not None and predictions.log.question is not None

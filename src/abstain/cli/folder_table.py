@@ -118,7 +118,9 @@ def compare_folders(
 def csv_columns(rows: Sequence[FolderRow], label: str) -> dict[str, list[Any]]:
     """The columns of the CSV file, by title: one number in a cell, empty where it is undefined.
 
-    `label` is the name of the metric in `area`.
+    `label` is the name of the metric in `area`. A row is one model on one task. Its `accuracy` and `area` (the metric
+    of the ranking by confidence) are estimates with limits, each None where undefined; each becomes three columns:
+    TITLE, "TITLE low" and "TITLE high". `signal` is the name of the confidence.
     """
     columns: dict[str, list[Any]] = {
         "task": [row.task for row in rows],
@@ -164,7 +166,9 @@ class FolderTable(NamedTuple):
 def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
     """Measure each model on each task, and rank the models of a task by accuracy.
 
-    `metric` is the metric of the ranking that is shown besides, and `level` the confidence level of all intervals.
+    `metric` is the metric of the ranking that is shown besides, and `level` the confidence level of all intervals. A
+    run is the log of one model on one task, with all its repetitions. `run.log.unanswered` is the share of questions
+    without an answer.
     """
     notes = _list_file_notes(folder.runs)
     tasks: dict[str, list[RunLog]] = {}
@@ -248,7 +252,7 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
 
     Models are paired by question where all have the same questions; otherwise a note says that they are not. Without
     the name of a task, only models that have the same questions are ranked, since others were asked something else. A
-    model with one question shows no spread and is not ranked.
+    model with one question shows no spread and is not ranked. A run is the log of one model on the task.
     """
     if len(runs) < 2:
         return _ModelRanks({}, notes=[])
@@ -334,7 +338,8 @@ def draw_folder(
 ) -> None:
     """Print a table for each task, with columns of the same width; columns that are empty throughout are left out.
 
-    `console` is where the text goes; `label` is the name of the metric in `area`.
+    `console` is where the text goes; `label` is the name of the metric in `area`. A row is one model on one task, and
+    `area` its metric of the ranking by confidence, such as AURC.
     """
     rows_by_task: dict[str, list[FolderRow]] = {}
     for row in rows:
@@ -359,8 +364,8 @@ def draw_folder(
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=is_first)
         table.add_column("model", width=model_width, no_wrap=True)
         for title, width in widths.items():
-            side: Any = "right" if title == "questions" else "left"
-            table.add_column(Text(title), width=width, justify=side, no_wrap=True)
+            alignment: Any = "right" if title == "questions" else "left"
+            table.add_column(Text(title), width=width, justify=alignment, no_wrap=True)
         for index, row in enumerate(task_rows, first_row):
             table.add_row(
                 Text(_fold_name(display_name(row.model), model_width)),

@@ -303,7 +303,7 @@ def _drop_folders(argument: str) -> str:
 
 
 def note_ignored_columns(predictions: abstain.formats.Predictions, *names: str) -> None:
-    """Print a note for each of these columns, which the command ignores, that the file has."""
+    """Print a note that the command ignores a column, for each of these columns that the file has."""
     consequences = {"sample_weight": "every sample counts once"}
     for name in names:
         if getattr(predictions, name) is not None:
@@ -612,10 +612,11 @@ class ReadOptions(NamedTuple):
     confidence: Annotated[tuple[str, ...], _option(callback=split_commas, metavar="FILE,...")]
 
     def engine_columns(self, path: str) -> dict[str, Any]:
-        """Return the names of the columns of a table that an engine reads, by argument of the engine.
+        """Return the names of the columns of a table that an engine reads, by argument of the engine ("loss", ...).
 
         `path` is a table or a folder of tables. Raises a usage error for options that change values, because an engine
-        reads them as they are, and if the columns are missing or ambiguous.
+        reads them as they are, and if the columns are missing or ambiguous. `self.columns` maps roles to columns as the
+        user typed them.
         """
         # names of options about answers: "only", "unanswered", "missing", "grades" ...
         options_of_answers = abstain.formats.Rules.__dataclass_fields__
@@ -671,7 +672,8 @@ class ReadOptions(NamedTuple):
         summarise : bool
             For a log of answers, print on stderr how it was read.
         purpose : str
-            "one file", "compared", "cascade" or "learning": decides how unanswered questions count by default.
+            What the file is read for: "one file", "compared", "cascade" or "learning". It decides how unanswered
+            questions and missing confidences count unless the user says it.
         keep_others : bool
             With --confidence, keep the file's own confidences next to the learned one.
 
@@ -714,8 +716,8 @@ class ReadOptions(NamedTuple):
     ) -> abstain.formats.Predictions:
         """Return predictions ranked by the learned confidence of --confidence; as they are without that option.
 
-        A learned confidence is what `abstain improve` saved: a model that computes a confidence from columns. With
-        `keep_others`, the file's own confidences stay next to it. Raises a usage error if the option names several
+        A learned confidence is what `abstain improve` saved: a model that computes a confidence from columns of a file.
+        With `keep_others`, the file's own confidences stay next to it. Raises a usage error if the option names several
         files, and DataError if the data lack an input of the confidence.
         """
         learned = self.load_learned()
@@ -724,7 +726,7 @@ class ReadOptions(NamedTuple):
         )
 
     def load_learned(self) -> abstain.confidence.LearnedConfidence | None:
-        """Return the learned confidence of --confidence, None without that option.
+        """Return the learned confidence (a saved model that computes one) of --confidence, None without that option.
 
         Raises a usage error if the option names several files, and DataError if the file holds something else.
         """
@@ -753,8 +755,9 @@ class ReadOptions(NamedTuple):
     def read_several(self, files: dict[str, str], purpose: str, *, summarise: bool = True) -> ReadModels:
         """Read files by the names of their models; those without a confidence get a note instead.
 
-        `purpose` is "one file" or "compared" and decides how unanswered questions count by default. `summarise` prints
-        on stderr how logs of answers were read. Raises DataError if a file cannot be read.
+        `purpose` ("one file" or "compared") says what files are read for, which decides how unanswered questions and
+        missing confidences count unless the user says it. `summarise` prints on stderr how logs of answers were read.
+        Raises DataError if a file cannot be read.
         """
         models = []
         unranked: list[tuple[str, abstain.formats.read_files.NoConfidenceError]] = []
@@ -773,8 +776,8 @@ class ReadOptions(NamedTuple):
         """Read one long table of several models, which the values of a column name.
 
         The models come in the order of the table; those without a confidence get a note instead. They are read to be
-        compared, which decides how unanswered questions count. Raises DataError if the file cannot be read or has no
-        such column.
+        compared, so that unanswered questions are wrong unless the user says otherwise. Raises DataError if the file
+        cannot be read or has no such column.
         """
         source = abstain.formats.open_source(path, format=self.format, limits=self.limits)
         settings = self._select("columns", "kind", "labels", "classes", "limits", "tolerance", "rules")
@@ -793,7 +796,8 @@ class ReadOptions(NamedTuple):
     def make_log(self, source: abstain.formats.OpenedTable, purpose: str) -> abstain.formats.Log:
         """Make the log of an opened file of answers, with a confidence or without.
 
-        `purpose` is "one file" or "compared" and decides how unanswered questions count by default.
+        `purpose` ("one file" or "compared") says what the file is read for, which decides how unanswered questions and
+        missing confidences count unless the user says it.
         """
         right_answers = None
         if self.labels is not None:  # a second file
@@ -813,7 +817,8 @@ class ReadOptions(NamedTuple):
     def flags(self) -> list[str]:
         """Return the options as a user would type them, without those that have their default.
 
-        A list of arguments: columns, then pairs, then single settings.
+        A list of arguments: columns (`self.columns`, role -> column as it was typed), then pairs NAME=VALUE, then
+        single settings.
         """
         arguments: list[str] = []
         for role, name in self.columns.items():
@@ -867,7 +872,9 @@ class ReadOptions(NamedTuple):
     def read_answers_by(self, path: str, column: str) -> list[abstain.formats.Predictions]:
         """Read one long table of graded answers of several models, which the values of a column name.
 
-        As `read_answers`, for each model in the order of the table. Raises DataError if there is no such column.
+        The models come in the order of the table. Questions without an answer are abstentions, unless the user says
+        that they count as wrong. The predictions have a constant confidence, since none is read, so that no answer is
+        left out for lack of one. Raises DataError if there is no such column, or nothing says which answers are right.
         """
         source = abstain.formats.open_source(path, format=self.format, limits=self.limits)
         return [

@@ -27,7 +27,8 @@ def parse_risks(
 ) -> float | dict[str, float] | None:
     """Parse `--risk`: one number, or NAME=NUMBER at least twice, repeated or separated by commas; None if not given.
 
-    A callback of click. Raises BadParameter for anything else.
+    A callback of click. NAME is that of a promise: an upper bound on one mean loss, or on the risk within one predicted
+    class. Raises BadParameter for anything else.
     """
     for typed in value:
         _refuse_other_notations(typed, ctx, param)
@@ -95,7 +96,8 @@ def predicted_names(predictions: Predictions) -> np.ndarray | None:
 def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) -> PromiseColumns:
     """Read a file for promises with these names: all are classes that the file predicts, or columns of losses.
 
-    Raises DataError if the file has neither. `read_options` are the options that say how files are read.
+    Raises DataError if the file has neither. A promise is an upper bound on one mean loss, or on the risk within one
+    predicted class. `read_options` are the options that say how files are read.
     """
     try:
         predictions = read_options.read(file)
@@ -139,9 +141,10 @@ def choose_jointly(
 ) -> JointThreshold | JointGroupThresholds:
     """Call `select_threshold` for several promises with the columns of a file.
 
-    `score` and `loss` name what is computed from class scores, `risk` holds the target of each promise. `groups` is the
-    group of each sample, None for one threshold. `target` are the other options of the command, of which delta and
-    bounded are taken; raises a usage error for another method.
+    A promise is an upper bound on one mean loss, or on the risk within one predicted class. `score` and `loss` name
+    what is computed from class scores, `risk` holds the bound of each promise. `groups` is the group of each sample,
+    None for one threshold. `target` are the other options of the command, of which delta and bounded are taken; raises
+    a usage error for another method.
     """
     if target["method"] != "ltt":
         raise click.UsageError(f"several promises need --method ltt, got {target['method']}.")
@@ -182,11 +185,12 @@ def first_joint_rule(rule: JointThreshold | JointGroupThresholds) -> JointThresh
 def check_columns(
     rule: JointThreshold | JointGroupThresholds, rule_file: str, columns: PromiseColumns
 ) -> dict[str, Any]:
-    """Return the arguments of `JointThreshold.check` that say what each promise is about.
+    """Return the arguments of `JointThreshold.check` that say which samples each promise is about.
 
-    `columns` are those of `read_promises`: its `among`, masks of samples by promise, is set exactly where the file
-    predicts classes with the names of the promises. Raises DataError if the file has columns of losses for promises
-    about predicted classes, or the reverse.
+    A promise is an upper bound on one mean loss, or on the risk within one predicted class. `columns.among` holds masks
+    of samples by promise; it is set exactly where the file predicts classes with the names of the promises, and None
+    where columns of losses have these names. Raises DataError if the file has columns of losses for promises about
+    predicted classes, or the reverse.
     """
     joint_rule = first_joint_rule(rule)
     # `counted` holds, for each promise, which calibration samples counted in it: `samples` is their number, None for

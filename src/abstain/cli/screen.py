@@ -102,9 +102,9 @@ def plain_table(
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, name in enumerate(columns):
-        side: Any = "right" if name in right else "left"
+        alignment: Any = "right" if name in right else "left"
         max_width = first_width if index == 0 else None
-        table.add_column(Text(name), justify=side, overflow="fold", max_width=max_width)
+        table.add_column(Text(name), justify=alignment, overflow="fold", max_width=max_width)
     for row in zip(*columns.values()):
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return table

@@ -381,10 +381,9 @@ def _risks_of_promises(result: JointThreshold | JointGroupThresholds) -> list[fl
 def describe_plain_threshold(result: Any, score: str) -> str:
     """Make a sentence with the thresholds as plain values of the score, e.g. probabilities.
 
-    A rule is stored in the score's rank key, a number that orders samples alike but does not saturate; people know the
-    plain value. Empty if key and plain value are the same, if there is no feasible threshold, or if all is accepted.
-    `result` is a threshold, or one per group, with one promise or several. A rank key orders samples as its score does,
-    but does not round to the score's largest value.
+    A rule is stored in the score's rank key, which orders samples as the score does but does not round to its largest
+    value; people know the plain value. Empty if key and plain value are the same, if there is no feasible threshold, or
+    if all is accepted. `result` is a threshold, or one per group, with one promise or several.
     """
     rules = [rule for rule in rules_with_own_threshold(result) if rule.value is not None]
     accepts_all = any(rule.value == float("-inf") for rule in rules)
@@ -451,9 +450,10 @@ def rule_columns(predictions: Predictions, rule_score: str | None) -> dict[str, 
     """Return the columns of a file by argument of a rule's `accepts` and `check`: class scores, or confidences.
 
     `rule_score` is the score that the rule was made with, None if it was made from a column of confidences or for a
-    learned confidence. For a rule with a score, a column of confidences holds plain values of that score, and `units`
-    says so. A learned confidence is passed on as `score`, so that a rule for another one refuses it. `predictions`
-    holds what a file says of one model: class scores or confidences, labels or losses, weights and groups.
+    learned confidence. For a rule with a score, a column of confidences holds plain values of that score
+    (probabilities, say) and not its rank key, which `units` "plain" says. A learned confidence is passed on as `score`,
+    so that a rule for another one refuses it. `predictions` holds what a file says of one model: class scores or
+    confidences, labels or losses, weights and groups.
     """
     if predictions.has_class_scores:
         return {predictions.kind: predictions.class_scores()}  # by kind: "logits" or "probs"
@@ -720,6 +720,7 @@ def _check_scale(
     of confidences none of which was below 0 in calibration. Others have no known bound, so a note must do. Returns
     whether a note was printed.
     """
+    # a cut is the threshold with what the rule knows of the confidences of its calibration data
     cuts = [single.cut for single in rules_by_group(rule, single_name="").values()]
     largest = max(cut.highest for cut in cuts)  # of the calibration data
     smallest = min(cut.lowest for cut in cuts)

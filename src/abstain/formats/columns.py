@@ -347,10 +347,8 @@ class OpenedTable:
         """
         used_names = {name for role_columns in roles.values() for name in role_columns.names}
         free_names = [name for name in self.columns if name not in used_names]
-        for (
-            role,
-            role_names,
-        ) in COLUMN_NAMES.items():  # role -> names that state it, in lower case with underscores
+        # role -> names that state it, in lower case with underscores
+        for role, role_names in COLUMN_NAMES.items():
             matches = [name for name in free_names if normalise_name(name) in role_names]
             if role == "error":  # most often the messages of failed calls, of which there may be none
                 matches = [name for name in matches if not _is_empty(self.columns[name])]
@@ -363,10 +361,8 @@ class OpenedTable:
                     self,
                 )
             roles[role] = RoleColumns((matches[0],))
-        for (
-            role,
-            pattern,
-        ) in CLASS_COLUMN_PATTERNS.items():  # role -> pattern of a name, whose group is the class
+        # "logits" and "probs" -> pattern of a column's name, whose group is the class
+        for role, pattern in CLASS_COLUMN_PATTERNS.items():
             class_of_column = {}
             for name in free_names:
                 match = pattern.match(normalise_name(name))

@@ -248,9 +248,9 @@ class Predictions(Printable):
     def true_and_given_classes(self) -> TrueAndGiven:
         """Return the true class and the model's answer of every sample, by name where classes have names.
 
-        The answer is the column of predictions, or else the class of the largest score. `labels` holds numbers,
-        `label_words` words; at most one of them is set. DataError where the file has neither class scores with labels
-        nor columns of labels and predictions, or where labels are no classes.
+        The answer is the column of predictions, or else the class of the largest score. Labels that are words may be in
+        `label_words` instead of `labels`. DataError where the file has neither class scores with labels nor columns of
+        labels and predictions, or where labels are no classes.
         """
         labels = self.labels if self.label_words is None else self.label_words
         if labels is None or (self.prediction is None and not self.has_class_scores):

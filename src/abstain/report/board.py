@@ -158,7 +158,7 @@ def board(
 
 
 def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
-    """Shorten the confidence in "model / confidence" by the words that end the names of all confidences.
+    """Shorten names "model / confidence" by the words, divided by _, with which all confidences' names end.
 
     Returns name -> title, in the same order; the titles differ as the names do. Names of another form stay as they are.
 
@@ -323,7 +323,12 @@ def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str
 def _graded_content(
     comparison: Comparison, models: Mapping[str, tuple[Predictions, str]], loss: str
 ) -> dict[str, Any]:
-    """`board_content` of a ranking by a metric of graded answers: other scores as columns, the metric by group."""
+    """Compute what a board shows besides a ranking by a metric of graded answers: other metrics, and groups.
+
+    `models` holds each model with the name of the score that ranks it. Returned are "curves" (none), "columns" (title
+    -> model -> value, None if undefined) and "groups" (group -> model -> metric with its interval, None if undefined).
+    `loss` names what is computed from class scores.
+    """
     metric = answer_metric(comparison.metric)
     answers_of_model: dict[str, GradedAnswers] = {}
     for name, (predictions, score) in models.items():  # `score` names the confidence of class scores

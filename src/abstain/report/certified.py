@@ -151,7 +151,7 @@ def certify_steps(
     ]
     return CertifiedSteps(
         rules=tuple(shown),
-        start=_find_start(shown, asked_risk),
+        start=_find_index_shown_first(shown, asked_risk),
         reason="",
         answered_share=answered_share,
     )
@@ -172,8 +172,8 @@ def _says_less(rule: Threshold, rules: Any) -> bool:
     return not rule.feasible and any(not other.feasible and other.target > rule.target for other in rules)
 
 
-def _find_start(rules: Sequence[Threshold], asked_risk: float | None) -> int:
-    """Index of the rule that a page shows first; 0 if there is no rule.
+def _find_index_shown_first(rules: Sequence[Threshold], asked_risk: float | None) -> int:
+    """Return the index of the rule that a page shows first; 0 if there is no rule.
 
     `rules` are by rising risk. The one for the risk that the user asks for is taken, whether it can be promised or not
     (None: none was asked for); otherwise the promised rule with the largest risk of at most 5% that does not accept

@@ -157,7 +157,7 @@ def decision_card(content: Content) -> str:
     """
     best = _best_model(content)
     rules = best.certified.rules  # one for each risk that may be asked for; there may be none
-    start = best.certified.start  # index of the rule that the page shows first
+    start = best.certified.start  # index of the rule that the page shows first, 0 without rules
     promise = f"No threshold with a promise for {best.predictions.name}."
     facts = best.certified.reason  # why there is no rule; empty if there is one
     asked_risk = ""

@@ -38,8 +38,8 @@ class FolderRow(NamedTuple):
     answers: int
     accuracy: Estimate
     rank: str  # among the models of the task, by accuracy; "" where there is one model
-    signal: str  # the confidence that the area is of; "" where there is none
-    area: Estimate  # the metric of the ranking
+    signal: str  # name of the confidence that `area` is of; "" where there is none
+    area: Estimate  # the metric of the ranking by confidence, such as AURC; its numbers are None if undefined
 
 
 def folder_page(
@@ -113,7 +113,8 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
     """Which models rank first on the most tasks, in one or more sentences.
 
     Only tasks count on which some model is known to be worse than the first; models that may share rank 1 count as
-    first. What the other tasks have in common is said after that.
+    first. What the other tasks have in common is said after that. `tasks` maps each task to its rows, one for each
+    model.
     """
     first_count: dict[str, int] = {}
     decided_count = 0
@@ -155,7 +156,12 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
 
 
 def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) -> str:
-    """Make a card with the table of one task, as HTML; columns that are empty throughout are left out."""
+    """Make a card with the table of one task, as HTML; columns that are empty throughout are left out.
+
+    A row is one model on one task: `accuracy` and `area` are estimates with limits, None where undefined; `area` is the
+    metric of the ranking by confidence, called `label` (such as AURC), and `signal` the name of that confidence; `rank`
+    is by accuracy ("1-3"; "" without a rank).
+    """
     name_cell = name_cells(row.model for row in rows)
     columns: dict[str, list[str | Cell]] = {
         "model": [name_cell[row.model] for row in rows],
@@ -190,7 +196,10 @@ def _count_cell(count: int) -> Cell:
 
 
 def _task_data(tasks: dict[str, list[FolderRow]]) -> list[dict[str, Any]]:
-    """Return the accuracies for the figure, by the names that `assets/folder.js` reads."""
+    """Return the accuracies for the figure, by the names that `assets/folder.js` reads.
+
+    `tasks` maps each task to its rows, one for each model.
+    """
     short = short_names((row.model for rows in tasks.values() for row in rows), longest=28)
     data = []
     for task, rows in tasks.items():

@@ -163,7 +163,7 @@ def curves_table(content: Content) -> str:
     return html_table(head, rows, caption, number_columns=range(1, len(head)))
 
 
-def parts(content: Content) -> str:
+def groups_section(content: Content) -> str:
     """Make a section with tables of accepted samples by group and class, which the script fills as the slider moves.
 
     Empty if no model has groups or classes. `content` holds everything that the page shows.
@@ -339,7 +339,7 @@ def page(
     html_names = [name_cell[model.predictions.name].html for model in content.models]
     sections = {
         "ranking": ranking(content),
-        "parts": parts(content),
+        "parts": groups_section(content),
         "clinical": clinical(content),
         "reliability": reliability(content),
     }

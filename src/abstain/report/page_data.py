@@ -143,9 +143,10 @@ def _reliability_data(model: ModelContent) -> dict[str, Any] | None:
 def _model_data(model: ModelContent, short_name: str, model_count: int, command: str) -> dict[str, Any]:
     """Return the curve and the sliders of one model, by the names that the page's scripts read.
 
-    "start" is the step at which the threshold slider stands first: that of the certified threshold that is shown first,
-    or without one the first that accepts 80% of all that can be accepted. `model` holds everything that the page shows
-    of one model; with a larger `model_count` its curve has fewer points. `command` made the page.
+    "start" is the step at which the threshold slider stands first. It is that of the certified threshold that is shown
+    first (`certified.start`, its index), or, where there is none or its risk cannot be promised, the first that accepts
+    80% of all that can be accepted. `model` holds everything that the page shows of one model; with a larger
+    `model_count` its curve has fewer points. `command` made the page.
     """
     curve = model.curve
     slider = asdict(model.slider)
@@ -172,7 +173,7 @@ def _model_data(model: ModelContent, short_name: str, model_count: int, command:
             "band": _band_data(model),
         },
     }
-    if rules and rules[model.certified.start]["step"] is not None:
+    if rules and rules[model.certified.start]["step"] is not None:  # None: its risk cannot be promised
         data["start"] = rules[model.certified.start]["step"]
     return data
 

@@ -356,7 +356,7 @@ class _ClusterSums:
     ) -> None:
         group_and_cluster = np.stack([partition.codes, cluster])
         part, part_of_sample = np.unique(group_and_cluster, axis=1, return_inverse=True)
-        self.group_of_part = part[0]  # a part is what a group and a cluster share
+        self.group_of_part = part[0]  # a part is the samples that are both in one group and in one cluster
         self.part_of_sample = part_of_sample.reshape(-1)
         self.group_count = len(partition.names)
         self.values = (weight, weighted_loss)
@@ -373,10 +373,10 @@ class _ClusterSums:
             )
 
     def sums_of_squares(self, risk: np.ndarray) -> _SumsOfSquares:
-        """Sums over the clusters of each group, among the samples that are accepted so far.
+        """Return sums of squares over the clusters of each group, among the samples that are accepted so far.
 
         `risk` is the mean loss of each group, nan where none of its samples is accepted: its sum of squares is nan too.
-        A part is what a group and a cluster share.
+        A part is the samples that are both in one group and in one cluster.
         """
         mass, loss = self.sums  # of each part: weight and weighted loss of its accepted samples
         deviation = loss - mass * risk[self.group_of_part]
