@@ -529,6 +529,38 @@ def test_messages_of_the_command_name_no_method(run, tmp_path):
     assert "-c clusters=NAME" in refused.stderr
 
 
+def test_messages_speak_of_options_and_rows_and_not_of_arguments(run, files, tmp_path):
+    rng = np.random.default_rng(6)
+    sure = 0.5 + rng.random(600) / 2
+    rows = [f"{int(right)},{g!r}" for right, g in zip(rng.random(600) < 0.97, sure.tolist())]
+    (tmp_path / "own.csv").write_text("\n".join(["correct,confidence", *rows]))
+    percent = [f"{row.split(',')[0]},{100 * float(row.split(',')[1])!r}" for row in rows]
+    (tmp_path / "percent.csv").write_text("\n".join(["correct,confidence", *percent]))
+    assert run("threshold", "own.csv", "--risk", "0.1", "--save", "own.json").exit_code == 0
+    refused = run("decide", "own.json", "percent.csv")
+    assert refused.exit_code == 3
+    assert refused.stderr.endswith("If these are percentages, say --scale percent.\n")
+    assert run("decide", "own.json", "percent.csv", "--scale", "percent").exit_code == 0
+
+    assert run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    refused = run("decide", "rule.json", "percent.csv", "--score", "max_softmax")
+    assert "units=" not in refused.stderr
+    assert refused.stderr.endswith("If these are percentages, say --scale percent.\n")
+    assert run("threshold", "month0.csv", "--check", "rule.json", "--state", "series.json").exit_code in (
+        0,
+        5,
+    )
+    assert run("threshold", "cal.csv", "--risk", "0.2", "--save", "other.json").exit_code == 0
+    refused = run("threshold", "month1.csv", "--check", "other.json", "--state", "series.json")
+    assert "the series must be one of this threshold" in refused.stderr
+    assert "previous" not in refused.stderr
+
+    np.savez(tmp_path / "hole.npz", logits=[[1.0, 0.0], [-np.inf, -np.inf]], labels=[0, 1])
+    assert "in row 2." in run("evaluate", "hole.npz").stderr
+    swapped = run("decide", "month0.csv", "rule.json")
+    assert swapped.stderr.startswith("abstain: 'month0.csv' is no stored rule (not JSON")
+
+
 def test_a_level_of_confidence_is_not_a_delta(run, files):
     refused = run("threshold", "cal.csv", "--risk", "0.1", "--delta", "0.95")
     assert refused.exit_code == 2

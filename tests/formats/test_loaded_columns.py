@@ -233,6 +233,15 @@ def test_probabilities_named_logits_are_refused(tmp_path):
     assert risk_of(tmp_path / "array.npy", kind="probs", labels=labels) == pytest.approx(1 / 3)
 
 
+def test_a_column_of_right_answers_that_is_named_as_the_confidence_cannot_be_both(tmp_path):
+    (tmp_path / "t.csv").write_text("correct,confidence\n1,0.9\n0,0.5\n")
+    message = (
+        "`correct` is named as the confidence, so it cannot be the column of right and wrong answers too"
+    )
+    with pytest.raises(DataError, match=message):
+        read_predictions(tmp_path / "t.csv", columns={"confidence": "correct"})
+
+
 @pytest.mark.parametrize("kind", ["logits", "probs"])
 def test_class_scores_with_nan_are_refused_with_the_row_and_what_to_do(tmp_path, kind):
     scores = np.full((6, 3), 1 / 3)

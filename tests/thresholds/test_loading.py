@@ -44,5 +44,12 @@ def test_a_class_that_is_not_that_of_the_rule_names_what_loads_any():
 def test_another_record_is_refused(tmp_path):
     path = tmp_path / "series.json"
     abstain.select_threshold(np.zeros(200), np.arange(200.0), risk=0.1).check([0], [1.0]).save(path)
-    with pytest.raises(DataError, match="not a stored threshold"):
+    with pytest.raises(
+        DataError, match=r"'series.json' holds a series of checks, not a rule. It goes with --state"
+    ):
         abstain.load_rule(path)
+    (tmp_path / "new.csv").write_text("p,q\n0.5,0.5\n")
+    with pytest.raises(
+        DataError, match=r"'new.csv' is no stored rule .not JSON.* takes the rule first, then the data"
+    ):
+        abstain.load_rule(tmp_path / "new.csv")

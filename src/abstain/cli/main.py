@@ -68,8 +68,31 @@ _MODULES = {
 
 # "Threshold.check: " at the beginning of a message, or after the name of a file
 _METHOD_OF_RULE = re.compile(
-    r"(^|: )(?:(?:Joint)?(?:Group)?Thresholds?\.(?:accepts|check|check_confidences)|select_threshold|accepts|check): "
+    r"(^|: )(?:(?:Joint)?(?:Group)?Thresholds?\.(?:accepts|check|check_confidences)|select_threshold|accepts|check"
+    r"|load_rule): "
 )
+# What messages of the library say to those who call it, and what a command says instead.
+_PERCENTAGES = "If these are percentages, say --scale percent."
+_COMMAND_WORDS = (
+    (
+        'Say units="key" for rank keys, as `abstain.scores` gives them, or give `logits=` or `probs=`.',
+        _PERCENTAGES,
+    ),
+    (
+        "Give the confidence it was calibrated on: no percentages, no rank keys for probabilities.",
+        f"Give the confidence it was calibrated on. {_PERCENTAGES}",
+    ),
+    (
+        "If these are logits, pass them as the first argument instead of `probs=`.",
+        "If these are logits, say so: -c logits=NAME.",
+    ),
+    ("`previous` must be a check of this threshold", "the series must be one of this threshold"),
+    (
+        "Begin a new series: without `previous=`, or in a new file for --state.",
+        "Begin one in a new file for --state.",
+    ),
+)
+_INDEX = re.compile(r"at index \(?(\d+)(?:, \d+)*\)?")  # of an array, from 0
 
 
 class _Commands(DocumentedCommand, click.Group):
@@ -140,7 +163,7 @@ def _show_warning(
     `said` holds what was printed, and is added to: a file that is read twice has one warning.
     """
     if issubclass(category, AbstainWarning):
-        note = _without_methods(str(message))
+        note = _in_words_of_commands(str(message))
         if note not in said:
             say(f"note: {note}")
         said.add(note)
@@ -148,9 +171,16 @@ def _show_warning(
         show_other(message, category, *location)
 
 
-def _without_methods(message: str) -> str:
-    """Return a message of the library without the method of a rule that it begins with, which no user has called."""
-    return _METHOD_OF_RULE.sub(r"\1", message, count=1)
+def _in_words_of_commands(message: str) -> str:
+    """Return a message of the library in the words of the command line.
+
+    It does not begin with a method of a rule, which no user has called, names options in the place of arguments, and
+    counts the rows of a file from 1.
+    """
+    message = _METHOD_OF_RULE.sub(r"\1", message, count=1)
+    for words_of_library, words_of_command in _COMMAND_WORDS:
+        message = message.replace(words_of_library, words_of_command)
+    return _INDEX.sub(lambda match: f"in row {int(match[1]) + 1:,}", message)
 
 
 def print_error(error: BaseException) -> None:
@@ -159,7 +189,7 @@ def print_error(error: BaseException) -> None:
         from abstain.cli.screen import show_preview
 
         show_preview(error.source, stderr=True)
-    text = _without_methods(abstain.formats.safety.one_line(error))
+    text = _in_words_of_commands(abstain.formats.safety.one_line(error))
     say(f"abstain: {text or 'needs more memory than there is'}")
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._check import rows_sum_to_one, sum_tolerance
+from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, has_value
@@ -672,6 +673,13 @@ class LoadedColumns:
             if role in self.roles:
                 remedy = "State them with --labels FILE or --column labels=NAME"
                 return f"has {role} and no labels. {remedy}; it has {listed}."
+        for role in sorted(self.stated_roles & self.roles.keys()):
+            for name in self.roles[role].names:
+                if role != "correct" and normalise_name(name) in COLUMN_NAMES["correct"]:
+                    return (
+                        f"`{display_name(name)}` is named as the {role}, so it cannot be the column of right and wrong "
+                        f"answers too. Name another column for one of them; it has {listed}."
+                    )
         if "array" in self.source.columns:
             return "holds an array without a name. State what it is with --as logits or --as probs, and --labels FILE."
         return (

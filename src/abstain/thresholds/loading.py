@@ -34,13 +34,24 @@ def load_rule(path: Any) -> Threshold | GroupThresholds | JointThreshold:
     'confidence >= 0.8'
     """
     text = read_record_text(path)
-    record = parse_json("load_rule", text)
+    name = repr(Path(path).name[:60])
+    try:
+        record = parse_json("load_rule", text)
+    except DataError as error:
+        reason = str(error).removeprefix("load_rule: ").rstrip(".")
+        raise DataError(
+            f"load_rule: {name} is no stored rule ({reason}). Give the file that `abstain threshold --save` or `save` "
+            f"wrote; `abstain decide` takes the rule first, then the data."
+        ) from None
     format_name = str(record.get("format")) if isinstance(record, dict) else ""
     if format_name.startswith(("abstain.Cascade/", "abstain.JointCascade/")):
         remedy = (
             "Load it with `abstain.cascades.load_cascade`, or apply it with `abstain cascade ... --apply`"
         )
-        raise DataError(f"load_rule: {Path(path).name[:60]!r} holds a cascade, not a threshold. {remedy}.")
+        raise DataError(f"load_rule: {name} holds a cascade, not a threshold. {remedy}.")
+    if format_name.startswith(("abstain.Check/", "abstain.GroupChecks/")):
+        remedy = "It goes with --state; give the rule that it checks"
+        raise DataError(f"load_rule: {name} holds a series of checks, not a rule. {remedy}.")
     if format_name.startswith("abstain.GroupThresholds/"):
         return GroupThresholds.from_json(text)
     if format_name.startswith("abstain.JointGroupThresholds/"):
