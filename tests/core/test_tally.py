@@ -103,6 +103,6 @@ def test_values_are_counted_as_nextafter_walks(low):
 
 def test_half_a_word_holds_as_many_samples_as_promised():
     counted = Tally(1.0, 1.0)
-    counted._words[0] = np.uint64(tally.MOST - 1) + (np.uint64(tally.MOST - 1) << np.uint64(32))
+    counted._words[0] = np.uint64(tally.MAX_SAMPLES - 1) + (np.uint64(tally.MAX_SAMPLES - 1) << np.uint64(32))
     counted.add(np.asarray([True]), np.asarray([1.0], dtype=np.float32))
     assert blocks_of(counted) == {1.0: (2**32 - 1, 2**32 - 1)}

@@ -9,7 +9,7 @@ import abstain
 from abstain.core import tally
 from abstain.engines import files
 from abstain.engines.histogram import Histogram, empty_histogram, histogram_of, merge_histograms
-from abstain.engines.ranges import Columns, choose_window, collect_columns, split
+from abstain.engines.ranges import Columns, choose_window, collect_columns, split_into_ranges
 from abstain.errors import DataError
 
 from .conftest import told
@@ -150,7 +150,7 @@ def test_every_sample_goes_to_its_range(ranges):
     for dtype in (np.float32, np.float64):
         g = rng.integers(0, 1000, 5000).astype(dtype)
         cuts = np.sort(rng.choice(1000, ranges - 1, replace=False)).astype(np.float64)
-        parts, sums = split(Columns(g > 500, g), cuts)
+        parts, sums = split_into_ranges(Columns(g > 500, g), cuts)
         bounds = [-np.inf, *cuts, np.inf]
         assert len(parts) == ranges
         for k, part in enumerate(parts):

@@ -12,11 +12,11 @@ import numpy as np
 
 from abstain.core.sorting import CHUNK, ascending_bits, descending_bits, floats_from_descending_bits
 
-BYTES = 8  # a word for each value: the low half counts samples, the high half errors
-MOST = (1 << 32) - 1  # samples that are sure not to overflow half a word
+BYTES_PER_COUNTER = 8  # a word for each value: the low half counts samples, the high half errors
+MAX_SAMPLES = (1 << 32) - 1  # samples that are sure not to overflow half a word
 SECTION = 1 << 17  # values read at a time: their columns stay in cache
 _HALF_WORD = np.uint64(32)
-_LOW_HALF = np.uint64(MOST)
+_LOW_HALF = np.uint64(MAX_SAMPLES)
 
 
 class CountedConfidences(NamedTuple):
@@ -36,7 +36,7 @@ def values_between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def bytes_between(low: float, high: float) -> int:
     """Size in bytes of the counters for every float32 from `low` to `high`."""
-    return BYTES * (int(values_between(np.asarray(low), np.asarray(high))) + 1)
+    return BYTES_PER_COUNTER * (int(values_between(np.asarray(low), np.asarray(high))) + 1)
 
 
 class Tally:

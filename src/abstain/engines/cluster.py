@@ -31,7 +31,7 @@ from abstain.engines.ranges import (
     concatenate_columns,
     empty_sums,
     has_one_confidence,
-    split,
+    split_into_ranges,
 )
 from abstain.engines.read import Fields, Loader
 from abstain.errors import InputError
@@ -240,7 +240,9 @@ def split_into_bundles(
     all_sums = empty_sums(numbering.range_count)
     for group, columns in groups.items():
         group_ranges = numbering.ranges_of(group)
-        parts, sums = split(columns, numbering.range_starts[group], keep_tied_samples=keep_tied_samples)
+        parts, sums = split_into_ranges(
+            columns, numbering.range_starts[group], keep_tied_samples=keep_tied_samples
+        )
         all_sums.sums[:, group_ranges] = sums.sums
         all_sums.low[group_ranges] = sums.low
         all_sums.high[group_ranges] = sums.high
@@ -250,7 +252,7 @@ def split_into_bundles(
     return bundles, all_sums
 
 
-def by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
+def join_pieces_by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
     """Number and samples of each range of a bundle, in ascending order of the number.
 
     `pieces` holds that bundle from every partition. The pieces of a range are freed once they are put together.
@@ -266,7 +268,7 @@ def by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
 # tasks ------------------------------------------------------------------------------------------------------
 
 
-def plan(
+def plan_ranges(
     function: str, fields: Fields, survey: Survey, request: EngineRequest, min_tasks: int
 ) -> RangeNumbers:
     """Choose the ranges of every group: enough to keep each small and every worker busy.
@@ -313,7 +315,7 @@ def finish_bundle(
     Ranges without a position (those already finished from their sums) are skipped. `request` says what to compute.
     """
     results = {}
-    for number, columns in by_range(pieces):
+    for number, columns in join_pieces_by_range(pieces):
         if number in positions:
             results[number] = finish.finish_range(columns, positions[number], request)
     return results
@@ -335,7 +337,7 @@ def pass_bundle_to_second_model(
     """
     moved = [
         paired.pass_to_second_model(columns, influences[number], request)
-        for number, columns in by_range(pieces)
+        for number, columns in join_pieces_by_range(pieces)
     ]
     groups = {None: concatenate_columns(moved)} if moved else {}
     # `joint_sums_of_bundle` reads both influences of every sample, also of those in a range with one confidence
@@ -357,7 +359,7 @@ def joint_sums_of_bundle(
     range. `request` says what to compute.
     """
     sums = np.zeros(3)
-    for number, columns in by_range(pieces):
+    for number, columns in join_pieces_by_range(pieces):
         sums = sums + paired.joint_sums(columns, influences[number], request, scale_derivatives)
     return sums
 
@@ -367,14 +369,17 @@ def joint_sums_of_bundle(
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult:
-    """What one execution of the plan returns; `stored` are the samples by bundle, in the form the engine keeps them."""
+    """What one execution of the plan returns.
+
+    `bundled_samples` are the samples by bundle (the ranges that one task finishes), in the form the engine keeps them.
+    """
 
     survey: Survey
     numbering: RangeNumbers
     sums: RangeSums
     results: dict[int, RangeResult]
     request: EngineRequest
-    stored: Any
+    bundled_samples: Any
 
     @property
     def groups(self) -> list[Any]:
@@ -416,13 +421,13 @@ class ClusterRun(ABC):
         """`task(groups)` of each partition, merged a few at a time; None if there is no partition."""
 
     @abstractmethod
-    def store_by_bundle(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
+    def sort_into_bundles(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
         """The samples by bundle, stored wherever the engine likes, and the sums of every range."""
 
     @abstractmethod
     def pass_to_second_model(
         self,
-        stored: Any,
+        bundled_samples: Any,
         influences: Mapping[int, Mapping[int, RangeInfluence]],
         request: EngineRequest,
         numbering: RangeNumbers,
@@ -430,7 +435,9 @@ class ClusterRun(ABC):
         """The stored samples, with their influences on the first model's area, by the bundles of a second model."""
 
     @abstractmethod
-    def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> Iterable[Any]:
+    def map_bundles(
+        self, bundled_samples: Any, task: Task, arguments: Mapping[int, Any], stage: str
+    ) -> Iterable[Any]:
         """`task(pieces, arguments[bundle])` of each bundle."""
 
     def execute(self, load: Loader, request: EngineRequest, stage: str = "") -> PlanResult:
@@ -450,10 +457,10 @@ class ClusterRun(ABC):
         # two tasks per core, so that a core that finishes early has another one to do
         min_tasks = 2 * max(1, self.cores)
         # one numbering of the ranges of all groups, with the bundle of each range
-        numbering = plan(load.function, load.fields, survey, request, min_tasks)
+        numbering = plan_ranges(load.function, load.fields, survey, request, min_tasks)
         # from here on the weights of each group are divided by its unit as they are read
         load = load._replace(weight_units=survey.weight_units(load.fields.repetitions))
-        stored, sums = self.store_by_bundle(load, numbering, stage)
+        bundled_samples, sums = self.sort_into_bundles(load, numbering, stage)
         results: dict[int, RangeResult] = {}
         positions_to_finish: dict[int, RangePosition] = {}
         for number, position in numbering.positions(sums).items():
@@ -466,10 +473,15 @@ class ClusterRun(ABC):
         if positions_to_finish:
             finish_task = partial(finish_bundle, request=request)
             arguments = numbering.by_bundle(positions_to_finish)
-            for bundle_results in self.map_bundles(stored, finish_task, arguments, f"{stage}finish"):
+            for bundle_results in self.map_bundles(bundled_samples, finish_task, arguments, f"{stage}finish"):
                 results |= bundle_results
         return PlanResult(
-            survey=survey, numbering=numbering, sums=sums, results=results, request=request, stored=stored
+            survey=survey,
+            numbering=numbering,
+            sums=sums,
+            results=results,
+            request=request,
+            bundled_samples=bundled_samples,
         )
 
     def joint_sums(
@@ -482,7 +494,7 @@ class ClusterRun(ABC):
         scale of the test (log, logit or plain) at the two areas.
         """
         moved = self.pass_to_second_model(
-            first.stored, first.influences_by_bundle(), first.request, second.numbering
+            first.bundled_samples, first.influences_by_bundle(), first.request, second.numbering
         )
         task = partial(joint_sums_of_bundle, request=second.request, scale_derivatives=scale_derivatives)
         return np.sum(list(self.map_bundles(moved, task, second.influences_by_bundle(), "joint")), axis=0)

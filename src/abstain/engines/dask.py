@@ -29,7 +29,7 @@ from abstain.evaluation import Evaluation, register_engine
 from abstain.formats.table_files import find_files
 
 __all__ = [*FUNCTIONS, "on"]
-_FAN_IN = 16  # results merged at a time, on the workers
+_MERGED_AT_ONCE = 16  # results merged at a time, on the workers
 
 
 @contextmanager
@@ -119,7 +119,7 @@ class DaskRun(cluster.ClusterRun):
         self._show_progress(stage, futures)
         return self._merge_futures(merge, futures)
 
-    def store_by_bundle(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
+    def sort_into_bundles(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
         """Second pass: a future of (samples by bundle, sums) per partition, and the sums over all partitions."""
         shared_numbering = self.submit(_identity, numbering)  # sent once, and made again if lost
         pieces = [self.submit(cluster.split_partition, part, load, shared_numbering) for part in self.parts]
@@ -129,22 +129,23 @@ class DaskRun(cluster.ClusterRun):
 
     def pass_to_second_model(
         self,
-        stored: Any,
+        bundled_samples: Any,
         influences: Mapping[int, Mapping[int, RangeInfluence]],
         request: EngineRequest,
         numbering: RangeNumbers,
     ) -> Any:
         """Move all samples to the bundles of the second model, each with its influence on the first area.
 
-        `stored` are futures of samples by bundle of the first model; `influences` holds for each of its bundles what
-        the influences of its ranges need from outside, and `numbering` the second model's ranges. Returns futures of
-        samples by bundle of the second model, one for each bundle of the first. `request` says what to compute.
+        `bundled_samples` are futures of samples by bundle of the first model; `influences` holds for each of its
+        bundles (the ranges that one task finishes) what the influences of its samples need from outside, and
+        `numbering` the second model's ranges. Returns futures of samples by bundle of the second model, one for each
+        bundle of the first. `request` says what to compute.
         """
         shared_numbering = self.submit(_identity, numbering)
         return [
             self.submit(
                 cluster.pass_bundle_to_second_model,
-                self._pieces_of_bundle(stored, bundle),
+                self._pieces_of_bundle(bundled_samples, bundle),
                 bundle_influences,
                 request,
                 shared_numbering,
@@ -152,22 +153,24 @@ class DaskRun(cluster.ClusterRun):
             for bundle, bundle_influences in influences.items()
         ]
 
-    def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> Iterable[Any]:
+    def map_bundles(
+        self, bundled_samples: Any, task: Task, arguments: Mapping[int, Any], stage: str
+    ) -> Iterable[Any]:
         """`task(pieces, argument)` for each bundle in `arguments`, as Dask tasks; the results come to this process.
 
-        `stored` are futures of samples by bundle; `pieces` is what they hold of the bundle. `stage` is the title of the
-        progress bar.
+        `bundled_samples` are futures of samples by bundle; `pieces` is what they hold of the bundle, one list of
+        (number of the range, its samples) per partition. `stage` is the title of the progress bar.
         """
         futures = [
-            self.submit(_call_and_pickle, task, self._pieces_of_bundle(stored, bundle), argument)
+            self.submit(_call_and_pickle, task, self._pieces_of_bundle(bundled_samples, bundle), argument)
             for bundle, argument in arguments.items()
         ]
         self._show_progress(stage, futures)
         return map(pickle.loads, self.client.gather(futures))
 
-    def _pieces_of_bundle(self, stored: Sequence[Any], bundle: int) -> list[Any]:
+    def _pieces_of_bundle(self, bundled_samples: Sequence[Any], bundle: int) -> list[Any]:
         """Futures of what each partition holds of a bundle."""
-        return [self.submit(_select_bundle, piece, bundle) for piece in stored]
+        return [self.submit(_select_bundle, piece, bundle) for piece in bundled_samples]
 
     def _show_progress(self, stage: str, futures: Sequence[Any]) -> None:
         """Wait for futures and count them on a progress bar, if there is one; results stay on the workers."""
@@ -185,7 +188,9 @@ class DaskRun(cluster.ClusterRun):
         There must be at least one future; a single one is merged too, once.
         """
         while True:
-            batches = [futures[start : start + _FAN_IN] for start in range(0, len(futures), _FAN_IN)]
+            batches = [
+                futures[start : start + _MERGED_AT_ONCE] for start in range(0, len(futures), _MERGED_AT_ONCE)
+            ]
             futures = [self.submit(merge, batch) for batch in batches]
             if len(futures) == 1:
                 return futures[0].result()

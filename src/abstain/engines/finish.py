@@ -119,7 +119,7 @@ class EngineRequest:
             return None
         return replace(self, is_oracle_pass=True, curve_points=0, needs_distinct_confidences=False)
 
-    def index_for(self, metric: Metric) -> int:
+    def index_of_evidence_request(self, metric: Metric) -> int:
         """Index into `evidence_requests` of the request that a metric is computed from.
 
         The first one that gathers the metric's area or point; else the first one with the metric's estimator and rule
@@ -206,7 +206,7 @@ class RangePosition(NamedTuple):
     loss_above: float
     totals: Totals
 
-    def shift(self, rows: Rows) -> Rows:
+    def count_from_top(self, rows: Rows) -> Rows:
         """Turn sums that start at the top of the range into sums that start at the top of the whole set.
 
         Accepted mass and loss of each row then include everything above the range, and `total_mass` is that of the
@@ -235,7 +235,7 @@ class RangeResult:
     """The part of a range in every result. Parts add up over ranges; tuples have one item per evidence request."""
 
     mass_times_areas: tuple[float, ...]  # its share of total mass times area
-    parts: tuple[list[PartSummary], ...] = ()  # evidence for error bars
+    evidence_parts: tuple[list[PartSummary], ...] = ()  # evidence for error bars
     accepted_loss_area: float = 0.0  # its share of the area behind the rejection ratio
     curve: np.ndarray | None = None  # rows: accepted mass, accepted loss (and confidence, count of samples)
     sample_count: int = 0  # of the range; read only where the curve has thresholds, otherwise it may be 0
@@ -332,7 +332,7 @@ def finish_tie(
     # sum of w^2 over sum of w: if all samples had this weight, the area of the tie would be exact or nearly so
     squared_weight_sum = powers[0]
     typical_weight = float(squared_weight_sum[0] / mass[0])
-    row = position.shift(table.rows)
+    row = position.count_from_top(table.rows)
     areas = [
         _area_one_by_one(row, typical_weight, evidence_request.estimator)
         for evidence_request in request.evidence_requests
@@ -463,7 +463,7 @@ def _add_up_tables(
     curves = []
     accepted_mass = 0.0
     for table in tables:
-        rows = position.shift(table.rows)
+        rows = position.count_from_top(table.rows)
         shifted_table = replace(table, rows=rows)
         for evidence_request, request_parts in zip(request.evidence_requests, parts):
             request_parts.append(evidence.summarise_part(shifted_table, position.totals, evidence_request))
@@ -493,7 +493,7 @@ def _add_up_tables(
             request_parts[:] = [part._replace(sums_at_positions=None) for part in request_parts]
     return RangeResult(
         mass_times_areas=tuple(mass_times_areas),
-        parts=parts,
+        evidence_parts=parts,
         accepted_loss_area=math.fsum(accepted_loss_areas),
         curve=np.concatenate(curves, axis=1) if curves else None,
         sample_count=0 if labels is None else int(labels.sample_count.sum()),
@@ -516,7 +516,7 @@ def _add_up_areas(
     terms: list[list[float]] = [[] for _ in request.evidence_requests]
     accepted_loss_areas = []
     for table in tables:
-        rows = position.shift(table.rows)
+        rows = position.count_from_top(table.rows)
         for evidence_request, request_terms in zip(request.evidence_requests, terms):
             ties = oracle_ties if request.is_oracle_pass else evidence_request.ties
             request_terms.append(float(np.sum(area_terms(rows, evidence_request.estimator, ties))))
@@ -601,11 +601,11 @@ class Answer:
         `results` are those of all ranges, most confident first; `oracle_results` those of ranges of losses, smallest
         losses first.
         """
-        if not self.results[0].parts:
+        if not self.results[0].evidence_parts:
             return ()
         all_evidence = []
         for index, evidence_request in enumerate(self.request.evidence_requests):
-            parts = [part for result in self.results for part in result.parts[index]]
+            parts = [part for result in self.results for part in result.evidence_parts[index]]
             best_area = self._area(index, self.oracle_results) if self.oracle_results else None
             all_evidence.append(evidence.merge_parts(parts, self.totals, evidence_request, best_area))
         return tuple(all_evidence)
@@ -648,7 +648,7 @@ class Answer:
             # one sample has no interval to read the estimate from: at any coverage all of it is accepted, and at a
             # risk the coverage is 1 or 0
             return totals.risk if metric.cut_at == "coverage" else float(totals.risk <= metric.cut)
-        index = self.request.index_for(metric)  # of the metric's evidence request
+        index = self.request.index_of_evidence_request(metric)  # of the metric's evidence request
         is_of_curve = metric.area == curve_area_of(self.request.evidence_requests[index])
         if not (is_of_curve or metric.needs.order_by_loss):
             return self.interval(metric).estimate
@@ -691,7 +691,7 @@ class Answer:
         point_interval = self.point_intervals.get((metric.name, _cut_of(metric)))
         if point_interval is not None:
             return point_interval
-        metric_evidence = self.evidence[self.request.index_for(metric)]
+        metric_evidence = self.evidence[self.request.index_of_evidence_request(metric)]
         return evidence.estimate_interval(metric, metric_evidence, level=self.request.level)
 
     def interval_beyond_evidence(self, metric: Metric) -> Interval | None:

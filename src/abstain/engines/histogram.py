@@ -163,7 +163,7 @@ def _joining_cost(table: Histogram) -> np.ndarray:
     return np.asarray(m / N * (l + m * (S / (2 * N) + _ERRORS_TO_COME * risk)))
 
 
-class Shares(NamedTuple):
+class SumsAtThresholds(NamedTuple):
     """How mass and loss are divided by a threshold: certainly accepted, and undecided (accepted in part)."""
 
     accepted_mass: np.ndarray
@@ -172,7 +172,9 @@ class Shares(NamedTuple):
     undecided_loss: np.ndarray
 
 
-def divide(table: Histogram, first_accepted: np.ndarray, rejected_count: np.ndarray) -> Shares:
+def divide_at_thresholds(
+    table: Histogram, first_accepted: np.ndarray, rejected_count: np.ndarray
+) -> SumsAtThresholds:
     """Divide the total mass and loss into accepted, rejected and undecided, for each of several thresholds.
 
     With one entry per threshold: bins with an index of at least `first_accepted`, in the order of `low`, lie above the
@@ -190,7 +192,7 @@ def divide(table: Histogram, first_accepted: np.ndarray, rejected_count: np.ndar
 
     accepted_mass, undecided_mass = divide_sums(table.mass)
     accepted_loss, undecided_loss = divide_sums(table.loss)
-    return Shares(
+    return SumsAtThresholds(
         accepted_mass=accepted_mass,
         undecided_mass=undecided_mass,
         accepted_loss=accepted_loss,
@@ -215,13 +217,13 @@ def find_overlaps(table: Histogram) -> Overlaps:
     """
     first_above = np.searchsorted(table.low, table.high, "right")
     count_below = np.searchsorted(np.sort(table.high), table.low, "left")
-    shares = divide(table, first_above, count_below)
+    sums = divide_at_thresholds(table, first_above, count_below)
     has_overlap = first_above - count_below > 1  # more than the bin itself is neither above nor below
-    other_mass = np.maximum(shares.undecided_mass - table.mass, 0.0)
-    other_loss = np.maximum(shares.undecided_loss - table.loss, 0.0)
+    other_mass = np.maximum(sums.undecided_mass - table.mass, 0.0)
+    other_loss = np.maximum(sums.undecided_loss - table.loss, 0.0)
     return Overlaps(
-        mass_above=shares.accepted_mass,
-        loss_above=shares.accepted_loss,
+        mass_above=sums.accepted_mass,
+        loss_above=sums.accepted_loss,
         overlapping_mass=np.where(has_overlap, other_mass, 0.0),
         overlapping_loss=np.where(has_overlap, other_loss, 0.0),
     )

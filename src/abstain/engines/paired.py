@@ -61,13 +61,14 @@ def range_influences(
 ) -> list[RangeInfluence]:
     """What each range needs from outside it to compute the influences of its samples; one item per range.
 
-    `results` and `positions` are those of all ranges with samples, most confident first. `request` has one evidence
-    request, so the parts of a range are at index 0 of `RangeResult.parts`. The influence of a sample on the area
-    includes what it does to the risk of all rows in the ranges below, which is linear in its loss:
+    `results` and `positions` are those of all ranges with samples (a range: the samples whose confidences lie between
+    two thresholds), most confident first. `request` has one evidence request (an estimator and a rule for ties, with
+    what to estimate by them), so the sums of a range are at index 0 of `RangeResult.evidence_parts`. The influence of a
+    sample on the area includes what it does to the risk of all rows in the ranges below, which is linear in its loss:
     `constant + slope * loss`. The constant also subtracts the mean influence.
     """
     area = curve_area_of(request.evidence_requests[0])
-    parts_of_ranges = [result.parts[0] for result in results]
+    parts_of_ranges = [result.evidence_parts[0] for result in results]
     area_sums = [part.area_sums[area] for parts in parts_of_ranges for part in parts]
     # by part: what a sample in it does to the rows of the parts below is `constant + slope * loss`
     constants, slopes = effects_of_other_parts(stack_parts(area_sums))
@@ -106,7 +107,7 @@ def influence_on_area(columns: Columns, outside: RangeInfluence, request: Engine
         mass = outside.tie_sums[:1]
         loss_sum = outside.tie_sums[1:2]
     # distinct confidences ascend up to here; `rows_from_blocks` reverses them, since rows are most confident first
-    rows = outside.position.shift(rows_from_blocks(mass, loss_sum))
+    rows = outside.position.count_from_top(rows_from_blocks(mass, loss_sum))
     row = len(mass) - 1 - place_of_sample
     # by row of this range: what a sample there does to the area is `constant + slope * loss`
     derivative = curve_area_of(request.evidence_requests[0]).derivative(rows)

@@ -307,7 +307,7 @@ def choose_cuts(histogram: Histogram, ranges: int) -> np.ndarray:
     return np.asarray(cuts[np.isfinite(cuts)])
 
 
-def split(
+def split_into_ranges(
     columns: Columns, cuts: np.ndarray, *, keep_tied_samples: bool = False
 ) -> tuple[list[Columns], RangeSums]:
     """Sort samples into the ranges between `cuts`: the samples of each range, and the sums of each range.
@@ -480,8 +480,8 @@ def choose_window(histogram: Histogram, sample_count: int, max_bytes: int) -> tu
     are float32 values), and `max_bytes` bounds the memory of the counters. It does not pay for less than a quarter of
     the samples. A window begins and ends with bins of the histogram.
     """
-    # more samples than `tally.MOST` could overflow a counter
-    if not len(histogram) or sample_count > tally.MOST:
+    # more samples than `tally.MAX_SAMPLES` could overflow a counter
+    if not len(histogram) or sample_count > tally.MAX_SAMPLES:
         return None
     low = histogram.low.astype(np.float32)
     # a bin counts as reaching up to the start of the next one; the last one ends at the float32 after its largest value
@@ -493,7 +493,7 @@ def choose_window(histogram: Histogram, sample_count: int, max_bytes: int) -> tu
     stop = np.maximum(tally.values_between(np.zeros_like(next_low), next_low), start + 1)
     samples = histogram.mass * (sample_count / histogram.mass.sum())
     gain = samples - _COUNTER_COST * (stop - start)
-    max_counters = max_bytes // tally.BYTES
+    max_counters = max_bytes // tally.BYTES_PER_COUNTER
     furthest_end = np.searchsorted(stop, start + max_counters, "right")
     # the window consists of the bins first, ..., end - 1
     first, end = _best_run(gain, furthest_end)

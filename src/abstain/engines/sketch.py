@@ -134,30 +134,30 @@ def curve(table: Histogram, largest_loss: float | None) -> CertifiedCurve:
     threshold = np.unique(table.low)[::-1]
     # bins are sorted by `low`: those before `first_accepted` start below the threshold
     first_accepted = np.searchsorted(table.low, threshold, "left")
-    # how many of these end below it too; `divide` finds them by sorting the bins by `high`
+    # how many of these end below it too; `divide_at_thresholds` finds them by sorting the bins by `high`
     rejected_count = np.searchsorted(np.sort(table.high), threshold, "left")
-    shares = histogram.divide(table, first_accepted, rejected_count)
+    sums = histogram.divide_at_thresholds(table, first_accepted, rejected_count)
     # bins that start below the threshold and do not end below it contain it
     has_undecided = first_accepted > rejected_count
-    undecided_mass = np.where(has_undecided, shares.undecided_mass, 0.0)
-    undecided_loss = np.where(has_undecided, shares.undecided_loss, 0.0)
+    undecided_mass = np.where(has_undecided, sums.undecided_mass, 0.0)
+    undecided_loss = np.where(has_undecided, sums.undecided_loss, 0.0)
     total_mass = table.mass.sum()
-    likely_mass = shares.accepted_mass + undecided_mass / 2
+    likely_mass = sums.accepted_mass + undecided_mass / 2
     risk_low = None
     risk_high = None
     if largest_loss is not None:
         worst_mass = undecided_loss / largest_loss  # the undecided loss as samples of the largest loss
         lossless_mass = np.maximum(undecided_mass - worst_mass, 0.0)
-        risk_low = shares.accepted_loss / (shares.accepted_mass + lossless_mass)
-        risk_high = (shares.accepted_loss + undecided_loss) / (shares.accepted_mass + worst_mass)
+        risk_low = sums.accepted_loss / (sums.accepted_mass + lossless_mass)
+        risk_high = (sums.accepted_loss + undecided_loss) / (sums.accepted_mass + worst_mass)
     return CertifiedCurve(
         threshold=threshold,
         coverage=likely_mass / total_mass,
-        risk=(shares.accepted_loss + undecided_loss / 2) / likely_mass,
+        risk=(sums.accepted_loss + undecided_loss / 2) / likely_mass,
         risk_low=risk_low,
         risk_high=risk_high,
-        coverage_low=shares.accepted_mass / total_mass,
-        coverage_high=(shares.accepted_mass + undecided_mass) / total_mass,
+        coverage_low=sums.accepted_mass / total_mass,
+        coverage_high=(sums.accepted_mass + undecided_mass) / total_mass,
     )
 
 

@@ -150,7 +150,7 @@ _BUNDLE_SCHEMA = f"bundle int, {_RESULT_SCHEMA}"  # samples travel as pickled co
 _MERGED_SAMPLES = 1 << 20  # Spark's batches are small; so many samples are worth a task's fixed costs
 
 
-def merge_batches(batches: Iterable[Any], load: Loader) -> Iterator[Groups]:
+def load_large_batches(batches: Iterable[Any], load: Loader) -> Iterator[Groups]:
     """Load Spark's small Arrow batches, and yield their samples by group, about a million samples at a time.
 
     `load` reads files or frames as checked columns by group.
@@ -193,7 +193,7 @@ def unpack_results(table: Any) -> list[Any]:
 
 
 _TYPE_INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
-_FAN_IN = 16  # results merged at a time
+_MERGED_AT_ONCE = 16  # results merged at a time
 
 
 def open_frame(function: str, data: Any, session: Any) -> Any:
@@ -280,17 +280,19 @@ class SparkRun(cluster.ClusterRun):
         """
 
         def run_partition(batches: Iterator[Any]) -> Iterator[Any]:
-            yield from _merge_results((task(groups) for groups in merge_batches(batches, load)), merge)
+            yield from _merge_into_one_batch(
+                (task(groups) for groups in load_large_batches(batches, load)), merge
+            )
 
         def merge_partitions(batches: Iterator[Any]) -> Iterator[Any]:
             results = (result for batch in batches for result in unpack_results(batch))
-            yield from _merge_results(results, merge)
+            yield from _merge_into_one_batch(results, merge)
 
         merged = self.frame.mapInArrow(run_partition, _RESULT_SCHEMA).repartition(1)
         results = self._collect(merged.mapInArrow(merge_partitions, _RESULT_SCHEMA), stage)
         return results[0] if results else None
 
-    def store_by_bundle(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
+    def sort_into_bundles(self, load: Loader, numbering: RangeNumbers, stage: str) -> tuple[Any, RangeSums]:
         """Samples by bundle as a lazy frame (bundle, pickled samples), and the sums of every range.
 
         A range is the samples of a group with confidences between two thresholds, and its sums are those of their
@@ -307,7 +309,7 @@ class SparkRun(cluster.ClusterRun):
             return sums
 
         def split_batches(batches: Iterator[Any]) -> Iterator[Any]:
-            for groups in merge_batches(batches, load):
+            for groups in load_large_batches(batches, load):
                 bundles, _ = cluster.split_into_bundles(groups, numbering, keep_tied_samples=compares_models)
                 yield from pack_bundles(bundles).to_batches()
 
@@ -318,16 +320,17 @@ class SparkRun(cluster.ClusterRun):
 
     def pass_to_second_model(
         self,
-        stored: Any,
+        bundled_samples: Any,
         influences: Mapping[int, Mapping[int, RangeInfluence]],
         request: EngineRequest,
         numbering: RangeNumbers,
     ) -> Any:
         """Move all samples to the bundles of the second model, each with its influence on the first area.
 
-        `stored` is the frame of samples by bundle of the first model; `influences` holds for each of its bundles what
-        the influences of its ranges need from outside, and `numbering` the second model's ranges. Returns a lazy frame
-        of samples by bundle of the second model. `request` says what to compute.
+        `bundled_samples` is the frame of samples by bundle of the first model; `influences` holds for each of its
+        bundles (the ranges that one task finishes) what the influences of its samples need from outside, and
+        `numbering` the second model's ranges. Returns a lazy frame of samples by bundle of the second model. `request`
+        says what to compute.
         """
 
         def move(key: Any, table: Any) -> Any:
@@ -338,20 +341,25 @@ class SparkRun(cluster.ClusterRun):
             )
             return pack_bundles(bundles)
 
-        return stored.groupBy("bundle").applyInArrow(move, _BUNDLE_SCHEMA)
+        return bundled_samples.groupBy("bundle").applyInArrow(move, _BUNDLE_SCHEMA)
 
-    def map_bundles(self, stored: Any, task: Task, arguments: Mapping[int, Any], stage: str) -> list[Any]:
+    def map_bundles(
+        self, bundled_samples: Any, task: Task, arguments: Mapping[int, Any], stage: str
+    ) -> list[Any]:
         """`task(pieces, argument)` for each bundle that holds samples, as a Spark group; results come to the driver.
 
-        `stored` is a frame of samples by bundle. A bundle that is not in `arguments` gets an empty dict. `stage` is the
-        title of the progress bar.
+        `bundled_samples` is a frame of samples by bundle (the ranges that one task finishes); `pieces` are lists of
+        (number of the range, its samples). A bundle that is not in `arguments`, since all of its ranges were finished
+        from their sums, gets an empty dict. `stage` is the title of the progress bar.
         """
 
         def run_bundle(key: Any, table: Any) -> Any:
             argument = arguments.get(key[0].as_py(), {})
             return pack_results([task(unpack_results(table), argument)])
 
-        return self._collect(stored.groupBy("bundle").applyInArrow(run_bundle, _RESULT_SCHEMA), stage)
+        return self._collect(
+            bundled_samples.groupBy("bundle").applyInArrow(run_bundle, _RESULT_SCHEMA), stage
+        )
 
     def _collect(self, frame: Any, stage: str) -> list[Any]:
         """Execute a frame of pickled results, and unpickle them on the driver."""
@@ -359,7 +367,7 @@ class SparkRun(cluster.ClusterRun):
             return [pickle.loads(bytes(row["result"])) for row in frame.collect()]
 
 
-def _merge_results(results: Iterator[Any], merge: Task) -> Iterator[Any]:
+def _merge_into_one_batch(results: Iterator[Any], merge: Task) -> Iterator[Any]:
     """Merge results with `merge(list of results)`, a few at a time so that few are in memory.
 
     Yields one Arrow batch with the pickled result, or nothing if there are no results.
@@ -367,7 +375,7 @@ def _merge_results(results: Iterator[Any], merge: Task) -> Iterator[Any]:
     waiting: list[Any] = []
     for result in results:
         waiting.append(result)
-        if len(waiting) == _FAN_IN:
+        if len(waiting) == _MERGED_AT_ONCE:
             waiting = [merge(waiting)]
     if waiting:
         yield from pack_results([merge(waiting)]).to_batches()

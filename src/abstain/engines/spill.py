@@ -232,7 +232,7 @@ class RangeFiles:
         if self._tally is not None:
             not_counted = self._tally.add(columns.loss, columns.confidence)
             columns = columns.take(not_counted)
-        parts, sums = ranges.split(columns, self.cuts, keep_tied_samples=self._keep_tied_samples)
+        parts, sums = ranges.split_into_ranges(columns, self.cuts, keep_tied_samples=self._keep_tied_samples)
         self.sums = self.sums.merge(sums)
         for number, part in zip(self.numbers, parts):
             self.spill.append(number, part)
