@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 import abstain
+from abstain._roles import role_of
 from abstain._tables import GROUPS_SHOWN, count_noun, count_samples
 from abstain.cli import options as opt
 from abstain.cli import screen
@@ -29,6 +30,7 @@ from abstain.formats.file_names import model_name
 from abstain.formats.logs import Log
 from abstain.formats.predictions import LEARNED, graded_predictions
 from abstain.formats.readers import is_helm_run
+from abstain.formats.roles import TRUTH_ROLES
 from abstain.formats.safety import display_name, naming_file
 from abstain.formats.table_files import find_files
 from abstain.metrics import by_name
@@ -228,7 +230,7 @@ def evaluate_unranked(
 
     `price` and `options` are options of the command. None also if the user named a confidence or asks for metrics that
     need one. Repeated answers to the same questions add pass@k and pass^k. `read_options` are the options that say how
-    files are read. DataError where a column cannot say right or wrong, such as a score above 1.
+    files are read. DataError where a column that the user states cannot say right or wrong, such as a score above 1.
     """
     requested_metrics = options["metrics"]  # None without --metric
     if "confidence" in read_options.columns or requested_metrics == "all":
@@ -239,6 +241,12 @@ def evaluate_unranked(
         log = read_options.read_log(file)
     except UncertainError:  # nothing says right or wrong: the caller knows more of what is missing
         return None
+    except (
+        AbstainError
+    ):  # a column cannot say right or wrong, and the message of a stated one says what can be done
+        if set(TRUTH_ROLES).isdisjoint(map(role_of, read_options.columns)):
+            return None
+        raise
     if log.has_confidence:
         return None
     try:

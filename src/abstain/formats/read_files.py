@@ -233,7 +233,7 @@ def make_predictions(
     )
     if labels is None:
         refuse_truth_as_input(source, roles)
-    if _says_what_is_right(roles, has_labels=labels is not None or "labels" in roles):
+    if _says_what_is_right(source, roles, has_labels=labels is not None or "labels" in roles):
         _note_several_models(source, roles, rules)
     roles = add_repeats(source, roles, rules, has_class_scores=bool(class_scores_role))
     if not class_scores_role and is_log(source, roles, rules):
@@ -271,9 +271,14 @@ def make_predictions(
     return Predictions(name=name, path=path, format=source.format, **fields)
 
 
-def _says_what_is_right(roles: Mapping[str, RoleColumns], *, has_labels: bool) -> bool:
-    """Return whether a file says which answers are right, by its own columns or by labels; else nothing is measured."""
-    has_verdict = any(role in roles for role in ("correct", "error", "loss"))
+def _says_what_is_right(source: OpenedTable, roles: Mapping[str, RoleColumns], *, has_labels: bool) -> bool:
+    """Return whether a file says which answers are right, by its own columns or by labels; else nothing is measured.
+
+    `source` is the opened file. Text in a column of errors does not count: most often it is of calls that failed.
+    """
+    has_verdict = "correct" in roles or "loss" in roles
+    if "error" in roles:
+        has_verdict |= source.columns[roles["error"].names[0]].kind != "text"
     return has_verdict or (has_labels and any(role in roles for role in ("prediction", "logits", "probs")))
 
 
