@@ -431,7 +431,7 @@ INTERVALS = {
     ),
     "few errors show all of their variance": (
         "metrics/few_draws.py",
-        "return share_for_few(draws) * max(2 * largest / draws - variance, 0.0) / (draws + 1)",
+        "return share_for_few(draws) * max(2 * largest_of_one_draw / draws - seen, 0.0) / (draws + 1)",
         "return 0.0",
         "tests/metrics/test_few_draws.py",
     ),

@@ -4,8 +4,8 @@ AUROC is the mean, over the errors, of their placements: the share of right samp
 known from k draws, however many right samples there are, and with one error no spread is seen at all. The same holds
 with the two kinds exchanged. So below `FEW` draws of a kind
 
-- the variance gets what too few draws hide (`hidden_variance`): each kind's own variance is shrunk towards the largest
-  one that its range allows, as if two more draws had shown that one;
+- the variance gets what too few draws hide (`variance_beyond_seen`): each kind's own variance is shrunk towards the
+  largest one that its range allows, as if two more draws had shown that one;
 - limits are quantiles of a Beta law (shares) or of a Gamma law (means of rank weights), not of a normal one;
 - the number is marked with how few it rests on (`note_on_draws`).
 
@@ -32,15 +32,15 @@ def share_for_few(draws: float) -> float:
     return min(1.0, max(0.0, 2 * FEW / draws - 1))
 
 
-def hidden_variance(largest: float, variance: float, draws: float) -> float:
-    """What a kind of sample adds to the variance of an estimate beyond the `variance` its few draws show.
+def variance_beyond_seen(largest_of_one_draw: float, seen: float, draws: float) -> float:
+    """What a kind of sample adds to the variance of an estimate beyond the part `seen`, which its few draws show.
 
-    `largest` is the variance of one draw at its largest. Two draws of that size are averaged with the k that were
-    seen: k / (k + 1) of `variance`, and 2 largest / (k (k + 1)).
+    `largest_of_one_draw` is the variance of one draw at its largest. Two draws of that size are averaged with the k
+    that were seen: k / (k + 1) of the part seen, and 2 largest / (k (k + 1)).
     """
     if draws <= 0:
         return 0.0
-    return share_for_few(draws) * max(2 * largest / draws - variance, 0.0) / (draws + 1)
+    return share_for_few(draws) * max(2 * largest_of_one_draw / draws - seen, 0.0) / (draws + 1)
 
 
 def beta_limits(share: Any, draws: Any, level: float, pseudo: float = 1.0) -> tuple[Any, Any]:

@@ -131,17 +131,16 @@ class AreaRule(LimitRule):
     """An area in which errors on top weigh most, so that few errors say little of those that were not drawn.
 
     With up to eight effective errors the upper limit also allows for errors on top: as many as a sample of this size
-    can have missed. This fades out until there are sixteen. `largest` and `smallest` give the area with a share of
-    errors on top, and at the bottom.
+    can have missed. This fades out until there are sixteen.
     """
 
     notes_few_draws: ClassVar[bool] = True
 
-    def largest(self, risk: float) -> float:
+    def with_errors_on_top(self, risk: float) -> float:
         """The area with all errors on top, of 0/1 losses with this risk."""
         return worst_area(risk)
 
-    def smallest(self, risk: float) -> float:
+    def with_errors_at_bottom(self, risk: float) -> float:
         """The area with all errors at the bottom, of 0/1 losses with this risk."""
         return best_area(risk)
 
@@ -150,10 +149,12 @@ class AreaRule(LimitRule):
     ) -> float:
         """By how much errors that a small sample can have missed may raise the area.
 
-        The worst case is that all of them are on top; `self.largest(share)` is the area of such a share of errors of
-        size 1. Their size is `loss_bound`, or about that of the largest losses seen (None: no bound is known). The
-        allowance is full up to eight effective errors and fades out until there are sixteen; 0 where losses may be
-        negative. `level` is the probability with which it is enough.
+        `spread` is the estimated area with its variance, `sample` the counts of samples and errors behind it. The worst
+        case is that all missed errors are on top; `self.with_errors_on_top(share)` is the area of such a share of
+        errors of size 1. Their size is `loss_bound`, or where none is known (None) about that of the largest losses
+        seen. The allowance is full up to eight effective errors (errors of equal rank weight that would say as much)
+        and fades out until there are sixteen; 0 where losses may be negative. `level` is the probability with which it
+        is enough.
         """
         few_share = few_draws.share_for_few(spread.effective_errors)  # 1 up to 8 of them, 0 from 16 on
         if few_share == 0 or sample.has_negative_loss:
@@ -161,28 +162,28 @@ class AreaRule(LimitRule):
         size_of_missed = _size_of_missed_errors(sample, loss_bound)
         # errors that no draw shows make up at most this share of the population, with probability `level`
         largest_share_missed = sample.largest_unseen_share(level)
-        rise = size_of_missed * self.largest(largest_share_missed)
+        rise = size_of_missed * self.with_errors_on_top(largest_share_missed)
         largest_rise = max(size_of_missed - spread.estimate, 0.0)  # no area exceeds the largest loss
         return few_share * min(rise, largest_rise)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
         """Errors that were not seen could all be on top: p (1 - ln p) is the largest AURC of risk p."""
-        return 0.0, self.largest(largest_risk)
+        return 0.0, self.with_errors_on_top(largest_risk)
 
     def all_wrong(self, smallest_risk: float) -> Limits | None:
         """Limits where all are wrong, so that the risk is at least `smallest_risk`; None when none are known."""
-        return self.smallest(smallest_risk), 1.0
+        return self.with_errors_at_bottom(smallest_risk), 1.0
 
 
 @dataclass(frozen=True)
 class GeneralisedAreaRule(AreaRule):
     """AUGRC: an error on top counts 1, one at the bottom nothing."""
 
-    def largest(self, risk: float) -> float:
+    def with_errors_on_top(self, risk: float) -> float:
         """A share p of errors on top adds at most p."""
         return risk
 
-    def smallest(self, risk: float) -> float:
+    def with_errors_at_bottom(self, risk: float) -> float:
         """All errors at the bottom: half of the squared risk."""
         return risk**2 / 2
 
@@ -194,11 +195,11 @@ class PartialAreaRule(AreaRule):
     low: float
     high: float
 
-    def largest(self, risk: float) -> float:
+    def with_errors_on_top(self, risk: float) -> float:
         """The area with all errors on top, of 0/1 losses with this risk."""
         return worst_partial_area(risk, self.low, self.high)
 
-    def smallest(self, risk: float) -> float:
+    def with_errors_at_bottom(self, risk: float) -> float:
         """The area with all errors at the bottom, of 0/1 losses with this risk."""
         return best_partial_area(risk, self.low, self.high)
 
@@ -206,7 +207,7 @@ class PartialAreaRule(AreaRule):
         """Where no error is accepted up to the upper coverage, those that were not drawn could be on top."""
         if estimate > 0:
             return None
-        return 0.0, self.largest(sample.largest_unseen_share(level))
+        return 0.0, self.with_errors_on_top(sample.largest_unseen_share(level))
 
 
 @dataclass(frozen=True)
@@ -233,32 +234,34 @@ class PlacementRule(LimitRule):
     notes_few_draws: ClassVar[bool] = True
     reads_both_kinds: ClassVar[bool] = True
 
-    def smallest(self, risk: float) -> float:
+    def with_errors_on_top(self, risk: float) -> float:
         """The value of 0/1 losses with this risk where all errors are on top; `low` whatever the risk."""
         return self.low
 
     def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
         """Variance that few errors, or few right samples, do not show; on top of `spread.variance`.
 
-        The metric is a mean of placements: of each error among the right samples, or the other way round. The variance
-        of one placement is largest when all lie at the two ends of the range, `self.smallest(risk)` and `self.high`. 0
+        `spread` is the estimate with its variance, `sample` the counts behind it. The metric is a mean over the errors
+        of their placements (how many right samples are above each one, on the scale of the metric), and likewise a mean
+        over the right samples. Placements lie between the value with all errors on top,
+        `self.with_errors_on_top(risk)`, and `self.high`; their variance is largest if each is at one of these ends. 0
         for losses other than 0/1, and where the part of the variance that errors make up is not known (NaN).
 
-        Errors and right samples each have a part of the variance of the estimate, seen in an effective number of
-        independent draws. Below 16 draws `few_draws.hidden_variance` returns by how much to raise that part: as if two
-        more draws had each shown the largest variance of one placement.
+        Errors and right samples each make up a part of the variance, seen in an effective number of independent draws.
+        Below 16 draws `few_draws.variance_beyond_seen` returns by how much to raise that part: as if two more draws had
+        each shown the largest variance of one placement.
         """
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors):
             return 0.0
-        above_smallest = max(spread.estimate - self.smallest(sample.risk), 0.0)
-        # of a placement that is always at one end of the range or the other, with this mean
+        above_smallest = max(spread.estimate - self.with_errors_on_top(sample.risk), 0.0)
+        # of a placement that is always at one of the two ends, with this mean: (mean - low end) * (high end - mean)
         largest_variance = above_smallest * (self.high - spread.estimate)
         right_variance = max(spread.variance - spread.variance_from_errors, 0.0)
-        hidden_by_errors = few_draws.hidden_variance(
-            largest=largest_variance, variance=spread.variance_from_errors, draws=sample.error_draws
+        hidden_by_errors = few_draws.variance_beyond_seen(
+            largest_of_one_draw=largest_variance, seen=spread.variance_from_errors, draws=sample.error_draws
         )
-        hidden_by_right = few_draws.hidden_variance(
-            largest=largest_variance, variance=right_variance, draws=sample.right_draws
+        hidden_by_right = few_draws.variance_beyond_seen(
+            largest_of_one_draw=largest_variance, seen=right_variance, draws=sample.right_draws
         )
         return hidden_by_errors + hidden_by_right
 
@@ -267,16 +270,17 @@ class PlacementRule(LimitRule):
     ) -> Limits:
         """With few errors or right samples, move the limits towards quantiles of a Beta law on the range of the metric.
 
+        `spread` is the estimate with its variance, `sample` the counts of errors, right samples and draws behind it.
         The law has the mean `spread.estimate` and this `variance`: that of the estimate, together with the hidden
         variance, which so few errors or right samples cannot show. `limits` are those of the metric at the two-sided
         `level`; they are returned where the estimate rests on many draws of both kinds, and for losses other than 0/1.
-        The range is from `self.smallest(risk)` to `self.high`, which differ. `variance` is above 0: without any, limits
-        come from `perfect_or_constant`, and this is not called.
+        The range is from the value with all errors on top, `self.with_errors_on_top(risk)`, to `self.high`; these
+        differ. `variance` is above 0: without any, limits come from `perfect_or_constant`, and this is not called.
         """
         few_share = _allowance_for_few(sample)  # from 0 to 1: how much the limits for few draws count
         if few_share == 0:
             return limits
-        smallest = self.smallest(sample.risk)
+        smallest = self.with_errors_on_top(sample.risk)
         width = self.high - smallest
         # the estimate as a share of the range
         placement = min(max((spread.estimate - smallest) / width, 0.0), 1.0)
@@ -300,10 +304,11 @@ class PlacementRule(LimitRule):
         The sample then holds `sample.pair_count` disjoint pairs of a right sample and an error that are all ordered in
         one way. Such pairs are independent, so with probability `level` at least a share `1 -
         largest_unseen_share(pair_count, level)` of all pairs is ordered in that way. The limits hold wherever the other
-        pairs lie between the smallest value of the metric, `self.smallest(risk)`, and 1.
+        pairs lie between the smallest value of the metric, `self.with_errors_on_top(risk)`, and 1. `estimate` is the
+        largest value, the smallest or, with all tied, one between them.
         """
         share_like_these = 1 - float(largest_unseen_share(sample.pair_count, level))
-        smallest = self.smallest(sample.risk)
+        smallest = self.with_errors_on_top(sample.risk)
         low = share_like_these * (estimate - smallest) + smallest
         return low, 1 - share_like_these * (1 - estimate)
 
@@ -317,7 +322,7 @@ class TruncatedPlacementRule(PlacementRule):
 
     max_rejection: float
 
-    def smallest(self, risk: float) -> float:
+    def with_errors_on_top(self, risk: float) -> float:
         """The value of 0/1 losses with this risk where all errors are on top."""
         return smallest_rejection_ratio(risk, self.max_rejection)
 
@@ -354,8 +359,8 @@ class PrecisionRule(LimitRule):
 
         `limits` are those of the metric whose estimate is `spread.estimate`; they are returned with enough hits, and
         for losses other than 0/1. `variance` is not read: it is `spread.variance`, since this rule has no hidden
-        variance. Here `few_draws.hidden_variance` returns what to add to it: the hits have a part of it, seen in few
-        independent draws, which is raised as if two more draws had each shown the largest variance of one draw.
+        variance. Here `few_draws.variance_beyond_seen` returns what to add to it: the hits have a part of it, seen in
+        few independent draws, which is raised as if two more draws had each shown the largest variance of one draw.
         """
         if not sample.is_zero_one:
             return limits
@@ -370,8 +375,8 @@ class PrecisionRule(LimitRule):
             hit_variance = spread.variance - spread.variance_from_errors
         # of a number in [0, 1] with this mean: all of it at 0 and 1
         largest_variance = spread.estimate * (1 - spread.estimate)
-        hidden_variance = few_draws.hidden_variance(
-            largest=largest_variance, variance=hit_variance, draws=hit_draws
+        hidden_variance = few_draws.variance_beyond_seen(
+            largest_of_one_draw=largest_variance, seen=hit_variance, draws=hit_draws
         )
         # a share seen in so many draws has the same variance as the estimate
         equivalent_draws = largest_variance / (spread.variance + hidden_variance)
@@ -413,11 +418,11 @@ class NormalisedAreaRule(LimitRule):
         """Variance of NAURC that few errors, or few right samples, do not show; on top of `spread.variance`.
 
         A rank weight is about -ln(1 - beta), with beta the share of samples that are less confident. In random order
-        that has an exponential law, whose standard deviation is its mean. So the variance of one draw of either kind
-        is taken to be its squared mean. A draw of an error is its rank weight beyond that of the best order, scaled so
+        that has an exponential law, whose standard deviation is its mean. So the variance of one draw of either kind is
+        taken to be its squared mean. A draw of an error is its rank weight beyond that of the best order, scaled so
         that NAURC is the mean of these draws. A draw of a right sample is its rank weight in units of NAURC, times
-        `naurc_per_right_weight`. Below 16 draws of a kind `few_draws.hidden_variance` returns by how much to raise the
-        part of the variance that this kind makes up: as if two more draws had each shown that variance.
+        `naurc_per_right_weight`. Below 16 draws of a kind `few_draws.variance_beyond_seen` returns by how much to raise
+        the part of the variance that this kind makes up: as if two more draws had each shown that variance.
 
         0 for losses other than 0/1, where the part of the variance that errors make up is not known (NaN), and where no
         order is better than a random one.
@@ -433,11 +438,13 @@ class NormalisedAreaRule(LimitRule):
         variance_of_right_draw = (_mean_weight_of_right(naurc, sample.risk) * naurc_per_right_weight) ** 2
         variance_of_error_draw = naurc**2
         right_variance = max(spread.variance - spread.variance_from_errors, 0.0)
-        hidden_by_errors = few_draws.hidden_variance(
-            largest=variance_of_error_draw, variance=spread.variance_from_errors, draws=sample.error_draws
+        hidden_by_errors = few_draws.variance_beyond_seen(
+            largest_of_one_draw=variance_of_error_draw,
+            seen=spread.variance_from_errors,
+            draws=sample.error_draws,
         )
-        hidden_by_right = few_draws.hidden_variance(
-            largest=variance_of_right_draw, variance=right_variance, draws=sample.right_draws
+        hidden_by_right = few_draws.variance_beyond_seen(
+            largest_of_one_draw=variance_of_right_draw, seen=right_variance, draws=sample.right_draws
         )
         return hidden_by_errors + hidden_by_right
 
@@ -446,12 +453,13 @@ class NormalisedAreaRule(LimitRule):
     ) -> float:
         """By how much errors that a small sample can have missed may raise NAURC.
 
-        That is the area that errors on top add, over the gain of the best order, which NAURC divides by. Missed errors
-        have the size `loss_bound`, or about that of the largest losses seen (None: no bound is known). The allowance is
-        full up to eight effective errors and fades out until there are sixteen; 0 where losses may be negative, and
-        where no order is better than a random one. `level` is the probability with which it is enough.
+        `spread` is NAURC with its variance, `sample` the counts behind it. The result is the area that errors on top
+        add, over the gain of the best order, which NAURC divides by. Missed errors have the size `loss_bound`, or where
+        none is known (None) about that of the largest losses seen. The allowance is full up to eight effective errors
+        (errors of equal rank weight that would say as much) and fades out until there are sixteen; 0 where losses may
+        be negative, and where no order is better than a random one. `level` is the probability with which it is enough.
         """
-        few_share = few_draws.share_for_few(spread.effective_errors)
+        few_share = few_draws.share_for_few(spread.effective_errors)  # 1 up to 8 of them, 0 from 16 on
         if few_share == 0 or sample.has_negative_loss:
             return 0.0
         size_of_missed = _size_of_missed_errors(sample, loss_bound)
