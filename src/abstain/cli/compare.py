@@ -198,13 +198,14 @@ def show_growing(result: Comparison, state: str, output: opt.Output, notes: list
     with locked(state):
         if os.path.lexists(state):
             series = ComparisonSeries.load(state)
-            grown = series.add(result)
+            grown = series.add(result)  # the same series if it is as large as the last look
             if grown is series:
                 opt.say(f"note: {display_name(state)} has a look at these {result.n:,} samples already.")
         else:
             series = None
             grown = ComparisonSeries.begin(result)
         draw = partial(draw_comparison, result=result, notes=[*grown.sentences(), *notes])
+        # `winner` is the model that the looks so far decide for, None while nothing is decided
         deliver(output, result, quiet=grown.winner or "open", draw=draw)
         if grown is not series:
             write_file(state, grown.to_json())

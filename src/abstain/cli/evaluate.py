@@ -335,11 +335,13 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
     score = "max_softmax" if has_class_scores else "confidence"
     if isinstance(columns.get("confidence"), LearnedConfidence):
         score = LEARNED
+    # reads the columns of a file in batches, and computes losses and confidences of class scores
     loader = Loader("evaluate", parse_one_pair("evaluate", columns))
     sketch = Sketch()
     for part in find_files("evaluate", file):
         for columns_by_group in loader.batches(part):
-            loss, confidence, weight = columns_by_group[None].samples  # without groups there is one, None
+            # without groups there is one group, None; `samples` holds three arrays, the weights perhaps None
+            loss, confidence, weight = columns_by_group[None].samples
             sketch.update(loss, confidence, sample_weight=weight)
     entries = []
     for name in _SKETCH_METRICS:

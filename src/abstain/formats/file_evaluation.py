@@ -237,9 +237,10 @@ def evaluate_with_engine(
 ) -> Evaluation:
     """Evaluate a table by the engine "files", "dask" or "spark".
 
-    `columns` maps arguments of the engine's `evaluate` to names of columns, as `engine_columns` returns them; `options`
-    are its other arguments (metrics, level, ...). Where the table holds losses and confidences, the score and the loss
-    of the result are called "confidence" and "loss", as they are for a file read in memory.
+    `columns` maps arguments of the engine's `evaluate` to names of columns: "logits" and "labels", or "confidence" (a
+    learned confidence instead of a name computes it) and "loss" or "correct". `options` are its other arguments
+    (metrics, level, ...). An engine names the score and the loss of its result after the columns; here they are called
+    "confidence" (or `LEARNED`) and "loss". Nothing is renamed for class scores.
     """
     module = importlib.import_module(f"abstain.engines.{engine}")
     table: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)

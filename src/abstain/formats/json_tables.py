@@ -58,7 +58,7 @@ def find_tables(path: Path, content: Any) -> list[JsonTable]:
 def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -> list[JsonTable]:
     """Return the tables in a part of a JSON file; `key_path` are the keys that lead to it with dots, "" for all.
 
-    `content` is a parsed JSON value.
+    `content` is a parsed JSON value. `depth` counts the objects around this one; at `_MAX_DEPTH`, none is looked into.
     """
     columns = _read_table(path, content)
     if columns is not None:

@@ -342,9 +342,11 @@ class Predictions(Printable):
     def _refuse_missing_inputs(self, learned: LearnedConfidence, inputs: Mapping[str, Any]) -> None:
         """Raise DataError, with the options that name the columns, where inputs of a learned confidence are missing.
 
-        `inputs` are those of this file, as `learning_inputs` returns them.
+        `inputs` maps arguments of `learn_confidence` to what this file holds: "logits" or "probs", and dicts of columns
+        by name under "signals" (confidences), "features" and "categories".
         """
-        profile = learned.model.profile  # names of the inputs; `kind` is "logits", "probs" or None
+        # names of the columns that it was learned from, by what they are; `kind` is "logits", "probs" or None
+        profile = learned.model.profile
         names_by_role: dict[str, Sequence[str]] = {
             "confidence": profile.signal_names,
             "features": profile.features,

@@ -658,10 +658,12 @@ def read_unlabelled(
         classes=classes,
         rules=rules,
     )
+    # raises for options that the file would ignore: --classes without class scores, --grades with them, ...
     options.check_obeyed("answers", used_roles=frozenset())
     if rules.only:
         raise file_error(path, "--only has no effect here: a rule decides every row. Leave it out.")
-    if not class_scores_role and is_log(source, roles, rules):  # counted as they were when the rule was made
+    # answers of a log, or a table with rules for answers: refusals and gaps count as when the decision rule was made
+    if not class_scores_role and is_log(source, roles, rules):
         fields: dict[str, Any] = load_unjudged(source, roles, rules, allow_several=to_learn)
     else:
         fields = _load_outputs(source, roles, output_role, tolerance)
@@ -669,6 +671,7 @@ def read_unlabelled(
         fields |= load_learning_columns(source, roles)
     fields["groups"] = source.load("groups", roles["groups"]) if "groups" in roles else None
     classes_in_file = source.load("classes", roles["classes"]) if "classes" in roles else None
+    # those that the user states, those of a column or of the file, or else the ends of the columns' names
     fields["classes"] = (
         classes or _list_class_names(classes_in_file) or source.classes or roles[output_role].suffixes
     )

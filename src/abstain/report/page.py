@@ -511,7 +511,11 @@ def save_page(content: Content, path: str | Path, **options: str) -> None:
 
 
 def _subtitle(content: Content) -> str:
-    """Say how many models and samples there are, and which confidence and loss the first model shows."""
+    """Say how many models and samples there are, and which confidence and loss the first model shows.
+
+    `model.evaluation.clusters` holds the number of clusters, one for each kind of clusters and none without; it is said
+    where it is the same for all models.
+    """
     models = count_noun(len(content.models), "model")
     if is_before_and_after(content):
         models = f"1 model with {count_noun(len(content.models), 'confidence')}"
