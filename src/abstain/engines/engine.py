@@ -15,7 +15,7 @@ from abstain.engines.read import ColumnOptions, Fields, parse_columns, parse_one
 from abstain.errors import InputError
 from abstain.evaluation.results import MISSING, Comparison, Entry, Evaluation
 from abstain.evaluation.table import Key, evaluation_of, metrics_for
-from abstain.evaluation.vectors import listed
+from abstain.evaluation.vectors import expand_names
 from abstain.metrics._sample import Grouped
 from abstain.metrics.definitions import AURC, METRICS, by_name
 from abstain.metrics.metric import Metric, PointMetric
@@ -166,7 +166,7 @@ class Engine:
         level = check_fraction(function, "level", level, open_high=True)
         requested_metrics = None
         if metrics is not None:
-            metric_names = listed(metrics, default=(), all_names=tuple(METRICS))
+            metric_names = expand_names(metrics, default=(), all_names=tuple(METRICS))
             requested_metrics = [by_name(metric) for metric in metric_names]
         # the kind of the losses is not known yet; the default for 0/1 losses includes that for others
         request = make_request(requested_metrics or metrics_for(None, zero_one=True), level)

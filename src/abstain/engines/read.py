@@ -17,7 +17,7 @@ from abstain import losses, scores
 from abstain.core.sorting import thread_count
 from abstain.engines.ranges import Columns, Groups, in_units, merge_groups
 from abstain.errors import DataError, InputError
-from abstain.evaluation.vectors import listed
+from abstain.evaluation.vectors import expand_names
 from abstain.formats.arrow import Contents, read_batches, read_contents
 from abstain.formats.predictions import LEARNED
 from abstain.formats.table_files import partition_values, table_format
@@ -207,8 +207,8 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
     all_scores = [name for name in scores.NAMES if "logits" in scores.by_name(name).takes]
     requested_scores = [LEARNED]  # the name that a learned confidence has in place of a score
     if learned is None:
-        requested_scores = listed(passed.get("scores"), default=["max_softmax"], all_names=all_scores)
-    requested_losses = listed(passed.get("losses"), default=["zero_one"], all_names=losses.NAMES)
+        requested_scores = expand_names(passed.get("scores"), default=["max_softmax"], all_names=all_scores)
+    requested_losses = expand_names(passed.get("losses"), default=["zero_one"], all_names=losses.NAMES)
     return [
         replace(fields, confidence=score, loss=loss)
         for score, loss in product(requested_scores, requested_losses)

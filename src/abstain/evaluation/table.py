@@ -42,10 +42,10 @@ from abstain.evaluation.results import MISSING, Entry, Evaluation, TopTies
 from abstain.evaluation.vectors import (
     Vectors,
     check_column,
+    expand_names,
     gather_vectors,
     is_classifier,
     is_table,
-    listed,
     may_name_columns,
     read_classifier,
 )
@@ -460,7 +460,7 @@ def evaluate(
     requested_metrics = None
     further_metrics: list[FurtherMetric] = []
     if metrics is not None:
-        metric_names = listed(metrics, default=(), all_names=tuple(METRICS))
+        metric_names = expand_names(metrics, default=(), all_names=tuple(METRICS))
         requested_metrics, further_metrics = _split_metrics(metric_names)
     if is_classifier(logits):
         # `evaluate(classifier, X, y)`: here `labels` is X

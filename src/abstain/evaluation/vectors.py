@@ -43,7 +43,7 @@ class Vectors(NamedTuple):
         return len(next(iter(self.scores.values())))
 
 
-def listed(names: Any, default: Sequence[Any], all_names: Sequence[Any]) -> list[Any]:
+def expand_names(names: Any, default: Sequence[Any], all_names: Sequence[Any]) -> list[Any]:
     """Expand an argument such as `metrics=` to a list: None is `default`, "all" is `all_names`, one name is itself."""
     if names is None:
         return list(default)
@@ -99,12 +99,12 @@ def read_model(
     # scores that can be computed from logits, or from probabilities
     allowed_scores = [name for name in score_module.NAMES if kind in score_module.by_name(name).takes]
     default_scores = [name for name in DEFAULT_SCORES if name in allowed_scores]
-    requested_losses = [] if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES)
+    requested_losses = [] if labels is None else expand_names(losses, DEFAULT_LOSSES, loss_module.NAMES)
     computed = outputs(
         logits,
         labels,
         probs=probs,
-        scores=listed(scores, default_scores, allowed_scores),
+        scores=expand_names(scores, default_scores, allowed_scores),
         losses=requested_losses,
         name=function,
     )
@@ -118,17 +118,17 @@ def read_model(
     # samples that share the largest probability, which are counted where probabilities were passed
     if computed.ties is not None and computed.ties.tied > 1:
         notes.append(computed.ties.sentence)
-    confidences = _by_name("score", computed.scores)
+    confidences = _vectors_by_name("score", computed.scores)
     if computed.rounded > 1:  # how many samples float32 would round to a softmax of 1
         sample_count = len(next(iter(confidences.values())))
         notes.append(
             f"{computed.rounded:,} samples ({computed.rounded / sample_count:.1%}) have a softmax of exactly 1.0 in "
             f"float32; ranked here by the logits, they do not tie."
         )
-    return Vectors(losses=_by_name("loss", computed.losses), scores=confidences, notes=tuple(notes))
+    return Vectors(losses=_vectors_by_name("loss", computed.losses), scores=confidences, notes=tuple(notes))
 
 
-def _by_name(default_name: str, values: Any) -> dict[str, np.ndarray]:
+def _vectors_by_name(default_name: str, values: Any) -> dict[str, np.ndarray]:
     """Flat vectors by name from a dict of arrays, from one array (called `default_name`) or from None."""
     if values is None:
         return {}
@@ -206,8 +206,8 @@ def gather_vectors(
     """
     if logits is not None and probs is not None:
         raise InputError("evaluate: takes logits or `probs=`, one of them, got both.")
-    user_losses = _by_name("loss", loss)
-    user_scores = _by_name("confidence", confidence)
+    user_losses = _vectors_by_name("loss", loss)
+    user_scores = _vectors_by_name("confidence", confidence)
     computed = Vectors(losses={}, scores={}, notes=())
     if logits is not None or probs is not None:
         if labels is None and not user_losses:
