@@ -319,7 +319,8 @@ def _summarize_confidences(
     """Summarize, for each stage in use, the confidences of the samples that reach it, to compare later ones with.
 
     `thresholds` holds one per stage, infinity for a stage that is never asked; `answering` is the index of the stage
-    that answers each sample, the number of stages for the person.
+    that answers each sample, the number of stages for the person. A stage that has no answer to any of them is left
+    out. A summary holds some of the confidences, and how many samples lie at or above each.
     """
     references = {}
     for stage, (name, threshold) in enumerate(zip(data.names, thresholds)):
@@ -338,6 +339,7 @@ def _locate_cuts(
 
     `thresholds` holds one per stage, infinity for a stage that is never asked; `stages` are the stages by name, in the
     order of `data.names`. Samples without an answer have a confidence of minus infinity and are never accepted.
+    `data.calibrations` holds for each stage the samples that it has an answer for, most confident first.
     """
     cuts = {}
     for name, threshold, calibration, confidence in zip(
@@ -372,6 +374,7 @@ def _advise(promise: CascadePromise, delta: float, max_cuts: int, seed: int) -> 
         # several policies may be certified: that of a single stage, or a cascade
         coverage = max(measure_policy(data, policy, level=None).coverage for policy in certify(least_risk))
         feasible_risk = data.to_user_scale(least_risk)
+    # thresholds to try at each stage; fewer than in the search, as only a number of samples depends on them
     cuts = search.choose_cuts(data, search.limit_cuts(data.stage_count, ADVICE_CUTS))
     # by how many standard errors the risk of the safest policy lies below the promised one
     best_z_score = search.expected_z_scores(data, cuts, promise.risk, data.sample_count).max()

@@ -192,7 +192,10 @@ class Cascade(Promised):
         """Write the parts of the decision record of a cascade with one promise or several.
 
         `saved_as` is the name of the file with the rule. `risks` says what each promise's risk was on the calibration
-        data, `guarantee` what is promised (None: nothing), and `asked_for` the largest risks.
+        data, `guarantee` what is promised (None: nothing), and `asked_for` the largest risks. `origins` holds by stage
+        its calibration file and the command that was run, as far as they were stated; `scores` by stage the name of its
+        confidence score, where it has one. `clusters` is the number of calibration clusters, `largest` the samples of
+        the largest; both None without clusters.
         """
         rule = [f"- Who answers: {self.rule}."]
         if self.feasible:
@@ -231,7 +234,11 @@ class Cascade(Promised):
     def _data_lines(self, asked_for: str) -> list[str]:
         """Return Markdown list items on the data behind each stage, then on what all stages share.
 
-        A stage without a stated origin is described by its score alone. `asked_for` says which risks were asked for.
+        `origins` holds by stage where it comes from: score, loss, file and command, each None if not known. A stage
+        without one is described by its score alone: the name in `scores`, or that of the learned confidence which its
+        cut was made for. `asked_for` says which risks were asked for, `delta` is the probability with which the promise
+        may fail. `clusters` is the number of calibration clusters, None without clusters. Facts that are None or empty
+        are left out.
         """
         lines = []
         for name in self.names:
@@ -247,7 +254,7 @@ class Cascade(Promised):
             lines += list_facts({f"stage {name}": ", ".join(facts)})
         least_loss, largest_loss = self.bounded
         person_cost, person_loss = self.person
-        # all origins have the same command and version
+        # all origins have the same command and version; without any, nothing is known but that there were confidences
         first_origin = next(iter(self.origins.values()), Origin(kind="confidence"))
         cluster_sizes = None
         if self.clusters is not None:
@@ -368,7 +375,10 @@ class Cascade(Promised):
         """Return, for each stage in use, the p-value of "its confidences are distributed as in calibration".
 
         Compared are the samples of these row numbers that reach the stage, with the calibration samples that did. A
-        stage that none of them reaches is left out.
+        stage that none of them reaches is left out. `later.answering` is the index of the stage that answers each
+        sample, the number of stages for the person. `references` holds, by stage in use, some calibration confidences
+        and how many samples lie at or above each; `cuts` compares later confidences with them. `largest` is the size of
+        the largest calibration cluster, None without clusters.
         """
         p_values = []
         for stage, name in enumerate(self.names):
@@ -380,7 +390,8 @@ class Cascade(Promised):
             with_answer = later.confidences[name].take(reached[~np.isnan(values[reached])])
             # how many lie at or above each calibration confidence, at least and at most: rounding may hide the order
             surely, possibly = self.cuts[name].count_at_least("Cascade.check", with_answer, reference.value)
-            # `reference.n` calibration samples reached this stage: at most these can be of one cluster
+            # as many samples as the largest cluster had may be copies of one, of those that reached this stage at most
+            # all: `reference.n`
             largest_cluster = min(self.largest or 1.0, reference.n)
             p_values.append(
                 reference.p_value(surely, possibly, m=len(reached), largest_cluster=largest_cluster)
@@ -430,7 +441,7 @@ class Cascade(Promised):
         """Return the loss of the answer to each sample, on the user's scale.
 
         `answering` is the index of the stage that answers each sample, the number of stages for the person.
-        `stage_losses` holds one loss per sample by stage, whether it answers or not. `person` is the person's loss, a
+        `stage_losses` holds by stage one loss per sample, whether it answers or not. `person` is the person's loss, a
         number or one per sample; None: the mean stated in calibration. Raises ShapeError for another length.
         """
         _, stated_loss = self.person
@@ -511,7 +522,7 @@ class Cascade(Promised):
         stage and for numbers that cannot be those of its score, ShapeError for another length of `abstained`. A score
         saturates if it rounds to its largest value, such as 1, for many samples.
         """
-        check_choice("Cascade", "stage", name, self.names)
+        check_choice("Cascade", "stage", name, self.names)  # raises for an unknown stage
         columns = {"confidence": confidence, "logits": logits, "probs": probs, "units": units, "score": score}
         return self._accepted_by(name, self._read_stage(name, columns, abstained))
 
@@ -525,8 +536,10 @@ class Cascade(Promised):
     ) -> CheckedConfidences:
         """Read the confidences of later samples at one stage; NaN where it gives no answer.
 
-        `columns` are arguments of `answers`: "confidence", "logits" or "probs", and perhaps "units" and "score".
-        `abstained` marks samples without an answer. Raises what `answers` raises.
+        `columns` holds one of "confidence", "logits" and "probs", and perhaps "units" ("plain" or "key") and "score".
+        `abstained` marks samples without an answer. Raises InputError for numbers that cannot be those of the stage,
+        ShapeError unless `abstained` has one mark per sample. `cuts` knows by stage the score, the unit and the
+        precision of the calibration confidences.
         """
         title = f"Cascade: stage {name!r}"
         confidences = self.cuts[name].read(title, **columns)  # raises if they cannot be those of this stage
@@ -552,15 +565,21 @@ class Cascade(Promised):
     ) -> dict[str, CheckedConfidences]:
         """Read the confidences of later samples by stage, in the order of the stages; NaN where one gives no answer.
 
-        `columns` maps "confidence", "logits" and "probs" to a dict by stage, or None; `scores` holds learned
-        confidences by stage. Raises InputError if the stages given are not the first ones of this cascade, ShapeError
-        if their arrays differ in length.
+        `columns` maps "confidence", "logits" and "probs" to a dict by stage, or None; each stage is in one of them.
+        `abstained` holds by stage a mask of the samples without an answer, `scores` the learned confidence of stages
+        that were calibrated with one; both may be None or lack stages. `units`, "plain" or "key", are those of
+        confidences that a score with a name computed. Raises InputError if the stages given are not the first ones of
+        this cascade, ShapeError if their arrays differ in length.
+
+        `cuts` holds by stage the two calibration confidences next to its threshold, and which numbers they are:
+        `has_own_numbers` means those of no score with a name, which have one unit only.
         """
         # pairs of a stage and "confidence", "logits" or "probs"; a stage given twice is listed twice, and refused
         kind_of_stage: list[tuple[str, str]] = []
         for kind, column_of_stage in columns.items():
             kind_of_stage += [(name, kind) for name in column_of_stage or {}]
-        stages_given = self.names[: len(kind_of_stage)]  # these must be the ones: the first stages
+        # so many stages were given, and they must be the first ones
+        stages_given = self.names[: len(kind_of_stage)]
         if not stages_given or sorted(name for name, _ in kind_of_stage) != sorted(stages_given):
             stages = ", ".join(str(name) for name, _ in kind_of_stage) or "none"
             raise InputError(
@@ -576,11 +595,12 @@ class Cascade(Promised):
         for name in stages_given:
             kind = kinds[name]
             arguments: Any = {kind: columns[kind][name]}
-            if kind == "confidence" and not self.cuts[name].has_own_numbers:  # these have one unit only
+            if kind == "confidence" and not self.cuts[name].has_own_numbers:
                 arguments["units"] = units
             if scores is not None:
-                arguments["score"] = scores.get(name)
+                arguments["score"] = scores.get(name)  # None: the score of the stage
             without_answer = None if abstained is None else abstained.get(name)
+            # in float64, with their unit and precision; NaN where the stage gives no answer
             read[name] = self._read_stage(name, arguments, without_answer)
         shapes = [confidences.values.shape for confidences in read.values()]
         if len(set(shapes)) > 1 or len(shapes[0]) != 1:
@@ -644,6 +664,9 @@ class Cascade(Promised):
 
         They say why there is no cascade, or why a single stage was chosen; whether a person alone would be cheaper;
         and whether the grid was coarsened. Stored cascades are checked by writing the note again.
+
+        `alternatives` is None unless a single stage was chosen where there are several. `grid` is the number of
+        thresholds tried at each stage, None if as many were tried as asked for. `person` is (cost, loss), as stated.
         """
         sentences = []
         if not self.feasible:
@@ -669,7 +692,7 @@ class Cascade(Promised):
         return " ".join(sentences)
 
     def _facts(self) -> dict[str, str]:
-        """Return the texts that the repr shows, by heading; only the request if there is no cascade."""
+        """Return the texts that the repr shows, by heading; only the request if there is no cascade (no thresholds)."""
         request = {"asked for": f"risk {self.target:g} of {PROMISES[self.promise]}"}
         if self.thresholds is None:
             return request

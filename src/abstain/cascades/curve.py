@@ -111,8 +111,8 @@ class CostRiskCurve(Notebook):
     def plot(self, ax: Axes | None = None, *, size: FigureSize | None = None) -> Axes:
         """Draw cost against the risk asked for, with its band, the stages alone, and a coin tossed between stages.
 
-        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen), and returns
-        the axes.
+        `target` are the risks asked for, rising; the costs are those of the policy that was chosen for each. Draws on
+        `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen), and returns the axes.
         """
         drawn: Any = make_axes(ax, size=size)
         cascade_colour = line_style(0).color
@@ -278,7 +278,8 @@ def cost_risk_curve(
 def _smoothed_risks(grid: PolicyGrid) -> tuple[np.ndarray, np.ndarray]:
     """Risk of every policy by smoothed losses, on the user's scale, and whether the policy answers anything.
 
-    A policy without answers gets the largest possible loss.
+    A policy is one threshold per stage; both arrays have one entry per policy, the last of which asks no stage. The
+    risk is the mean loss of the answers that the promise counts, the largest possible loss if there are none.
     """
     count = grid.count_counted_answers().reshape(-1)
     total_loss = grid.sum_of_expected_losses().reshape(-1)
@@ -291,7 +292,8 @@ def find_cheapest(
 ) -> np.ndarray:
     """Find, for each target risk, the flat index of the cheapest candidate whose risk is at most that.
 
-    If there is none, it is the last policy of the grid, which leaves everything to the person. `candidates` must not be
+    A policy is one threshold per stage; a flat index counts the policies of the grid from 0. If no candidate keeps a
+    risk, the result is the last policy of the grid, which leaves everything to the person. `candidates` must not be
     empty.
 
     Parameters

@@ -98,8 +98,9 @@ def read_stages(
 def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Units) -> Stage:
     """Read a stage given as (loss, confidence, cost); InputError if it is none, or the score has no known name.
 
-    `title` begins the messages. `units` says what confidences with a known `score` are: rank keys or plain numbers.
-    A rank key orders samples as its score does, but does not round to the score's largest value.
+    `title` begins the messages. `units` says what confidences with a known `score` are: rank keys ("key") or plain
+    numbers ("plain"). A score of None means confidences of the user's own, which have one unit only. A rank key orders
+    samples as its score does, but does not round to the score's largest value.
 
     Instead of the name of a score, `score` may be the learned confidence that computed the confidences; rows that it
     was fitted on are refused. The result then has no name of a score, and `confidences.learned_fingerprint` names the
@@ -334,9 +335,10 @@ def masks_by_promise(
 ) -> dict[Any, dict[str, np.ndarray] | None]:
     """For each promise: which answers to n samples it is about, a mask by stage and under "person"; None: all answers.
 
-    `among` holds, by promise, a mask of the samples that it is about, or a mask by stage of the answers that it is
-    about. Such a dict by stage needs the person's mask too if the promise includes the person (`promise` "system").
-    Raises InputError for a mask that is missing or is none, ShapeError for another length.
+    `names` are those of all promises. `among` (None: no masks) holds, by promise, a mask of the samples that it is
+    about, or a mask by stage of the answers that it is about. Such a dict by stage needs the person's mask too if the
+    promise includes the person (`promise` "system"). Raises InputError for a mask that is missing or is none,
+    ShapeError for another length.
     """
     about_some = among or {}
     masks_of_answerer = {}  # by stage and "person": a mask by promise

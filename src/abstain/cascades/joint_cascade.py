@@ -139,7 +139,11 @@ class JointCascade(JointRule, Stored):
 
     @property
     def guarantee(self) -> str | None:
-        """What is promised, in words; None without a cascade."""
+        """What is promised, in words; None without a cascade.
+
+        All promises share samples, groups and clusters, so these are read from any of them (`shared`): `group_count` is
+        the number of groups (None without groups), `largest` the size of the largest cluster (None without clusters).
+        """
         first = self.shared
         if not first.feasible:
             return None
@@ -152,7 +156,11 @@ class JointCascade(JointRule, Stored):
         )
 
     def _promise_of(self, name: Any) -> str:
-        """State one promise in a few words."""
+        """State one promise in a few words.
+
+        `rule.promise` is "answered" (about the answers of the stages) or "system" (the person's too); a promise about
+        all of these has no number of `counted_answers` (None).
+        """
         rule = self.promises[name]
         if self.by_class:
             return f"the error rate of the stages' answers of class {name} is at most {rule.target:.4g}"
@@ -242,8 +250,10 @@ class JointCascade(JointRule, Stored):
     ) -> dict[Any, np.ndarray | None]:
         """For each promise: is it about the answer to each later sample? None for a promise about all answers.
 
-        `among` is what the user gave; without it, promises about classes read the class scores of the stages. Raises
-        InputError, naming `function`, if a promise about some answers has no masks, or the reverse.
+        `among` holds the user's masks by promise: of the samples that it is about, or by stage of the answers. Without
+        it, promises about classes read the class scores of the stages from `later.columns`. `later.answering` is the
+        index of the stage that answers each sample, the number of stages for the person. Raises InputError, naming
+        `function`, if a promise about some answers has no masks, or the reverse.
         """
         # "answered" (the answers of the stages) or "system" (the person's too); the same for all promises
         whose_answers = self.shared.promise
@@ -280,8 +290,12 @@ class JointCascade(JointRule, Stored):
         return counted
 
     def columns(self) -> dict[str, list[Any]]:
-        """One row per promise: its name, target, risk, and how many answers it is about."""
-        first = self.shared
+        """One row per promise: its name, target, risk, and how many answers it is about.
+
+        `counted_answers` is None for a promise about all answers: those of the stages, or for "system" the person's
+        too, which are as many as there are samples.
+        """
+        first = self.shared  # any of the promises: all have the same samples and coverage
         counted_by_default = first.n if first.promise == "system" else round(first.coverage * first.n)
         counted = [rule.counted_answers for rule in self.promises.values()]
         return {
@@ -294,7 +308,7 @@ class JointCascade(JointRule, Stored):
     def facts(self) -> list[tuple[str, str]]:
         """Return what the repr and the command show: pairs of a heading and a text."""
         facts = self._facts_of_promises(self.risks)
-        first = self.shared
+        first = self.shared  # any of the promises, for what all share
         if self.feasible:
             facts += first.facts_of_use()
         facts.append(("calibration", f"n = {self.n}, delta = {self.delta:g}"))
@@ -307,7 +321,10 @@ class JointCascade(JointRule, Stored):
         return {"rule": self.rule}
 
     def _rules(self) -> dict[str, Any]:
-        """Return each rule that a stored record must keep, as the message to show, and whether it keeps it."""
+        """Return each rule that a stored record must keep, as the message to show, and whether it keeps it.
+
+        `promises` holds one cascade per promise. All have the same thresholds, stages and costs, with other losses.
+        """
         rules = list(self.promises.values())
         shared = {(rule.rule, rule.names, rule.delta, rule.n, rule.cost, rule.promise) for rule in rules}
         return {
@@ -317,7 +334,10 @@ class JointCascade(JointRule, Stored):
         }
 
     def record_parts(self, saved_as: str) -> RecordParts:
-        """The parts of its decision record; `saved_as` is the name of the rule's file."""
+        """The parts of its decision record; `saved_as` is the name of the rule's file.
+
+        A risk on the calibration data is None without a cascade, and left out. `shared` is any of the promises.
+        """
         risks = [f"risk of {name} {risk:.4g}" for name, risk in self.risks.items() if risk is not None]
         targets = [f"risk of {name} at most {target:g}" for name, target in self.targets.items()]
         return self.shared.write_record(

@@ -28,8 +28,9 @@ def measure_policy(data: CascadeData, thresholds: tuple[float, ...], level: floa
     """Measure the cost, risk and coverage of the policy with these thresholds on `data`.
 
     `thresholds` holds one per stage, infinity for a stage that is never asked. With `level`, cost and risk get
-    confidence intervals; without, their limits are NaN. The risk is that of the samples that the promise counts, on the
-    user's scale.
+    confidence intervals; without (None), their limits are NaN. The risk is that of the samples whose answer the promise
+    counts, on the user's scale; NaN if there are none. `data.clusters` numbers the cluster of each sample, None without
+    clusters.
     """
     # index of the stage that answers each sample, the number of stages for the person
     answering = find_answering_stage(data.confidences, thresholds)

@@ -237,9 +237,9 @@ class PolicyGrid:
     def __init__(self, data: CascadeData, cuts: Sequence[np.ndarray]) -> None:
         """Assign each sample of `data` to a bin of each stage.
 
-        `cuts` holds rising thresholds by stage. The first of each stage is minus infinity, which every answer reaches,
-        so that a stage with c cuts has c + 1 bins: bin 0 for samples without an answer, bin b for answers that reach b
-        of the cuts.
+        `cuts` holds the thresholds to try, rising, by stage. The first of each stage is minus infinity, which every
+        answer reaches, so that a stage with c cuts has c + 1 bins: bin 0 for samples without an answer, bin b for
+        answers that reach b of the cuts. `shape` holds c + 1 for each stage.
         """
         self.data = data
         self.cuts = cuts
@@ -292,14 +292,19 @@ class PolicyGrid:
         `values` holds one array per stage and then the person's, each with one value per sample: the value of that
         stage's answer, whether it is given or not. The person's answers count only if the promise includes the person,
         and an answer that the promise is not about does not count. A policy is one threshold per stage.
+
+        `histogram(stage, values)` sums the values of all samples by their bins at the stages 0 ... `stage`, one axis
+        for each. From that, `sum_over_answered` makes a table of the sums over the samples that this stage answers, and
+        `sum_over_passed_on` over those that no stage up to it answers: one entry per policy, one axis per stage.
         """
-        total = np.zeros(self.shape)
+        total = np.zeros(self.shape)  # one entry per policy
         last_stage = len(self.shape) - 1
         if self.data.is_counted is not None:  # masks in the order of `values`; None: about all answers
             values = [value * mask for value, mask in zip(values, self.data.is_counted)]
         for stage in range(len(self.shape)):  # samples that this stage answers
             total += self.sum_over_answered(self.histogram(stage, values[stage]))
         if self.data.promise_includes_person:
+            # what no stage answers goes to the person
             total += self.sum_over_passed_on(self.histogram(last_stage, values[-1]))
         return total
 
@@ -316,23 +321,28 @@ class PolicyGrid:
     def total_costs(self) -> np.ndarray:
         """For every policy, sum the cost of all samples: of each stage that a sample reaches, and of the person.
 
-        The result has one axis per stage, over the indices of its threshold. So have all tables below. What a sample
-        pays at a stage depends only on the thresholds of that stage and of those before it, so that the tables have
-        length 1 along the axes of the later stages, and broadcast.
+        The result has one axis per stage: entry [i, j, ...] is the cost if the first stage has its threshold number i,
+        the second its number j, and so on. With the last number a stage is never asked. What a sample pays at a stage
+        depends only on the thresholds of that stage and of those before it. So the table of a stage has length 1 along
+        the axes of later stages (`_with_all_axes` adds these), and broadcasts.
+
+        `histogram(stage, cost)` sums the cost of all samples by their bins at the stages 0 ... `stage`, one axis for
+        each; `sum_over_passed_on` makes of it the sums over the samples that none of these stages answers, one entry
+        for each choice of their thresholds.
         """
         *stage_costs, person_cost = self.data.costs  # each holds one cost per sample
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
         for stage, (size, cost) in enumerate(zip(self.shape, stage_costs, strict=True)):
-            # with the last index of its threshold a stage is never asked, and costs nothing
+            # by the number of this stage's threshold: with the last one it is never asked, and costs nothing
             is_asked = np.arange(size) < size - 1
             if stage == 0:  # every sample reaches it
                 cost_of_reached: Any = float(cost.sum())
-            else:
-                # over the samples that all stages before it pass on; sums by their bins, then by their thresholds
+            else:  # over the samples that all stages before it pass on
                 cost_of_reached = self.sum_over_passed_on(self.histogram(stage - 1, cost))
             is_asked_along_axis = is_asked.reshape((1,) * stage + (size,))
             total += self._with_all_axes(is_asked_along_axis) * cost_of_reached
+        # the person is paid for the samples that no stage answers
         cost_of_person = self.sum_over_passed_on(self.histogram(last_stage, person_cost))
         return total + cost_of_person
 
@@ -341,6 +351,10 @@ class PolicyGrid:
 
         The expected loss of a stage's answer is smoothed over the confidences; the person's losses are as stated.
         Losses are scaled to [0, 1]. The result has the shape of the grid of policies.
+
+        Tables by bins have one axis for each of the stages 0 ... `stage`. `sum_over_answered` turns one into the sums
+        over the samples that this stage answers, `sum_over_passed_on` into those that no stage up to it answers: one
+        entry per policy.
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
@@ -360,9 +374,10 @@ class PolicyGrid:
     def _expected_loss_by_bin(self, stage: int) -> np.ndarray:
         """Estimate the mean loss of a stage's answers in every combination of bins of this stage and those before it.
 
-        By a logistic regression of the loss on the confidence ranks of these stages, with all products of two ranks. It
-        is fitted to samples that have an answer of this stage which the promise is about. One axis per stage, as in
-        `histogram`; 1/2 everywhere if there is no such sample.
+        By a logistic regression of the loss on the confidence ranks of these stages. Its features are 1, each rank, and
+        all products of two ranks (`_quadratic_features`), at the samples or at the bins. It is fitted to samples that
+        have an answer of this stage which the promise is about. The result has one axis for each of the stages 0 ...
+        `stage`, over its bins; 1/2 everywhere if there is no such sample.
         """
         # `bins` holds the bin of each sample at each stage; bin 0 is for samples without an answer
         has_counted_answer = self.bins[stage] > 0
@@ -382,6 +397,7 @@ class PolicyGrid:
             bin_ranks.append(rank_of_bin.reshape(axis_shape))
         loss = self.data.losses[stage][fitted_samples]
         coefficients = fit_logistic(_quadratic_features(sample_ranks), loss)
+        # features of bins have length 1 along some axes: the sum broadcasts to all combinations of bins
         log_odds = sum(
             coefficient * feature
             for coefficient, feature in zip(coefficients, _quadratic_features(bin_ranks), strict=True)
@@ -406,8 +422,8 @@ class PolicyGrid:
 def choose_cuts(data: CascadeData, max_cuts: int) -> list[np.ndarray]:
     """Choose the thresholds to try at each stage: minus infinity, then evenly spaced quantiles of its confidences.
 
-    They rise strictly. There are at most `max_cuts`, and no more than one for every ten samples. A stage without any
-    answer has minus infinity only.
+    They rise strictly. There are at most `max_cuts`, and no more than one for every ten samples. At minus infinity a
+    stage answers whenever it has an answer; a stage without any has this one only.
     """
     cut_count = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))
     cuts = []
@@ -425,7 +441,10 @@ def limit_cuts(stage_count: int, max_cuts: int) -> int:
 
 
 def _mean_rank_by_bin(bins: np.ndarray, size: int) -> np.ndarray:
-    """The mean rank in each bin, from -1/2 (no answer, or the least confident) to 1/2."""
+    """The mean rank in each of `size` bins, from -1/2 (no answer, or the least confident) to 1/2.
+
+    `bins` holds the bin of each sample at one stage; bin 0 is for samples without an answer.
+    """
     count = np.bincount(bins, minlength=size).astype(np.float64)
     count[0] = 0.0  # samples without an answer take up no ranks; their bin is at the lower end
     return (np.cumsum(count) - count / 2) / max(1.0, count.sum()) - 0.5
@@ -446,7 +465,7 @@ def fit_logistic(features: Sequence[np.ndarray], loss: np.ndarray) -> np.ndarray
     """Fit a logistic regression of losses in [0, 1] on the features, with a small ridge penalty, by Newton's method.
 
     `features` holds one array per feature, each with one value per sample; no intercept is added. Returns one
-    coefficient per feature; all are 0 without samples.
+    coefficient per feature; all are 0 without samples. The first step that changes no coefficient by much is the last.
     """
     design = np.stack(features, axis=1)
     penalty = np.full(design.shape[1], RIDGE_PENALTY)
@@ -470,13 +489,14 @@ def expected_z_scores(
 ) -> np.ndarray:
     """Return, for every policy, by how many standard errors its risk is expected to lie below `risk`.
 
-    The result has the shape of the policy grid of `cuts`; with groups it is the least over groups. `risk` is scaled to
-    [0, 1]. Risks are estimated from `data` by expected losses. Standard errors are those of a test on `test_size`
-    independent samples. Policies that answer nothing have a score of minus infinity.
+    `cuts` holds the thresholds to try at each stage; a policy is one of them for each stage. The result has one axis
+    per stage; with groups it is the least over groups. `risk` is scaled to [0, 1]. Risks are estimated from `data` by
+    losses that are smoothed over the confidences. Standard errors are those of a test on `test_size` independent
+    samples. Policies that answer nothing that the promise counts have a score of minus infinity.
     """
     least_score = np.asarray(math.inf)
     for group in data.split_by_group():  # the samples of each group; all samples without groups
-        if not group.sample_count:
+        if not group.sample_count:  # `data` is a part of the samples: a group may have none in it
             continue
         grid = PolicyGrid(group, cuts)
         count = grid.count_counted_answers()  # of every policy
@@ -559,9 +579,9 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
 def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: float) -> np.ndarray:
     """Compute p-values of "the risk of this policy is above `risk`" by a bet on each cluster as a whole.
 
-    One for each policy with a flat index in `path`, in the order of testing, up to the first above `level`, at which
-    testing stops; those after it are 1. The bet on a
-    cluster grows with the number of its samples that the promise counts; a cluster without any is left out.
+    One for each policy in `path` (positions in the flattened grid, in the order of testing) up to the first p-value
+    above `level`, at which testing stops; those after it are 1. The bet on a cluster grows with the number of its
+    samples that the promise counts; a cluster without any is left out.
 
     A stake multiplies its wealth by 1 + stake * (sum of risk - loss over the counted samples of a cluster).
     `testing.ladder` returns stakes for bets on at most so many clusters. They are at most 0.95 / ((1 - risk) *
@@ -686,7 +706,8 @@ def certify(
 def _certify_single_stage(promises: Sequence[CascadePromise], stage: int, level: float) -> float | None:
     """Find the threshold with the largest coverage at which this stage by itself keeps every promise.
 
-    All samples that the stage has an answer for are used, and all tests together err with probability at most `level`.
+    `promises` are about the same samples; each has its losses in `data` and its target `risk`, scaled to [0, 1]. All
+    samples that the stage has an answer for are used, and all tests together err with probability at most `level`.
     None if there is no such threshold, or a promise is about none of the stage's answers.
     """
     requirements = []
@@ -735,8 +756,9 @@ class LeastCosts(NamedTuple):
 def estimate_least_costs(promises: Sequence[CascadePromise], max_cuts: int) -> LeastCosts:
     """Estimate the least cost of any policy that keeps all promises, and of those that ask a single stage.
 
-    Risks are estimated by expected losses; nothing is certified here. `max_cuts` is the number of thresholds to try at
-    each stage.
+    A policy is one threshold per stage. Risks are estimated by losses that are smoothed over the confidences; nothing
+    is certified here. `max_cuts` is the number of thresholds to try at each stage. Tables of the grid have one axis per
+    stage; `single_stage_policies` are positions in the flattened tables.
     """
     data = promises[0].data  # all promises share confidences and costs
     cuts = choose_cuts(data, max_cuts)

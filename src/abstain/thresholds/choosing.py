@@ -193,9 +193,10 @@ def _certify_by_clusters(
 ) -> list[Selection]:
     r"""Choose the largest coverage at which every requirement is proved, by tests of whole clusters.
 
-    `clusters` are those of all samples, with the losses of any requirement. `planning_risk`, less than 1, is the target
-    that decides how many clusters the first test needs. All tests together err with probability at most delta. Returns
-    one selection for each requirement, all with the same threshold.
+    `clusters` are those of all samples, with the losses of any requirement; `heaviest_cluster_mass` is the total weight
+    of the heaviest. `planning_risk`, less than 1, is the target that decides how many clusters the first test needs.
+    All tests together err with probability at most delta. Returns one selection for each requirement, all with the same
+    threshold.
 
     For a target r and a threshold t, the terms :math:`\sum_{i \in c} w_i 1(g_i \ge t)(\ell_i - r)` of independent
     clusters c have a mean above 0 exactly where the risk of the accepted samples is above r. A few clusters, drawn at
@@ -332,10 +333,12 @@ def _choose_largest_allowed(
 def empirical(calibration: Calibration, risk: float) -> Selection:
     """Choose the largest coverage whose risk on the calibration data is at most `risk`, which is scaled to [0, 1].
 
-    It describes the calibration data and promises nothing.
+    It describes the calibration data and promises nothing. `calibration.ranked` holds the samples, most confident
+    first: `accepted_loss[k]` and `accepted_mass[k]` are the summed loss and weight of the k most confident.
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     allowed_loss = risk * calibration.ranked.accepted_mass[block_stops]
+    # a loss equal to the allowed one must not be refused because the sums were rounded
     is_allowed = calibration.ranked.accepted_loss[block_stops] <= allowed_loss * (1 + SUM_ROUNDING)
     return _choose_largest_allowed(calibration, is_allowed, block_stops)
 
@@ -343,11 +346,11 @@ def empirical(calibration: Calibration, risk: float) -> Selection:
 def conformal(calibration: Calibration, risk: float) -> Selection:
     r"""Choose by conformal risk control: the largest coverage t with :math:`(S_t + 1)/(n + 1) \le r`.
 
-    :math:`S_t` is the total loss of the accepted samples, n the number of all samples, and r is `risk`, scaled to [0,
-    1]. The total loss only grows as more samples are accepted, so no multiple testing is needed. What is bounded is a
-    mean over calibration sets as well as over later samples. With clusters, each contributes :math:`(S_{t,c} - r n_c) /
-    \text{largest}`, which lies between -r and 1 - r. Samples must be unweighted. `calibration` holds the samples, most
-    confident first, with losses scaled to [0, 1].
+    :math:`S_t` is the total loss of the accepted samples (`accepted_loss[k]` of the k most confident), n the number of
+    all samples, and r is `risk`, scaled to [0, 1]. The total loss only grows as more samples are accepted, so no
+    multiple testing is needed. What is bounded is a mean over calibration sets as well as over later samples. With
+    clusters, each contributes :math:`(S_{t,c} - r n_c) / \text{largest}`, which lies between -r and 1 - r. Samples must
+    be unweighted. `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
@@ -367,7 +370,7 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
     """Choose the smallest coverage that is at least `coverage`.
 
     Without delta that is the coverage of the calibration data; with delta, the coverage of the population, with
-    probability 1 - delta.
+    probability 1 - delta (by clusters where there are clusters).
 
     The coverage of `g >= g_(k)`, k-th largest of n, is at least Beta(k, n - k + 1) distributed, ties or not. If no
     threshold is certain to cover enough, everything is accepted. `calibration` holds the samples, most confident first,
@@ -383,7 +386,9 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
         is_enough = testing.coverage_p_value(block_stops, calibration.n, coverage) <= delta
     if not is_enough.any():
         accept_all = _choose_largest_allowed(calibration, block_stops == calibration.n, block_stops)
+        # minus infinity, so that later samples below all of these are accepted too
         return accept_all._replace(threshold=-math.inf)
+    # `argmax` finds the first candidate that accepts enough: only this one is allowed
     is_first_enough = np.arange(len(block_stops)) == np.argmax(is_enough)
     return _choose_largest_allowed(calibration, is_first_enough, block_stops)
 
@@ -421,12 +426,14 @@ def cheapest(calibration: Calibration, rejection_cost: float) -> Selection:
 
     The cost is scaled as the losses are. Among equals the largest coverage is chosen. If rejecting everything is
     cheapest, there is no threshold. `calibration` holds the samples, most confident first, with losses scaled to [0,
-    1].
+    1]; `accepted_loss[k]` and `accepted_mass[k]` are the summed loss and weight of the k most confident.
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     count = np.append(0, block_stops)  # 0: everything is rejected
     accepted_loss = calibration.ranked.accepted_loss[count]
     accepted_mass = calibration.ranked.accepted_mass[count]
     total_cost = accepted_loss + rejection_cost * (accepted_mass[-1] - accepted_mass)
-    best_block = position_of_least_cost(total_cost) - 1  # -1, which is no block: reject everything
+    # Entry 0 of the costs is "reject everything", entry j + 1 that of accepting up to block j. So the best block is -1,
+    # which is no block, where rejecting everything is cheapest.
+    best_block = position_of_least_cost(total_cost) - 1
     return _choose_largest_allowed(calibration, np.arange(len(block_stops)) == best_block, block_stops)

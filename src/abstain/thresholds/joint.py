@@ -42,8 +42,9 @@ def membership_masks(
 ) -> dict[Any, np.ndarray | None]:
     """For each promise: which of n samples it is about, as a mask; None for a promise about all.
 
-    `among` are the user's masks by promise. Raises InputError for a mask of a promise that is not in `names`, or that
-    is not of truth values; ShapeError unless there is one truth value per sample. `function` is named in messages.
+    `names` are the names of all promises, `among` the user's masks by promise, or None for no masks. Raises InputError
+    for a mask of a promise that is not in `names`, or that is not of truth values; ShapeError unless there is one truth
+    value per sample. `function` is named in messages.
     """
     masks: dict[Any, np.ndarray | None] = dict.fromkeys(names)
     for name, values in (among or {}).items():
@@ -154,7 +155,7 @@ class JointRule(_tables.Notebook):
     def _facts_of_promises(self, risks: Mapping[Any, float | None]) -> list[tuple[str, str]]:
         """The rule, then each promise with its risk in calibration (None: not known), as a heading and a text.
 
-        A promise that cannot be kept even by itself has its advice.
+        A promise that cannot be kept even by itself has `advice` on what would be feasible; all others have None.
         """
         facts = [("rule", self.rule)]
         for name, rule in self.promises.items():
@@ -296,7 +297,7 @@ class JointThreshold(JointRule, Stored):
         largest sample weight over the mean one (None without weights).
         """
         first: Threshold = self.any_promise
-        if first.guarantee is None:
+        if first.guarantee is None:  # no threshold, or out-of-fold predictions
             return None
         calibration_data = f"{first.n} calibration samples"
         draws = "calibration and later data being independent draws from one population"
@@ -456,7 +457,10 @@ class JointThreshold(JointRule, Stored):
         return to_check
 
     def columns(self) -> dict[str, list[Any]]:
-        """One row per promise: its name, target, risk, and how many accepted samples it is about."""
+        """One row per promise: its name, target, risk, and how many accepted samples it is about.
+
+        `counted` holds that number, None for a promise about all samples: then it is the number of all accepted.
+        """
         accepted = round(self.coverage * self.n)
         counted = [self.counted[name].accepted for name in self.promises]
         return {
@@ -484,9 +488,10 @@ class JointThreshold(JointRule, Stored):
     def _rules(self) -> dict[str, Any]:
         """Return each rule that a stored record must keep, as the message to show, and whether it keeps it.
 
-        `promises` holds one threshold per promise, `counted` how many calibration samples each is about.
+        `promises` holds one threshold per promise, `counted` how many calibration samples each is about. A threshold
+        with several promises was asked for risks (`form`), by sequential tests (`method` "ltt").
         """
-        # one entry if all promises agree
+        # one entry if all promises have the same threshold (None: there is none) and calibration samples
         shared = {(rule.value, rule.delta, rule.n, rule.coverage) for rule in self.promises.values()}
         return {
             "there must be two promises.": len(self.promises) >= 2,
@@ -505,7 +510,8 @@ class JointThreshold(JointRule, Stored):
     def record_lines(self, group: Any = NO_GROUP) -> list[str]:
         """Return Markdown list items that state the rule, and what it did on the calibration data.
 
-        `group` is the label of the group that the rule is for, "" without groups.
+        `group` is the label of the group that the rule is for, `NO_GROUP` without groups. A risk of None is not known,
+        and is left out.
         """
         lines = [state_rule(self.any_promise, self.rule, group)]
         if self.feasible:
@@ -520,9 +526,11 @@ def _make_record(
 ) -> RecordParts:
     """Write the parts of the decision record of a rule with several promises, or of one such rule in each group.
 
-    `rules` holds the rule of each group, or the only one under "". Groups share score, data and request, so these are
-    read from the first. `guarantee` is what all of them promise together, `delta` the probability with which that may
-    fail, and `saved_as` the name of the rule's file.
+    `rules` holds the rule of each group, or the only one under `NO_GROUP`. Groups share score, data and request, so
+    these are read from the first; any of its promises has them. `origin` is where the rule comes from: score, data and
+    command, None where not known. `guarantee` is what all rules promise together (None: nothing), `delta` the
+    probability with which that may fail, and `saved_as` the name of the rule's file. `clusters` of a threshold is the
+    number of calibration clusters, `largest` the samples of the largest; both None without clusters.
     """
     joint_rule = next(iter(rules.values()))
     first: Threshold = joint_rule.any_promise
@@ -542,6 +550,7 @@ def _make_record(
             assumptions.append(state_cluster_limit(threshold.largest, group))
             sizes = f"{threshold.clusters:,}, the largest of {threshold.largest:g} samples"
             clusters[f"clusters{of_group}"] = sizes
+    # `learned_name` is None unless the rule is for a learned confidence
     score = origin.score or first.cut.learned_name
     return RecordParts(
         title="Decision record: when the model's answer is accepted",
@@ -654,7 +663,10 @@ class JointGroupThresholds(GroupThresholds):
         return check_promises(to_check, previous, series_promise_count=len(self.thresholds) * len(names))
 
     def frame(self, library: str | None = None) -> Any:
-        """A row for each promise of each group, the worst group first, as a data frame or a dict of lists."""
+        """A row for each promise of each group, the worst group first, as a data frame or a dict of lists.
+
+        Worst are groups without a threshold (`value` is None), then those with the lowest upper limit of the coverage.
+        """
         columns: dict[str, list[Any]] = {"group": [], "value": [], "coverage": [], "n": []}
         for group in self.worst_first():
             rule = self.thresholds[group]

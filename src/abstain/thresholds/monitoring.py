@@ -82,7 +82,8 @@ class Reference:
 
         `surely` and `possibly` count the later confidences at or above each `value`. They differ where rounding hides
         on which side one lies; the distance is then the smallest that the counts allow. Up to `largest_cluster` samples
-        may be copies of one.
+        may be copies of one, so as many count as one. Of the n calibration samples `at_least` lie at or above each
+        `value`. There must be a later sample (m > 0).
         """
         calibration_share = self.at_least / self.n
         distance = np.maximum(surely / m - calibration_share, calibration_share - possibly / m).max()
@@ -686,9 +687,11 @@ def _share_interval(rule: Threshold, hits: float, trials: int) -> tuple[float, f
 def count_calibration_rows(rule: Threshold, confidences: CheckedConfidences) -> int:
     """About how many new samples are rows of the calibration data, by their confidences; 0 where chance explains them.
 
-    A rule remembers up to 512 confidences of its calibration. If all of them occur among the new ones, the new data
-    probably hold all calibration rows, in whatever order and file. Samples without a confidence are left out; they have
-    a NaN, an infinity or the number `NO_CONFIDENCE`.
+    A rule remembers up to 512 confidences of its calibration, in `rule.reference`. If all of them occur among the new
+    ones, the new data probably hold all calibration rows, in whatever order and file. Samples without a confidence are
+    left out; they have a NaN, an infinity or the number `NO_CONFIDENCE`. `rule.cut` compares new confidences with those
+    of the calibration, in whatever unit and precision they come. Two count as equal if rounding alone may make the
+    difference.
     """
     remembered = rule.reference.value
     remembered = remembered[np.isfinite(remembered) & (remembered > NO_CONFIDENCE)]
@@ -729,7 +732,8 @@ def _estimate_risk(rule: Threshold, loss_sum: float, counted: int) -> RiskEstima
 def _keep_recent(looks: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
     """Return the latest of these looks, oldest first: as few as hold 1,000 counted samples, and at most 100.
 
-    A look is the number of its counted samples and their summed loss.
+    A look is the number of its counted samples (accepted ones that the promise is about) and their summed loss. There
+    must be a look.
     """
     counted = 0
     for first in range(len(looks) - 1, max(-1, len(looks) - 1 - RECENT_LOOKS), -1):  # from the latest back
@@ -911,7 +915,9 @@ def check_confidences(rule: Threshold, confidences: CheckedConfidences) -> Confi
     """Compare confidences of later samples, already checked against the rule, with those of the calibration.
 
     The result holds the p-value of "they are distributed as in calibration", which is an alarm at delta or below.
-    Raises InfeasibleError if the rule has no threshold, InputError without a sample or for a NaN.
+    `rule.reference` holds some hundred calibration confidences, and how many samples lie at or above each. `rule.cut`
+    compares new confidences with the threshold and with these. Raises InfeasibleError if the rule has no threshold,
+    InputError without a sample or for a NaN.
     """
     if rule.value is None:
         raise InfeasibleError(
@@ -966,7 +972,11 @@ def _promised_risk(rule: Threshold) -> float:
 
 
 def _check_same_series(rule: Threshold, limit: float, previous: Check) -> None:
-    """Refuse a series that was begun with another threshold or another promise."""
+    """Raise InputError for a series that was begun with another threshold or another promise.
+
+    `limit` is the risk that the rule promises, on the user's scale; `previous` is the last check of the series, which
+    holds the threshold, the promised risk and the delta that it was begun with.
+    """
     expected = (rule.value, limit, rule.delta)
     actual = (previous.value, previous.limit, previous.delta)
     if expected != actual:
@@ -1037,7 +1047,7 @@ def _hash_labels(labels: list[Any]) -> np.ndarray:
 
 
 def _encode_fingerprints(fingerprints: np.ndarray, group_count: int = 1) -> str:
-    """Encode the latest fingerprints (64-bit integers, oldest first) in base64; older ones are forgotten.
+    """Encode the latest fingerprints (64-bit integers, one per cluster, oldest first) in base64; forget older ones.
 
     A series remembers `CLUSTERS_REMEMBERED` of them, an equal part for each of its `group_count` groups.
     """
@@ -1123,7 +1133,8 @@ def check_promises(
 ) -> GroupChecks:
     """Test each of these promises on its later samples, and return the checks of the whole series by the same names.
 
-    A promise that is in `previous`, the check after the look before, but not in `to_check` keeps its last check.
+    One call is a look at later data. A promise that is in `previous`, the checks after the look before (None at the
+    first), but not in `to_check` keeps its last check.
     `series_promise_count` counts all promises of the series, with or without samples now. Raises InputError if the
     samples do not fit a rule, or if earlier looks held all of their clusters.
     """

@@ -93,7 +93,8 @@ class CostCurve(_tables.Notebook):
         Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen), and returns
         the axes.
 
-        At each threshold, `model_cost` is the cost of wrong answers and `reject_cost` that of rejections, per sample.
+        At each threshold, `model_cost` is the cost of wrong answers and `reject_cost` that of rejections, per sample;
+        `system_loss` is the loss of all answers, by the model and by the person who answers rejected samples.
         """
         drawn: Any = make_axes(ax, size=size)
         best = self.best  # the row with the least cost
@@ -171,6 +172,7 @@ def cost_curve(
     has_weight = None if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
     handover_cost = _per_sample("cost", cost, sample, has_weight)
     loss_of_person = _per_sample("person_loss", person_loss, sample, has_weight)
+    # most confident first; `accepted_loss[k]` and `accepted_mass[k]` sum loss and weight of the k most confident
     ranked = rank_samples(sample.loss, sample.confidence, sample.weight)
     block_stops = ranked.row_stops()  # samples at least as confident as each distinct confidence
     count = np.append(0, block_stops)  # accepted by each threshold; 0: everything is rejected
@@ -197,7 +199,8 @@ def _per_sample(
     """Return a cost for each sample of positive weight, from one number or from one cost per sample.
 
     `argument` is the user's name of `values`, for messages. `has_weight` marks the samples that `sample` holds among
-    those the user gave; None if it holds all. Raises ShapeError for another shape, InputError for a cost that is not
+    those the user gave (those of weight 0 were left out); None if it holds all. Costs may be given for all samples, or
+    for those in `sample` alone. Raises ShapeError for another shape, InputError for a cost that is not
     finite or below 0.
     """
     costs = np.asarray(to_host(values), dtype=np.float64)
@@ -506,10 +509,10 @@ def _check_clinical_sample(labels: np.ndarray, predictions: np.ndarray, confiden
 
 
 def _rate(hits: np.ndarray, trials: np.ndarray, level: float, draws: np.ndarray | None = None) -> Rate:
-    """The proportion of hits among trials with its exact interval; NaN where there are no trials.
+    """The proportion of hits among trials with its exact interval; where there are no trials NaN, and from 0 to 1.
 
     Arrays have one entry per threshold. `draws` is the number of independent draws that vary as much, where samples
-    depend on each other; None where each sample is one.
+    depend on each other; None where each sample is one. `level` is the confidence level of each interval.
     """
     has_trials = trials > 0
     value = np.where(has_trials, hits / np.where(has_trials, trials, 1), np.nan)

@@ -184,8 +184,9 @@ def check_command(file_name: str, command: str | None) -> str:
 def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> RecordParts:
     """Write the parts of the page for a threshold, or for one threshold in each group.
 
-    Groups share score, data and request, so these are read from the first one. `file_name` is that of the rule, for the
-    commands on the page.
+    Groups share score, data and request, so these are read from the first one. `origin` is where a rule comes from:
+    score, data and command. A `cut` with a `learned_name` is that of a learned confidence. `clusters` is the number of
+    calibration clusters, None without clusters. `file_name` is that of the rule, for the commands on the page.
     """
     threshold_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {NO_GROUP: rule}
     first = next(iter(threshold_of_group.values()))
@@ -222,7 +223,8 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
 def list_advice(rule_of_group: Mapping[Any, Any]) -> list[str]:
     """Markdown list items on what would be feasible, for rules that accept nothing.
 
-    The rules are by group; the only key is "" without groups.
+    The rules are by group; the only key is `NO_GROUP` without groups. A rule's `advice` says in words which risk its
+    data certify; None if there is nothing to say.
     """
     lines = []
     for group, rule in rule_of_group.items():
@@ -236,7 +238,13 @@ def list_advice(rule_of_group: Mapping[Any, Any]) -> list[str]:
 
 
 def promise_lines(threshold: Threshold) -> list[str]:
-    """State the promise of a threshold in everyday words, then in full."""
+    """State the promise of a threshold in everyday words, then in full, as lines of Markdown.
+
+    `guarantee` is the full sentence, None if nothing is promised. `evidence` says what the promise rests on:
+    `heaviest_sample` is None without sample weights, `zero_one` says that the loss takes only the two values `bounded`.
+    `form` is "risk" or "coverage", and `target` how much of it is promised. `clusters` is the number of calibration
+    clusters, None without clusters.
+    """
     if threshold.guarantee is None:
         return ["None: this rule promises nothing."]
     has_weights = threshold.evidence.heaviest_sample is not None
@@ -282,11 +290,11 @@ def key_text(score: str | None, key: float) -> str:
 def state_rule(threshold: Threshold, rule: str, group: Any = NO_GROUP) -> str:
     """A Markdown list item that states a rule: the number that people know first, then the one that is compared.
 
-    `rule` is the rule in one line; `group` the label that it is for, "" without groups. `threshold.origin.plain` is the
-    threshold as the number that people know, such as a probability; None if that was not stored. `threshold.lies_above`
-    says that the threshold is the next floating-point number above a confidence that must be rejected. The two look
-    the same in six digits, so the words are "above" that number; otherwise an accepted confidence is the threshold,
-    and the words are "at least".
+    `rule` is the rule in one line; `group` the label that it is for, `NO_GROUP` without groups.
+    `threshold.origin.plain` is the threshold as the number that people know, such as a probability; None if that was
+    not stored. `threshold.lies_above` says that the threshold is the next floating-point number above a confidence that
+    must be rejected. The two look the same in six digits, so the words are "above" that number; otherwise an accepted
+    confidence is the threshold, and the words are "at least".
     """
     for_group = "" if group == NO_GROUP else f" for group {group}"
     others = "Cases that are not accepted are not answered by the model."
@@ -308,7 +316,7 @@ def state_rule(threshold: Threshold, rule: str, group: Any = NO_GROUP) -> str:
 def _rule_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
     """Return Markdown list items that state each group's rule, and what it did on the calibration data.
 
-    The only key is "" if there are no groups.
+    The only key is `NO_GROUP` if there are no groups. A group without a threshold (not `feasible`) has the first alone.
     """
     lines = []
     for group, threshold in threshold_of_group.items():
@@ -322,8 +330,10 @@ def _rule_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
 def _data_lines(threshold_of_group: dict[Any, Threshold], origin: Origin, delta: float) -> list[str]:
     """Return Markdown list items on the calibration data and on what was asked for.
 
-    All groups share the same request; the only key is "" if there are no groups. `delta` is that of all groups
-    together.
+    All groups share the same request; the only key is `NO_GROUP` if there are no groups. `delta` is that of all groups
+    together. `origin` names the score, the loss, the file and the command behind the rules; what is not known is None,
+    and left out of the list. `bounded` are the bounds of the loss. `clusters` is the number of calibration clusters,
+    `largest` the samples of the largest; both None without clusters.
     """
     first = next(iter(threshold_of_group.values()))
     low, high = first.bounded
@@ -353,7 +363,8 @@ def _data_lines(threshold_of_group: dict[Any, Threshold], origin: Origin, delta:
 def _assumption_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
     """Return Markdown list items on what the promise assumes of weights, clusters and the method.
 
-    The only key is "" if there are no groups.
+    The only key is `NO_GROUP` if there are no groups. All groups have the same method, and all come in clusters or
+    none; `clusters` is their number, None without clusters. Method "sgr" searches over ranks and does not test each.
     """
     first = next(iter(threshold_of_group.values()))
     # `reference.n` adds up weights over the largest weight: it equals the number of samples `n` if all weigh the same
