@@ -564,7 +564,11 @@ def _write_page(rule: Cascade, inputs: CascadeInputs, target: str, title: str) -
 
 
 def _cost_of_answers(model: Predictions, stage: StageCost) -> Any:
-    """Return the cost of each answer of a model, or one number for all; DataError where an answer has no cost."""
+    """Return the cost of each answer of a model, or one number for all; DataError where an answer has no cost.
+
+    `stage` is what the user stated as the cost: the number `factor`, times the numbers of a column that were read into
+    `model.cost` if one was named.
+    """
     if model.cost is None:
         return stage.factor
     is_missing = ~np.isfinite(model.cost)

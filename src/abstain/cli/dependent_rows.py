@@ -135,6 +135,6 @@ def _have_telling_value(values: Values) -> np.ndarray:
         return is_long[values.code_of_row]
     numbers = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
     scaled = numbers * 10**_DECIMALS_BY_CHANCE
-    has_decimals = np.abs(scaled - np.round(scaled)) > 1e-3
+    has_decimals = np.abs(scaled - np.round(scaled)) > 1e-3  # more than rounding errors
     is_saturated = np.minimum(np.abs(numbers), np.abs(1 - numbers)) < 10.0**-_DECIMALS_BY_CHANCE
     return np.asarray((has_decimals & ~is_saturated).any(axis=1))

@@ -291,6 +291,7 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
     saved_rule = load_rule(rule)
     if isinstance(saved_rule, GroupThresholds):
         raise DataError(f"{display_name(rule)}: a rule per group can be checked on data with labels only.")
+    # that of the first of several promises, which are all about the same confidences
     threshold_to_check = first_rule(saved_rule)
     predictions, _ = read_options.read_unlabelled(file)
     score = check_rule_fits(

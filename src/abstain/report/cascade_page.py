@@ -180,7 +180,11 @@ def _describe_stage(rule: Cascade, name: str) -> str:
 
 
 def _curve_table(curve: CostRiskCurve) -> str:
-    """Make a table, as HTML, of the cost at some risks: of the cascade with its limits, and of each model alone."""
+    """Make a table, as HTML, of the cost at some risks: of the cascade with its limits, and of each model alone.
+
+    `curve.target` holds the risks, `curve.cost` the least cost of the cascade for each of them with its limits, and
+    `curve.alone` for each model the same of that model with a person.
+    """
     rows: list[list[str | Cell]] = []
     # points of the curve that are evenly spread, each once: there may be fewer points than rows
     for index in np.unique(np.linspace(0, len(curve.target) - 1, _TABLE_ROWS).astype(np.int64)):

@@ -126,7 +126,7 @@ def _describe_gain(model: ModelContent, subject: str) -> str:
 
     `model` holds everything that the page shows of one model; `subject` is its name, or "It".
     """
-    curve = model.curve
+    curve = model.curve  # its points are thresholds, the strictest first; the last accepts every answer
     target = 0.8 * curve.coverage[-1]  # of what can be answered, which is less than 1 with abstentions
     # the point of the curve whose coverage is nearest
     index = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - target)))

@@ -109,7 +109,7 @@ def _rule_data(model: ModelContent) -> list[dict[str, Any]]:
     for rule in model.certified.rules:
         step = None
         if rule.feasible:
-            # of all samples, those that the rule accepts: a point of the curve lies at its threshold
+            # the share of all samples that the rule accepts: a point of the curve lies at its threshold
             coverage = model.curve.coverage[certified_point(model.curve, rule)]
             # the slider has a step at each certified threshold (`make_slider`), equal but for rounding
             step = int(np.searchsorted(model.slider.coverage, coverage - 1e-12))
@@ -186,7 +186,8 @@ def _band_data(model: ModelContent) -> dict[str, Any] | None:
     band = model.band
     if band is None:
         return None
-    is_reached = band.coverage >= model.curve.coverage[0] - 1e-12  # no threshold accepts fewer samples
+    # no threshold accepts fewer samples than the first point of the curve; rounding is allowed for
+    is_reached = band.coverage >= model.curve.coverage[0] - 1e-12
     return {
         "coverage": round_six(band.coverage[is_reached]),
         "low": round_six(band.low[is_reached]),
@@ -197,8 +198,8 @@ def _band_data(model: ModelContent) -> dict[str, Any] | None:
 def _forest_data(content: Content) -> list[dict[str, Any]]:
     """Return AURC with its interval, for each model by each of its scores, in the order of the models.
 
-    "first" marks the score of the model's curve, "colour" is the model's index. Undefined values are left out; limits
-    may be None. `content` holds everything that the page shows.
+    The loss is the first of the model's table. "first" marks the score of the curve, "colour" is the
+    model's index. Undefined values are left out; limits may be None. `content` holds everything that the page shows.
     """
     rows = []
     for index, model in enumerate(content.models):

@@ -348,7 +348,8 @@ class _SumsOfSquares(NamedTuple):
 class _ClusterSums:
     """Weight and weighted loss of the accepted samples of each cluster within each group, as more are accepted.
 
-    `cluster` numbers the clusters of all samples; `weight` and `weighted_loss` belong to all samples.
+    `cluster` has the number of each sample's cluster; `weight` and `weighted_loss` have one entry per sample, too. A
+    partition divides all samples into groups: `codes` has the number of each sample's group.
     """
 
     def __init__(
