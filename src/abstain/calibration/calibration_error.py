@@ -158,9 +158,9 @@ def calibration_error(
 def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     r"""Limits of the squared calibration error theta, by inverting the law of its plain estimate.
 
-    With w the shares of the bins, d their gaps and V the covariance of these, the estimate `plain`, :math:`\sum w d^2`,
-    is a weighted sum of squares of normal variables. Its law is approximated by :math:`\tau\,\chi^2_\nu(\theta/\tau)`,
-    a noncentral chi-squared law times a scale, with
+    With w the shares of the bins, d their gaps (mean confidence less accuracy) and V the covariance of these, the
+    estimate `plain`, :math:`\sum w d^2`, is a weighted sum of squares of normal variables. Its law is approximated by
+    :math:`\tau\,\chi^2_\nu(\theta/\tau)`, a noncentral chi-squared law times a scale, with
 
     .. math:: \tau = \frac{v}{4 \sum w d^2}, \qquad \nu = \frac{\sum w V_{kk}}{\tau},
 

@@ -243,12 +243,13 @@ def _measure_ensemble(
 
 
 def _mean_of_members(measured: Sequence[Measured], has_one_size: bool) -> Measured:
-    """Spread and sample summary of the members' mean, from those of each member (on the same samples).
+    """The estimate of the members' mean with its variance, and the counts behind it, from those of each member.
 
-    Estimate, variance and the variance of that are left as nan: the caller fills them in from the mean influence. The
-    sums of contributions and the counts of errors and of right samples are means over members: the members err on the
-    same samples, so together they rest on as many errors as one of them on average. (A contribution is what one sample
-    adds to the estimate; their sum and the sum of their squares say on how many errors it rests.)
+    All members have the same samples. Estimate, variance and the variance of that are left as nan: the caller fills
+    them in from the mean influence. The sums of contributions and the counts of errors and of right samples are means
+    over members: the members err on the same samples, so together they rest on as many errors as one of them on
+    average. (A contribution is what one sample adds to the estimate; their sum and the sum of their squares say on how
+    many errors it rests.)
 
     `has_one_size` says that the errors of all members have one size, the common unit of their losses. Otherwise
     everything is turned into the user's units.

@@ -130,8 +130,8 @@ def answer_entries(
 
     A number has no interval where there is a single question or cluster, and is None where it is undefined.
 
-    `group` is the group that the answers are of, None for all; `score` and `loss` name the place in the table. `level`
-    is the two-sided confidence level, such as 0.95.
+    `group` is the group that the answers are of, None for all; `score` and `loss` name the place in the table (without
+    a confidence, the column of answers). `level` is the two-sided confidence level, such as 0.95.
     """
     entries = []
     for metric in metrics:

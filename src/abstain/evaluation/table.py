@@ -151,7 +151,8 @@ def evaluation_of(
         `from_samples(key, metric)` returns the interval of a metric where sums over rows are not enough (clusters,
         oracles of losses other than 0/1), and None where the evidence is.
     curves, top_ties, abstained
-        Fields of the `Evaluation`.
+        Shown with the table: risk-coverage curves by score and loss, how many samples share the largest confidence of
+        each score, and the share of samples that abstained.
     """
     is_zero_one: dict[str, bool] = {}  # by loss: are the losses 0/1 in all groups?
     for (_, loss, _), evidence in evidence_by_key.items():
@@ -751,9 +752,8 @@ def _evaluate_in_memory(
     entries: dict[Key, list[Entry]] = {}
     curves: dict[tuple[str, str], CurveLine] = {}
     warnings: list[str] = []
-    tied_of_score: dict[
-        str, float
-    ] = {}  # share of the answered samples that share their confidence with others
+    # by score, the share of the answered samples that share their confidence with others
+    tied_of_score: dict[str, float] = {}
     show_progress = progress if progress or vectors.n >= _PROGRESS_FROM else False
     with progress_bars(show_progress) as bars:
         for score, confidence in all_samples.confidence_by_score.items():
@@ -1026,9 +1026,10 @@ def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[Checke
     Influences of sorted samples need not be moved back to the order of the data, which saves time; their sums do not
     depend on the order. Where samples abstained, columns also hold these, so the samples stay in the order of the data
     and `ranking` is returned as it is. Confidences are sorted only for clusters, which alone read them; otherwise
-    `answered_confidence` of the result is in the old order.
+    `answered_confidence` of the result is in the old order. `ranking.row_stops` says where runs of equal confidence
+    stop, which sorting does not change.
 
-    `samples` holds the checked samples of one call: loss (in units of `error_size`), confidence and weight of the
+    `samples` holds the checked samples of one call: loss (divided by `error_size`), confidence and weight of the
     answered ones; weights and clusters of all. Clusters of two kinds have two columns, and one line per sample. There
     are no strata, since `evaluate` takes none.
     """
@@ -1069,11 +1070,11 @@ class _EvidenceAlongRanking(NamedTuple):
 def _gather_evidence(
     samples: CheckedSamples, total: Totals, ranking: Ranking, requests: list[EvidenceRequest]
 ) -> _EvidenceAlongRanking:
-    """Gather the evidence for every request along one ranking.
+    """Gather the evidence for every request along one ranking: the sums that estimates and intervals are made of.
 
-    The ranking is read once in parts, and each part is summarised for every request that can be summed over parts.
-    Requests that cannot (metrics with functions of their own) then get the whole table at once. `total` holds the sums
-    over all `samples`, whose losses are in units of their `error_size`.
+    A request lists areas and points of the curve. The ranking is read once in parts, and each part is summarised for
+    every request that can be summed over parts. Requests that cannot (metrics with functions of their own) then get the
+    whole table at once. `total` holds the sums over all `samples`, whose losses were divided by their `error_size`.
     """
     parts: list[list[PartSummary]] = [[] for _ in requests]  # for each request, a summary of each part
     accepted_mass = []  # for each part: the mass accepted down to each of its rows, from the top of the ranking

@@ -96,9 +96,10 @@ def read_model(
     if labels is not None:
         model_outputs = probs if logits is None else logits
         labels = labels_to_indices(function, labels, classes, column_names(model_outputs))
-    # scores that can be computed from logits, or from probabilities
+    # names of the scores that can be computed from logits, or from probabilities
     allowed_scores = [name for name in score_module.NAMES if kind in score_module.by_name(name).takes]
     default_scores = [name for name in DEFAULT_SCORES if name in allowed_scores]
+    # names or functions: of None the default ones, of "all" all
     requested_losses = [] if labels is None else expand_names(losses, DEFAULT_LOSSES, loss_module.NAMES)
     computed = outputs(
         logits,
@@ -118,6 +119,7 @@ def read_model(
     # samples that share the largest probability, which are counted where probabilities were passed
     if computed.ties is not None and computed.ties.tied > 1:
         notes.append(computed.ties.sentence)
+    # one array or several by name become flat vectors by name; a single array is called "score"
     confidences = _vectors_by_name("score", computed.scores)
     if computed.rounded > 1:  # how many samples float32 would round to a softmax of 1
         sample_count = len(next(iter(confidences.values())))

@@ -335,8 +335,8 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
     Limits are those of independent samples. With clusters or strata their variance is multiplied by a design effect:
     how much these change the variance of the influences at the cut (the threshold of the point). Where all accepted 0/1
     losses are equal, there is no variance to multiply; limits then come from the number of draws, which is divided by a
-    cluster effect: how many times fewer clusters than samples are accepted. `level` is the two-sided confidence level,
-    such as 0.95.
+    cluster effect: how many times fewer clusters than samples are accepted. The point is cut at the value `metric.cut`
+    of what `metric.cut_at` names: "coverage", "risk" or "tpr". `level` is the two-sided confidence level, such as 0.95.
     """
     metric = samples.metric
     assert isinstance(metric, PointMetric)
@@ -344,6 +344,7 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
     interval = estimate_interval(metric, evidence, level=level)
     if samples.has_independent_samples:  # neither clusters nor strata
         return interval
+    # that of the share of answered samples, by which a coverage among these is multiplied; 1 if all are answered
     answered_design_effect = 1.0
     if samples.is_answered is not None:  # some samples abstained
         answered_share = samples.answered_mass / samples.total_mass
@@ -433,7 +434,7 @@ def _find_cut(samples: CheckedSamples, counted_weight: np.ndarray, mass_at_cut: 
     `counted_weight` has one entry per answered sample in input order; samples that are not counted have 0. Samples of
     equal confidence are on the same side of the cut, and of the ends of the window. The window around the cut holds the
     samples that the cut may move across by chance: one standard error of the number accepted on either side, and at
-    least WINDOW_SAMPLES.
+    least WINDOW_SAMPLES. The result marks the accepted samples (1.0, others 0.0) and those in the window.
     """
     confidence = samples.answered_confidence
     # indices of the answered samples, most confident first

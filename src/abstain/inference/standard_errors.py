@@ -773,14 +773,14 @@ def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInflu
         samples.answered_weight,
         ranked=samples.ranked_by_confidence,
         by_loss=samples.ranked_by_loss,
-        loss_unit=samples.error_size,
+        loss_unit=samples.error_size,  # a user's own metric gets its losses in the user's units
     )
-    if samples.is_answered is None:
+    if samples.is_answered is None:  # no sample abstained
         return answered
     answered_share = samples.answered_mass / samples.total_mass
     estimate = answered.estimate
     influence = answered.influence
-    if samples.metric.is_per_sample_of_all:
+    if samples.metric.is_per_sample_of_all:  # AUGRC
         # The value is answered_share times that of the answered samples, and both factors vary: an answered sample has
         # the influence 1 - answered_share on the first factor, an abstained one -answered_share.
         influence = samples.extend_to_all(

@@ -333,9 +333,9 @@ class Metric:
             )
 
     def compute(self, table: CurveTable) -> Any:
-        """The value for one table, or (metrics of this package) for a batch of tables along the leading axes."""
+        """The value for one table; for a batch of tables an array of values, with the shape of the leading axes."""
         assert self.value is not None
-        rows = table.rows
+        rows = table.rows  # one row per distinct confidence, most confident first
         if rows.mass.ndim == 1:
             return self.value(rows, self.option_values)
         # a user's function takes one table at a time

@@ -49,7 +49,10 @@ class SamplePlan(_tables.Notebook):
     source: str
 
     def __repr__(self) -> str:
-        """Say how many samples are needed for which interval, from what, and where too few errors are expected."""
+        """Say how many samples are needed for which interval, from what, and where too few errors are expected.
+
+        `self.expected_loss` is the total loss to expect in n samples, for 0/1 losses the number of errors.
+        """
         note = ""
         if self.expected_loss < _ENOUGH_ERRORS:
             n_for_enough_errors = int(np.ceil(self.n * _ENOUGH_ERRORS / self.expected_loss))

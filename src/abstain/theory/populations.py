@@ -565,10 +565,12 @@ def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
     is more confident. The risk is the integral of the expected loss, the metric that of weight times expected loss.
     """
     if profile.pilot is not None:
+        # one per distinct confidence, most confident first, with sums from the top
         rows = profile.pilot.rows()
         risk = float(rows.accepted_loss[-1] / rows.total_mass[0])
         if metric == "risk":
             return risk, risk
+        # "sele" for AUGRC, which is what that estimator of AURC computes
         return float(area(rows, _ESTIMATOR_OF[metric])), risk
     # Nothing here depends on a sample size. Panels end where the expected loss jumps.
     panels = make_panels(n=2, jumps=profile.jumps)
@@ -598,7 +600,7 @@ def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
     definition = by_name(metric)
     sums = stack_parts([sum_area(table, definition.area)])  # of one part, which is the whole ranking
     area = float(sums.mass_times_area[0]) / total_mass
-    # how the metric follows from its area and the risk; none of the three compares with a best area
+    # how the metric follows from its area and the risk; none of the three compares with the area of the best order
     derivative = definition.derivative(area, risk=total_loss / total_mass, best=None)
     # over samples, of (weight * influence / total mass)
     influence_sums = combine_parts(sums, definition.area, derivative)
@@ -614,7 +616,7 @@ def _variance_of_profile(profile: Profile, metric: str) -> float:
     the loss in the metric. A 0/1 loss equals its square, so its second moment is the expected loss too.
     """
     panels = make_panels(n=2, jumps=profile.jumps)  # nothing here depends on a sample size
-    q = panels.q
+    q = panels.q  # nodes of the quadrature; `cumulated` integrates from the first panel to each node
     expected_loss = profile.expected_loss(q)
     # loss of accepted samples, per sample, with the threshold at q; below the first panel the profile is constant
     accepted_loss = expected_loss[0, 0] * panels.low + panels.cumulated(expected_loss)
